@@ -1,6 +1,7 @@
 """What an index shows of the package: where its repository is, and a README whose links lead there.
 
-The repository is the one that GitHub Actions builds. Other builds know of none: their links stay relative.
+The repository is the one that GitHub Actions builds. Other builds know of none: their links stay
+relative.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class IndexMetadata(MetadataHookInterface):
             readme = _RELATIVE_LINK.sub(rf"]({files}/\1)", readme)
             metadata["urls"] = {
                 "Repository": repository,
-                "Documentation": f"{files}/docs/quickstart.md",
+                "Documentation": f"{files}/docs/tutorial/install.md",
                 "Changelog": f"{files}/CHANGELOG.md",
                 "Issues": f"{repository}/issues",
             }

@@ -1,9 +1,11 @@
-"""What a Citus cluster costs or gains: the same calls on one PostgreSQL and on the cluster, side by side.
+"""What a Citus cluster costs or gains: the same calls on one PostgreSQL and on the cluster, side by
+side.
 
     python bench/cluster.py postgresql://one-server/database postgresql://coordinator/database
 
-The second database has the extensions citus and vector and its worker nodes; the tables are distributed if they are not
-yet. Rounds are interleaved; figures are medians over the rounds. Leaves schemas "kagent_memory_speed" behind.
+The second database has the extensions citus and vector and its worker nodes; the tables are
+distributed if they are not yet. Rounds are interleaved; figures are medians over the rounds. Leaves
+schemas "kagent_memory_speed" behind.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ async def main(plain: str, coordinator: str, shards: int, rounds: int) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("plain", help="one PostgreSQL")
     parser.add_argument("coordinator", help="of the cluster")
     parser.add_argument("--shards", type=int, default=32)

@@ -52,11 +52,13 @@ def conversations(path: Path, *, prefix: bool) -> list[Conversation]:
     """Return the conversations of a file; leave out questions whose evidence names no turn.
 
     Args:
-        path: the JSON file. A turn may have a time of its own (`at`), and a question a `kind`, which
-            stands for its category then.
+        path: the JSON file. A turn may have a time of its own (`at`), and a question a `kind`,
+            which stands for its category then.
         prefix: put "Speaker: " before each text, for stores that know no author.
     """
-    return [_conversation(one, prefix=prefix) for one in json.loads(path.read_text(encoding="utf-8"))]
+    return [
+        _conversation(one, prefix=prefix) for one in json.loads(path.read_text(encoding="utf-8"))
+    ]
 
 
 def _conversation(one: Mapping[str, Any], *, prefix: bool) -> Conversation:
@@ -76,9 +78,27 @@ def _notes(talk: Mapping[str, Any], *, prefix: bool) -> list[Note]:
     numbers = sorted(int(found[1]) for name in talk if (found := _SESSION.fullmatch(name)))
     notes: list[Note] = []
     for number in numbers:
-        at = datetime.strptime(talk[f"session_{number}_date_time"], "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)
+        at = datetime.strptime(
+            talk[f"session_{number}_date_time"], "%I:%M %p on %d %B, %Y"
+        ).replace(tzinfo=UTC)
         for turn in talk[f"session_{number}"]:
             text = f"{turn['speaker']}: {turn['text']}" if prefix else turn["text"]
             said_at = datetime.fromisoformat(turn["at"]) if turn.get("at") else at
             notes.append(Note(turn["dia_id"], text, turn["speaker"], f"session_{number}", said_at))
     return notes
+
+
+def exchanges(talk: Conversation) -> dict[str, str]:
+    """Return the exchange of each message by its key: the key of the user's message it began with.
+
+    Empty unless the conversation is one of `user` and `assistant`.
+    """
+    if {note.author for note in talk.notes} != {"user", "assistant"}:
+        return {}
+    started: dict[str, str] = {}
+    of_message: dict[str, str] = {}
+    for note in talk.notes:
+        if note.author == "user" or note.session not in started:
+            started[note.session] = note.key
+        of_message[note.key] = started[note.session]
+    return of_message

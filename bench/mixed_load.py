@@ -1,12 +1,15 @@
-"""Several servers and workers on one PostgreSQL under mixed load: nothing may be lost, doubled, stale or deadlocked.
+"""Several servers and workers on one PostgreSQL under mixed load: nothing may be lost, doubled,
+stale or deadlocked.
 
-    python bench/mixed_load.py                       # a private PostgreSQL, 2 servers, 2 workers, 8 callers, 60 seconds
-    python bench/mixed_load.py --seconds 600 --callers 16 --uri postgresql://…    # your database, which must be idle
+    python bench/mixed_load.py                       # a private PostgreSQL, 2 servers, 2 workers, 8
+    callers, 60 seconds python bench/mixed_load.py --seconds 600 --callers 16 --uri postgresql://…
+    # your database, which must be idle
 
-Callers share a few users' memories and go from server to server at every call. Each keeps account of what was
-acknowledged to it: what it added, what its sessions said (each is sent twice, to both servers), how it edited, what it
-forgot. While it goes on it searches for what it wrote, which the other server must know at once. When all is drained
-the memories are compared with the accounts, text by text.
+Callers share a few users' memories and go from server to server at every call. Each keeps account
+of what was acknowledged to it: what it added, what its sessions said (each is sent twice, to both
+servers), how it edited, what it forgot. While it goes on it searches for what it wrote, which the
+other server must know at once. When all is drained the memories are compared with the accounts,
+text by text.
 """
 
 from __future__ import annotations
@@ -106,7 +109,12 @@ class Caller:
         self._texts = (f"Item c{number}n{count} of the list." for count in range(sys.maxsize))
 
     async def work(self, until: float) -> None:
-        ways = {"search": self._search, "add": self._add, "remember": self._remember, "edit": self._edit}
+        ways = {
+            "search": self._search,
+            "add": self._add,
+            "remember": self._remember,
+            "edit": self._edit,
+        }
         ways |= {"forget": self._forget}
         while time.monotonic() < until:
             [name] = self._chance.choices(list(ways), [40, 25, 10, 15, 10])
@@ -148,9 +156,13 @@ class Caller:
     async def _remember(self) -> None:
         (first, scope), (second, _) = self._begin(), self._begin()
         session_id = f"session of {first}"
-        said = [Message(text=text, event_id=f"{number}") for number, text in enumerate((first, second))]
+        said = [
+            Message(text=text, event_id=f"{number}") for number, text in enumerate((first, second))
+        ]
         one, other = self._chance.sample(self._servers, 2)
-        await asyncio.gather(one.remember(scope, said[:1], session_id), other.remember(scope, said, session_id))
+        await asyncio.gather(
+            one.remember(scope, said[:1], session_id), other.remember(scope, said, session_id)
+        )
         for text in (first, second):
             self._stored(text, scope)
 
@@ -191,7 +203,9 @@ def process(log: Path, *words: str) -> Iterator[Path]:
     """A process of the package for the length of a `with`, and what it says."""
     command = [sys.executable, "-m", "kagent_memory", *words, "--set", "prune_every_hours=0"]
     with log.open("w") as said:
-        running = subprocess.Popen(command, stderr=said, stdout=said, env={**os.environ, "PYTHONUNBUFFERED": "1"})
+        running = subprocess.Popen(
+            command, stderr=said, stdout=said, env={**os.environ, "PYTHONUNBUFFERED": "1"}
+        )
     try:
         yield log
         running.send_signal(signal.SIGTERM)
@@ -222,7 +236,13 @@ async def reached(log: Path) -> RemoteMemories:
 
 
 async def load(
-    uri: str, *, seconds: float, servers: int = 2, workers: int = 2, callers: int = 8, words: Sequence[str] = ()
+    uri: str,
+    *,
+    seconds: float,
+    servers: int = 2,
+    workers: int = 2,
+    callers: int = 8,
+    words: Sequence[str] = (),
 ) -> Outcome:
     """Puts an idle database under load and tells what came of it.
 
@@ -240,9 +260,14 @@ async def load(
             await memories.forget_tenant("load")
             before = await deadlocks(uri)
             serve = ("serve", "--port", "0", "--requests-per-minute", "0", "--uri", uri, *words)
-            logs = [processes.enter_context(process(Path(folder) / f"server{n}", *serve)) for n in range(servers)]
+            logs = [
+                processes.enter_context(process(Path(folder) / f"server{n}", *serve))
+                for n in range(servers)
+            ]
             for n in range(workers):
-                processes.enter_context(process(Path(folder) / f"worker{n}", "worker", "--uri", uri, *words))
+                processes.enter_context(
+                    process(Path(folder) / f"worker{n}", "worker", "--uri", uri, *words)
+                )
             remotes = [await opened.enter_async_context(await reached(log)) for log in logs]
             crowd = [Caller(number, remotes, outcome) for number in range(callers)]
             until = time.monotonic() + seconds
@@ -256,7 +281,9 @@ async def load(
 async def deadlocks(uri: str) -> int:
     """Those that the database has counted so far."""
     async with await psycopg.AsyncConnection.connect(uri) as connection:
-        found = await connection.execute("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
+        found = await connection.execute(
+            "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+        )
         [(count,)] = await found.fetchall()
     return count
 
@@ -273,7 +300,10 @@ async def compare(memories: Memories, accounts: Sequence[Account], outcome: Outc
                 break
         outcome.jobs.update(job.state for job in await memories.jobs(scope=scope))
     expected = {item for account in accounts for item in account.there.items()}
-    gone, unsure = ({text for account in accounts for text in getattr(account, name)} for name in ("gone", "open"))
+    gone, unsure = (
+        {text for account in accounts for text in getattr(account, name)}
+        for name in ("gone", "open")
+    )
     outcome.lost += sorted(text for text, _ in expected - set(there))
     outcome.doubled += sorted(text for (text, _), count in there.items() if count > 1)
     for text, scope in sorted(set(there) - expected, key=str):
@@ -284,8 +314,14 @@ async def compare(memories: Memories, accounts: Sequence[Account], outcome: Outc
 
 
 async def main(given: argparse.Namespace, uri: str) -> None:
-    print(f"{datetime.now(UTC).date()}, {platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
-    print(f"{given.servers} servers, {given.workers} workers, {given.callers} callers, {given.seconds:g} s\n")
+    print(
+        f"{datetime.now(UTC).date()}, {platform.machine()}, {os.cpu_count()} cores, load "
+        f"{os.getloadavg()[0]:.1f}"
+    )
+    print(
+        f"{given.servers} servers, {given.workers} workers, {given.callers} callers, "
+        f"{given.seconds:g} s\n"
+    )
     words = ["--embedding", given.embedding] if given.embedding else []
     outcome = await load(
         uri,
@@ -304,16 +340,22 @@ async def main(given: argparse.Namespace, uri: str) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--servers", type=int, default=2, help="at least 2")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--callers", type=int, default=8)
-    parser.add_argument("--embedding", help="the servers' and workers' embedder; default: keyword mode")
+    parser.add_argument(
+        "--embedding", help="the servers' and workers' embedder; default: keyword mode"
+    )
     parser.add_argument("--uri", help="an idle PostgreSQL; default: a private one")
     options = parser.parse_args()
     if options.servers < 2 or options.callers < 1:
-        parser.error("callers go from one server to another: at least two --servers, and one --callers")
+        parser.error(
+            "callers go from one server to another: at least two --servers, and one --callers"
+        )
     if options.uri:
         asyncio.run(main(options, options.uri))
     else:

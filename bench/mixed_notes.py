@@ -1,7 +1,8 @@
-"""The second data set: notes, tickets, code, how-tos and German notes, with questions that say it in other words.
+"""The second data set: notes, tickets, code, how-tos and German notes, with questions that say it
+in other words.
 
-Everything here is made up. Texts and questions stand side by side, parted by "|"; what varies by rule (numbers, dates,
-versions) is made by `mixed.py`.
+Everything here is made up. Texts and questions stand side by side, parted by "|"; what varies by
+rule (numbers, dates, versions) is made by `mixed.py`.
 """
 
 # ruff: noqa: E501

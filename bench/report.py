@@ -17,20 +17,32 @@ from kagent_memory.models.embedding import Embedder
 DEPTHS = (1, 2, 3, 5, 8, 10, 15, 20)
 
 
-async def embed_all(embedder: Embedder, users: Mapping[str, tuple[Sequence[Note], Sequence[Asked]]]) -> None:
+async def embed_all(
+    embedder: Embedder, users: Mapping[str, tuple[Sequence[Note], Sequence[Asked]]]
+) -> None:
     """Embeds notes and questions beforehand, so that a slow first time runs into no time-out."""
     texts = {
-        text for notes, _ in users.values() for note in notes for text in (note.text, f"{note.author}: {note.text}")
+        text
+        for notes, _ in users.values()
+        for note in notes
+        for text in (note.text, f"{note.author}: {note.text}")
     }
     texts |= {one.question for _, asked in users.values() for one in asked}
     started = time.perf_counter()
     vectors = await embedder.embed(sorted(texts, key=len), kind="document")
     each = (time.perf_counter() - started) / len(texts)
-    print(f"{embedder.name}: {vectors.shape[1]} dimensions, {len(texts)} texts, {each * 1000:.2f} ms each", flush=True)
+    print(
+        (
+            f"{embedder.name}: {vectors.shape[1]} dimensions, {len(texts)} texts, {each * 1000:.2f} "  # noqa: E501
+            "ms each"
+        ),
+        flush=True,
+    )
 
 
 async def compare(
-    systems: Mapping[str, Callable[[], Opened]], users: Mapping[str, tuple[Sequence[Note], Sequence[Asked]]]
+    systems: Mapping[str, Callable[[], Opened]],
+    users: Mapping[str, tuple[Sequence[Note], Sequence[Asked]]],
 ) -> dict[str, list[Answer]]:
     """Every system's answers; a system keeps all users' notes at once, each under its own user."""
     results: dict[str, list[Answer]] = {}
@@ -44,12 +56,20 @@ async def compare(
             for user, (notes, asked) in users.items():
                 twins = _twins(notes)
                 for one in asked:
-                    found = tuple(twins.get(key, key) for key in await system.find(user, one.question))
+                    found = tuple(
+                        twins.get(key, key) for key in await system.find(user, one.question)
+                    )
                     evidence = frozenset(twins[key] for key in one.evidence)
                     answers.append(Answer(user, one.category, found, evidence))
         results[name] = answers
         searched = time.perf_counter() - stored
-        print(f"{name}: stored in {stored - started:.1f} s, {len(answers)} questions in {searched:.1f} s", flush=True)
+        print(
+            (
+                f"{name}: stored in {stored - started:.1f} s, {len(answers)} questions in "
+                f"{searched:.1f} s"
+            ),
+            flush=True,
+        )
     return results
 
 
@@ -57,7 +77,8 @@ def _twins(notes: Sequence[Note]) -> dict[str, str]:
     # The same words twice are one memory to a store of facts: either stands for both.
     first: dict[str, str] = {}
     return {
-        note.key: first.setdefault(" ".join(note.text.casefold().split()).rstrip(".! "), note.key) for note in notes
+        note.key: first.setdefault(" ".join(note.text.casefold().split()).rstrip(".! "), note.key)
+        for note in notes
     }
 
 

@@ -1,10 +1,11 @@
-"""What a model that rewrites queries is worth: at best, an oracle that knows the answer; at worst, three that do not.
+"""What a model that rewrites queries is worth: at best, an oracle that knows the answer; at worst,
+three that do not.
 
     python bench/rewriting.py locomo.json realtalk.json [--every 2]
 
-The real service, the model a script: the oracle's rewrite is the question with the data's own answer (only questions
-that come with one); the others answer with a question about another conversation, with another one about this, or with
-words that nobody says.
+The real service, the model a script: the oracle's rewrite is the question with the data's own
+answer (only questions that come with one); the others answer with a question about another
+conversation, with another one about this, or with words that nobody says.
 """
 
 from __future__ import annotations
@@ -29,7 +30,11 @@ from kagent_memory.records import new_id
 
 Users = Mapping[str, tuple[Sequence[Note], Sequence[Asked]]]
 NOBODY_SAYS = "zarf quibble oblong marmalade flux"
-ADVERSARIES = ("another conversation's question", "another question of this one", "words nobody says")
+ADVERSARIES = (
+    "another conversation's question",
+    "another question of this one",
+    "words nobody says",
+)
 
 
 class Model:
@@ -53,7 +58,9 @@ def answers(path: Path) -> dict[tuple[str, str], str]:
     }
 
 
-def scripts(users: Users, known: Mapping[tuple[str, str], str]) -> dict[str, dict[tuple[str, str], str]]:
+def scripts(
+    users: Users, known: Mapping[tuple[str, str], str]
+) -> dict[str, dict[tuple[str, str], str]]:
     """What each model answers to each user's question."""
     chance = random.Random(5)
     every = [(user, one.question) for user, (_, asked) in users.items() for one in asked]
@@ -79,10 +86,13 @@ async def measured(users: Users, path: Path, embedder: MiniLM | None, every: int
                 await Service(service).fill(user, notes)
         for rewrites in (False, True):
             llm = model if rewrites else False
-            async with KagentMemoryService(uri, embedding=embedder, llm=llm, rewrite=rewrites, **patient) as service:
+            async with KagentMemoryService(
+                uri, embedding=embedder, llm=llm, rewrite=rewrites, **patient
+            ) as service:
                 for title, script in scripts(users, known).items():
                     if not script or (not rewrites and title in ADVERSARIES[1:]):
-                        continue  # the data has no answers; the same questions as the first adversary's
+                        # the data has no answers; the same questions as the first adversary's
+                        continue
                     found = await asked_all(Service(service), users, script, model, every)
                     figures = means(found)
                     cell = f"{figures['recall@5']:.3f} / {figures['recall@10']:.3f} of {len(found)}"
@@ -106,18 +116,25 @@ async def asked_all(
 
 async def main(options: argparse.Namespace) -> None:
     for path in options.data:
-        users: Users = {one.user: (one.notes, one.asked) for one in conversations(path, prefix=False)}
+        users: Users = {
+            one.user: (one.notes, one.asked) for one in conversations(path, prefix=False)
+        }
         for mode, embedder in (("keyword", None), ("hybrid", MiniLM(options.cache))):
             if embedder is not None:
-                await embedder.embed([new_id()], kind="query")  # the model is loaded before any search waits for it
+                # the model is loaded before any search waits for it
+                await embedder.embed([new_id()], kind="query")
             print(f"\n{path.stem}, {mode}", flush=True)
             for title, cell in (await measured(users, path, embedder, options.every)).items():
                 print(f"  {title}: {cell}", flush=True)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path, nargs="+", help="JSON files in LoCoMo's shape")
-    parser.add_argument("--cache", type=Path, default=DEFAULT_CACHE, help="where embeddings are kept")
+    parser.add_argument(
+        "--cache", type=Path, default=DEFAULT_CACHE, help="where embeddings are kept"
+    )
     parser.add_argument("--every", type=int, default=1, help="ask every n-th question")
     asyncio.run(main(parser.parse_args()))

@@ -1,9 +1,11 @@
-"""What row level security costs: the same calls on a store without it and on one with it, side by side.
+"""What row level security costs: the same calls on a store without it and on one with it, side by
+side.
 
     python bench/row_security.py                      # a private PostgreSQL
     python bench/row_security.py postgresql://…       # by a user who may make roles
 
-Rounds are interleaved; figures are medians over the rounds. Leaves schemas "kagent_memory_speed…" behind.
+Rounds are interleaved; figures are medians over the rounds. Leaves schemas "kagent_memory_speed…"
+behind.
 """
 
 from __future__ import annotations
@@ -14,7 +16,17 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-from speed import CALLERS, GivenVectors, filled, interleaved, many_callers, one_caller, question, report, sentence
+from speed import (
+    CALLERS,
+    GivenVectors,
+    filled,
+    interleaved,
+    many_callers,
+    one_caller,
+    question,
+    report,
+    sentence,
+)
 
 from kagent_memory import Memories, Scope
 
@@ -70,7 +82,9 @@ def private(rounds: int, memories_in_scope: int) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("uri", nargs="?", help="of a PostgreSQL to use instead of a private one")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--memories", type=int, default=590, help="in the scope")

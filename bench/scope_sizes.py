@@ -1,11 +1,13 @@
 """Searches of scopes of 10 to 50,000 memories in one table of 235,000, beside the bare statement.
 
-    python bench/scope_sizes.py                                     # a private PostgreSQL; some minutes
-    python bench/scope_sizes.py --markdown bench/NOTES.md --picture docs/images/scope-sizes.svg
+    python bench/scope_sizes.py                                     # a private PostgreSQL; some
+    minutes python bench/scope_sizes.py --markdown bench/NOTES.md --picture
+    docs/images/scope-sizes.svg
 
-Each size is the scope of one user; users of 100 memories fill the table. The vector leg is the store's search, made by
-the database; its recall is counted against the products with all of the scope's vectors. "First" is the hybrid recall
-of a store that has not seen the scope, "next" one that has. All sizes and calls in turn; medians.
+Each size is the scope of one user; users of 100 memories fill the table. The vector leg is the
+store's search, made by the database; its recall is counted against the products with all of the
+scope's vectors. "First" is the hybrid recall of a store that has not seen the scope, "next" one
+that has. All sizes and calls in turn; medians.
 """
 
 from __future__ import annotations
@@ -51,18 +53,24 @@ async def fill(memories: Memories, table: int) -> None:
 async def recall_of_leg(memories: Memories, size: int, space: int) -> float:
     """The share of the nearest by their vectors that the vector leg finds."""
     scope, store, shares = of_size(size), memories.store, list[float]()
-    vectors = await store.vectors(scope, space, await store.kept(scope, Filter()))
+    vectors = await store.memories.vectors(scope, space, await store.memories.kept(scope, Filter()))
     ids, rows = np.array([*vectors]), np.stack([*vectors.values()]).astype(np.float64)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     for _ in range(CALLS):
         asked = vector()
-        [found] = await store.view(scope, now=datetime.now(UTC)).nearest(space, [asked], limit=LIMIT)
+        [found] = await store.memories.view(scope, now=datetime.now(UTC)).nearest(
+            space, [asked], limit=LIMIT
+        )
         best = np.argsort(-(rows @ asked.astype(np.float16).astype(np.float64)))[:LIMIT]
-        shares.append(len({id for id, _ in found}.intersection(ids[best].tolist())) / min(LIMIT, size))
+        shares.append(
+            len({id for id, _ in found}.intersection(ids[best].tolist())) / min(LIMIT, size)
+        )
     return statistics.mean(shares)
 
 
-async def measure(uri: str, memories: Memories, pool: AsyncConnectionPool, space: int, taken: Taken) -> None:
+async def measure(
+    uri: str, memories: Memories, pool: AsyncConnectionPool, space: int, taken: Taken
+) -> None:
     """One round: each call of each size."""
     chance = random.Random(len(taken))
 
@@ -76,12 +84,15 @@ async def measure(uri: str, memories: Memories, pool: AsyncConnectionPool, space
         for size in SIZES:
             scope = of_size(size)
             await timed(FIRST, size, stranger.recall(scope, question(scope, chance), limit=LIMIT))
-            await stranger.recall(scope, question(scope, chance), limit=LIMIT)  # brings the vectors into memory
+            # brings the vectors into memory
+            await stranger.recall(scope, question(scope, chance), limit=LIMIT)
             raw = raw_search(pool, space, scope)
             for _ in range(CALLS):
-                await timed(NEXT, size, stranger.recall(scope, question(scope, chance), limit=LIMIT))
+                await timed(
+                    NEXT, size, stranger.recall(scope, question(scope, chance), limit=LIMIT)
+                )
                 await timed(RAW, size, raw())
-                view = memories.store.view(scope, now=datetime.now(UTC))
+                view = memories.store.memories.view(scope, now=datetime.now(UTC))
                 await timed(LEG, size, view.nearest(space, [vector()], limit=LIMIT))
 
 
@@ -92,12 +103,25 @@ async def opened(uri: str) -> Memories:
 def table(taken: Taken, recalls: Mapping[int, float]) -> list[str]:
     """Ratios first, then the milliseconds."""
     ratios, calls = (LEG, FIRST, NEXT), (RAW, LEG, FIRST, NEXT)
-    heads = ["memories in the scope", *(f"{what}: × raw" for what in ratios), "first: × next", "recall of the leg"]
-    lines = [f"| {' | '.join((*heads, *(f'{what}: ms' for what in calls)))} |", "|---" * (len(heads) + 4) + "|"]
+    heads = [
+        "memories in the scope",
+        *(f"{what}: × raw" for what in ratios),
+        "first: × next",
+        "recall of the leg",
+    ]
+    lines = [
+        f"| {' | '.join((*heads, *(f'{what}: ms' for what in calls)))} |",
+        "|---" * (len(heads) + 4) + "|",
+    ]
     for size in SIZES:
         ms = {what: statistics.median(taken[what, size]) for what in calls}
         shown = [f"{ms[what] / ms[RAW]:.2f}" for what in ratios] + [f"{ms[FIRST] / ms[NEXT]:.2f}"]
-        cells = [f"{size:,}", *shown, f"{recalls[size]:.3f}", *(f"{one:.2f}" for one in ms.values())]
+        cells = [
+            f"{size:,}",
+            *shown,
+            f"{recalls[size]:.3f}",
+            *(f"{one:.2f}" for one in ms.values()),
+        ]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
 
@@ -106,7 +130,13 @@ def draw(taken: Taken, picture: Path) -> None:
     with drawn(picture, (7, 4.2)) as axes:
         for what in (RAW, LEG, FIRST, NEXT):
             label = "hybrid recall, next" if what == NEXT else what
-            axes.loglog(SIZES, [statistics.median(taken[what, size]) for size in SIZES], marker="o", ms=3, label=label)
+            axes.loglog(
+                SIZES,
+                [statistics.median(taken[what, size]) for size in SIZES],
+                marker="o",
+                ms=3,
+                label=label,
+            )
         axes.set(xlabel="memories in the scope", ylabel="ms")
         axes.grid(alpha=0.3)
         axes.legend(fontsize=8)
@@ -116,7 +146,7 @@ async def run(uri: str, given: argparse.Namespace) -> None:
     taken: Taken = defaultdict(list)
     async with await opened(uri) as memories:
         await fill(memories, given.table)
-        space = (await memories.store.embedding_spaces())[-1].number
+        space = (await memories.store.memories.spaces.all())[-1].number
         async with AsyncConnectionPool(uri, min_size=1, max_size=1, configure=configured) as pool:
             async with pool.connection() as connection:
                 await connection.execute("VACUUM (ANALYZE)")
@@ -126,13 +156,19 @@ async def run(uri: str, given: argparse.Namespace) -> None:
     made = table(taken, recalls)
     print("\n".join(made))
     if given.markdown:
-        replace_table(given.markdown, made, f"medians of {given.rounds} rounds, a table of {given.table:,} memories")
+        replace_table(
+            given.markdown,
+            made,
+            f"medians of {given.rounds} rounds, a table of {given.table:,} memories",
+        )
     if given.picture:
         draw(taken, given.picture)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--table", type=int, default=TABLE, help="memories in all")
     parser.add_argument("--rounds", type=int, default=5, help="beside a first one that warms up")
     parser.add_argument("--markdown", type=Path, help="the page whose table is replaced")

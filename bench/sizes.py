@@ -1,10 +1,12 @@
-"""What an install weighs: megabytes on top of google-adk for each extra, CPU seconds and memory of the import.
+"""What an install weighs: megabytes on top of google-adk for each extra, CPU seconds and memory of
+the import.
 
     python bench/sizes.py                     # every extra of pyproject.toml but dev and docs
     python bench/sizes.py server postgres     # these
 
-Each is installed by pip into an environment of its own, beside one with google-adk alone whose packages it sees, so
-that only what is added counts: without byte code, which Python writes later. Needs an index and minutes.
+Each is installed by pip into an environment of its own, beside one with google-adk alone whose
+packages it sees, so that only what is added counts: without byte code, which Python writes later.
+Needs an index and minutes.
 """
 
 from __future__ import annotations
@@ -33,8 +35,11 @@ unit = 1 if sys.platform == "darwin" else 1024
 print(json.dumps([seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit]))
 """
 IMPORTS = {
-    "google.adk, as an agent needs it": "from google.adk.agents import LlmAgent; from google.adk.runners import Runner",
-    "the same and kagent_memory": "from google.adk.agents import LlmAgent; from google.adk.runners import Runner\n"
+    "google.adk, as an agent needs it": (
+        "from google.adk.agents import LlmAgent; from google.adk.runners import Runner"
+    ),
+    "the same and kagent_memory": "from google.adk.agents import LlmAgent; from "
+    "google.adk.runners import Runner\n"
     "from kagent_memory import KagentMemoryService, enable_memory",
     "kagent_memory's verbs without ADK": "from kagent_memory import Memories, Scope",
 }
@@ -58,20 +63,36 @@ class Environment:
         return self._megabytes() - before
 
     def measure(self, code: str) -> tuple[float, float]:
-        """CPU seconds and megabytes of an import: medians, without the first run, which writes the byte code."""
+        """CPU seconds and megabytes of an import: medians, without the first run, which writes the
+        byte code.
+        """
         command = [self.python, "-c", PROBE.replace("{code}", code)]
-        environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-        taken = [json.loads(subprocess.check_output(command, env=environ)) for _ in range(RUNS + 1)][1:]
-        return statistics.median(run[0] for run in taken), statistics.median(run[1] for run in taken) / 1e6
+        environ = {
+            name: value for name, value in os.environ.items() if not name.startswith("PYTHON")
+        }
+        taken = [
+            json.loads(subprocess.check_output(command, env=environ)) for _ in range(RUNS + 1)
+        ][1:]
+        return statistics.median(run[0] for run in taken), statistics.median(
+            run[1] for run in taken
+        ) / 1e6
 
     def _megabytes(self) -> float:
-        files = (path for path in self.packages.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+        files = (
+            path
+            for path in self.packages.rglob("*")
+            if path.is_file() and "__pycache__" not in path.parts
+        )
         return sum(path.stat().st_size for path in files) / 1e6
 
 
 def main() -> None:
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "optional-dependencies"
+    ]
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("extra", nargs="*", choices=[*extras, []], help="default: all")
     parser.add_argument("--adk", default="google-adk", help='such as "google-adk==2.13.0"')
     args = parser.parse_args()
@@ -79,7 +100,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="kagent-memory-sizes-") as temporary:
         folder = Path(temporary)
         adk = Environment(folder / "adk")
-        print(f"| install | MB |\n|---|---|\n| {args.adk} | {adk.install(args.adk):.0f} |", flush=True)
+        print(
+            f"| install | MB |\n|---|---|\n| {args.adk} | {adk.install(args.adk):.0f} |", flush=True
+        )
         plain = Environment(folder / "plain", adk)
         print(f"| + kagent-memory | +{plain.install(str(ROOT)):.0f} |", flush=True)
         for name in wanted:

@@ -1,15 +1,16 @@
-"""How much the package adds to the bare database: ratios side by side in one run, embedding excluded.
+"""How much the package adds to the bare database: ratios side by side in one run, embedding
+excluded.
 
-    python bench/speed.py                         # a libSQL file and a private PostgreSQL, reads and writes
-    python bench/speed.py --only libsql writes
-    python bench/speed.py --uri postgresql://…    # your PostgreSQL; leaves a schema "kagent_memory_speed" behind
+    python bench/speed.py                         # a libSQL file and a private PostgreSQL, reads
+    and writes python bench/speed.py --only libsql writes python bench/speed.py --uri postgresql://…
+    # your PostgreSQL; leaves a schema "kagent_memory_speed" behind
 
-Reads: the vector leg and a whole hybrid recall, of a scope that the process has seen and of one that it has not, beside
-the bare SQL statement, one caller and sixteen. Writes: single
-adds and batches beside two baselines: one bare row a memory (key, text, vector), and the rows that an add writes (the
-memory with its packed index terms and its identity, its vector), both by plain statements of the same driver with the
-same durability.
-Rounds are interleaved; figures are medians over the rounds; CPU is this process's own, a call.
+Reads: the vector leg and a whole hybrid recall, of a scope that the process has seen and of one
+that it has not, beside the bare SQL statement, one caller and sixteen. Writes: single adds and
+batches beside two baselines: one bare row a memory (key, text, vector), and the rows that an add
+writes (the memory with its packed index terms and its identity, its vector), both by plain
+statements of the same driver with the same durability. Rounds are interleaved; figures are medians
+over the rounds; CPU is this process's own, a call.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ Call: TypeAlias = Callable[[], Awaitable[object]]
 
 
 class Taken(NamedTuple):
-    """The median of a call in milliseconds (or calls a second), and this process's CPU milliseconds a call."""
+    """The median of a call in milliseconds (or calls a second), and this process's CPU milliseconds
+    a call.
+    """
 
     figure: float
     cpu: float
@@ -74,7 +77,10 @@ def vector() -> Vector:
 def sentence() -> str:
     """Fourteen words of 650, and a number that makes it one of its kind."""
     number = next(SENTENCES)
-    return " ".join(WORDS[(number * (place + 1) * 7919 + place * 104729) % 650] for place in range(14)) + f" {number}."
+    return (
+        " ".join(WORDS[(number * (place + 1) * 7919 + place * 104729) % 650] for place in range(14))
+        + f" {number}."
+    )
 
 
 def question() -> str:
@@ -103,8 +109,12 @@ async def many_callers(call: Call, times: int) -> Taken:
     return Taken(calls / seconds, (time.process_time() - cpu) * 1000 / calls)
 
 
-async def interleaved(calls: Mapping[str, Callable[[], Awaitable[Taken]]], count: int) -> dict[str, Taken]:
-    """Every measurement in turn, several rounds; the median of each. The first round only warms up."""
+async def interleaved(
+    calls: Mapping[str, Callable[[], Awaitable[Taken]]], count: int
+) -> dict[str, Taken]:
+    """Every measurement in turn, several rounds; the median of each. The first round only warms
+    up.
+    """
     rounds: dict[str, list[Taken]] = {name: [] for name in calls}
     for number in range(count + 1):
         for name, call in calls.items():
@@ -112,19 +122,28 @@ async def interleaved(calls: Mapping[str, Callable[[], Awaitable[Taken]]], count
             if number:
                 rounds[name].append(taken)
     return {
-        name: Taken(statistics.median(one.figure for one in taken), statistics.median(one.cpu for one in taken))
+        name: Taken(
+            statistics.median(one.figure for one in taken),
+            statistics.median(one.cpu for one in taken),
+        )
         for name, taken in rounds.items()
     }
 
 
 def report(title: str, figures: Mapping[str, Taken], bases: Sequence[str], unit: str) -> None:
-    """One table; ratios are of rates: 0.50 means half as many memories or queries a second as that baseline."""
+    """One table; ratios are of rates: 0.50 means half as many memories or queries a second as that
+    baseline.
+    """
     print(f"\n### {title}\n")
-    print("| | " + " | ".join([unit, "CPU ms a call", *(f"rate vs {base}" for base in bases)]) + " |")
+    print(
+        "| | " + " | ".join([unit, "CPU ms a call", *(f"rate vs {base}" for base in bases)]) + " |"
+    )
     print("|---" * (3 + len(bases)) + "|")
     for name, taken in figures.items():
         ratios = [
-            taken.figure / figures[base].figure if unit.endswith("/s") else figures[base].figure / taken.figure
+            taken.figure / figures[base].figure
+            if unit.endswith("/s")
+            else figures[base].figure / taken.figure
             for base in bases
         ]
         cells = [f"{taken.figure:.2f}", f"{taken.cpu:.2f}", *(f"{ratio:.2f}" for ratio in ratios)]
@@ -132,14 +151,16 @@ def report(title: str, figures: Mapping[str, Taken], bases: Sequence[str], unit:
     print(flush=True)
 
 
-# -- reads ---------------------------------------------------------------------------------------------
+# -- reads
+# ---------------------------------------------------------------------------------------------
 
 RAW_SEARCH = """
 WITH v AS MATERIALIZED (
     SELECT id, embedding <=> %(q)s AS d FROM memory_vector_{space}
     WHERE scope_id = %(scope)s ORDER BY d LIMIT 10
 )
-SELECT v.id, v.d, m.content FROM v JOIN memory AS m ON m.scope_id = %(scope)s AND m.id = v.id ORDER BY v.d
+SELECT v.id, v.d,
+m.content FROM v JOIN memory AS m ON m.scope_id = %(scope)s AND m.id = v.id ORDER BY v.d
 """
 
 
@@ -150,24 +171,29 @@ async def filled(memories: Memories, scope: Scope, count: int) -> None:
 
 
 async def reads(uri: str, size: int, pool: AsyncConnectionPool | None, rounds: int) -> None:
-    options = {"embedding": GivenVectors(), "worker": False, "pool_size": CALLERS, "postgres_schema": SCHEMA}
+    options = {
+        "embedding": GivenVectors(),
+        "worker": False,
+        "pool_size": CALLERS,
+        "postgres_schema": SCHEMA,
+    }
     async with await Memories.open(uri, **options) as memories:
         scope = Scope("bench", f"reader{size}-{time.time_ns()}", "bench")
         await filled(memories, scope, size)
-        space_number = (await memories.store.embedding_spaces())[-1].number
+        space_number = (await memories.store.memories.spaces.all())[-1].number
 
         async def leg() -> None:
             now = datetime.now(UTC)
-            await memories.store.view(scope, now=now).nearest(space_number, [vector()], limit=10)
+            await memories.store.memories.view(scope, now=now).nearest(
+                space_number, [vector()], limit=10
+            )
 
         async def hybrid() -> None:
             assert len(await memories.recall(scope, question(), limit=10)) == 10
 
         async def cold() -> None:
             store: Any = memories.store
-            store.indexes.drop()
-            if hasattr(store, "_cache"):  # libSQL keeps the vectors, too
-                store._cache.drop()
+            store.memories.indexes.drop()
             await hybrid()
 
         calls: dict[str, Call] = {"vector leg": leg, "hybrid recall": hybrid}
@@ -178,10 +204,22 @@ async def reads(uri: str, size: int, pool: AsyncConnectionPool | None, rounds: i
         times = 40 if size < 2000 else 15
         alone = {**calls, "hybrid recall, scope not seen before": cold}
         single = {name: partial(one_caller, call, times) for name, call in alone.items()}
-        many = {name: partial(many_callers, call, max(2, times // 5)) for name, call in calls.items()}
+        many = {
+            name: partial(many_callers, call, max(2, times // 5)) for name, call in calls.items()
+        }
         bases = ["raw"] if pool is not None else []
-        report(f"One caller, {size:,} memories in the scope", await interleaved(single, rounds), bases, "p50 ms")
-        report(f"{CALLERS} callers, {size:,} memories in the scope", await interleaved(many, rounds), bases, "calls/s")
+        report(
+            f"One caller, {size:,} memories in the scope",
+            await interleaved(single, rounds),
+            bases,
+            "p50 ms",
+        )
+        report(
+            f"{CALLERS} callers, {size:,} memories in the scope",
+            await interleaved(many, rounds),
+            bases,
+            "calls/s",
+        )
 
 
 def raw_search(pool: AsyncConnectionPool, space_number: int, scope: Scope) -> Call:
@@ -196,13 +234,16 @@ def raw_search(pool: AsyncConnectionPool, space_number: int, scope: Scope) -> Ca
     return raw
 
 
-# -- writes --------------------------------------------------------------------------------------------
+# -- writes
+# --------------------------------------------------------------------------------------------
 
 Insert: TypeAlias = Callable[[Sequence[str]], Awaitable[None]]
 
 
 async def writes(uri: str, bare: Insert, same: Insert, rounds: int) -> None:
-    """`bare` inserts one row for each of the texts, `same` all the rows that an add of them writes."""
+    """`bare` inserts one row for each of the texts, `same` all the rows that an add of them
+    writes.
+    """
     options = {"embedding": GivenVectors(), "worker": False, "postgres_schema": SCHEMA}
     async with await Memories.open(uri, **options) as memories:
         scope = Scope("bench", f"writer{time.time_ns()}", "bench")
@@ -212,9 +253,13 @@ async def writes(uri: str, bare: Insert, same: Insert, rounds: int) -> None:
                 "the same rows": same,
                 "add": lambda texts: memories.add(scope, texts),
             }
-            calls = {name: partial(one_caller, _texts(way, size), times) for name, way in ways.items()}
+            calls = {
+                name: partial(one_caller, _texts(way, size), times) for name, way in ways.items()
+            }
             title = "Single adds" if size == 1 else f"Batches of {size}"
-            report(title, await interleaved(calls, rounds), ["bare rows", "the same rows"], "p50 ms")
+            report(
+                title, await interleaved(calls, rounds), ["bare rows", "the same rows"], "p50 ms"
+            )
 
 
 def _texts(way: Insert, size: int) -> Call:
@@ -225,8 +270,12 @@ def _texts(way: Insert, size: int) -> Call:
 
 
 _BARE_LIBSQL = (
-    "CREATE TABLE bare (scope_id BLOB, id TEXT, content TEXT, embedding BLOB, PRIMARY KEY (scope_id, id))",
-    "CREATE TABLE same (scope_id BLOB, id TEXT, content TEXT, hash BLOB, created_at TEXT, postings BLOB, "
+    (
+        "CREATE TABLE bare (scope_id BLOB, id TEXT, content TEXT, embedding BLOB, PRIMARY KEY "
+        "(scope_id, id))"
+    ),
+    "CREATE TABLE same (scope_id BLOB, id TEXT, content TEXT, hash BLOB, created_at TEXT, "
+    "postings BLOB, "
     "PRIMARY KEY (scope_id, id))",
     "CREATE UNIQUE INDEX same_hash ON same (scope_id, hash)",
     "CREATE TABLE same_vector (scope_id BLOB, id TEXT, embedding BLOB, PRIMARY KEY (scope_id, id))",
@@ -262,12 +311,15 @@ async def libsql_writes(folder: str, rounds: int) -> None:
 
 _BARE_POSTGRES = f"""
 DROP TABLE IF EXISTS bare, same, same_vector;
-CREATE TABLE bare (scope_id uuid, id uuid, content text, embedding halfvec({DIMENSIONS}), PRIMARY KEY (scope_id, id));
+CREATE TABLE bare (scope_id uuid, id uuid, content text, embedding halfvec({DIMENSIONS}),
+PRIMARY KEY (scope_id, id));
 CREATE TABLE same (
-    scope_id uuid, id uuid, content text, hash bytea, created_at timestamptz, postings bytea, PRIMARY KEY (scope_id, id)
+    scope_id uuid, id uuid, content text, hash bytea, created_at timestamptz, postings bytea,
+    PRIMARY KEY (scope_id, id)
 );
 CREATE UNIQUE INDEX same_hash ON same (scope_id, hash);
-CREATE TABLE same_vector (scope_id uuid, id uuid, embedding halfvec({DIMENSIONS}), PRIMARY KEY (scope_id, id));
+CREATE TABLE same_vector (scope_id uuid, id uuid, embedding halfvec({DIMENSIONS}),
+PRIMARY KEY (scope_id, id));
 """
 
 
@@ -301,7 +353,8 @@ async def postgres_writes(uri: str, pool: AsyncConnectionPool, rounds: int) -> N
     await writes(uri, bare, same, rounds)
 
 
-# -- all of it -----------------------------------------------------------------------------------------
+# -- all of it
+# -----------------------------------------------------------------------------------------
 
 
 async def configured(connection: psycopg.AsyncConnection) -> None:
@@ -316,9 +369,13 @@ async def configured(connection: psycopg.AsyncConnection) -> None:
 async def postgres(uri: str, parts: Sequence[str], rounds: int) -> None:
     async with await Memories.open(uri, worker=False, postgres_schema=SCHEMA):
         pass
-    async with AsyncConnectionPool(uri, min_size=CALLERS, max_size=CALLERS, configure=configured) as pool:
+    async with AsyncConnectionPool(
+        uri, min_size=CALLERS, max_size=CALLERS, configure=configured
+    ) as pool:
         async with pool.connection() as connection:
-            row = await (await connection.execute("SELECT version(), current_setting('fsync')")).fetchone()
+            row = await (
+                await connection.execute("SELECT version(), current_setting('fsync')")
+            ).fetchone()
             print(f"\n## {row and row[0].split(',')[0]}, fsync {row and row[1]}")
         if "reads" in parts:
             for size in (100, 590, 5000):
@@ -352,14 +409,22 @@ async def main(only: str | None, uri: str | None, parts: Sequence[str], rounds: 
         if only in (None, "libsql"):
             await embedded(folder, parts, rounds)
         if only in (None, "postgres"):
-            await (private_postgres(folder, parts, rounds) if uri is None else postgres(uri, parts, rounds))
+            await (
+                private_postgres(folder, parts, rounds)
+                if uri is None
+                else postgres(uri, parts, rounds)
+            )
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("parts", nargs="*", help="reads, writes; default: both")
     parser.add_argument("--only", choices=["libsql", "postgres"], help="one store only")
     parser.add_argument("--uri", help="a PostgreSQL to measure on; default: a private one")
-    parser.add_argument("--rounds", type=int, default=7, help="interleaved rounds beside a first one that warms up")
+    parser.add_argument(
+        "--rounds", type=int, default=7, help="interleaved rounds beside a first one that warms up"
+    )
     given = parser.parse_args()
     asyncio.run(main(given.only, given.uri, given.parts or ["reads", "writes"], given.rounds))

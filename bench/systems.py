@@ -1,9 +1,13 @@
-"""What is compared: our service on its stores and in its modes, plain cosine, and ADK's own two memories."""
+"""What is compared: our service on its stores and in its modes, plain cosine, BM25, and ADK's own
+two memories.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import re
 import tempfile
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -14,6 +18,7 @@ from google.adk.events.event import Event
 from google.adk.memory import InMemoryMemoryService
 from google.adk.memory.base_memory_service import BaseMemoryService
 from google.adk.memory.memory_entry import MemoryEntry
+from google.adk.sessions import Session
 from google.genai import types
 
 from kagent_memory import KagentMemoryService
@@ -48,7 +53,7 @@ class Service:
         """One entry a note, in batches."""
         entries = [
             MemoryEntry(
-                content=_content(note.text),
+                content=_content(note),
                 author=note.author,
                 timestamp=note.at.isoformat(),
                 custom_metadata={"session_id": note.session, "key": note.key, "ttl_days": 0},
@@ -56,12 +61,79 @@ class Service:
             for note in notes
         ]
         for start in range(0, len(entries), 64):
-            await self._service.add_memory(app_name=APP, user_id=user, memories=entries[start : start + 64])
+            await self._service.add_memory(
+                app_name=APP, user_id=user, memories=entries[start : start + 64]
+            )
 
     async def find(self, user: str, question: str) -> tuple[str, ...]:
         """What search_memory returns."""
         response = await self._service.search_memory(app_name=APP, user_id=user, query=question)
         return tuple(str((entry.custom_metadata or {}).get("key")) for entry in response.memories)
+
+
+class Sessions:
+    """`KagentMemoryService` as agents fill it: by add_session_to_memory, without a model."""
+
+    def __init__(self, service: KagentMemoryService) -> None:
+        self._service = service
+
+    async def fill(self, user: str, notes: Sequence[Note]) -> None:
+        """Store one session of events after the other, and wait until they are taken in."""
+        for session in dict.fromkeys(note.session for note in notes):
+            events = [
+                Event(
+                    id=note.key,
+                    author=note.author,
+                    timestamp=note.at.timestamp(),
+                    content=_content(note),
+                )
+                for note in notes
+                if note.session == session
+            ]
+            made = Session(id=session, app_name=APP, user_id=user, events=events)
+            await self._service.add_session_to_memory(made)
+        if not await self._service.drain(600):
+            raise SystemExit("The sessions were not taken in.")
+
+    async def find(self, user: str, question: str) -> tuple[str, ...]:
+        """Return the keys of the events of what recall finds."""
+        [scope] = self._service.scopes(APP, user)
+        recalled = await self._service.memories.recall(scope, question, limit=DEPTH, deliver=False)
+        return tuple(dict.fromkeys(key for hit in recalled for key in hit.memory.event_ids))
+
+
+class Bm25:
+    """Okapi BM25 over lower-case words, `k1` 1.2 and `b` .75: Robertson & Zaragoza 2009, "The
+    Probabilistic Relevance Framework: BM25 and Beyond".
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[list[str], list[Counter[str]]]] = {}
+
+    async def fill(self, user: str, notes: Sequence[Note]) -> None:
+        """Count the words of author and text."""
+        self._kept[user] = (
+            [note.key for note in notes],
+            [Counter(_words(_said(note))) for note in notes],
+        )
+
+    async def find(self, user: str, question: str) -> tuple[str, ...]:
+        """Return the keys of what holds a word of the question, best first."""
+        keys, counts = self._kept[user]
+        lengths = np.array([count.total() for count in counts], float)
+        scores = np.zeros(len(keys))
+        for word in set(_words(question)):
+            frequency = np.array([count[word] for count in counts], float)
+            holding = np.count_nonzero(frequency)
+            rarity = np.log(1 + (len(keys) - holding + 0.5) / (holding + 0.5))
+            scores += (
+                rarity
+                * frequency
+                * 2.2
+                / (frequency + 1.2 * (0.25 + 0.75 * lengths / lengths.mean()))
+            )
+        best = np.argsort(-scores, kind="stable")[:DEPTH]
+        return tuple(keys[row] for row in best if scores[row] > 0)
 
 
 class Cosine:
@@ -74,7 +146,10 @@ class Cosine:
     async def fill(self, user: str, notes: Sequence[Note]) -> None:
         """Embeds what is there to read: author and text."""
         texts = [f"{note.author}: {note.text}" if note.author else note.text for note in notes]
-        self._kept[user] = ([note.key for note in notes], await self._embedder.embed(texts, kind="document"))
+        self._kept[user] = (
+            [note.key for note in notes],
+            await self._embedder.embed(texts, kind="document"),
+        )
 
     async def find(self, user: str, question: str) -> tuple[str, ...]:
         """By exact cosine."""
@@ -94,17 +169,27 @@ class Adk:
         """One event a note."""
         for session in dict.fromkeys(note.session for note in notes):
             events = [
-                Event(id=note.key, author=note.author, timestamp=note.at.timestamp(), content=_content(_said(note)))
+                Event(
+                    id=note.key,
+                    author=note.author,
+                    timestamp=note.at.timestamp(),
+                    content=_content(note, _said(note)),
+                )
                 for note in notes
                 if note.session == session
             ]
-            await self._service.add_events_to_memory(app_name=APP, user_id=user, events=events, session_id=session)
+            await self._service.add_events_to_memory(
+                app_name=APP, user_id=user, events=events, session_id=session
+            )
         self._keys |= {(user, note.author, _said(note)): note.key for note in notes}
 
     async def find(self, user: str, question: str) -> tuple[str, ...]:
         """What search_memory returns."""
         response = await self._service.search_memory(app_name=APP, user_id=user, query=question)
-        texts = [(entry.author, (entry.content.parts or [types.Part()])[0].text or "") for entry in response.memories]
+        texts = [
+            (entry.author, (entry.content.parts or [types.Part()])[0].text or "")
+            for entry in response.memories
+        ]
         return tuple(self._keys[user, author, text] for author, text in texts)
 
 
@@ -115,18 +200,24 @@ def catalogue(uris: Sequence[str], embedder: Embedder) -> dict[str, Callable[[],
         scheme = uri.partition(":")[0]
         openers[f"hybrid, {scheme}"] = lambda uri=uri: _ours(uri, embedder)
         openers[f"keyword, {scheme}"] = lambda uri=uri: _ours(uri, None)
+        openers[f"hybrid, sessions, {scheme}"] = lambda uri=uri: _ours(uri, embedder, Sessions)
+        openers[f"keyword, sessions, {scheme}"] = lambda uri=uri: _ours(uri, None, Sessions)
     openers["dense cosine"] = lambda: _plain(Cosine(embedder))
+    openers["BM25"] = lambda: _plain(Bm25())
     openers["ADK InMemoryMemoryService"] = lambda: _plain(Adk(InMemoryMemoryService()))
     openers["ADK SqliteMemoryService"] = _sqlite
     return openers
 
 
 @contextlib.asynccontextmanager
-async def _ours(uri: str, embedder: Embedder | None) -> AsyncIterator[System]:
+async def _ours(
+    uri: str, embedder: Embedder | None, kind: Callable[[KagentMemoryService], System] = Service
+) -> AsyncIterator[System]:
     with tempfile.TemporaryDirectory() as folder:
+        options = {"llm": False, "search_limit": DEPTH, "ttl_days": 0, "prune_every_hours": 0}
         placed = uri.replace("{folder}", folder)
-        async with KagentMemoryService(placed, embedding=embedder, search_limit=DEPTH, prune_every_hours=0) as service:
-            yield Service(service)
+        async with KagentMemoryService(placed, embedding=embedder, **options) as service:
+            yield kind(service)
 
 
 @contextlib.asynccontextmanager
@@ -142,8 +233,13 @@ async def _sqlite() -> AsyncIterator[System]:
         yield Adk(SqliteMemoryService(Path(folder) / "adk.db", max_results=DEPTH))
 
 
-def _content(text: str) -> types.Content:
-    return types.Content(role="user", parts=[types.Part(text=text)])
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.lower())
+
+
+def _content(note: Note, text: str | None = None) -> types.Content:
+    role = "model" if note.author == "assistant" else "user"
+    return types.Content(role=role, parts=[types.Part(text=note.text if text is None else text)])
 
 
 def _said(note: Note) -> str:

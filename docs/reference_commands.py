@@ -1,4 +1,4 @@
-"""The site's page of the command line, written from the commands."""
+"""Write the site's page of the command line from the commands."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from kagent_memory.cli import COMMANDS
 from kagent_memory.cli.command import EXIT_CODES, JSON_OPTION, STORE_OPTIONS, Option
 
-HEAD = """# The command line
+HEAD = """# Command line
 
-`kagent-memory COMMAND …`, or `python -m kagent_memory COMMAND …`; `kagent-memory --version` names the version. This
-page is written from the commands.
+Run `kagent-memory COMMAND …` or `python -m kagent_memory COMMAND …`. `kagent-memory --version`
+prints the version.
 """
 
 
@@ -18,20 +18,25 @@ def cli_page() -> str:
     """Return the page: the options that commands share, the exit codes, and every command."""
     lines = [
         HEAD,
-        "## Options of every command that uses a store\n",
+        "## Common options\n",
+        "Every command that uses a store takes these:\n",
         *_table((*STORE_OPTIONS, JSON_OPTION)),
-        "Settings come from the command line, then the URI's query, then `KAGENT_MEMORY_*` in the environment.\n",
+        (
+            "[Settings](settings.md) on the command line override those in the URI's query, and "
+            "these override `KAGENT_MEMORY_*` in the environment.\n"
+        ),
         "## Exit codes\n",
         "| code | meaning |\n|---|---|",
         *(f"| {code} | {text} |" for code, text in EXIT_CODES.items()),
-        "\nAn error is one line on the error stream. With `--json` it is the document on standard output: "
-        '`{"error": {"family": "not-found", "message": "…", "exit_code": 3}}`. The families are those of `/api/v1`.',
+        "\nAn error is one line on standard error. With `--json` it is a document on standard "
+        'output: `{"error": {"family": "not-found", "message": "…", "exit_code": 3}}`. The '
+        "families are [those of `/api/v1`](../how-to/server.md#errors).",
     ]
     for command in COMMANDS:
         examples = [f"$ {example}" for example in command.examples]
         lines += [f"\n## {command.name}\n", f"{command.help}\n", "```console", *examples, "```\n"]
         if not command.uses_store:
-            lines.append("Takes none of the store's options.\n")
+            lines.append("This command takes no options of the store.\n")
         if command.options:
             lines += _table(command.options)
     return "\n".join(lines).rstrip() + "\n"
@@ -39,12 +44,12 @@ def cli_page() -> str:
 
 def _table(options: Sequence[Option]) -> Iterator[str]:
     yield "| option | meaning |\n|---|---|"
-    for one in options:
-        choices = one.more.get("choices")
-        default = one.more.get("default")
-        named = " ".join(f"`{word}`" for word in one.words)
-        said = one.help.replace("|", "\\|")
-        said += f" ({', '.join(choices)})" if choices else ""
-        said += f"; default {default}" if default not in (None, "") else ""
-        yield f"| {named} | {said} |"
+    for option in options:
+        choices = option.more.get("choices")
+        default = option.more.get("default")
+        words = " ".join(f"`{word}`" for word in option.words)
+        meaning = option.help.replace("|", "\\|")
+        meaning += f" ({', '.join(choices)})" if choices else ""
+        meaning += f"; default {default}" if default not in (None, "") else ""
+        yield f"| {words} | {meaning} |"
     yield ""

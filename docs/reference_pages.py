@@ -1,7 +1,7 @@
-"""Pages of docs/reference that are written from the code.
+"""Generate pages of the reference from the code.
 
-`make site` adds those of `SITE_PAGES`, which are not in the repository. `make docs` writes the page of the settings,
-which is, and a test compares it with the code.
+`make docs` writes the page of the settings, which is in the repository; a test compares it with the
+code. `make site` adds the pages of `SITE_PAGES`, which are not.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import inspect
 import json
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
@@ -18,7 +18,7 @@ from typing import Annotated, Any, get_args, get_origin
 from reference_commands import cli_page
 
 import kagent_memory
-from kagent_memory.memories import Memories, api
+from kagent_memory.memories import Memories
 from kagent_memory.records import Filter
 from kagent_memory.server.app import create_app
 from kagent_memory.settings import Backend, MemorySettings
@@ -28,14 +28,23 @@ WIDTH = 100
 
 SETTINGS = """# Settings
 
-A setting has one name everywhere: an argument of `KagentMemoryService` and `Memories.open`, a query parameter of the
-URI (`libsql:///memory.db?search_limit=8`), a variable of the environment (`KAGENT_MEMORY_SEARCH_LIMIT=8`),
-and `--set search_limit=8` on the command line. Arguments win over the URI's query, that over the
-environment. An unknown argument or query parameter is a `ConfigurationError`, and so is a value that does not fit. A
-value of several fields is a mapping, or JSON in text (`KAGENT_MEMORY_PII='{{"mode": "mask", "kinds": ["email"]}}'`).
+A setting has the same name everywhere:
 
-The store itself is named by the argument, else `KAGENT_MEMORY_URI`, else by `MEMORY_BACKEND`, else it is
-`libsql:///kagent_memory.db`. A `DATABASE_URL` that nothing chooses is refused rather than passed over.
+| place | example |
+|---|---|
+| argument of `KagentMemoryService` and `Memories.open` | `search_limit=8` |
+| query parameter of the URI | `libsql:///memory.db?search_limit=8` |
+| environment variable | `KAGENT_MEMORY_SEARCH_LIMIT=8` |
+| option of the command line | `--set search_limit=8` |
+
+Arguments and options override the URI's query, and that overrides the environment. An unknown
+argument or query parameter raises `ConfigurationError`, and so does an invalid value. A value with
+several fields is a mapping, or JSON in text
+(`KAGENT_MEMORY_PII='{{"mode": "mask", "kinds": ["email"]}}'`).
+
+The argument `uri` names the store. Without it, `KAGENT_MEMORY_URI` does, and without that
+`MEMORY_BACKEND`; the default is `libsql:///memory.db`. If `DATABASE_URL` is set but nothing selects
+it, opening the store fails, so that it is not overlooked.
 
 {backends}
 
@@ -52,7 +61,6 @@ COMMON = (
     "token",
     "search_limit",
     "min_score",
-    "search_filter",
     "policy",
     "ttl_days",
     "quarantine",
@@ -62,18 +70,19 @@ COMMON = (
     "postgres_schema",
     "encryption_keys",
 )
-"""The settings of the first table: what a user may want; the others are advanced."""
+"""The settings of the first table; the others are advanced."""
 BACKENDS = {
-    Backend.LIBSQL: "`libsql:///kagent_memory.db`, in the working directory",
-    Backend.PGVECTOR: "the PostgreSQL that `DATABASE_URL` names (`postgresql://…` or `pgserver:///…`)",
+    Backend.LIBSQL: "`libsql:///memory.db`, in the working directory",
+    Backend.PGVECTOR: ("the database at `DATABASE_URL` (`postgresql://…` or `pgserver:///…`)"),
 }
 PYTHON = """# Python
 
-Every public name; `from kagent_memory import …`. Importing the package loads nothing; a name is loaded when it is
-first used. Everything that waits is async. The options of a service or of `Memories.open` are [settings](settings.md).
+Every public name of `kagent_memory`. Importing the package loads nothing; a name is loaded when it
+is first used. Functions that wait are async. The options of a service and of `Memories.open` are
+[settings](settings.md).
 """
 GROUPS = {
-    "The service and its wiring": (
+    "Service and wiring": (
         "KagentMemoryService",
         "enable_memory",
         "MemoryPlugin",
@@ -90,7 +99,7 @@ GROUPS = {
         "PrefetchMemoryTool",
         "PreloadMemoryTool",
     ),
-    "The verbs": ("Memories",),
+    "Verbs": ("Memories",),
     "Settings": ("MemorySettings", "EmbeddingConfig"),
     "Values": (
         "Scope",
@@ -105,7 +114,7 @@ GROUPS = {
         "Change",
         "Revision",
     ),
-    "What you can bring": (
+    "Extension points": (
         "SummaryProvider",
         "LlmSummary",
         "CompactionAwareSummary",
@@ -128,16 +137,20 @@ WITHOUT_SIGNATURE = (*GROUPS["Errors"], "SummaryProvider", "Memories", "MemorySe
 
 
 def settings_page() -> str:
-    """Return two tables of the settings with their defaults, in the words of their class."""
-    said = _attributes(inspect.getdoc(MemorySettings) or "")
+    """Return the page of the settings, written from their class and its docstring."""
+    meanings = _attributes(inspect.getdoc(MemorySettings) or "")
     default = MemorySettings()
     names = [field.name for field in fields(default)]
 
     def table(names: Sequence[str]) -> str:
-        rows = [f"| `{name}` | `{shown(getattr(default, name))}` | {said[name]} |" for name in names]
-        return "\n".join(("| name | default | what |", "|---|---|---|", *rows))
+        rows = [
+            f"| `{name}` | `{shown(getattr(default, name))}` | {meanings[name]} |" for name in names
+        ]
+        return "\n".join(("| name | default | meaning |", "|---|---|---|", *rows))
 
-    backends = "\n".join(f"- `MEMORY_BACKEND={backend}`: {BACKENDS[backend]}" for backend in Backend)
+    backends = "\n".join(
+        f"- `MEMORY_BACKEND={backend}`: {BACKENDS[backend]}" for backend in Backend
+    )
     advanced = [name for name in names if name not in COMMON]
     return SETTINGS.format(backends=backends, common=table(COMMON), advanced=table(advanced))
 
@@ -148,44 +161,52 @@ def shown(default: object) -> str:
 
 
 def _attributes(doc: str) -> dict[str, str]:
-    said: dict[str, str] = {}
+    meanings: dict[str, str] = {}
     for names, text in _sections(doc)["Attributes"]:
         line = text.replace("|", "\\|")
-        said.update(dict.fromkeys(re.findall(r"\w+", names), line[:1].upper() + line[1:]))
-    return said
+        meanings.update(dict.fromkeys(re.findall(r"\w+", names), line[:1].upper() + line[1:]))
+    return meanings
 
 
 def _sections(doc: str) -> dict[str, list[tuple[str, str]]]:
-    """The named entries of a docstring by their section; what is returned has no name."""
+    """Return a docstring's entries by section, as pairs of name and text; Returns has no name."""
     pieces = re.split(r"^(Args|Attributes|Returns|Raises):$", doc, flags=re.MULTILINE)
-    found: dict[str, list[tuple[str, str]]] = {name: [] for name in ("Args", "Attributes", "Returns", "Raises")}
+    sections: dict[str, list[tuple[str, str]]] = {
+        name: [] for name in ("Args", "Attributes", "Returns", "Raises")
+    }
     for section, text in zip(pieces[1::2], pieces[2::2], strict=True):
         entries = ["", text] if section == "Returns" else re.split(r"\n {4}(?! )", text)
         for entry in entries[1:]:
             line = " ".join(entry.split())
             name, _, said = ("", "", line) if section == "Returns" else line.partition(": ")
-            found[section].append((name, said))
-    return found
+            sections[section].append((name, said))
+    return sections
 
 
 def _details(doc: str, mark: Sequence[str]) -> Iterator[str]:
-    """What a docstring says of arguments, answer and errors, one line each."""
-    found = _sections(doc)
-    yield from (f"{mark[0]}{name}{mark[1]}: {said}" for name, said in found["Args"] + found["Attributes"])
-    for _, said in found["Returns"]:
-        yield f"gives {said if said.startswith(('True', 'False', 'None')) else said[0].lower() + said[1:]}"
-    yield from (f"raises {mark[0]}{name}{mark[1]}: {said}" for name, said in found["Raises"])
+    """Yield a docstring's arguments, answer and errors, one line each."""
+    sections = _sections(doc)
+    yield from (
+        f"{mark[0]}{name}{mark[1]}: {said}"
+        for name, said in sections["Args"] + sections["Attributes"]
+    )
+    for _, said in sections["Returns"]:
+        yield (
+            "returns "
+            f"{said if said.startswith(('True', 'False', 'None')) else said[0].lower() + said[1:]}"
+        )
+    yield from (f"raises {mark[0]}{name}{mark[1]}: {said}" for name, said in sections["Raises"])
 
 
 def python_page() -> str:
-    """Each public name with its signature, its promise, its arguments and its errors.
+    """Return the page of Python: each public name with its signature and its docstring.
 
     Raises:
         ValueError: the groups and the public names differ.
     """
     named = [name for names in GROUPS.values() for name in names]
     if sorted(named) != sorted(kagent_memory.__all__):
-        raise ValueError(f"Grouped or public, not both: {set(named) ^ set(kagent_memory.__all__)}")
+        raise ValueError(f"Not in both: {set(named) ^ set(kagent_memory.__all__)}")
     return "\n".join([PYTHON, *(line for title in GROUPS for line in _group(title))])
 
 
@@ -214,37 +235,34 @@ def _promise(value: object) -> str:
 
 def _methods(value: type) -> Iterator[str]:
     ours = [base for base in reversed(value.__mro__) if base.__module__.startswith("kagent_memory")]
-    owners = {name: base for base in ours for name in vars(base)}  # in the order of the contract, each as it is here
+    # in the order of the base class, each as overridden here
+    owners = {name: base for base in ours for name in vars(base)}
     members = [(base, name, vars(base)[name]) for name, base in owners.items()]
     between: list[str] = []
-    for base, name, member in sorted(members, key=lambda found: not isinstance(found[2], classmethod)):
+    for base, name, member in sorted(
+        members, key=lambda member: not isinstance(member[2], classmethod)
+    ):
         made = isinstance(member, classmethod | staticmethod)
         function = member.__func__ if made else member
         if inspect.isfunction(function) and not name.startswith("_"):
             yield from between
             between = [""]
-            yield from textwrap.wrap(_promise(function), WIDTH, initial_indent="# ", subsequent_indent="# ")
+            yield from textwrap.wrap(
+                _promise(function), WIDTH, initial_indent="# ", subsequent_indent="# "
+            )
             yield from (
                 wrapped
-                for line in _arguments(function)
-                for wrapped in textwrap.wrap(line, WIDTH, initial_indent="#   ", subsequent_indent="#     ")
+                for line in _details(inspect.getdoc(function) or "", ("", ""))
+                for wrapped in textwrap.wrap(
+                    line, WIDTH, initial_indent="#   ", subsequent_indent="#     "
+                )
             )
             prefix = "async def " if inspect.iscoroutinefunction(function) else "def "
             yield prefix + _signature(name, getattr(base, name) if made else function)
 
 
-def _arguments(function: Callable[..., Any]) -> Iterator[str]:
-    """What is said of a verb, with each of the options where its docstring names their class."""
-    for line in _details(inspect.getdoc(function) or "", ("", "")):
-        if named := re.match(r"options: see `(\w+Options)`", line):
-            options = vars(api)[named[1]]
-            yield from _details(inspect.getdoc(options) or "", ("", ""))
-        else:
-            yield line
-
-
 class _Written:
-    """An annotation or a default as it stands in the code."""
+    """An annotation or default, shown as it is written in the code."""
 
     def __init__(self, value: Any) -> None:
         if get_origin(value) is Annotated:
@@ -264,33 +282,41 @@ def _default(value: Any) -> Any:
 
 
 def _signature(name: str, value: Any) -> str:
-    found = inspect.signature(value)
+    signature = inspect.signature(value)
     empty = inspect.Parameter.empty
     plain = [
-        one.replace(
-            annotation=empty if one.annotation is empty else _Written(one.annotation), default=_default(one.default)
+        parameter.replace(
+            annotation=empty if parameter.annotation is empty else _Written(parameter.annotation),
+            default=_default(parameter.default),
         )
-        for one in found.parameters.values()
-        if one.name != "self"
+        for parameter in signature.parameters.values()
+        if parameter.name != "self"
     ]
-    result = empty if found.return_annotation in (empty, None, "None") else _Written(found.return_annotation)
+    result = (
+        empty
+        if signature.return_annotation in (empty, None, "None")
+        else _Written(signature.return_annotation)
+    )
     text = name + str(inspect.Signature(plain, return_annotation=result)).replace("<factory>", "…")
     return text if len(text) <= WIDTH else _folded(name, plain, result)
 
 
 def _folded(name: str, parameters: list[inspect.Parameter], result: object) -> str:
     lines, kind = [], inspect.Parameter.POSITIONAL_OR_KEYWORD
-    for one in parameters:
-        if one.kind is inspect.Parameter.KEYWORD_ONLY and kind is inspect.Parameter.POSITIONAL_OR_KEYWORD:
+    for parameter in parameters:
+        if (
+            parameter.kind is inspect.Parameter.KEYWORD_ONLY
+            and kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+        ):
             lines.append("    *,")
-        kind = one.kind
-        lines.append(f"    {one},".replace("<factory>", "…"))
+        kind = parameter.kind
+        lines.append(f"    {parameter},".replace("<factory>", "…"))
     end = "" if result is inspect.Parameter.empty else f" -> {result!r}"
     return "\n".join([f"{name}(", *lines, f"){end}"])
 
 
 def openapi() -> str:
-    """What a server says of its HTTP interface, as `/openapi.json` does."""
+    """Return the OpenAPI description that a server answers at `/openapi.json`."""
 
     async def never_opened() -> Memories:
         raise NotImplementedError

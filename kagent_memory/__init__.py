@@ -1,4 +1,6 @@
-"""Long-term memory for Google ADK agents. Names are loaded when they are first used; importing costs nothing."""
+"""Long-term memory for Google ADK agents. Names are loaded when they are first used; importing
+costs nothing.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,13 @@ if TYPE_CHECKING:
     from .adk.prefetch import PrefetchMemoryTool, PreloadMemoryTool
     from .adk.registry import register
     from .adk.service import KagentMemoryService
-    from .adk.tools import ConfirmMemoryTool, ForgetMemoryTool, LoadMemoryTool, RecallMemoryTool, SaveMemoryTool
+    from .adk.tools import (
+        ConfirmMemoryTool,
+        ForgetMemoryTool,
+        LoadMemoryTool,
+        RecallMemoryTool,
+        SaveMemoryTool,
+    )
     from .errors import (
         ConfigurationError,
         Conflict,
@@ -23,8 +31,13 @@ if TYPE_CHECKING:
         StoreError,
         UnusableAnswer,
     )
-    from .ingestion.extraction import CompactionAwareSummary, LlmSummary, PassthroughSummary, SummaryProvider
-    from .memories.in_process import Memories
+    from .ingestion.extraction import (
+        CompactionAwareSummary,
+        LlmSummary,
+        PassthroughSummary,
+        SummaryProvider,
+    )
+    from .memories.memories import Memories
     from .models.embedding import EmbeddingConfig
     from .records import (
         Change,
@@ -88,43 +101,26 @@ __all__ = [
 ]
 
 _ROOMS = {
-    "adk.agent": ("enable_memory",),
-    "adk.autosave": ("AutoSave", "auto_save_session_to_memory_callback"),
-    "adk.plugin": ("MemoryPlugin",),
-    "adk.prefetch": ("PrefetchMemoryTool", "PreloadMemoryTool"),
-    "adk.registry": ("register",),
-    "adk.service": ("KagentMemoryService",),
-    "adk.tools": ("ConfirmMemoryTool", "ForgetMemoryTool", "LoadMemoryTool", "RecallMemoryTool", "SaveMemoryTool"),
-    "models.embedding": ("EmbeddingConfig",),
-    "errors": (
-        "ConfigurationError",
-        "Conflict",
-        "InvalidInput",
-        "KagentMemoryError",
-        "ModelError",
-        "NotFound",
-        "StoreError",
-        "UnusableAnswer",
+    "adk.agent": "enable_memory",
+    "adk.autosave": "AutoSave auto_save_session_to_memory_callback",
+    "adk.plugin": "MemoryPlugin",
+    "adk.prefetch": "PrefetchMemoryTool PreloadMemoryTool",
+    "adk.registry": "register",
+    "adk.service": "KagentMemoryService",
+    "adk.tools": (
+        "ConfirmMemoryTool ForgetMemoryTool LoadMemoryTool RecallMemoryTool SaveMemoryTool"
     ),
-    "ingestion.extraction": ("CompactionAwareSummary", "LlmSummary", "PassthroughSummary", "SummaryProvider"),
-    "memories.in_process": ("Memories",),
-    "records": (
-        "Change",
-        "Fact",
-        "Filter",
-        "Hit",
-        "Memory",
-        "Message",
-        "Recall",
-        "Revision",
-        "Scope",
-        "Scopes",
-        "tenant",
-    ),
-    "retrieval.ranking": ("RankSettings",),
-    "settings": ("MemorySettings",),
+    "models.embedding": "EmbeddingConfig",
+    "errors": "ConfigurationError Conflict InvalidInput KagentMemoryError ModelError NotFound "
+    "StoreError "
+    "UnusableAnswer",
+    "ingestion.extraction": "CompactionAwareSummary LlmSummary PassthroughSummary SummaryProvider",
+    "memories.memories": "Memories",
+    "records": "Change Fact Filter Hit Memory Message Recall Revision Scope Scopes tenant",
+    "retrieval.ranking": "RankSettings",
+    "settings": "MemorySettings",
 }
-_HOMES = {name: room for room, names in _ROOMS.items() for name in names}
+_HOMES = {name: room for room, names in _ROOMS.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

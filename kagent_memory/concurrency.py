@@ -1,16 +1,19 @@
-"""Work on long texts beside the event loop, in threads of its own and in portions between which others go on; and loops
-of our own that suit our drivers.
+"""Work on long texts beside the event loop, in threads of its own and in portions between which
+others go on; and loops of our own that suit our drivers.
 """
 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextvars
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache, partial
 from typing import ParamSpec, TypeVar
+from weakref import WeakSet
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -19,13 +22,15 @@ Item = TypeVar("Item")
 SHORT = 1_000  # characters; reading and masking so many takes about a millisecond
 LONG = 65_536
 PORTION = 16_384
+EXIT_SECONDS = 3.0
 
 
 async def run_in_thread(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What `work` returns: called here when `size` (in characters, about) is short, in a thread otherwise.
+    """Return the result of `work`: called here when `size` (about characters) is small, else in
+    a thread.
 
-    Once begun it comes to its end, also when the caller is cancelled; it must not touch what the loop owns. What is
-    long has a thread apart: it holds up nothing but its like.
+    Once begun it comes to its end, also when the caller is cancelled; it must not touch what the
+    loop owns. What is long has a thread apart: it holds up nothing but its like.
     """
     if size <= SHORT:
         return work(*args, **kwargs)
@@ -33,8 +38,12 @@ async def run_in_thread(size: int, work: Callable[P, T], *args: P.args, **kwargs
     return await asyncio.get_running_loop().run_in_executor(_threads(size > LONG), run)
 
 
-async def each_aside(items: Sequence[Item], size: Callable[[Item], int], work: Callable[[Item], T]) -> list[T]:
-    """What `work` gives for each item, in their order, worked on in portions between which others have their turns."""
+async def each_aside(
+    items: Sequence[Item], size: Callable[[Item], int], work: Callable[[Item], T]
+) -> list[T]:
+    """Return the result of `work` for each item in order, in portions between which other tasks
+    run.
+    """
     done: list[T] = []
     portion: list[Item] = []
     weight = 0
@@ -42,7 +51,8 @@ async def each_aside(items: Sequence[Item], size: Callable[[Item], int], work: C
         portion.append(item)
         weight += size(item)
         if weight >= PORTION or number == len(items):
-            # no map(): it would take a StopIteration of the work, such as a caller's redact=, for the end of the items
+            # no map(): it would take a StopIteration of the work, such as a caller's redact=, for
+            # the end of the items
             done += await run_in_thread(weight, list[T], (work(one) for one in portion))
             portion, weight = [], 0
     return done
@@ -57,7 +67,7 @@ async def cancel_and_wait(*tasks: asyncio.Task[object]) -> None:
 
 
 async def uninterrupted(work: Awaitable[T]) -> T:
-    """What `work` gives: it comes to its end; a cancellation of the caller waits for that."""
+    """Return the result of `work`, which runs to its end; a cancelled caller waits for it."""
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
@@ -68,6 +78,25 @@ async def uninterrupted(work: Awaitable[T]) -> T:
     if cancelled is not None:
         raise cancelled
     return task.result()
+
+
+def cancel_tasks_at_exit() -> None:
+    """End the running loop's tasks when Python exits, as `asyncio.run` does, if nobody did until
+    then.
+    """
+    _loops.add(asyncio.get_running_loop())
+
+
+def _cancel_tasks() -> None:
+    for loop in list(_loops):
+        if loop.is_closed() or loop.is_running() or not (tasks := asyncio.all_tasks(loop)):
+            continue
+        with suppress(TimeoutError):
+            loop.run_until_complete(asyncio.wait_for(cancel_and_wait(*tasks), EXIT_SECONDS))
+
+
+_loops: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
+atexit.register(_cancel_tasks)
 
 
 def new_loop() -> asyncio.AbstractEventLoop:

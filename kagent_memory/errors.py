@@ -27,7 +27,7 @@ class ConfigurationError(KagentMemoryError):
 
 
 class InvalidInput(KagentMemoryError, ValueError):
-    """What was given cannot be stored or searched; nothing of that call was written."""
+    """The input cannot be stored or searched; the call wrote nothing."""
 
 
 class NotFound(KagentMemoryError, LookupError):
@@ -47,19 +47,25 @@ class ModelError(KagentMemoryError):
 
 
 class ModelUnavailable(ModelError):
-    """The model or embedder is away for now (unreachable, overloaded, too slow); the same call may succeed later."""
+    """The model or embedder is away for now (unreachable, overloaded, too slow); the same call may
+    succeed later.
+    """
 
 
 class TruncatedAnswer(ModelError):
-    """The model's answer was cut off before its end; the same call would be cut again, one for less may not."""
+    """The model's answer was cut off before its end; the same call would be cut again, one for less
+    may not.
+    """
 
 
 class UnusableAnswer(ModelError):
-    """The embedder is there and answered what no retry makes usable: NaN, zeros, another width or number of vectors."""
+    """The embedder is there and answered what no retry makes usable: NaN, zeros, another width or
+    number of vectors.
+    """
 
 
 class ErrorFamily(NamedTuple):
-    """How one family of errors is told outside of Python.
+    """Name, HTTP status, gRPC code and exit code of a family of errors.
 
     Attributes:
         name: in /api/v1's problem types and in the command line's JSON.
@@ -89,11 +95,15 @@ def family_of(error: KagentMemoryError) -> ErrorFamily:
 
 
 def error_class(family: str) -> type[KagentMemoryError]:
-    """The class that a family's name stands for; StoreError for a name that this version does not know."""
+    """The class that a family's name stands for; StoreError for a name that this version does not
+    know.
+    """
     return next((kind for kind, known in FAMILIES.items() if known.name == family), StoreError)
 
 
 def needs_extra(what: str, extra: str, error: ImportError | None = None) -> ConfigurationError:
     """The error for a part that is not installed, or cannot be loaded."""
     reason = f" ({error})" if error else ""
-    return ConfigurationError(f'{what} needs an extra: pip install "kagent-memory[{extra}]"{reason}.')
+    return ConfigurationError(
+        f'{what} needs an extra: pip install "kagent-memory[{extra}]"{reason}.'
+    )

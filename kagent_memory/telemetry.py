@@ -1,7 +1,9 @@
-"""What tracing and metrics see of memory: OpenTelemetry's GenAI memory conventions, content only when opted in.
+"""What tracing and metrics see of memory: OpenTelemetry's GenAI memory conventions, content only
+when opted in.
 
-Span and attribute names follow open-telemetry/semantic-conventions-genai (status Development); they are not in the
-released convention packages yet, hence the literals. Without an OpenTelemetry SDK nothing is recorded.
+Span and attribute names follow open-telemetry/semantic-conventions-genai (status Development); they
+are not in the released convention packages yet, hence the literals. Without an OpenTelemetry SDK
+nothing is recorded.
 """
 
 from __future__ import annotations
@@ -20,7 +22,12 @@ from opentelemetry import metrics, trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 OperationName: TypeAlias = Literal[
-    "search_memory", "create_memory", "update_memory", "upsert_memory", "delete_memory", "delete_memory_store"
+    "search_memory",
+    "create_memory",
+    "update_memory",
+    "upsert_memory",
+    "delete_memory",
+    "delete_memory_store",
 ]
 CAPTURE_CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _CAPTURING = ("true", "1", "span_only", "span_and_event")
@@ -31,15 +38,21 @@ _meter = metrics.get_meter("kagent_memory")
 _duration = _meter.create_histogram(
     "kagent_memory.operation.duration",
     unit="s",
-    description="How long memory operations took, by operation, mode, error, and whether it was gated or empty.",
+    description=(
+        "How long memory operations took, by operation, mode, error, and whether it was "
+        "gated or empty."
+    ),
 )
 _open_jobs = _meter.create_gauge(
-    "kagent_memory.queue.open_jobs", unit="{job}", description="Accepted jobs of the queue that are not done."
+    "kagent_memory.queue.open_jobs",
+    unit="{job}",
+    description="Accepted jobs of the queue that are not done.",
 )
 _oldest_job_age = _meter.create_gauge(
     "kagent_memory.queue.oldest_job_age",
     unit="s",
-    description="How long the oldest open job has been waiting: it grows while a model, an embedder or the database "
+    description="How long the oldest open job has been waiting: it grows while a model, an "
+    "embedder or the database "
     "is unavailable. 0 when no job is open.",
 )
 _cache_lookups = _meter.create_counter(
@@ -48,7 +61,9 @@ _cache_lookups = _meter.create_counter(
     description="Looks into the caches of scopes and embeddings, by cache and result.",
 )
 _pruned = _meter.create_counter(
-    "kagent_memory.prune.memories", unit="{memory}", description="What prunes did with memories, by outcome."
+    "kagent_memory.prune.memories",
+    unit="{memory}",
+    description="What prunes did with memories, by outcome.",
 )
 _delivered = _meter.create_counter(
     "kagent_memory.deliveries", unit="{memory}", description="Memories that were handed over."
@@ -56,14 +71,15 @@ _delivered = _meter.create_counter(
 _standby_asked = _meter.create_counter(
     "kagent_memory.standby.reads",
     unit="{read}",
-    description="Searches and lists that were to be read from the standby: it answered, or the primary, since it was "
+    description="Searches and lists that were to be read from the standby: it answered, or the "
+    "primary, since it was "
     "behind or away.",
 )
 StandbyOutcome: TypeAlias = Literal["answered", "behind", "away"]
 
 
 class Listener(Protocol):
-    """Whoever wants to know what is measured, such as a server's `/metrics`; called from any thread."""
+    """Receiver of measurements, such as a server's `/metrics`; called from any thread."""
 
     def measured(self, name: str, value: float, attributes: Attributes) -> None:
         """Something was measured, or counted."""
@@ -90,7 +106,7 @@ class Operation:
         self.measured: Attributes = {"gen_ai.operation.name": name}
 
     def mode(self, mode: str) -> None:
-        """Which legs answered a search."""
+        """The legs that answered a search."""
         self.measured["kagent_memory.mode"] = mode
         self._span.set_attribute("kagent_memory.mode", mode)
 
@@ -100,7 +116,9 @@ class Operation:
         self._span.set_attribute("kagent_memory.gated", True)
 
     def records(self, hits: Iterable[tuple[str, str, float | None]]) -> None:
-        """The memories read or written, as (id, content, score); the content is kept only when opted in."""
+        """The memories read or written, as (id, content, score); the content is kept only when
+        opted in.
+        """
         rows = list(hits)
         self._span.set_attribute("gen_ai.memory.record.count", len(rows))
         self.measured["kagent_memory.empty"] = not rows
@@ -112,7 +130,7 @@ class Operation:
 
 
 def captures_content() -> bool:
-    """Whether the operator allows texts in traces."""
+    """Return True if the operator allows texts in traces."""
     return os.environ.get(CAPTURE_CONTENT, "").lower() in _CAPTURING
 
 
@@ -168,9 +186,11 @@ def queue(open_jobs: int, oldest_seconds: float, *, store: str) -> None:
     _oldest_job_age.set(oldest_seconds, attributes)
 
 
-def cache_looked_up(cache: Literal["text", "vectors", "documents", "queries"], *, hit: bool, count: int = 1) -> None:
-    """Counts looks into a cache: of scopes ("text", "vectors"), where a hit held what the database holds; or of
-    embeddings ("documents", "queries"), where a hit made no call of the embedder.
+def cache_looked_up(
+    cache: Literal["text", "vectors", "documents", "queries"], *, hit: bool, count: int = 1
+) -> None:
+    """Counts looks into a cache: of scopes ("text", "vectors"), where a hit held what the database
+    holds; or of embeddings ("documents", "queries"), where a hit made no call of the embedder.
     """
     if count:
         attributes: Attributes = {"cache": cache, "result": "hit" if hit else "miss"}

@@ -1,4 +1,4 @@
-"""Saving that reuses the summaries ADK's compaction makes anyway: the model is asked only about the rest."""
+"""Save the summaries that ADK's compaction makes, and extract facts only from the other turns."""
 
 import asyncio
 from datetime import UTC, datetime

@@ -1,9 +1,9 @@
-"""Write the turns that ADK's SqliteMemoryService keeps as JSONL for `kagent-memory import`.
+"""Write the turns in ADK's SqliteMemoryService as JSONL for `kagent-memory import`.
 
     python samples/import_adk.py adk_memory.db > adk.jsonl
     python samples/import_adk.py adk_memory.db --user ada | kagent-memory import -
 
-Each event is a memory as it was said, with its agent, user, session, author, id and time.
+Each event becomes a memory, word for word, with its agent, user, session, author, id and time.
 """
 
 import json

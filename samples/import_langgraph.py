@@ -1,11 +1,12 @@
 """Write the items of LangGraph's PostgresStore as JSONL for `kagent-memory import`.
 
-    python samples/import_langgraph.py postgresql://db/graph --app support --namespace 'memories.{user}' > graph.jsonl
+    python samples/import_langgraph.py postgresql://db/graph --app support \\
+        --namespace 'memories.{user}' > graph.jsonl
 
-A namespace means what its authors meant, so --namespace says it part by part: a word that must stand there, * for any,
-{user}, {app} or {session}. Items of other namespaces are left out. The text of an item is its "text", "content",
-"memory" or "data" (also one level below, as LangMem has it), else the whole value as JSON. The password of the database
-comes from PGPASSWORD or ~/.pgpass.
+--namespace describes your namespaces part by part: a fixed word, * for any word, {user}, {app} or
+{session}. Items of other namespaces are left out. The text of an item is its "text", "content",
+"memory" or "data" (also one level deeper, as in LangMem), or else the whole value as JSON. The
+password of the database comes from PGPASSWORD or ~/.pgpass.
 """
 
 import json
@@ -26,7 +27,7 @@ QUERY = """
 
 
 def text_and_rest(value: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the text of a value, and what else it holds."""
+    """Return the text of a value, and its other keys."""
     for name in TEXT_KEYS:
         inner = value.get(name)
         rest = {key: other for key, other in value.items() if key != name}
@@ -39,7 +40,7 @@ def text_and_rest(value: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def understand(namespace: str, row: Mapping[str, Any]) -> ForeignMemory | None:
-    """Return the memory of a row, or None if its namespace is another one."""
+    """Return the memory of a row, or None if the namespace does not match."""
     pattern, parts = namespace.split("."), row["prefix"].split(".")
     if len(pattern) != len(parts) or any(
         name not in (part, *PLACEHOLDERS) for name, part in zip(pattern, parts, strict=True)
@@ -66,6 +67,8 @@ if __name__ == "__main__":
     parser = options(__doc__)
     parser.add_argument("uri", help="postgresql://… of the store")
     parser.add_argument("--namespace", required=True, help="such as 'memories.{user}'")
-    parser.add_argument("--table", default="store", help="its name, also with its schema (default: store)")
+    parser.add_argument(
+        "--table", default="store", help="its name, also with its schema (default: store)"
+    )
     args = parser.parse_args()
     write("langgraph", rows(args.uri, QUERY, args.table), partial(understand, args.namespace), args)

@@ -1,10 +1,12 @@
-"""Write what mem0 keeps as JSONL for `kagent-memory import`: from its pgvector table, or from the JSON of `get_all()`.
+"""Write mem0's memories as JSONL for `kagent-memory import`.
+
+The memories come from mem0's pgvector table or from the JSON of `get_all()`:
 
     python samples/import_mem0.py mem0.json --app support > mem0.jsonl
     python samples/import_mem0.py postgresql://mem0@db/app --app support | kagent-memory import -
 
-The user is `user_id`, the agent `agent_id`, the session `run_id`, the author `actor_id` or `role`; categories become
-topics. The password of a database comes from PGPASSWORD or ~/.pgpass.
+The user is `user_id`, the agent `agent_id`, the session `run_id`, and the author `actor_id` or
+`role`. Categories become topics. The password of a database comes from PGPASSWORD or ~/.pgpass.
 """
 
 import json
@@ -26,7 +28,11 @@ def exported(path: str) -> list[dict[str, Any]]:
     """Return the memories of a JSON file: a list, or an object with "results" or "memories"."""
     try:
         content = json.loads(Path(path).read_text("utf-8"))
-        memories = content.get("results", content.get("memories")) if isinstance(content, dict) else content
+        memories = (
+            content.get("results", content.get("memories"))
+            if isinstance(content, dict)
+            else content
+        )
         if not isinstance(memories, list):
             raise ValueError('a list of memories, or an object with "results", is expected')
     except (OSError, ValueError, RecursionError) as error:
@@ -36,7 +42,7 @@ def exported(path: str) -> list[dict[str, Any]]:
 
 def stored(uri: str, table: str) -> Iterator[dict[str, Any]]:
     """Yield the rows of mem0's table as `get_all()` gives them."""
-    from postgres_table import rows  # only this needs a driver
+    from postgres_table import rows  # only a database needs a driver
 
     query = """
         SELECT id::text AS id, payload FROM {table}
@@ -45,7 +51,12 @@ def stored(uri: str, table: str) -> Iterator[dict[str, Any]]:
     for row in rows(uri, query, table):
         payload = row["payload"]
         metadata = {name: value for name, value in payload.items() if name not in NOT_METADATA}
-        yield {**payload, "id": row["id"], "memory": payload.get("data") or "", "metadata": metadata}
+        yield {
+            **payload,
+            "id": row["id"],
+            "memory": payload.get("data") or "",
+            "metadata": metadata,
+        }
 
 
 def understand(row: Mapping[str, Any]) -> ForeignMemory:
@@ -73,7 +84,14 @@ def understand(row: Mapping[str, Any]) -> ForeignMemory:
 if __name__ == "__main__":
     parser = options(__doc__)
     parser.add_argument("place", help="a JSON file, or postgresql://…")
-    parser.add_argument("--table", default="mem0", help="its name, also with its schema (default: mem0)")
+    parser.add_argument(
+        "--table", default="mem0", help="its name, also with its schema (default: mem0)"
+    )
     args = parser.parse_args()
     is_database = args.place.startswith(("postgres://", "postgresql://"))
-    write("mem0", stored(args.place, args.table) if is_database else exported(args.place), understand, args)
+    write(
+        "mem0",
+        stored(args.place, args.table) if is_database else exported(args.place),
+        understand,
+        args,
+    )

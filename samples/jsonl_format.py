@@ -1,7 +1,7 @@
-"""What the import samples share: their options, and our JSONL written from another system's memories.
+"""Write another system's memories as JSONL: the shared part of the import samples.
 
-The format is described in docs/how-to/export-and-import.md. A file without its last line is refused whole by
-`kagent-memory import`, so a script that stops at a row it cannot read imports nothing.
+docs/how-to/export-and-import.md describes the format. `kagent-memory import` refuses a file without
+its last line, so nothing is imported if a script stops at an unreadable row.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from typing import Any
 
 from kagent_memory.redaction import redact
 
-KAGENT_WIDTH = 768  # of the vectors that kagent's clients bring
+KAGENT_WIDTH = 768  # dimensions of the vectors that kagent's clients send
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,8 +25,8 @@ class ForeignMemory:
     """A memory of another system.
 
     Attributes:
-        key: what identifies it there.
-        app, user: None if the system does not say.
+        key: identifies the memory in that system.
+        app, user: None if the system names none.
         fields: further fields of our `Memory`.
     """
 
@@ -42,9 +42,13 @@ class ForeignMemory:
 
 
 def options(description: str | None) -> argparse.ArgumentParser:
-    """Return a parser with the options that every system needs."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--app", help="only this agent's; also the agent of memories that name none")
+    """Return a parser with the options that all import samples share."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--app", help="only this agent's; also the agent of memories that name none"
+    )
     parser.add_argument("--user", help="only this user's; also the user of memories that name none")
     parser.add_argument("--tenant", default="", help="the tenant that all of them get")
     return parser
@@ -56,25 +60,39 @@ def write(
     understand: Callable[[Mapping[str, Any]], ForeignMemory | None],
     args: argparse.Namespace,
 ) -> None:
-    """Write `rows` as JSONL to standard output, and what was left out to standard error.
+    """Write `rows` as JSONL to standard output, and the names of omitted rows to standard error.
 
     Args:
         system: part of every id, so that the ids of two systems never meet.
-        rows: those of one agent, user and session in the order in which they were said.
-        understand: makes a memory of a row; None leaves the row out.
-        args: what `options` parsed.
+        rows: sorted so that the rows of one agent, user and session follow the conversation.
+        understand: turns a row into a memory; None omits the row.
+        args: the arguments parsed by `options`.
 
     Raises:
-        SystemExit: a row cannot be read or does not say whose it is.
+        SystemExit: a row cannot be read or names no owner.
     """
-    space = {"name": f"external-{KAGENT_WIDTH}", "dimensions": KAGENT_WIDTH, "state": "current", "probe": None}
-    _print({"format": "kagent-memory", "version": 2, "exported_at": _utc(None), "embedding_spaces": [space]})
+    space = {
+        "name": f"external-{KAGENT_WIDTH}",
+        "dimensions": KAGENT_WIDTH,
+        "state": "current",
+        "probe": None,
+    }
+    _print(
+        {
+            "format": "kagent-memory",
+            "version": 2,
+            "exported_at": _utc(None),
+            "embedding_spaces": [space],
+        }
+    )
     positions: Counter[tuple[str, ...]] = Counter()
     count = 0
     for row in rows:
         name = ""
         try:
-            name = "/".join(str(row[part]) for part in ("id", "event_id", "prefix", "key") if part in row)
+            name = "/".join(
+                str(row[part]) for part in ("id", "event_id", "prefix", "key") if part in row
+            )
             memory = understand(row)
             line = memory and _line(system, memory, args, positions)
             if line is None:
@@ -88,14 +106,21 @@ def write(
 
 
 def _line(
-    system: str, memory: ForeignMemory, args: argparse.Namespace, positions: Counter[tuple[str, ...]]
+    system: str,
+    memory: ForeignMemory,
+    args: argparse.Namespace,
+    positions: Counter[tuple[str, ...]],
 ) -> dict[str, Any] | None:
-    """Return the memory's line; None if it has no text or is not of the agent and user asked for."""
-    if not memory.content.strip() or not _fits(memory.app, args.app) or not _fits(memory.user, args.user):
+    """Return the memory's line; None if it has no text or belongs to another agent or user."""
+    if (
+        not memory.content.strip()
+        or not _fits(memory.app, args.app)
+        or not _fits(memory.user, args.user)
+    ):
         return None
     app, user = memory.app or args.app, memory.user or args.user
     if not app or not user:
-        raise ValueError("it does not say whose it is; pass --app and --user")
+        raise ValueError("it names no owner; pass --app and --user")
     created_at = _utc(memory.created_at)
     session = (app, user, memory.fields.get("session_id") or "")
     values = {
@@ -121,22 +146,24 @@ def _fits(value: str | None, wanted: str | None) -> bool:
 
 
 def _id(created_at: datetime | None, key: list[str]) -> str:
-    """Return a UUIDv7 that is the same at every import."""
+    """Return a UUIDv7 that stays the same in every import."""
     milliseconds = int(created_at.timestamp() * 1000) if created_at else 0
-    digest = int.from_bytes(hashlib.blake2b(json.dumps(key).encode(), digest_size=10).digest(), "big")
+    digest = int.from_bytes(
+        hashlib.blake2b(json.dumps(key).encode(), digest_size=10).digest(), "big"
+    )
     number = (milliseconds & (1 << 48) - 1) << 80 | digest
     number = number & ~(0xF << 76) | 0x7 << 76
     return str(uuid.UUID(int=number & ~(0x3 << 62) | 0x2 << 62))
 
 
 def _utc(at: datetime | None) -> str:
-    """Return a time, or now, as text; one without a zone is UTC already."""
+    """Return a time, by default now, as text; a time without a zone is taken as UTC."""
     at = at or datetime.now(UTC)
     return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
 
 
 def _without_secrets(value: Any) -> Any:
-    """Mask secrets: `import` takes a file as it is."""
+    """Mask secrets, because `import` stores a file unchanged."""
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, Mapping):

@@ -1,4 +1,7 @@
-"""Memory for a whole app by one plugin: the root hands over to a specialist, and what was said there is kept."""
+"""Give memory to a whole app with one plugin.
+
+The root agent transfers to a specialist, and the plugin saves that conversation too.
+"""
 
 import asyncio
 import os
@@ -18,18 +21,24 @@ MODEL = os.environ.get("MODEL")
 
 
 class Receptionist(BaseLlm):
-    """Stands in for a model that hands everything over to the specialist."""
+    """A stand-in for a model that transfers everything to the specialist."""
 
     model: str = "receptionist"
 
     async def generate_content_async(self, llm_request, stream=False):
         call = types.FunctionCall(name="transfer_to_agent", args={"agent_name": "billing"})
-        yield LlmResponse(content=types.Content(role="model", parts=[types.Part(function_call=call)]))
+        yield LlmResponse(
+            content=types.Content(role="model", parts=[types.Part(function_call=call)])
+        )
 
 
 async def main() -> None:
-    specialist = LlmAgent(name="billing", model=MODEL or RehearsedModel(), description="Knows invoices.")
-    root = LlmAgent(name="desk", model=MODEL or Receptionist(), instruction="Help.", sub_agents=[specialist])
+    specialist = LlmAgent(
+        name="billing", model=MODEL or RehearsedModel(), description="Knows invoices."
+    )
+    root = LlmAgent(
+        name="desk", model=MODEL or Receptionist(), instruction="Help.", sub_agents=[specialist]
+    )
     app = App(
         name="plugin",
         root_agent=enable_memory(root, auto_save=None),
@@ -39,13 +48,19 @@ async def main() -> None:
     async with KagentMemoryService("libsql:///:memory:", llm=None if MODEL else False) as memory:
         runner = Runner(app=app, session_service=sessions, memory_service=memory)
         session = await sessions.create_session(app_name="plugin", user_id="ada")
-        message = types.Content(role="user", parts=[types.Part(text="Invoices go to accounts@example.com.")])
-        async for event in runner.run_async(user_id="ada", session_id=session.id, new_message=message):
+        message = types.Content(
+            role="user", parts=[types.Part(text="Invoices go to accounts@example.com.")]
+        )
+        async for event in runner.run_async(
+            user_id="ada", session_id=session.id, new_message=message
+        ):
             for part in (event.content.parts if event.content else None) or []:
                 if part.text:
                     print(f"{event.author}: {part.text}")
         await memory.drain()
-        found = await memory.search_memory(app_name="plugin", user_id="ada", query="Where do invoices go?")
+        found = await memory.search_memory(
+            app_name="plugin", user_id="ada", query="Where do invoices go?"
+        )
         for entry in found.memories:
             print(entry.author, "said:", (entry.content.parts or [types.Part(text="")])[0].text)
 

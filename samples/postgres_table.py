@@ -10,15 +10,15 @@ from psycopg.rows import dict_row
 
 
 def rows(uri: str, query: LiteralString, table: str) -> Iterator[dict[str, Any]]:
-    """Yield the rows of one moment, some at a time.
+    """Yield a table's rows as of one moment, in batches.
 
     Args:
-        uri: of the database.
-        query: with {table} for the name.
-        table: its name, also with its schema.
+        uri: the database's URI.
+        query: a statement with {table} in place of the table's name.
+        table: the name, also with its schema.
 
     Raises:
-        SystemExit: the database is away, or the table is another one.
+        SystemExit: the database cannot be reached, or the table does not fit the query.
     """
     try:
         with psycopg.connect(uri) as connection:

@@ -1,4 +1,4 @@
-"""A separate worker: the agent's process only queues, another one takes the sessions in."""
+"""Run a separate worker: the agent's process queues a session, and another process ingests it."""
 
 import asyncio
 import subprocess
@@ -17,13 +17,26 @@ async def main() -> None:
         async with await Memories.open(uri, worker=False) as memories:
             said = [Message(text="The staging cluster is called heron.", event_id="e1")]
             job = await memories.remember(SCOPE, said, "session-1")
-            print("queued:", job is not None, "· known so far:", len((await memories.list(SCOPE)).memories))
+            print(
+                "queued:",
+                job is not None,
+                "· known so far:",
+                len((await memories.list(SCOPE)).memories),
+            )
 
-            worker = [sys.executable, "-m", "kagent_memory.cli", "worker", "--until-idle", "--uri", uri]
+            worker = [
+                sys.executable,
+                "-m",
+                "kagent_memory.cli",
+                "worker",
+                "--until-idle",
+                "--uri",
+                uri,
+            ]
             await asyncio.to_thread(subprocess.run, worker, check=True)
 
             found = await memories.recall(SCOPE, "What is staging called?")
-            print("taken in:", found[0].memory.content)
+            print("ingested:", found[0].memory.content)
 
 
 if __name__ == "__main__":

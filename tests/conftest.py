@@ -14,8 +14,10 @@ from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 from loopback import Loopback, hang_up
+from optional import pytest_pycollect_makemodule as pytest_pycollect_makemodule
 
-# The server's wheel keeps its lock file there; the default place is shared by all users of a machine.
+# The server's wheel keeps its lock file there; the default place is shared by all users of a
+# machine.
 _directory = tempfile.TemporaryDirectory(prefix="kagent-memory-run-", ignore_cleanup_errors=True)
 _RUNTIME = Path(_directory.name)
 (_RUNTIME / "python_PostgresServer").mkdir()
@@ -23,18 +25,22 @@ os.environ["XDG_RUNTIME_DIR"] = str(_RUNTIME)
 
 _numbers = itertools.count()
 
-# Hundreds of tests start programs, each of which would compile the whole package again: a third of its start.
+# Hundreds of tests start programs, each of which would compile the whole package again: a third of
+# its start.
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
     sys.dont_write_bytecode = False
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # A run in the background of a shell ignores Ctrl-C, and so would every program that a test starts.
+    # A run in the background of a shell ignores Ctrl-C, and so would every program that a test
+    # starts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(optionalhook=True)  # unknown where xdist is not installed
 def pytest_xdist_auto_num_workers() -> int:
-    """Two processes a core: the tests wait for databases, servers and time-outs about as long as they compute."""
+    """Two processes a core: the tests wait for databases, servers and time-outs about as long as
+    they compute.
+    """
     return 2 * (os.cpu_count() or 1)
 
 
@@ -54,7 +60,9 @@ def server_directory() -> Iterator[Path]:
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A folder that other users may enter: pytest's own are closed to them whenever another run begins."""
+    """A folder that other users may enter: pytest's own are closed to them whenever another run
+    begins.
+    """
     with tempfile.TemporaryDirectory(prefix="kagent-memory-open-") as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)
@@ -62,7 +70,9 @@ def open_folder() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
-    """The URI of a PostgreSQL where databases may be made: KAGENT_MEMORY_TEST_POSTGRES, or a private one."""
+    """The URI of a PostgreSQL where databases may be made: KAGENT_MEMORY_TEST_POSTGRES, or a
+    private one.
+    """
     if given := os.environ.get("KAGENT_MEMORY_TEST_POSTGRES"):
         yield given
         return
@@ -105,9 +115,14 @@ def postgres_template(postgres_server: str) -> str:
 
 @pytest.fixture
 def postgres_uri(
-    postgres_server: str, postgres_template: str, template_catalog: object, spare_databases: list[str]
+    postgres_server: str,
+    postgres_template: str,
+    template_catalog: object,
+    spare_databases: list[str],
 ) -> Iterator[str]:
-    """The URI of a database with an empty store, for one test alone, under a name that no other test had."""
+    """The URI of a database with an empty store, for one test alone, under a name that no other
+    test had.
+    """
     import psycopg
 
     name = f"kagent_memory_test_{os.getpid()}_{next(_numbers)}"
@@ -117,7 +132,10 @@ def postgres_uri(
         else:
             connection.execute(f"CREATE DATABASE {name} TEMPLATE {postgres_template}")
         yield _database(postgres_server, name)
-        connection.execute("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = %s", [name])
+        connection.execute(
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = %s",
+            [name],
+        )
         if _emptied(_database(postgres_server, name), postgres_template, template_catalog):
             spare_databases.append(f"{name}_emptied")
             connection.execute(f"ALTER DATABASE {name} RENAME TO {name}_emptied")
@@ -127,7 +145,9 @@ def postgres_uri(
 
 @pytest.fixture(scope="session")
 def spare_databases(postgres_server: str) -> Iterator[list[str]]:
-    """The names of databases that tests left as new but for rows: emptying one takes a tenth of making one."""
+    """The names of databases that tests left as new but for rows: emptying one takes a tenth of
+    making one.
+    """
     import psycopg
 
     names: list[str] = []
@@ -140,23 +160,31 @@ def spare_databases(postgres_server: str) -> Iterator[list[str]]:
 _CATALOG = """
 SELECT md5(string_agg(line, chr(10) ORDER BY line)) FROM (
     SELECT concat('class ', to_jsonb(one) - ARRAY[
-            'relpages', 'reltuples', 'relallvisible', 'relallfrozen', 'relfrozenxid', 'relminmxid', 'relfilenode'
+            'relpages', 'reltuples', 'relallvisible', 'relallfrozen', 'relfrozenxid', 'relminmxid',
+            'relfilenode'
         ])
         FROM pg_class AS one WHERE oid >= 16384
-    UNION ALL SELECT concat_ws(' ', 'column', attrelid, attname, atttypid, atttypmod, attnotnull, atthasdef, attacl)
+    UNION ALL SELECT concat_ws(' ', 'column', attrelid, attname, atttypid, atttypmod, attnotnull,
+    atthasdef, attacl)
         FROM pg_attribute WHERE attrelid >= 16384
-    UNION ALL SELECT concat_ws(' ', 'constraint', conname, conrelid, pg_get_constraintdef(oid)) FROM pg_constraint
+    UNION ALL SELECT concat_ws(' ', 'constraint', conname, conrelid,
+    pg_get_constraintdef(oid)) FROM pg_constraint
         WHERE oid >= 16384
     UNION ALL SELECT concat('policy ', to_jsonb(one)) FROM pg_policy AS one
     UNION ALL SELECT concat('function ', to_jsonb(one)) FROM pg_proc AS one WHERE oid >= 16384
-    UNION ALL SELECT concat_ws(' ', 'trigger', tgname, tgrelid, tgenabled) FROM pg_trigger WHERE oid >= 16384
-    UNION ALL SELECT concat('schema ', to_jsonb(one)) FROM pg_namespace AS one WHERE nspname !~ '^pg_(toast_)?temp_'
+    UNION ALL SELECT concat_ws(' ', 'trigger', tgname, tgrelid,
+    tgenabled) FROM pg_trigger WHERE oid >= 16384
+    UNION ALL SELECT concat('schema ',
+    to_jsonb(one)) FROM pg_namespace AS one WHERE nspname !~ '^pg_(toast_)?temp_'
     UNION ALL SELECT concat('extension ', to_jsonb(one)) FROM pg_extension AS one
     UNION ALL SELECT concat('privilege ', to_jsonb(one)) FROM pg_default_acl AS one
-    UNION ALL SELECT concat_ws(' ', 'statistic', starelid, staattnum) FROM pg_statistic WHERE starelid >= 16384
-    UNION ALL SELECT concat('setting ', to_jsonb(one)) FROM pg_db_role_setting AS one JOIN pg_database AS mine
+    UNION ALL SELECT concat_ws(' ', 'statistic', starelid,
+    staattnum) FROM pg_statistic WHERE starelid >= 16384
+    UNION ALL SELECT concat('setting ',
+    to_jsonb(one)) FROM pg_db_role_setting AS one JOIN pg_database AS mine
         ON mine.oid = one.setdatabase AND mine.datname = current_database()
-    UNION ALL SELECT concat_ws(' ', 'database', datallowconn, datconnlimit, datacl, datdba) FROM pg_database
+    UNION ALL SELECT concat_ws(' ', 'database', datallowconn, datconnlimit, datacl,
+    datdba) FROM pg_database
         WHERE datname = current_database()
     UNION ALL SELECT concat_ws(' ', 'migration', number, name) FROM kagent_memory.schema_migration
 ) AS lines(line)
@@ -183,13 +211,19 @@ def _emptied(uri: str, template: str, catalog: object) -> bool:
             sizes = "SELECT pg_database_size(current_database()), pg_database_size(%s)"
             [(size, before)] = connection.execute(sizes, [template]).fetchall()
             return size - before < _GROWN and connection.execute(_CATALOG).fetchone() == catalog
-    except (psycopg.OperationalError, psycopg.errors.InvalidSchemaName, psycopg.errors.UndefinedTable):
+    except (
+        psycopg.OperationalError,
+        psycopg.errors.InvalidSchemaName,
+        psycopg.errors.UndefinedTable,
+    ):
         return False  # the test closed it to us, or took its schema away
 
 
 @pytest.fixture(scope="class")
 def kept_database(postgres_server: str, postgres_template: str) -> Iterator[str]:
-    """The URI of a database that the tests of a class use one after the other: see `emptied_uri`."""
+    """The URI of a database that the tests of a class use one after the other: see
+    `emptied_uri`.
+    """
     import psycopg
 
     name = f"kagent_memory_kept_{os.getpid()}_{next(_numbers)}"
@@ -226,7 +260,9 @@ def emptied_uri(kept_database: str) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def pooler_port(postgres_server: str) -> Iterator[int]:
-    """The port of a PgBouncer in transaction mode, with four connections to a database: fewer than a store has."""
+    """The port of a PgBouncer in transaction mode, with four connections to a database: fewer than
+    a store has.
+    """
     from relay import pgbouncer
 
     with (
@@ -245,7 +281,9 @@ def pooled_uri(postgres_uri: str, pooler_port: int) -> str:
 
 
 CITUS = os.environ.get("KAGENT_MEMORY_TEST_CITUS")
-"""The URI of a database of its own on the coordinator of a Citus cluster; the tests of every store run there too."""
+"""The URI of a database of its own on the coordinator of a Citus cluster; the tests of every store
+run there too.
+"""
 
 
 @pytest.fixture(scope="session")
@@ -282,7 +320,9 @@ def store_uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture(params=["libsql", "postgres", "row security"])
 def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URI of an empty store, on each database in turn, and once more where PostgreSQL keeps scopes apart."""
+    """The URI of an empty store, on each database in turn, and once more where PostgreSQL keeps
+    scopes apart.
+    """
     if request.param == "libsql":
         return f"libsql:///{tmp_path}/memory.db"
     uri = request.getfixturevalue("postgres_uri")
@@ -292,12 +332,19 @@ def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def packs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every search keeps the scope's index in the database."""
-    from kagent_memory.stores import text_index
+    from kagent_memory.stores import index
 
-    monkeypatch.setattr(text_index, "PACKED_AT_LEAST", 1)
+    monkeypatch.setattr(index, "PACKED_AT_LEAST", 1)
 
 
-KEYS = ("OPENAI_API_KEY", "AZURE_API_KEY", "JINA_AI_API_KEY", "COHERE_API_KEY", "VOYAGE_API_KEY", "TOGETHERAI_API_KEY")
+KEYS = (
+    "OPENAI_API_KEY",
+    "AZURE_API_KEY",
+    "JINA_AI_API_KEY",
+    "COHERE_API_KEY",
+    "VOYAGE_API_KEY",
+    "TOGETHERAI_API_KEY",
+)
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 """Every regular expression of the package, and the texts that each takes longest over.
 
-An expression that takes quadratic time freezes the process: it holds the interpreter's lock until it is done. So none
-may escape: they are gathered where they are compiled, and the texts are made from their own parts.
-"""
+An expression that takes quadratic time freezes the process: it holds the interpreter's lock until
+it is done. So none may escape: they are gathered where they are compiled, and the texts are made
+from their own parts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ ANY = "a 0-:.\"'<\\\n\u4e2d"
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A call of the module `re`: in which file and line, and the name or function that has what it gives."""
+    """A call of the module `re`: in which file and line, and the name or function that has what it
+    gives.
+    """
 
     file: str
     line: int
@@ -65,7 +67,9 @@ def sites() -> list[Site]:
 
 
 def _names(node: ast.AST, name: str) -> Iterator[tuple[ast.AST, str]]:
-    """Each node with the name that the innermost assignment of a module, or function, around it gives."""
+    """Each node with the name that the innermost assignment of a module, or function, around it
+    gives.
+    """
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         name = node.name
     elif not name and isinstance(node, ast.Assign | ast.AnnAssign):
@@ -76,9 +80,16 @@ def _names(node: ast.AST, name: str) -> Iterator[tuple[ast.AST, str]]:
 
 
 def compiled() -> dict[tuple[str, int], list[re.Pattern[str]]]:
-    """The expressions that the package compiles when all of it is imported and used, by file and line."""
+    """The expressions that the package compiles when all of it is imported and used, by file and
+    line.
+    """
     ran = subprocess.run(
-        [sys.executable, __file__], capture_output=True, text=True, timeout=300, check=True, cwd=PACKAGE.parent
+        [sys.executable, __file__],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+        cwd=PACKAGE.parent,
     )
     found: dict[tuple[str, int], list[re.Pattern[str]]] = {}
     for file, line, pattern, flags in json.loads(ran.stdout):
@@ -95,7 +106,9 @@ def _compile_all() -> None:
         caller = sys._getframe(1)
         file = Path(caller.f_code.co_filename)
         if file.is_relative_to(PACKAGE):
-            found.append((file.relative_to(PACKAGE).as_posix(), caller.f_lineno, pattern, int(flags)))
+            found.append(
+                (file.relative_to(PACKAGE).as_posix(), caller.f_lineno, pattern, int(flags))
+            )
         return inner(pattern, flags)
 
     re.compile = recording  # type: ignore[assignment]
@@ -114,7 +127,9 @@ def _compile_all() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """A text that keeps an expression busy, if any does: a beginning, what follows it again and again, an end."""
+    """A text that keeps an expression busy, if any does: a beginning, what follows it again and
+    again, an end.
+    """
 
     head: str
     body: str
@@ -127,7 +142,11 @@ class Attack:
 
 def attacks(pattern: re.Pattern[str], at_most: int) -> list[Attack]:
     """What may keep this expression busy, so many of it spread over all that was thought of."""
-    made = [Attack(head, body, end) for head, body in dict.fromkeys(_shapes(pattern)) for end in SUFFIXES]
+    made = [
+        Attack(head, body, end)
+        for head, body in dict.fromkeys(_shapes(pattern))
+        for end in SUFFIXES
+    ]
     return made[:: -(-len(made) // at_most)] if made else []
 
 
@@ -147,7 +166,9 @@ def _pumps(nodes: Sequence[Any], before: str) -> Iterator[tuple[str, str]]:
         for head, inner in product(heads[:2], _inner(code, argument)):
             yield from _pumps(inner, head)
         if code in REPEATS and argument[1] > LONG:
-            bodies = [body for body in dict.fromkeys(islice(_samples(list(argument[2]), 6), 8)) if body]
+            bodies = [
+                body for body in dict.fromkeys(islice(_samples(list(argument[2]), 6), 8)) if body
+            ]
             yield from product(heads[:2], bodies)
             heads += [head + bodies[0] * 3 for head in heads[:1] if bodies]
         step = next(_samples([(code, argument)], 1), "")
@@ -211,7 +232,9 @@ class TooLongError(Exception):
 
 @contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """Stops what runs inside, a search of an expression too, after so many seconds of this process's processor time."""
+    """Stops what runs inside, a search of an expression too, after so many seconds of this
+    process's processor time.
+    """
 
     def stop(*_: object) -> None:
         raise TooLongError

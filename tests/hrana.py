@@ -1,15 +1,15 @@
-"""A libSQL server on loopback: Hrana over HTTP 2 as published, over real databases of sqlite3, for tests of the driver.
+"""A libSQL server on loopback: Hrana over HTTP 2 as published, over real databases of sqlite3, for
+tests of the driver.
 
     with HranaServer(token="secret") as server:
         store = await open_store(server.uri())       # each call names a new database
         server.plan(500, b"not json", "cut", "drop", "expire", ready)
         server.requests                              # the bodies that came in
 
-A step of the plan meets the next request: a status; bytes that are the whole answer; "cut": the connection ends before
-anything is done, "drop": after all was done; "expire": every stream is closed first; "hang": no
-answer until `server.released` is set; a function of the answer's JSON
-that gives another; None: nothing unusual.
-"""
+A step of the plan meets the next request: a status; bytes that are the whole answer; "cut": the
+connection ends before anything is done, "drop": after all was done; "expire": every stream is
+closed first; "hang": no answer until `server.released` is set; a function of the answer's JSON that
+gives another; None: nothing unusual."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ class HranaServer:
         self.released = threading.Event()
         self.streams: dict[str, sqlite3.Connection] = {}
         self._lock = threading.Lock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Handler,), {"hrana": self}))
+        self._server = ThreadingHTTPServer(
+            ("127.0.0.1", 0), type("Bound", (Handler,), {"hrana": self})
+        )
         self._server.daemon_threads = True
         self.address = f"127.0.0.1:{self._server.server_address[1]}"
 
@@ -61,7 +63,9 @@ class HranaServer:
         self._plan.extend(steps)
 
     def expire(self) -> None:
-        """What a server does after some seconds: every stream ends, and what it had not committed is undone."""
+        """What a server does after some seconds: every stream ends, and what it had not committed
+        is undone.
+        """
         with self._lock:
             for connection in self.streams.values():
                 connection.close()
@@ -84,9 +88,14 @@ class HranaServer:
 
     def answer(self, name: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         with self._lock:
-            connection = self.streams.pop(body["baton"], None) if body["baton"] else self.connect(name)
+            connection = (
+                self.streams.pop(body["baton"], None) if body["baton"] else self.connect(name)
+            )
         if connection is None:
-            return 400, {"message": "The stream has expired due to inactivity", "code": "STREAM_EXPIRED"}
+            return 400, {
+                "message": "The stream has expired due to inactivity",
+                "code": "STREAM_EXPIRED",
+            }
         results: list[dict[str, Any]] = []
         is_open = True
         for request in body["requests"]:
@@ -131,7 +140,12 @@ def execute(connection: sqlite3.Connection, sql: str, args: list[dict[str, Any]]
     rows = [[encoded(value) for value in row] for row in cursor.fetchall()]
     columns = [{"name": column[0], "decltype": None} for column in cursor.description or ()]
     count = max(cursor.rowcount, 0)
-    return {"cols": columns, "rows": rows, "affected_row_count": count, "last_insert_rowid": str(cursor.lastrowid or 0)}
+    return {
+        "cols": columns,
+        "rows": rows,
+        "affected_row_count": count,
+        "last_insert_rowid": str(cursor.lastrowid or 0),
+    }
 
 
 def decoded(value: dict[str, Any]) -> Any:
@@ -169,7 +183,9 @@ class Handler(BaseHTTPRequestHandler):
         if self._is_met(step):
             return
         if server.token and self.headers.get("Authorization") != f"Bearer {server.token}":
-            self._send(401, json.dumps({"error": f"no: {self.headers.get('Authorization')}"}).encode())
+            self._send(
+                401, json.dumps({"error": f"no: {self.headers.get('Authorization')}"}).encode()
+            )
             return
         *front, version, ending = self.path.strip("/").split("/")
         if (version, ending) != ("v2", "pipeline"):

@@ -1,15 +1,14 @@
-"""A model provider on loopback that speaks OpenAI's wire (and the rerank routes), for tests that drive real clients.
+"""A model provider on loopback that speaks OpenAI's wire (and the rerank routes), for tests that
+drive real clients.
 
-    with Loopback() as provider:
-        provider.plan({"status": 500}, "hello")   # the next two chat answers; afterwards its own rules
-        LiteLlm(model="openai/any", api_base=provider.url, api_key="any")
-        provider.requests                          # what came in
+    with Loopback() as provider: provider.plan({"status": 500}, "hello")   # the next two chat
+        answers; afterwards its own rules LiteLlm(model="openai/any", api_base=provider.url,
+        api_key="any") provider.requests                          # what came in
 
-A plan's step is a text, `{"tool": name, "args": {…}}`, `{"tools": [(name, args), …]}`, `{"refusal": text}`,
-`{"status": 429, "headers": {…}}`, `{"delay": seconds, "then": step}`, `{"json": body}`, `{"finish": reason, "then":
-step}`, or a function of the request's body that gives one of these. Plans hold for every route: an embedding or rerank
-takes `status`, `delay` and `json` from it.
-"""
+A plan's step is a text, `{"tool": name, "args": {…}}`, `{"tools": [(name, args), …]}`, `{"refusal":
+text}`, `{"status": 429, "headers": {…}}`, `{"delay": seconds, "then": step}`, `{"json": body}`,
+`{"finish": reason, "then": step}`, or a function of the request's body that gives one of these.
+Plans hold for every route: an embedding or rerank takes `status`, `delay` and `json` from it."""
 
 from __future__ import annotations
 
@@ -51,11 +50,15 @@ def vector(text: str, dimensions: int) -> list[float]:
 
 def said(message: dict[str, Any]) -> str:
     content = message.get("content") or ""
-    return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+    return (
+        content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+    )
 
 
 def own_answer(body: dict[str, Any]) -> Any:
-    """Without a plan: tools are called where the words ask for them, else the last message comes back."""
+    """Without a plan: tools are called where the words ask for them, else the last message comes
+    back.
+    """
     last = body.get("messages", [{}])[-1]
     text = said(last)
     tools = {tool["function"]["name"] for tool in body.get("tools") or ()}
@@ -79,7 +82,9 @@ class Loopback:
         self._plan: list[Any] = []
         self._lock = threading.Lock()
         self.ended = threading.Event()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Handler,), {"provider": self}))
+        self._server = ThreadingHTTPServer(
+            ("127.0.0.1", 0), type("Bound", (Handler,), {"provider": self})
+        )
         self._server.daemon_threads = True
         self.root = f"http://127.0.0.1:{self._server.server_address[1]}"
         self.url = f"{self.root}/v1"
@@ -98,7 +103,9 @@ class Loopback:
             self._plan.extend(steps)
 
     def bodies(self, ending: str) -> list[dict[str, Any]]:
-        return [request.body for request in self.requests if request.path.split("?")[0].endswith(ending)]
+        return [
+            request.body for request in self.requests if request.path.split("?")[0].endswith(ending)
+        ]
 
     def received(self, request: Request) -> Any:
         """The planned step for a request, None without a plan."""
@@ -117,7 +124,11 @@ def embeddings(provider: Loopback, body: dict[str, Any]) -> tuple[int, Any]:
         return 400, {"error": {"message": "This model does not support specifying dimensions."}}
     rows = [vector(text, int(body.get("dimensions") or provider.dimensions)) for text in texts]
     data = [
-        {"object": "embedding", "index": index, "embedding": encoded(row, body.get("encoding_format"))}
+        {
+            "object": "embedding",
+            "index": index,
+            "embedding": encoded(row, body.get("encoding_format")),
+        }
         for index, row in enumerate(rows)
     ]
     count = sum(len(WORD.findall(text)) for text in texts)
@@ -126,7 +137,9 @@ def embeddings(provider: Loopback, body: dict[str, Any]) -> tuple[int, Any]:
 
 
 def encoded(row: list[float], form: str | None) -> Any:
-    return base64.b64encode(struct.pack(f"<{len(row)}f", *row)).decode() if form == "base64" else row
+    return (
+        base64.b64encode(struct.pack(f"<{len(row)}f", *row)).decode() if form == "base64" else row
+    )
 
 
 def ollama_embeddings(provider: Loopback, body: dict[str, Any]) -> tuple[int, Any]:
@@ -138,11 +151,21 @@ def rerank(body: dict[str, Any]) -> tuple[int, Any]:
     """Best first, as providers do: the share of the query's words that a document holds."""
     wanted = set(WORD.findall(body["query"].lower()))
     documents = [item if isinstance(item, str) else item["text"] for item in body["documents"]]
-    scores = [len(wanted & set(WORD.findall(text.lower()))) / max(1, len(wanted)) for text in documents]
-    best = sorted(range(len(documents)), key=lambda index: -scores[index])[: body.get("top_n") or len(documents)]
+    scores = [
+        len(wanted & set(WORD.findall(text.lower()))) / max(1, len(wanted)) for text in documents
+    ]
+    best = sorted(range(len(documents)), key=lambda index: -scores[index])[
+        : body.get("top_n") or len(documents)
+    ]
     results = [{"index": index, "relevance_score": scores[index]} for index in best]
     usage = {"prompt_tokens": 1, "total_tokens": 1}
-    return 200, {"id": "rerank-1", "model": body.get("model"), "results": results, "usage": usage, "meta": {}}
+    return 200, {
+        "id": "rerank-1",
+        "model": body.get("model"),
+        "results": results,
+        "usage": usage,
+        "meta": {},
+    }
 
 
 def message_of(step: Any) -> tuple[dict[str, Any], str]:
@@ -154,7 +177,11 @@ def message_of(step: Any) -> tuple[dict[str, Any], str]:
         return message_of(step["then"])[0], step["finish"]
     calls = step.get("tools") or [(step["tool"], step.get("args", {}))]
     called = [
-        {"id": f"call_{number}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+        {
+            "id": f"call_{number}",
+            "type": "function",
+            "function": {"name": name, "arguments": json.dumps(arguments)},
+        }
         for number, (name, arguments) in zip(itertools.count(time.time_ns()), calls, strict=False)
     ]
     return {"role": "assistant", "content": None, "tool_calls": called}, "tool_calls"
@@ -167,17 +194,32 @@ def chat(body: dict[str, Any], step: Any) -> tuple[dict[str, Any], dict[str, Any
     reply = len(WORD.findall(json.dumps(message.get("content") or message.get("tool_calls") or "")))
     usage = {"prompt_tokens": prompt, "completion_tokens": reply, "total_tokens": prompt + reply}
     choice = {"index": 0, "message": message, "finish_reason": finish}
-    head = {"id": f"chatcmpl-{time.time_ns()}", "created": int(time.time()), "model": body.get("model"), "usage": usage}
+    head = {
+        "id": f"chatcmpl-{time.time_ns()}",
+        "created": int(time.time()),
+        "model": body.get("model"),
+        "usage": usage,
+    }
     return {**head, "object": "chat.completion", "choices": [choice]}, choice
 
 
 def chunks(whole: dict[str, Any], choice: dict[str, Any]) -> list[dict[str, Any]]:
     message = choice["message"]
     deltas: list[dict[str, Any]] = [{"role": "assistant"}]
-    deltas += [{"content": part} for part in re.findall(r"\S+\s*|\s+", message.get("content") or "")]
-    deltas += [{"tool_calls": [{"index": n, **call}]} for n, call in enumerate(message.get("tool_calls") or ())]
-    head = {key: whole[key] for key in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
-    parts = [{**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
+    deltas += [
+        {"content": part} for part in re.findall(r"\S+\s*|\s+", message.get("content") or "")
+    ]
+    deltas += [
+        {"tool_calls": [{"index": n, **call}]}
+        for n, call in enumerate(message.get("tool_calls") or ())
+    ]
+    head = {key: whole[key] for key in ("id", "created", "model")} | {
+        "object": "chat.completion.chunk"
+    }
+    parts = [
+        {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+        for delta in deltas
+    ]
     last = {"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}
     return [*parts, {**head, "choices": [last], "usage": whole["usage"]}]
 
@@ -200,7 +242,11 @@ class Handler(BaseHTTPRequestHandler):
             self.provider.ended.wait(step["delay"])
             step = step.get("then")
         if isinstance(step, dict) and "status" in step:
-            error = {"message": step.get("message", "planned"), "type": "planned", "code": step.get("code")}
+            error = {
+                "message": step.get("message", "planned"),
+                "type": "planned",
+                "code": step.get("code"),
+            }
             self.answer(step["status"], {"error": error}, step.get("headers"))
         elif isinstance(step, dict) and "json" in step:
             self.answer(200, step["json"])
@@ -248,7 +294,9 @@ class Handler(BaseHTTPRequestHandler):
 
 
 async def hang_up() -> None:
-    """Closes the connections that LiteLLM and we keep for the running loop, which outlive the loop otherwise."""
+    """Closes the connections that LiteLLM and we keep for the running loop, which outlive the loop
+    otherwise.
+    """
     await close_connections()
     if "litellm" in sys.modules:
         from litellm.llms.custom_httpx.async_client_cleanup import close_litellm_async_clients

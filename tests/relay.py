@@ -1,4 +1,5 @@
-"""A TCP relay on loopback that can go bad the ways a network does, and a PgBouncer, for tests of real clients.
+"""A TCP relay on loopback that can go bad the ways a network does, and a PgBouncer, for tests of
+real clients.
 
     with Relay(postgres_uri) as relay:
         store = await open_store(relay.uri)
@@ -30,6 +31,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote, urlencode
 
+from optional import missing
 from psycopg.conninfo import conninfo_to_dict
 
 PIECE = 65_536
@@ -46,17 +48,23 @@ def at(uri: str, port: int) -> str:
     given = {name: str(value) for name, value in conninfo_to_dict(uri).items() if value is not None}
     given.pop("host")
     given.pop("port", None)
-    user, password, name = (quote(given.pop(key, ""), safe="") for key in ("user", "password", "dbname"))
+    user, password, name = (
+        quote(given.pop(key, ""), safe="") for key in ("user", "password", "dbname")
+    )
     rest = f"?{urlencode(given)}" if given else ""
     return f"postgresql://{user}{f':{password}' if password else ''}@127.0.0.1:{port}/{name}{rest}"
 
 
 class Relay:
-    """Forwards a port of its own to a PostgreSQL, or swallows what comes when there is none behind it."""
+    """Forwards a port of its own to a PostgreSQL, or swallows what comes when there is none behind
+    it.
+    """
 
     def __init__(self, uri: str | None = None) -> None:
         self._behind = uri
-        self._way: Literal["flow", "swallow", "stall", "refuse", "garble", "halve"] = "flow" if uri else "swallow"
+        self._way: Literal["flow", "swallow", "stall", "refuse", "garble", "halve"] = (
+            "flow" if uri else "swallow"
+        )
         self._speed = 0.0
         self._writers: set[asyncio.StreamWriter] = set()
         self._serving: set[asyncio.Task[Any]] = set()
@@ -65,7 +73,9 @@ class Relay:
         self._thread.start()
         self._server = self._run(self._listen())
         self.port = self._server.sockets[0].getsockname()[1]
-        self.uri = at(uri, self.port) if uri else f"postgresql://nobody@127.0.0.1:{self.port}/nothing"
+        self.uri = (
+            at(uri, self.port) if uri else f"postgresql://nobody@127.0.0.1:{self.port}/nothing"
+        )
         self.accepted = 0
 
     def _run(self, work: Any) -> Any:
@@ -107,7 +117,8 @@ class Relay:
 
     async def _listen(self) -> asyncio.Server:
         listening = socket.socket()
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, PIECE)  # what crawls or stalls here is felt there
+        # what crawls or stalls here is felt there
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, PIECE)
         listening.bind(("127.0.0.1", 0))
         return await asyncio.start_server(self._accept, sock=listening)
 
@@ -142,7 +153,11 @@ class Relay:
                 return
             host, port = address_of(self._behind)
             path = f"{host}/.s.PGSQL.{port}"
-            opened = asyncio.open_unix_connection(path) if host.startswith("/") else asyncio.open_connection(host, port)
+            opened = (
+                asyncio.open_unix_connection(path)
+                if host.startswith("/")
+                else asyncio.open_connection(host, port)
+            )
             back_reader, back_writer = await opened
             self._writers.add(back_writer)
             if self._way == "halve":
@@ -183,8 +198,8 @@ class Relay:
 def free_port() -> int:
     """A port of this machine for a program that cannot be told to take any that is free.
 
-    None of those that the kernel gives away by itself: another test's connection could have it before the program.
-    """
+    None of those that the kernel gives away by itself: another test's connection could have it
+    before the program."""
     while True:
         with socket.socket() as free, contextlib.suppress(OSError):
             free.bind(("127.0.0.1", random.randrange(10_000, 32_000)))
@@ -195,24 +210,36 @@ def installed(program: str, package: str) -> str:
     """Where a program of Debian is; root installs it when it is missing."""
     found = shutil.which(program) or shutil.which(program, path="/usr/sbin:/usr/bin:/sbin:/bin")
     if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        for command in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", package]):
+        for command in (
+            ["update", "-qq"],
+            ["install", "-y", "-qq", "--no-install-recommends", package],
+        ):
             environ = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-            subprocess.run(["apt-get", *command], check=True, capture_output=True, timeout=300, env=environ)
+            subprocess.run(
+                ["apt-get", *command], check=True, capture_output=True, timeout=300, env=environ
+            )
         found = shutil.which(program) or shutil.which(program, path="/usr/sbin:/usr/bin")
-    assert found, f"These tests need {program}: install the package {package} as root."
-    return found
+    return found or missing(program)
 
 
 class PgBouncer:
-    """Debian's PgBouncer before a PostgreSQL, on a port of its own; `uri` names the same database through it."""
+    """Debian's PgBouncer before a PostgreSQL, on a port of its own; `uri` names the same database
+    through it.
+    """
 
-    def __init__(self, uri: str, folder: Path, *, mode: str = "transaction", **settings: str) -> None:
+    def __init__(
+        self, uri: str, folder: Path, *, mode: str = "transaction", **settings: str
+    ) -> None:
         self._program = installed("pgbouncer", "pgbouncer")
         self._folder = folder
         self.port = free_port()
         self.uri = at(uri, self.port)
         given = conninfo_to_dict(uri)
-        behind = {"host": given["host"], "port": given.get("port") or 5432, "user": given.get("user") or "postgres"}
+        behind = {
+            "host": given["host"],
+            "port": given.get("port") or 5432,
+            "user": given.get("user") or "postgres",
+        }
         if given.get("password"):
             behind["password"] = given["password"]
         options = {

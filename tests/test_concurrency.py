@@ -8,7 +8,9 @@ from kagent_memory.concurrency import each_aside
 
 
 @pytest.mark.parametrize("size", [1, 5_000])
-async def test_an_item_whose_work_stops_an_iteration_is_an_error_and_no_end_of_the_items(size: int):
+async def test_a_stop_iteration_of_an_item_is_an_error(size: int):
+    """An item whose work stops an iteration is an error and no end of the items."""
+
     def work(item: int) -> int:
         return next(one for one in (1, 3) if one == item)
 

@@ -1,4 +1,6 @@
-"""The main job, as the README shows it: an agent learns in one process and remembers in another, offline."""
+"""The main job, as the README shows it: an agent learns in one process and remembers in another,
+offline.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from kagent_memory.cli import main
 
 # Loaded by every Python below it: notes that it runs, and who is called beyond this machine.
 WATCH = """
@@ -50,12 +54,18 @@ class Watched:
     folder: Path
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        """What a command says, run in the folder with every socket beyond loopback noted and refused."""
+        """What a command says, run in the folder with every socket beyond loopback noted and
+        refused.
+        """
         (self.folder / "watch").mkdir(exist_ok=True)
         (self.folder / "watch/sitecustomize.py").write_text(WATCH)
-        path = os.pathsep.join([str(self.folder / "watch"), *filter(None, [os.environ.get("PYTHONPATH")])])
+        path = os.pathsep.join(
+            [str(self.folder / "watch"), *filter(None, [os.environ.get("PYTHONPATH")])]
+        )
         environ = {**os.environ, "PYTHONPATH": path, "WATCHED": str(self.folder / "watched")}
-        return subprocess.run(command, cwd=self.folder, env=environ, capture_output=True, text=True, timeout=300)
+        return subprocess.run(
+            command, cwd=self.folder, env=environ, capture_output=True, text=True, timeout=300
+        )
 
     def notes(self, start: str) -> list[str]:
         lines = (self.folder / "watched").read_text().splitlines()
@@ -70,7 +80,8 @@ def watched() -> Iterator[Watched]:
 
 
 @pytest.mark.parametrize("store", ["libsql", "postgres"])
-def test_the_demo_remembers_across_two_processes_without_leaving_this_machine(watched: Watched, store: str):
+def test_the_demo_remembers_across_two_processes(watched: Watched, store: str):
+    """The demo remembers across two processes without leaving this machine."""
     ran = watched.run(str(Path(sys.executable).parent / "kagent-memory"), "demo", "--store", store)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.count("\n") <= 30
@@ -80,10 +91,17 @@ def test_the_demo_remembers_across_two_processes_without_leaving_this_machine(wa
     assert "assistant: Oolong: I found it in what was prefetched" in second
     assert 'tool:      load_memory({"query": "What was the matter with ERR-00123?"})' in second
     assert re.search(r"I looked it up: .*full disk on host db-7", second)
-    assert re.search(r'save_memory\({"content": "my favourite tea is sencha\.", "replaces": "[0-9a-f-]{36}"}\)', second)
-    assert re.search(r'explain: +"[^"]*my favourite tea is sencha\." found by text \(match 0\.\d', verbs)
+    assert re.search(
+        r'save_memory\({"content": "my favourite tea is sencha\.", "replaces": "[0-9a-f-]{36}"}\)',
+        second,
+    )
+    assert re.search(
+        r'explain: +"[^"]*my favourite tea is sencha\." found by text \(match 0\.\d', verbs
+    )
     assert re.search(r'history: +"my favourite tea is oolong\." supersede', verbs)
-    assert re.search(r'forget: +"The surprise party .*"; its session, saved again, brought back 0\n', verbs)
+    assert re.search(
+        r'forget: +"The surprise party .*"; its session, saved again, brought back 0\n', verbs
+    )
     assert re.search(r"receipt: +1 memory, .* by ada: [0-9a-f]{64}\n", verbs)
     sessions = re.findall(r"-- process [12], session (\w+)", ran.stdout)
     assert len(set(sessions)) == 2
@@ -99,42 +117,46 @@ def test_the_demo_remembers_across_two_processes_without_leaving_this_machine(wa
     assert watched.notes("reached for ") == []
 
 
-def run_demo(folder: Path, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "kagent_memory", "demo", *words]
-    env = {**os.environ, **environ}
-    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=300)
-
-
-def test_the_demo_removes_nothing_that_it_did_not_make(tmp_path: Path):
+def test_the_demo_removes_nothing_that_it_did_not_make(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """A directory of its own is made and kept; one that holds something is refused."""
+    monkeypatch.chdir(tmp_path)
     mine = tmp_path / ".demo" / "letter.txt"
     mine.parent.mkdir()
     mine.write_text("Dear Ada")
-    ran = run_demo(tmp_path, "--json", "--directory", "new/memories")
-    assert (ran.returncode, ran.stderr) == (0, "")
-    answer = json.loads(ran.stdout)
+    assert main(["demo", "--json", "--directory", "new/memories"]) == 0
+    answer = json.loads(capsys.readouterr().out)
     assert answer["directory"] == str((tmp_path / "new/memories").resolve())
     assert (tmp_path / "new/memories/memory.db").exists()
     assert any("Oolong" in line for line in answer["transcript"])
     for directory in (".demo", "new/memories"):
-        refused = run_demo(tmp_path, "--directory", directory)
-        assert (refused.returncode, refused.stdout) == (2, "")
-        assert "not empty" in refused.stderr
+        assert main(["demo", "--directory", directory]) == 2
+        assert "not empty" in capsys.readouterr().err
     assert mine.read_text() == "Dear Ada"
 
 
-def test_a_place_that_cannot_be_written_is_an_error(tmp_path: Path):
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--directory", "file"], "Nothing can be written to file"),
+        (["--directory", "/proc/demo"], "Nothing can be written to /proc/demo"),
+        (["--embedding", "nobody/nothing"], "nobody"),
+    ],
+)
+def test_a_demo_that_fails_says_why_in_one_line(
+    options: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    """A place that cannot be written, or a half that fails, ends it with the family's exit code."""
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
-    refused = run_demo(tmp_path, "--json", "--directory", "file")
-    assert refused.returncode == 5
-    assert json.loads(refused.stdout)["error"]["family"] == "configuration"
-    assert "Nothing can be written to file" in refused.stdout
-    refused = run_demo(tmp_path, "--directory", "/proc/demo")
-    assert (refused.returncode, refused.stderr.count("\n")) == (5, 1)
-
-
-def test_a_half_that_fails_ends_the_demo_with_its_exit_code(tmp_path: Path):
-    words = ("--embedding", "nobody/nothing", "--directory", "new")
-    failed = run_demo(tmp_path, "--json", *words)
-    assert failed.returncode == 5
-    assert json.loads(failed.stdout)["error"]["family"] == "configuration"
-    assert "Traceback" not in failed.stdout + failed.stderr
+    assert main(["demo", "--json", *options]) == 5
+    captured = capsys.readouterr()
+    error = json.loads(captured.out)["error"]
+    assert error["family"] == "configuration"
+    assert message in error["message"]
+    assert "Traceback" not in captured.out + captured.err

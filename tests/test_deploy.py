@@ -1,23 +1,27 @@
-"""What is shipped to run it in containers: parsed, and held to what it promises; no engine or cluster runs here."""
+"""What is shipped to run it in containers: parsed, and held to what it promises; no engine or
+cluster runs here.
+"""
 
 from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from optional import package, program
 
 from kagent_memory.cli import main, parser
 from kagent_memory.settings import MemorySettings
 
 DEPLOY = Path(__file__).parent.parent / "deploy"
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
-KUSTOMIZATION = yaml.safe_load((DEPLOY / "kubernetes/kustomization.yaml").read_text(encoding="utf-8"))
+KUSTOMIZATION = yaml.safe_load(
+    (DEPLOY / "kubernetes/kustomization.yaml").read_text(encoding="utf-8")
+)
 OURS = ("migrate", "server", "worker")
 
 
@@ -40,14 +44,18 @@ def templates() -> dict[str, dict[str, Any]]:
     return made
 
 
-def test_the_kustomization_names_every_file_and_all_that_is_wanted():
+def test_the_kustomization_names_every_file():
+    """The kustomization names every file and all that is wanted."""
     there = {path.name for path in (DEPLOY / "kubernetes").glob("*.yaml")} - {"kustomization.yaml"}
     assert set(KUSTOMIZATION["resources"]) == there
     assert set(templates()) == {
-        "kagent-memory-migrate", "kagent-memory-prune", "kagent-memory-server", "kagent-memory-worker"
-    }  # fmt: skip
+        "kagent-memory-migrate",
+        "kagent-memory-server",
+        "kagent-memory-worker",
+    }
     assert set(named("Job")) == {"kagent-memory-migrate"}
-    assert set(named("CronJob")) == {"kagent-memory-prune"}
+    assert set(named("NetworkPolicy")) == {"kagent-memory-server", "kagent-memory-worker"}
+    assert set(named("HorizontalPodAutoscaler")) == {"kagent-memory-server"}
     assert set(named("PodDisruptionBudget")) == {"kagent-memory-server", "kagent-memory-worker"}
 
 
@@ -65,15 +73,19 @@ def test_a_pod_has_no_rights_that_it_does_not_need(name: str):
         "capabilities": {"drop": ["ALL"]},
     }
     assert container["resources"]["limits"]["memory"]
-    assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
+    assert {mount["name"] for mount in container["volumeMounts"]} == {
+        volume["name"] for volume in pod["volumes"]
+    }
 
 
 @pytest.mark.parametrize("name", sorted(templates()))
-def test_a_pod_takes_the_database_from_a_secret_that_must_be_there(name: str):
+def test_a_pod_takes_the_database_from_a_secret(name: str):
+    """A pod takes the database from a secret that must be there."""
     (container,) = templates()[name]["spec"]["containers"]
     (uri,) = container["env"]
     assert uri["name"] == "KAGENT_MEMORY_URI"
-    assert uri["valueFrom"]["secretKeyRef"] == {"name": "kagent-memory", "key": "KAGENT_MEMORY_URI"}  # not optional
+    # not optional
+    assert uri["valueFrom"]["secretKeyRef"] == {"name": "kagent-memory", "key": "KAGENT_MEMORY_URI"}
 
 
 def commands() -> Iterator[tuple[str, list[str]]]:
@@ -87,7 +99,8 @@ COMMANDS = dict(commands())
 
 
 @pytest.mark.parametrize("where", sorted(COMMANDS))
-def test_every_command_is_one_that_is_taken_and_needs_auth_where_it_binds(where: str):
+def test_every_command_of_deploy_is_one_that_is_taken(where: str):
+    """Every command is one that is taken and needs auth where it binds."""
     args = parser().parse_args(COMMANDS[where])
     if args.command.name == "serve":
         assert (args.host, args.auth) == ("0.0.0.0", True)
@@ -98,35 +111,47 @@ def test_every_command_is_one_that_is_taken_and_needs_auth_where_it_binds(where:
 
 @pytest.mark.parametrize("where", sorted(COMMANDS))
 def test_no_command_line_names_the_database(where: str):
-    assert not any(re.search(r"--uri|://|_URI|password", word, re.IGNORECASE) for word in COMMANDS[where])
+    assert not any(
+        re.search(r"--uri|://|_URI|password", word, re.IGNORECASE) for word in COMMANDS[where]
+    )
 
 
-@pytest.mark.parametrize("where", sorted(where for where in COMMANDS if where.startswith("kubernetes")))
+@pytest.mark.parametrize(
+    "where", sorted(where for where in COMMANDS if where.startswith("kubernetes"))
+)
 def test_an_empty_secret_is_one_clear_error_and_no_file(
     where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KAGENT_MEMORY_URI", "")
-    words = ["0" if word == "8081" else word for word in COMMANDS[where]]
+    words = ["0" if word in ("8081", "8082") else word for word in COMMANDS[where]]
     assert main([*words, *(["--port", "0"] if words[0] == "serve" else [])]) == 5
     assert "KAGENT_MEMORY_URI is set, but empty" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_container_that_is_told_no_store_says_so_and_keeps_nothing_in_itself(
+def test_a_container_without_a_store_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
+    """A container that is told no store says so and keeps nothing in itself."""
     assert 'KAGENT_MEMORY_URI=""' in (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KAGENT_MEMORY_URI", "")
-    for words in (["serve", "--auth", "--port", "0"], ["worker"], ["migrate"], ["token", "create"], ["prune"]):
+    for words in (
+        ["serve", "--auth", "--port", "0"],
+        ["worker"],
+        ["migrate"],
+        ["token", "create"],
+        ["prune"],
+    ):
         assert main(words) == 5
         assert "KAGENT_MEMORY_URI" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", sorted(templates()))
-def test_no_service_s_address_is_handed_to_a_pod_as_if_it_were_a_setting(name: str):
+def test_no_services_address_is_taken_for_a_setting(name: str):
+    """No service's address is handed to a pod as if it were a setting."""
     assert templates()[name]["spec"]["enableServiceLinks"] is False
 
 
@@ -137,11 +162,86 @@ def test_the_server_is_probed_and_reached_where_it_listens():
     paths = {"startupProbe": "/healthz", "livenessProbe": "/healthz", "readinessProbe": "/readyz"}
     assert {name: container[name]["httpGet"]["path"] for name in paths} == paths
     assert {container[name]["httpGet"]["port"] for name in paths} == {"http"}
-    pause = int(container["lifecycle"]["preStop"]["exec"]["command"][1])  # and the calls under way have ten seconds
+    # and the calls under way have ten seconds
+    pause = int(container["lifecycle"]["preStop"]["exec"]["command"][1])
     assert pause + 15 < templates()["kagent-memory-server"]["spec"]["terminationGracePeriodSeconds"]
-    assert container["readinessProbe"]["timeoutSeconds"] > 2  # the embedder and the database get two seconds
+    # the embedder and the database get two seconds
+    assert container["readinessProbe"]["timeoutSeconds"] > 2
     (service,) = named("Service").values()
-    assert {(port["port"], port["targetPort"]) for port in service["spec"]["ports"]} == {(8080, "http"), (8081, "grpc")}
+    assert {(port["port"], port["targetPort"]) for port in service["spec"]["ports"]} == {
+        (8080, "http"),
+        (8081, "grpc"),
+    }
+
+
+def test_a_worker_is_probed_where_it_answers():
+    """The worker's probes and its NetworkPolicy name the port that its command opens."""
+    (container,) = templates()["kagent-memory-worker"]["spec"]["containers"]
+    args = parser().parse_args(container["args"])
+    assert container["ports"] == [{"name": "probes", "containerPort": args.port}]
+    assert {
+        container[name]["httpGet"]["port"]
+        for name in ("startupProbe", "livenessProbe", "readinessProbe")
+    } == {"probes"}
+    (rule,) = named("NetworkPolicy")["kagent-memory-worker"]["spec"]["ingress"]
+    assert rule["ports"] == [{"port": "probes"}]
+
+
+def test_the_memory_request_holds_the_caches():
+    """A pod asks for as much as `cache_mb` may take for words and for vectors, and the process
+    beside them.
+    """
+    for name in ("kagent-memory-server", "kagent-memory-worker"):
+        (container,) = templates()[name]["spec"]["containers"]
+        request = int(container["resources"]["requests"]["memory"].removesuffix("Mi"))
+        assert request >= 2.25 * MemorySettings().cache_mb + 128
+
+
+def test_the_chart_is_written_from_the_manifests(monkeypatch: pytest.MonkeyPatch):
+    """deploy/helm is what deploy/chart.py writes, and its templates are the manifests once values
+    are put in.
+    """
+    monkeypatch.syspath_prepend(str(DEPLOY))
+    import chart
+
+    written = {
+        str(path.relative_to(DEPLOY / "helm")): path.read_text("utf-8")
+        for path in (DEPLOY / "helm").rglob("*.yaml")
+    }
+    assert written == chart.chart(), "python deploy/chart.py"
+    values = yaml.safe_load(written["values.yaml"])
+    rendered: list[dict[str, Any]] = []
+    for name in sorted(written):
+        if name.startswith("templates/") and name != "templates/settings.yaml":
+            text = re.sub(
+                r"\{\{ \.Values\.([\w.]+) \}\}",
+                lambda found: str(_value(values, found[1])),
+                written[name],
+            )
+            rendered += yaml.safe_load_all(text)
+    image = {"kagent-memory": values["image"]}
+    wanted = [_with_image(one, image) for one in objects()]
+    assert sorted(rendered, key=_name) == sorted(wanted, key=_name)
+
+
+def _name(made: dict[str, Any]) -> tuple[str, str]:
+    return made["kind"], made["metadata"]["name"]
+
+
+def _value(values: Any, path: str) -> Any:
+    for name in path.split("."):
+        values = values[name]
+    return values
+
+
+def _with_image(made: Any, image: dict[str, str]) -> Any:
+    if isinstance(made, list):
+        return [_with_image(inner, image) for inner in made]
+    if isinstance(made, dict):
+        return {
+            k: image.get(v, v) if k == "image" else _with_image(v, image) for k, v in made.items()
+        }
+    return made
 
 
 def test_every_selector_finds_its_pods():
@@ -159,13 +259,20 @@ def test_compose_starts_in_order_and_lets_in_this_machine_only():
     for name in OURS:
         assert services[name]["read_only"] is True
         assert services[name]["cap_drop"] == ["ALL"]
-        assert ":?" in services[name]["environment"]["KAGENT_MEMORY_URI"]  # an unset password is an error
-        settings = {setting for setting in services[name]["environment"] if setting.startswith("KAGENT_MEMORY_")}
+        # an unset password is an error
+        assert ":?" in services[name]["environment"]["KAGENT_MEMORY_URI"]
+        settings = {
+            setting
+            for setting in services[name]["environment"]
+            if setting.startswith("KAGENT_MEMORY_")
+        }
         known = {f"KAGENT_MEMORY_{field.upper()}" for field in MemorySettings.__dataclass_fields__}
         assert settings - {"KAGENT_MEMORY_URI"} <= known
     assert services["migrate"]["depends_on"] == {"postgres": {"condition": "service_healthy"}}
     for name in ("server", "worker"):
-        assert services[name]["depends_on"] == {"migrate": {"condition": "service_completed_successfully"}}
+        assert services[name]["depends_on"] == {
+            "migrate": {"condition": "service_completed_successfully"}
+        }
     assert all(port.startswith("127.0.0.1:") for port in services["server"]["ports"])
     assert "ports" not in services["postgres"]
 
@@ -187,15 +294,20 @@ def test_the_image_runs_as_nobody_in_particular_and_needs_auth():
 
 
 def test_hadolint_finds_nothing():
-    hadolint = str(Path(sys.executable).with_name("hadolint"))
+    hadolint = program("hadolint")
     ran = subprocess.run(
-        [hadolint, str(DEPLOY / "Dockerfile")], capture_output=True, text=True, timeout=300, check=False
+        [hadolint, str(DEPLOY / "Dockerfile")],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     assert (ran.returncode, ran.stdout) == (0, "")
 
 
 @pytest.mark.parametrize("number", range(len(objects())))
 def test_every_object_fits_the_schema_of_kubernetes(number: int):
+    package("kubernetes_validate")
     import kubernetes_validate
 
     kubernetes_validate.validate(objects()[number], "1.33", strict=True)

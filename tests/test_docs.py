@@ -1,4 +1,4 @@
-"""What the pages for people say is true: their Python runs, their settings and links exist."""
+"""The pages are true: their Python runs, and their commands, settings and links exist."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import asyncio
 import inspect
 import json
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -15,13 +16,16 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import build_site
+import diagrams
 import httpx
 import pytest
 import reference_pages
+from optional import package
 
 import kagent_memory
-from kagent_memory import Memories
-from kagent_memory.cli import COMMANDS
+from kagent_memory import Memories, errors
+from kagent_memory.cli import COMMANDS, parser
 from kagent_memory.cli.command import EXIT_CODES
 from kagent_memory.server.app import create_app
 from kagent_memory.settings import MemorySettings
@@ -30,28 +34,59 @@ ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+COMMAND = re.compile(r"^ *\$ (?:\w+=\S+ )*kagent-memory (.*?[^\\])$", re.MULTILINE | re.DOTALL)
+FENCED = re.compile(r"^ *```.*?^ *```|^---\n.*?^---|<!--.*?-->", re.MULTILINE | re.DOTALL)
 
 
 def blocks(page: Path) -> Iterator[str]:
     yield from BLOCK.findall(page.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if any(blocks(page))], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if any(blocks(page))], ids=lambda page: page.name
+)
 def test_the_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The blocks of a page run one after another, in one folder."""
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": f"docs.{page.stem}"}
     with asyncio.Runner() as runner:
         for number, block in enumerate(blocks(page), 1):
-            code = compile(block, f"{page.name}#{number}", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+            code = compile(
+                block, f"{page.name}#{number}", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+            )
             if (awaited := eval(code, names)) is not None:
                 runner.run(awaited)
 
 
-def test_each_promise_of_security_names_tests_that_are_there():
-    promises = (ROOT / "docs/security.md").read_text(encoding="utf-8").partition("## Promises")[2].partition("\n## ")[0]
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_commands_of_a_page_are_accepted(page: Path):
+    """Every `$ kagent-memory …` of a page has a command and options that exist."""
+    for shown in COMMAND.findall(page.read_text(encoding="utf-8")):
+        words = shlex.split(shown.replace("\\\n", " ").partition("  #")[0])
+        ends = [number for number, word in enumerate(words) if word in ("|", ">")]
+        parser().parse_args(words[: min(ends, default=len(words))])
+
+
+def test_prose_fits_into_100_columns():
+    """Only code, tables, pictures and addresses are wider."""
+    for page in PAGES:
+        for line in FENCED.sub("", page.read_text(encoding="utf-8")).splitlines():
+            wide = len(line) > 100 and " " in line.strip()
+            assert not wide or line.lstrip().startswith(("|", "![")), line
+
+
+def test_each_security_promise_names_its_tests():
+    """Every row of the promises names at least one test, and all of them exist."""
+    promises = (
+        (ROOT / "docs/security.md")
+        .read_text(encoding="utf-8")
+        .partition("## Promises")[2]
+        .partition("\n## ")[0]
+    )
     rows = [line for line in promises.splitlines() if line.startswith("| ")][1:]
     code = "".join(
-        file.read_text(encoding="utf-8") for file in [*ROOT.glob("tests/**/*.py"), *ROOT.glob("*/testing/*.py")]
+        file.read_text(encoding="utf-8")
+        for file in [*ROOT.glob("tests/**/*.py"), *ROOT.glob("*/testing/*.py")]
     )
     there = set(re.findall(r"def (test_\w+)\(", code))
     for row in rows:
@@ -60,18 +95,89 @@ def test_each_promise_of_security_names_tests_that_are_there():
         assert named <= there, named - there
 
 
-@pytest.mark.parametrize("page", ["kagent.md", "server.md"])
-def test_each_block_of_a_how_to_runs_alone(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("page", ["cookbook.md", "how-to/kagent.md", "how-to/server.md"])
+def test_each_block_runs_alone(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Each block of these pages runs alone, without the blocks above it."""
     monkeypatch.chdir(tmp_path)
-    for number, block in enumerate(blocks(ROOT / "docs/how-to" / page), 1):
+    for number, block in enumerate(blocks(ROOT / "docs" / page), 1):
         exec(compile(block, f"{page}#{number}", "exec"), {"__name__": f"docs.{page}"})
 
 
-def test_the_program_of_the_quickstart_remembers_from_one_run_to_the_next(tmp_path: Path):
-    program = next(blocks(ROOT / "docs/quickstart.md"))
+def test_the_cookbook_has_ten_recipes():
+    """Each recipe has a heading and one block of Python."""
+    text = (ROOT / "docs/cookbook.md").read_text(encoding="utf-8")
+    recipes = text.split("\n## ")[1:]
+    assert len(recipes) == 10
+    assert all(len(BLOCK.findall(recipe)) == 1 for recipe in recipes)
+
+
+def test_the_tutorial_is_one_path():
+    """Each page of the tutorial ends with a link to the next; the last leads to the guides."""
+    pages = [ROOT / f"docs/{name}.md" for name in build_site.SECTIONS["Tutorial"]]
+    assert [page.stem for page in pages] == [
+        "install",
+        "agent",
+        "model",
+        "postgresql",
+        "production",
+    ]
+    for page, following in zip(pages, [*pages[1:], ROOT / "docs/cookbook.md"], strict=True):
+        last = page.read_text(encoding="utf-8").strip().rpartition("\n\n")[2]
+        assert last.startswith("**Next: ")
+        assert (page.parent / LINK.findall(last)[0]).resolve() == following
+
+
+def test_the_readme_is_short():
+    """The README has at most fifteen lines of Python, five links to read on, and two commands."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (code,) = BLOCK.findall(text)
+    assert len(code.splitlines()) <= 15
+    assert len(LINK.findall(text)) == 5
+    assert len(re.findall(r"^\$ ", text, re.MULTILINE)) == 2
+
+
+def test_contributing_says_where_a_change_goes():
+    """The table has every package, and the glossary at most twenty words."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = text.partition("## Where does my change go?")[2].partition("\n## ")[0]
+    for path in (ROOT / "kagent_memory").iterdir():
+        if path.is_dir() and path.name not in ("__pycache__", "remote"):
+            assert f"`{path.name}/" in table, path.name
+    glossary = text.partition("## Words")[2].partition("\n## ")[0]
+    assert len(re.findall(r"^\| [a-z]", glossary, re.MULTILINE)) - 1 <= 20
+
+
+def test_troubleshooting_names_every_error():
+    """The table of errors has each typed error with its exit code."""
+    page = (ROOT / "docs/troubleshooting.md").read_text(encoding="utf-8")
+    kinds = [
+        kind
+        for kind in vars(errors).values()
+        if isinstance(kind, type) and issubclass(kind, Exception)
+    ]
+    for kind in kinds:
+        if kind is not errors.KagentMemoryError:
+            row = re.search(rf"^\| `{kind.__name__}` \|.*\| (\d+) \|$", page, re.MULTILINE)
+            assert row, kind
+            assert int(row[1]) == errors.family_of(kind("")).exit_code
+
+
+@pytest.mark.parametrize("name", sorted(diagrams.DIAGRAMS))
+def test_a_diagram_is_what_its_script_draws(name: str):
+    """The committed picture is what `docs/diagrams.py` draws, and a page shows it."""
+    drawn = diagrams.DIAGRAMS[name]().svg()
+    assert (diagrams.FOLDER / f"{name}.svg").read_text(encoding="utf-8") == drawn
+    assert any(f"images/{name}.svg" in page.read_text(encoding="utf-8") for page in PAGES)
+
+
+def test_the_tutorials_program_remembers(tmp_path: Path):
+    """The tutorial's program remembers from one run to the next."""
+    program = next(blocks(ROOT / "docs/tutorial/agent.md"))
     assert program.count('"gemini-2.5-flash"') == 1
     rehearsed = "from kagent_memory.testing import RehearsedModel\n"
-    (tmp_path / "remember.py").write_text(rehearsed + program.replace('"gemini-2.5-flash"', "RehearsedModel()"))
+    (tmp_path / "remember.py").write_text(
+        rehearsed + program.replace('"gemini-2.5-flash"', "RehearsedModel()")
+    )
 
     def say(text: str) -> str:
         command = [sys.executable, "remember.py", text]
@@ -85,70 +191,92 @@ def test_the_program_of_the_quickstart_remembers_from_one_run_to_the_next(tmp_pa
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_links_of_a_page_lead_somewhere(page: Path):
+    """Every file that a page links to exists."""
     for target in LINK.findall(page.read_text(encoding="utf-8")):
         assert (page.parent / target).resolve().exists(), f"{page.name} links to {target}"
 
 
-def test_the_program_of_the_catalogue_page_is_that_of_the_quickstart():
-    assert next(blocks(ROOT / "docs/adk-integration.md")) == next(blocks(ROOT / "docs/quickstart.md"))
+def test_the_catalogue_page_has_the_tutorials_program():
+    """The catalogue page shows the program of the tutorial."""
+    assert next(blocks(ROOT / "docs/adk-integration.md")) == next(
+        blocks(ROOT / "docs/tutorial/agent.md")
+    )
 
 
-def test_the_catalogue_page_names_each_tool_and_each_method_of_adk_s_services():
+def test_the_catalogue_page_names_each_tool_and_method():
+    """The catalogue page names each tool, and each method of ADK's memory services."""
     from google.adk.memory.base_memory_service import BaseMemoryService
 
     page = (ROOT / "docs/adk-integration.md").read_text(encoding="utf-8")
-    tools = [getattr(kagent_memory, name)() for name in kagent_memory.__all__ if name.endswith("MemoryTool")]
+    tools = [
+        getattr(kagent_memory, name)()
+        for name in kagent_memory.__all__
+        if name.endswith("MemoryTool")
+    ]
     assert len(tools) == 7
     methods = [f"{name}(" for name in vars(BaseMemoryService) if not name.startswith("_")]
     for name in [*(f"`{tool.name}`" for tool in tools), *methods]:
         assert name in page, name
 
 
-def build_site(config: Path, target: Path) -> subprocess.CompletedProcess[str]:
-    mkdocs = str(Path(sys.executable).with_name("mkdocs"))
-    command = [mkdocs, "build", "--strict", "--config-file", str(config), "--site-dir", str(target)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
-
-
-def test_the_site_has_every_page_and_its_links_lead_somewhere(tmp_path: Path):
-    built = build_site(ROOT / "mkdocs.yml", tmp_path)
-    assert built.returncode == 0, built.stderr
-    pages = {page.relative_to(ROOT / "docs").with_suffix("").as_posix().removesuffix("/index") for page in PAGES[1:]}
-    assert {page for page in pages if not (tmp_path / page / "index.html").exists()} == set()
-    first = (tmp_path / "index.html").read_text(encoding="utf-8")
-    assert 'href="quickstart/"' in first
-    assert 'href="samples/"' in first
-    assert 'href="../samples/#agent_toolpy"' in (tmp_path / "quickstart/index.html").read_text(encoding="utf-8")
-    for name, page in reference_pages.SITE_PAGES.items():
-        built_page = tmp_path / "reference" / (name if name.endswith(".json") else f"{name[:-3]}/index.html")
-        assert built_page.exists(), name
-        assert (built_page.read_text(encoding="utf-8") == page()) is name.endswith(".json")
-    links = re.findall(r'href="([^"]+)"', (tmp_path / "reference/http/index.html").read_text(encoding="utf-8"))
-    assert {"../python/", "../cli/", "../openapi.json", "../settings/"} <= set(links)
-    samples = (tmp_path / "samples/index.html").read_text(encoding="utf-8")
-    assert all(f'id="{sample.stem}py"' in samples for sample in (ROOT / "samples").glob("*.py"))
-
-
-def test_a_broken_link_fails_the_site_and_is_named(tmp_path: Path):
-    broken = ["gone.md", "../docs-gone.md", "page.md#no-such-heading", "../tests/loopback.py", "../samples/lost.py"]
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs/page.md").write_text("# A page\n\n" + " ".join(f"[A link]({link})." for link in broken) + "\n")
-    (tmp_path / "mkdocs.yml").write_text(
-        f"INHERIT: {(ROOT / 'mkdocs.yml').as_posix()}\nhooks: [{(ROOT / 'docs/site_pages.py').as_posix()}]\n"
-        "nav: [page.md]\ntheme: {name: mkdocs}\nvalidation: {nav: {omitted_files: ignore}}\n"
+def site_of(pages: Path, target: Path) -> subprocess.CompletedProcess[str]:
+    """Build a folder of pages in a process of its own."""
+    package("sphinx")
+    code = (
+        "import sys, build_site; from pathlib import Path; "
+        "sys.exit(build_site.build(*map(Path, sys.argv[1:])))"
     )
-    built = build_site(tmp_path / "mkdocs.yml", tmp_path / "site")
+    command = [sys.executable, "-c", code, str(pages), str(target)]
+    return subprocess.run(
+        command, cwd=ROOT / "docs", capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+def test_the_site_has_every_page(tmp_path: Path):
+    """Every page is in the site, its links lead somewhere, and Sphinx warns of nothing."""
+    pages, site = tmp_path / "pages", tmp_path / "site"
+    build_site.collect(pages)
+    built = site_of(pages, site)
+    assert (built.returncode, built.stderr) == (0, "")
+    names = {page.relative_to(ROOT / "docs").with_suffix("").as_posix() for page in PAGES[1:]}
+    assert {name for name in names if not (site / name / "index.html").exists()} == set()
+    assert 'href="tutorial/install/"' in (site / "index.html").read_text(encoding="utf-8")
+    assert 'href="../samples/#agent-tool-py"' in (site / "cookbook/index.html").read_text(
+        encoding="utf-8"
+    )
+    samples = (site / "samples/index.html").read_text(encoding="utf-8")
+    assert all(
+        f'href="#{sample.stem.replace("_", "-")}-py"' in samples
+        for sample in (ROOT / "samples").glob("*.py")
+    )
+
+
+def test_a_broken_link_fails_the_site(tmp_path: Path):
+    """A link to a missing page, heading or sample fails the build, which names it."""
+    pages = tmp_path / "pages"
+    build_site.collect(pages)
+    broken = [
+        "gone.md",
+        "../docs-gone.md",
+        "design.md#no-such-heading",
+        "../tests/x.py",
+        "samples.md#lostpy",
+    ]
+    with (pages / "design.md").open("a", encoding="utf-8") as page:
+        page.write("\n\n" + " ".join(f"[A link]({link})." for link in broken) + "\n")
+    built = site_of(pages, tmp_path / "site")
     assert built.returncode == 1
-    for named in ("gone.md", "docs-gone.md", "#no-such-heading", "tests/loopback.py", "samples.md#lostpy"):
-        assert f"{named}'" in built.stderr
+    for named in ("gone.md", "docs-gone.md", "no-such-heading", "tests/x.py", "lostpy"):
+        assert named in built.stderr
 
 
-def test_the_picture_of_the_design_is_that_of_the_import_linter_and_of_the_folders():
+def test_the_picture_of_the_design_is_true():
+    """The layers on the page are those of the import linter, and the folders are all there."""
     page = (ROOT / "docs/design.md").read_text(encoding="utf-8")
     picture = re.findall(r"^```text\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[1].splitlines()
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
-        "contracts"
-    ]
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
+        "importlinter"
+    ]["contracts"]
     layers = [layer.strip("()") for layer in contracts[0]["layers"]]
     assert picture == [layer for layer in layers if layer != "__main__"]
     rooms = [room for layer in picture for room in layer.split(" | ")]
@@ -158,6 +286,7 @@ def test_the_picture_of_the_design_is_that_of_the_import_linter_and_of_the_folde
 
 
 def test_every_setting_is_documented_with_its_default():
+    """The page has one row for each setting, and no other."""
     page = (ROOT / "docs/reference/settings.md").read_text(encoding="utf-8")
     for field in fields(MemorySettings):
         default = getattr(MemorySettings(), field.name)
@@ -167,12 +296,14 @@ def test_every_setting_is_documented_with_its_default():
     assert named == {field.name for field in fields(MemorySettings)}
 
 
-def test_the_page_of_the_settings_says_what_the_code_says():
+def test_the_page_of_the_settings_is_up_to_date():
+    """The committed page is the one that the code generates."""
     written = reference_pages.SETTINGS_PAGE.read_text(encoding="utf-8")
-    assert written == reference_pages.settings_page(), "write it anew: make docs"
+    assert written == reference_pages.settings_page(), "run make docs"
 
 
-def test_the_page_of_python_names_every_public_name_and_every_verb():
+def test_the_page_of_python_names_every_public_name():
+    """The page of Python has every public name and every verb."""
     page = reference_pages.python_page()
     headings = re.findall(r"^### (\w+)$", page, re.MULTILINE)
     assert sorted(headings) == sorted(kagent_memory.__all__)
@@ -180,22 +311,29 @@ def test_the_page_of_python_names_every_public_name_and_every_verb():
     assert verbs
     named = set(re.findall(r"^(?:async )?def (\w+)\(", verbs[1], re.MULTILINE))
     assert named == {
-        name for name, _ in inspect.getmembers(Memories, inspect.isfunction) if not name.startswith("_")
+        name
+        for name, _ in inspect.getmembers(Memories, inspect.isfunction)
+        if not name.startswith("_")
     } | {"open"}
 
 
-def test_the_page_of_the_command_line_names_every_command_option_and_exit_code():
+def test_the_page_of_the_command_line_names_every_option():
+    """The page of the command line has every command, option and exit code."""
     head, *sections = re.split(r"^## ", reference_pages.cli_page(), flags=re.MULTILINE)
     page = {title: text for title, _, text in (section.partition("\n") for section in sections)}
     assert "kagent-memory" in head
-    assert [title for title in page if title in {command.name for command in COMMANDS}] == [c.name for c in COMMANDS]
+    assert [title for title in page if title in {command.name for command in COMMANDS}] == [
+        c.name for c in COMMANDS
+    ]
     for command in COMMANDS:
         for word in [word for option in command.options for word in option.words]:
             assert f"`{word}`" in page[command.name], (command.name, word)
     assert all(f"| {code} |" in page["Exit codes"] for code in EXIT_CODES)
 
 
-async def test_openapi_is_what_a_server_answers_and_has_every_route_of_the_page_of_http():
+async def test_openapi_has_every_route_of_the_server_page():
+    """`openapi.json` is what a server answers, and has every route that the page names."""
+
     async def never_opened() -> Memories:
         raise NotImplementedError
 
@@ -203,7 +341,7 @@ async def test_openapi_is_what_a_server_answers_and_has_every_route_of_the_page_
     transport = httpx.ASGITransport(app=create_app(never_opened))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         assert (await client.get("/openapi.json")).json() == described
-    page = (ROOT / "docs/reference/http.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/how-to/server.md").read_text(encoding="utf-8")
     named, there = (
         {re.sub(r"{\w+}", "{}", path) for path in paths}
         for paths in (re.findall(r"(?<=[` ])/api/v1/[\w/{}]+", page), described["paths"])

@@ -1,4 +1,6 @@
-"""Without an extra all goes on that does not need it; what does says which one, once and before anything is made."""
+"""Without an extra all goes on that does not need it; what does says which one, once and before
+anything is made.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,8 @@ async def test_postgresql_names_its_extra(without: Any, scheme: str, missing: st
         await Memories.open(f"{scheme}://nobody@127.0.0.1:9/none", llm=False)
 
 
-async def test_a_private_postgresql_names_the_extra_that_brings_all_of_it(without: Any, tmp_path: Path) -> None:
+async def test_a_private_postgresql_names_its_extra(without: Any, tmp_path: Path) -> None:
+    """A private postgresql names the extra that brings all of it."""
     without("psycopg", ours="kagent_memory.stores.postgres")
     with needs("pgserver"):
         await Memories.open(f"pgserver:///{tmp_path}/data", llm=False)
@@ -58,12 +61,16 @@ async def test_a_private_postgresql_names_the_extra_that_brings_all_of_it(withou
 async def test_encryption_names_its_extra_and_makes_nothing(without: Any, tmp_path: Path) -> None:
     without("cryptography")
     with needs("encryption"):
-        await Memories.open(f"libsql:///{tmp_path}/memory.db", llm=False, encryption_keys="id:" + "A" * 43)
+        await Memories.open(
+            f"libsql:///{tmp_path}/memory.db", llm=False, encryption_keys="id:" + "A" * 43
+        )
     assert list(tmp_path.iterdir()) == []
     await (await Memories.open(f"libsql:///{tmp_path}/memory.db", llm=False)).close()
 
 
-async def test_a_local_model_names_its_extra_before_a_file_is_made(without: Any, tmp_path: Path) -> None:
+async def test_a_local_model_names_its_extra_before_a_file_is_made(
+    without: Any, tmp_path: Path
+) -> None:
     without("onnxruntime")
     for option in ("embedding", "rerank"):
         with needs("local"):
@@ -88,11 +95,15 @@ def gemini(monkeypatch: pytest.MonkeyPatch) -> Iterator[Loopback]:
         yield provider
 
 
-async def test_a_newcomer_with_gemini_needs_no_extra(without: Any, gemini: Loopback, tmp_path: Path) -> None:
+async def test_a_newcomer_with_gemini_needs_no_extra(
+    without: Any, gemini: Loopback, tmp_path: Path
+) -> None:
     without("litellm")
     scope = Scope("", "ada", "notes")
     uri = f"libsql:///{tmp_path}/memory.db"
-    async with await Memories.open(uri, embedding="gemini-embedding-001", llm="gemini-2.5-flash") as memories:
+    async with await Memories.open(
+        uri, embedding="gemini-embedding-001", llm="gemini-2.5-flash"
+    ) as memories:
         await memories.add(scope, ["Ada drinks green tea."])
         assert (await memories.recall(scope, "green tea")).mode == "hybrid"
     assert {request.path for request in gemini.requests} == {"/v1beta/openai/embeddings"}
@@ -100,7 +111,9 @@ async def test_a_newcomer_with_gemini_needs_no_extra(without: Any, gemini: Loopb
     assert {request.body["model"] for request in gemini.requests} == {"gemini-embedding-001"}
 
 
-async def test_what_one_call_is_told_to_keep_goes_with_no_other(without: Any, gemini: Loopback) -> None:
+async def test_what_one_call_is_told_to_keep_goes_with_no_other(
+    without: Any, gemini: Loopback
+) -> None:
     without("litellm")
     model = open_llm("gemini-2.5-flash", MemorySettings())
     assert model is not None
@@ -112,7 +125,9 @@ async def test_what_one_call_is_told_to_keep_goes_with_no_other(without: Any, ge
     assert not any("Cookie" in request.headers for request in gemini.requests)
 
 
-async def test_closing_leaves_a_call_that_is_under_way_alone(without: Any, gemini: Loopback) -> None:
+async def test_closing_leaves_a_call_that_is_under_way_alone(
+    without: Any, gemini: Loopback
+) -> None:
     without("litellm")
     embedder = open_embedder("gemini-embedding-001", MemorySettings())
     assert embedder is not None
@@ -155,7 +170,10 @@ async def test_gemini_is_held_to_the_schema_without_litellm(without: Any, gemini
     ("choice", "advice"),
     [
         ("hosted_vllm/bge-m3", "set HOSTED_VLLM_API_BASE"),
-        ({"provider": "openai", "model": "bge-m3", "base_url": "localhost:8000"}, "set OPENAI_API_BASE to http://"),
+        (
+            {"provider": "openai", "model": "bge-m3", "base_url": "localhost:8000"},
+            "set OPENAI_API_BASE to http://",
+        ),
         ("bge-m3", r"kagent-memory\[litellm\]"),
         ("vertex_ai/text-embedding-005", r"kagent-memory\[litellm\]"),
     ],
@@ -170,12 +188,20 @@ def test_what_cannot_be_called_directly_says_what_to_do(
         open_embedder(choice, MemorySettings())
 
 
-@pytest.mark.parametrize(("model", "key"), [("openai/any", "OPENAI_API_KEY"), ("gemini/any", "GEMINI_API_KEY")])
+@pytest.mark.parametrize(
+    ("model", "key"), [("openai/any", "OPENAI_API_KEY"), ("gemini/any", "GEMINI_API_KEY")]
+)
 async def test_a_key_that_is_not_there_is_named_and_nothing_is_sent(
     without: Any, monkeypatch: pytest.MonkeyPatch, model: str, key: str
 ) -> None:
     without("litellm")
-    for name in ("OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "OPENAI_API_BASE", "GOOGLE_GEMINI_BASE_URL"):
+    for name in (
+        "OPENAI_API_KEY",
+        "GEMINI_API_KEY",
+        "GOOGLE_API_KEY",
+        "OPENAI_API_BASE",
+        "GOOGLE_GEMINI_BASE_URL",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     embedder = open_embedder(model, MemorySettings())
@@ -186,12 +212,21 @@ async def test_a_key_that_is_not_there_is_named_and_nothing_is_sent(
 
 @pytest.mark.parametrize(
     "answer",
-    [None, [], {}, {"data": None}, {"data": [1]}, {"data": [{"embedding": None}]}, {"data": [{"embedding": "tea"}]}],
+    [
+        None,
+        [],
+        {},
+        {"data": None},
+        {"data": [1]},
+        {"data": [{"embedding": None}]},
+        {"data": [{"embedding": "tea"}]},
+    ],
     ids=repr,
 )
-async def test_an_answer_of_another_shape_is_a_model_error_that_quotes_nothing(
+async def test_an_answer_of_another_shape_is_a_model_error(
     without: Any, gemini: Loopback, answer: Any
 ) -> None:
+    """An answer of another shape is a model error that quotes nothing."""
     without("litellm")
     gemini.plan({"json": answer})
     embedder = open_embedder("gemini/any", MemorySettings())
@@ -202,10 +237,13 @@ async def test_an_answer_of_another_shape_is_a_model_error_that_quotes_nothing(
     assert "not-a-key" not in str(caught.value)
 
 
-async def test_a_refusal_that_quotes_the_text_or_the_key_is_told_without_them(without: Any, gemini: Loopback) -> None:
+async def test_a_refusal_is_told_without_text_and_key(without: Any, gemini: Loopback) -> None:
+    """A refusal that quotes the text or the key is told without them."""
     without("litellm")
     key = "sk-proj-" + "a1B2" * 12
-    gemini.plan({"status": 400, "message": f"Bad input: my secret garden; key {key}"}, {"status": 404})
+    gemini.plan(
+        {"status": 400, "message": f"Bad input: my secret garden; key {key}"}, {"status": 404}
+    )
     embedder = open_embedder("gemini/any", MemorySettings())
     assert embedder is not None
     with pytest.raises(ModelError) as caught:
@@ -216,10 +254,13 @@ async def test_a_refusal_that_quotes_the_text_or_the_key_is_told_without_them(wi
         await embedder.embed(["my secret garden"], kind="document")
 
 
-@pytest.mark.parametrize("model", ["cohere/embed-v4.0", "voyage/voyage-3", "bedrock/any", "azure/any"])
-async def test_a_model_that_litellm_reaches_names_its_extra_before_a_file_is_made(
+@pytest.mark.parametrize(
+    "model", ["cohere/embed-v4.0", "voyage/voyage-3", "bedrock/any", "azure/any"]
+)
+async def test_a_model_of_litellm_names_its_extra(
     without: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str
 ) -> None:
+    """A model that litellm reaches names its extra before a file is made."""
     monkeypatch.setenv("AZURE_API_BASE", "http://127.0.0.1:9")
     without("litellm")
     with needs("litellm"):
@@ -228,8 +269,21 @@ async def test_a_model_that_litellm_reaches_names_its_extra_before_a_file_is_mad
 
 
 async def test_a_file_and_words_need_no_extra(without: Any, tmp_path: Path) -> None:
-    without("litellm", "psycopg", "pgvector", "libsql", "fastapi", "jinja2", "uvicorn", "grpc", "mcp", "phonenumbers")
+    without(
+        "litellm",
+        "psycopg",
+        "pgvector",
+        "libsql",
+        "fastapi",
+        "jinja2",
+        "uvicorn",
+        "grpc",
+        "mcp",
+        "phonenumbers",
+    )
     scope = Scope("", "ada", "notes")
     async with await Memories.open(f"libsql:///{tmp_path}/memory.db") as memories:
         await memories.add(scope, ["Ada drinks green tea."])
-        assert [hit.memory.content for hit in await memories.recall(scope, "tea")] == ["Ada drinks green tea."]
+        assert [hit.memory.content for hit in await memories.recall(scope, "tea")] == [
+            "Ada drinks green tea."
+        ]

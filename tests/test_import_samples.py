@@ -1,4 +1,6 @@
-"""The import samples write other systems' memories as our JSONL, which `kagent-memory import` takes."""
+"""The import samples write other systems' memories as our JSONL, which `kagent-memory import`
+takes.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +29,16 @@ SECRET = "ghp_" + "a1B2" * 9
 CREATE = """
 DROP TABLE IF EXISTS memory, mem0, store;
 CREATE TABLE memory (
-    id TEXT PRIMARY KEY DEFAULT gen_random_uuid(), agent_name TEXT NOT NULL, user_id TEXT NOT NULL, content TEXT,
-    embedding {vector}(768), metadata TEXT, created_at TIMESTAMPTZ DEFAULT now(), expires_at TIMESTAMPTZ,
+    id TEXT PRIMARY KEY DEFAULT gen_random_uuid(), agent_name TEXT NOT NULL, user_id TEXT NOT NULL,
+    content TEXT,
+    embedding {vector}(768), metadata TEXT, created_at TIMESTAMPTZ DEFAULT now(),
+    expires_at TIMESTAMPTZ,
     access_count BIGINT DEFAULT 0
 );
 CREATE TABLE mem0 (id UUID PRIMARY KEY, vector {vector}(3), payload JSONB);
 CREATE TABLE store (
-    prefix text NOT NULL, key text NOT NULL, value jsonb NOT NULL, created_at timestamptz DEFAULT CURRENT_TIMESTAMP,
+    prefix text NOT NULL, key text NOT NULL, value jsonb NOT NULL,
+    created_at timestamptz DEFAULT CURRENT_TIMESTAMP,
     updated_at timestamptz DEFAULT CURRENT_TIMESTAMP, PRIMARY KEY (prefix, key)
 );
 """
@@ -67,10 +72,14 @@ def refused(sample: str, *arguments: object) -> str:
 
 
 async def opened() -> Memories:
-    return await Memories.open("libsql:///:memory:", embedding=None, llm=False, worker=False, clock=lambda: START)
+    return await Memories.open(
+        "libsql:///:memory:", embedding=None, llm=False, worker=False, clock=lambda: START
+    )
 
 
-async def imported(memories: Memories, folder: Path, sample: str, *arguments: object) -> tuple[Imported, list[str]]:
+async def imported(
+    memories: Memories, folder: Path, sample: str, *arguments: object
+) -> tuple[Imported, list[str]]:
     """What was imported of a sample's answer, and the rows that it named as left out."""
     ran = run(sample, *arguments)
     assert ran.returncode == 0, ran.stderr
@@ -81,7 +90,9 @@ async def imported(memories: Memories, folder: Path, sample: str, *arguments: ob
 
 async def kept(memories: Memories, user: str, app: str = APP, tenant: str = "") -> list[Memory]:
     scope = Scope(tenant, user, app)
-    whole = await memories.store.whole(scope, await memories.store.kept(scope, Filter()))
+    whole = await memories.store.memories.whole(
+        scope, await memories.store.memories.kept(scope, Filter())
+    )
     return sorted((one.memory for one in whole), key=lambda one: one.content)
 
 
@@ -96,19 +107,32 @@ def database(emptied_uri: str) -> Iterator[psycopg.Connection[Any]]:
         yield connection
 
 
-def insert_kagent(database: psycopg.Connection[Any], id: str, vector: list[float], **values: Any) -> None:
+def insert_kagent(
+    database: psycopg.Connection[Any], id: str, vector: list[float], **values: Any
+) -> None:
     row = {**FIELDS, "id": id, "embedding": str(vector), **values}
     columns, places = ", ".join(row), ", ".join(f"%({name})s" for name in row)
     database.execute(f"INSERT INTO memory ({columns}) VALUES ({places})", row)
 
 
-async def test_kagents_memories_keep_times_usage_metadata_and_vectors(database, emptied_uri, tmp_path):
+async def test_kagents_memories_keep_times_usage_metadata_and_vectors(
+    database, emptied_uri, tmp_path
+):
     metadata = {"session_id": "s1", "source": "explicit_save", "n": [1, None]}
     insert_kagent(database, "m1", unit(3), metadata=json.dumps(metadata), access_count=12)
     insert_kagent(database, "m2", unit(4), content=f"Ada's token is {SECRET}", expires_at=None)
-    insert_kagent(database, "m3", [0.0] * 768, user_id="grace", content="Grace skis", metadata="[1]")
+    insert_kagent(
+        database, "m3", [0.0] * 768, user_id="grace", content="Grace skis", metadata="[1]"
+    )
     insert_kagent(database, "m4", unit(5), user_id="grace", content=" ", metadata=None)
-    insert_kagent(database, "m5", unit(6), user_id="grace", content="Gone", expires_at=START - timedelta(days=1))
+    insert_kagent(
+        database,
+        "m5",
+        unit(6),
+        user_id="grace",
+        content="Gone",
+        expires_at=START - timedelta(days=1),
+    )
     before = database.execute("SELECT * FROM memory ORDER BY id").fetchall()
     arguments = ("import_kagent.py", emptied_uri, "--tenant", "acme")
     async with await opened() as memories:
@@ -119,24 +143,42 @@ async def test_kagents_memories_keep_times_usage_metadata_and_vectors(database, 
         assert (likes.usage.delivered, likes.usage.delivered_total) == (12, 12)
         assert likes.metadata == metadata
         assert (likes.created_at, likes.expires_at) == (FIELDS["created_at"], FIELDS["expires_at"])
-        assert (likes.ttl_days, likes.origin, token.ttl_days, token.expires_at) == (30, "import", 0, None)
+        assert (likes.ttl_days, likes.origin, token.ttl_days, token.expires_at) == (
+            30,
+            "import",
+            0,
+            None,
+        )
         assert SECRET not in token.content
         gone, skis = await kept(memories, "grace", tenant="acme")
         assert (gone.content, skis.metadata) == ("Gone", {"metadata": [1]})
         visible = await memories.list(Scope("acme", "grace", APP))
         assert [one.content for one in visible.memories] == ["Grace skis"]
         scope = Scope("acme", "ada", APP)
-        near = await memories._parts.caller_vectors.nearest(scope, unit(4), limit=1)
+        near = await memories.parts.caller_vectors.nearest(scope, unit(4), limit=1)
         assert [(one.id, round(cosine, 3)) for one, cosine in near] == [(token.id, 1.0)]
         await memories.forget(scope, likes.id)
-        assert (await imported(memories, tmp_path, *arguments))[0] == Imported(present=3, forgotten=1)
+        assert (await imported(memories, tmp_path, *arguments))[0] == Imported(
+            present=3, forgotten=1
+        )
     assert database.execute("SELECT * FROM memory ORDER BY id").fetchall() == before
 
 
 async def test_mem0s_table_keeps_session_author_times_and_metadata(database, emptied_uri, tmp_path):
-    known = {"hash": "h", "created_at": "2026-01-01T10:00:00-08:00", "updated_at": "2026-01-02T10:00:00"}
+    known = {
+        "hash": "h",
+        "created_at": "2026-01-01T10:00:00-08:00",
+        "updated_at": "2026-01-02T10:00:00",
+    }
     payloads = [
-        {"data": "Likes tea", "user_id": "ada", "agent_id": "a", "run_id": "r", "actor_id": "Bob", "food": 1},
+        {
+            "data": "Likes tea",
+            "user_id": "ada",
+            "agent_id": "a",
+            "run_id": "r",
+            "actor_id": "Bob",
+            "food": 1,
+        },
         {"data": f"password={SECRET}", "user_id": "ada", "text_lemmatized": "x"},
         {"data": "", "user_id": "ada"},
         {"data": "Other agent", "user_id": "ada", "agent_id": "b"},
@@ -150,7 +192,12 @@ async def test_mem0s_table_keeps_session_author_times_and_metadata(database, emp
         done, left_out = await imported(memories, tmp_path, *arguments)
         assert (done, len(left_out)) == (Imported(added=2), 2)
         tea, masked = await kept(memories, "ada", "a")
-        assert (tea.content, tea.session_id, tea.author, tea.metadata) == ("Likes tea", "r", "Bob", {"food": 1})
+        assert (tea.content, tea.session_id, tea.author, tea.metadata) == (
+            "Likes tea",
+            "r",
+            "Bob",
+            {"food": 1},
+        )
         assert tea.created_at == datetime(2026, 1, 1, 18, tzinfo=UTC)
         assert tea.updated_at == datetime(2026, 1, 2, 10, tzinfo=UTC)
         assert SECRET not in masked.content
@@ -160,9 +207,26 @@ async def test_mem0s_table_keeps_session_author_times_and_metadata(database, emp
 
 async def test_mem0s_export_keeps_topics_and_expiry(tmp_path):
     path = tmp_path / "mem0.json"
-    one = {"id": "x1", "memory": "Likes tea", "user_id": "ada", "metadata": None, "categories": ["food"], "score": None}
-    two = {"id": "x2", "memory": "Until May", "user_id": "grace", "expiration_date": "2026-05-01", "role": "user"}
-    for whole in ([one, two], {"results": [one, two], "relations": []}, {"count": 2, "memories": [one, two]}):
+    one = {
+        "id": "x1",
+        "memory": "Likes tea",
+        "user_id": "ada",
+        "metadata": None,
+        "categories": ["food"],
+        "score": None,
+    }
+    two = {
+        "id": "x2",
+        "memory": "Until May",
+        "user_id": "grace",
+        "expiration_date": "2026-05-01",
+        "role": "user",
+    }
+    for whole in (
+        [one, two],
+        {"results": [one, two], "relations": []},
+        {"count": 2, "memories": [one, two]},
+    ):
         path.write_text(json.dumps(whole))
         async with await opened() as memories:
             arguments = ("import_mem0.py", path, "--app", "a")
@@ -173,10 +237,16 @@ async def test_mem0s_export_keeps_topics_and_expiry(tmp_path):
             assert (may.author, may.expires_at) == ("user", datetime(2026, 5, 1, tzinfo=UTC))
 
 
-async def test_langgraphs_items_belong_to_whom_their_namespace_names(database, emptied_uri, tmp_path):
+async def test_langgraphs_items_belong_to_whom_their_namespace_names(
+    database, emptied_uri, tmp_path
+):
     rows = [
         ("memories.ada", "k1", {"text": "Likes tea", "kind": "food"}),
-        ("memories.ada", "k2", {"kind": "Memory", "content": {"content": f"Token {SECRET}", "x": [SECRET]}}),
+        (
+            "memories.ada",
+            "k2",
+            {"kind": "Memory", "content": {"content": f"Token {SECRET}", "x": [SECRET]}},
+        ),
         ("memories.grace", "k1", {"colour": "blue"}),
         ("memories.grace.deep", "k1", {"text": "Too deep"}),
         ("cache.ada", "k1", {"text": "No memory"}),
@@ -184,14 +254,18 @@ async def test_langgraphs_items_belong_to_whom_their_namespace_names(database, e
     ]
     for prefix, key, value in rows:
         database.execute("INSERT INTO store VALUES (%s, %s, %s)", (prefix, key, json.dumps(value)))
-    assert run("import_langgraph.py", emptied_uri, "--app", "a").returncode == 2  # --namespace is required
-    assert "pass --app and --user" in refused("import_langgraph.py", emptied_uri, "--namespace", "memories.*")
+    # --namespace is required
+    assert run("import_langgraph.py", emptied_uri, "--app", "a").returncode == 2
+    assert "pass --app and --user" in refused(
+        "import_langgraph.py", emptied_uri, "--namespace", "memories.*"
+    )
     arguments = ("import_langgraph.py", emptied_uri, "--app", "a", "--namespace", "memories.{user}")
     async with await opened() as memories:
         done, left_out = await imported(memories, tmp_path, *arguments)
         assert done == Imported(added=3)
         assert left_out == [
-            f"Left out: {name}" for name in ("cache.ada/k1", "memories.grace/k2", "memories.grace.deep/k1")
+            f"Left out: {name}"
+            for name in ("cache.ada/k1", "memories.grace/k2", "memories.grace.deep/k1")
         ]
         tea, token = await kept(memories, "ada", "a")
         assert tea.content == "Likes tea"
@@ -200,7 +274,8 @@ async def test_langgraphs_items_belong_to_whom_their_namespace_names(database, e
         assert SECRET not in json.dumps(token.metadata)
         (blue,) = await kept(memories, "grace", "a")
         assert json.loads(blue.content) == {"colour": "blue"}
-        database.execute("ALTER TABLE store ADD COLUMN expires_at timestamptz")  # which later versions have
+        # which later versions have
+        database.execute("ALTER TABLE store ADD COLUMN expires_at timestamptz")
         database.execute("INSERT INTO store VALUES ('memories.ada', 'k3', '{\"text\": \"Brief\"}')")
         database.execute("UPDATE store SET expires_at = '2026-03-02T12:00Z' WHERE key = 'k3'")
         assert (await imported(memories, tmp_path, *arguments))[0] == Imported(added=1, present=3)
@@ -227,18 +302,34 @@ async def test_turns_of_adks_own_service_keep_who_said_them_and_when(tmp_path):
     async with await opened() as memories:
         assert await imported(memories, tmp_path, "import_adk.py", path) == (Imported(added=3), [])
         tea, noted = await kept(memories, "ada", "a")
-        assert (tea.content[:11], tea.author, tea.position, tea.event_ids) == ("I like tea\n", "user", 0, ("e1",))
-        assert (noted.content, noted.author, noted.position, noted.session_id) == ("Noted", "helper", 1, "s")
+        assert (tea.content[:11], tea.author, tea.position, tea.event_ids) == (
+            "I like tea\n",
+            "user",
+            0,
+            ("e1",),
+        )
+        assert (noted.content, noted.author, noted.position, noted.session_id) == (
+            "Noted",
+            "helper",
+            1,
+            "s",
+        )
         assert SECRET not in tea.content
         assert (tea.verbatim, tea.type) == (True, "episodic")
         assert tea.created_at == START - timedelta(seconds=100)
         (hi,) = await kept(memories, "grace", "a")
         assert hi.session_id is None
         later = [event("e3", "user", types.Part(text="More"), at=9)]
-        await service.add_events_to_memory(app_name="a", user_id="ada", events=later, session_id="s")
-        done, left_out = await imported(memories, tmp_path, "import_adk.py", f"sqlite:///{path}", "--user", "ada")
+        await service.add_events_to_memory(
+            app_name="a", user_id="ada", events=later, session_id="s"
+        )
+        done, left_out = await imported(
+            memories, tmp_path, "import_adk.py", f"sqlite:///{path}", "--user", "ada"
+        )
         assert (done, left_out) == (Imported(added=1, present=2), ["Left out: e1"])
-        assert [one.position for one in await kept(memories, "ada", "a") if one.content == "More"] == [2]
+        assert [
+            one.position for one in await kept(memories, "ada", "a") if one.content == "More"
+        ] == [2]
         found = await memories.recall(Scope("", "ada", "a"), "tea")
         assert found.hits[0].memory.event_ids == ("e1",)
 
@@ -287,7 +378,16 @@ def test_a_sample_is_piped_into_the_command(tmp_path):
     memory = {"id": "x1", "memory": "Likes tea", "user_id": "ada"}
     (tmp_path / "mem0.json").write_text(json.dumps([memory]))
     (tmp_path / "bad.json").write_text(json.dumps([memory, {}]))
-    into = [sys.executable, "-m", "kagent_memory.cli", "import", "-", "--json", "--uri", f"libsql:///{tmp_path}/a.db"]
+    into = [
+        sys.executable,
+        "-m",
+        "kagent_memory.cli",
+        "import",
+        "-",
+        "--json",
+        "--uri",
+        f"libsql:///{tmp_path}/a.db",
+    ]
     environ = {**os.environ, "PYTHONIOENCODING": "latin-1"}
     for name, expected in (("bad.json", None), ("mem0.json", (1, 0)), ("mem0.json", (0, 1))):
         converted = run("import_mem0.py", tmp_path / name, "--app", "a").stdout

@@ -1,4 +1,6 @@
-"""Two servers and two workers on one database: what bench/mixed_load.py does for a minute, for seconds."""
+"""Two servers and two workers on one database: what bench/mixed_load.py does for a minute, for
+seconds.
+"""
 
 from __future__ import annotations
 

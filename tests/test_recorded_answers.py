@@ -1,4 +1,6 @@
-"""bench/recorded_answers.py on a small conversation: equal records of equal code, and what differs."""
+"""bench/recorded_answers.py on a small conversation: equal records of equal code, and what
+differs.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ TALK = {
     "conversation": {
         "session_1_date_time": "09:00 AM on 15 March, 2024",
         "session_1": [
-            {"dia_id": f"D1:{number}", "speaker": speaker, "text": text} for number, (speaker, text) in enumerate(TURNS)
+            {"dia_id": f"D1:{number}", "speaker": speaker, "text": text}
+            for number, (speaker, text) in enumerate(TURNS)
         ],
     },
     "qa": [
@@ -53,7 +56,9 @@ def data(tmp_path: Path) -> Path:
     return path
 
 
-def recorded(bench: ModuleType, data: Path, name: str, vectors: Path | None = None) -> dict[str, Any]:
+def recorded(
+    bench: ModuleType, data: Path, name: str, vectors: Path | None = None
+) -> dict[str, Any]:
     path = data.with_name(name)
     options = argparse.Namespace(
         record=path, data=[data], vectors=vectors, model_python="", uri="libsql:///{folder}/m.db"
@@ -62,7 +67,8 @@ def recorded(bench: ModuleType, data: Path, name: str, vectors: Path | None = No
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def test_two_records_of_the_same_code_are_equal_and_count_exchanges(bench: ModuleType, data: Path):
+def test_two_records_of_the_same_code_are_equal(bench: ModuleType, data: Path):
+    """Two records of the same code are equal and count exchanges."""
     first, second = (recorded(bench, data, name) for name in ("one.json", "two.json"))
     assert first == second
     small = first["keyword"]["small"]
@@ -72,4 +78,6 @@ def test_two_records_of_the_same_code_are_equal_and_count_exchanges(bench: Modul
     assert asked["registry password"]["evidence"] == ["D1:2"]  # the same words are one memory
     assert asked["registry password"]["keys"][0] == "D1:2"
     assert all(len(answer["keys"]) == len(answer["scores"]) for answer in small["answers"])
-    assert small["recall"] == {key: {"recall@5": 1.0, "recall@10": 1.0} for key in ("messages", "exchanges")}
+    assert small["recall"] == {
+        key: {"recall@5": 1.0, "recall@10": 1.0} for key in ("messages", "exchanges")
+    }

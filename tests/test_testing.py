@@ -35,9 +35,18 @@ class Tea(BaseModel):
     name: str
 
 
-async def test_the_same_text_always_has_the_same_unit_vector_and_likeness_is_nearness() -> None:
+async def test_equal_texts_have_equal_unit_vectors() -> None:
+    """The same text always has the same unit vector and likeness is nearness."""
     embedder: Embedder = HashEmbedder(dimensions=64)
-    texts = ["green tea", "a cup of green tea", "deployment", "we deploy on Monday", "rain in Oslo", "", "!?"]
+    texts = [
+        "green tea",
+        "a cup of green tea",
+        "deployment",
+        "we deploy on Monday",
+        "rain in Oslo",
+        "",
+        "!?",
+    ]
     one = await embedder.embed(texts, kind="document")
     other = await HashEmbedder(dimensions=64).embed(texts, kind="query")
     assert (one.shape, one.dtype) == ((7, 64), np.float32)
@@ -49,11 +58,17 @@ async def test_the_same_text_always_has_the_same_unit_vector_and_likeness_is_nea
     assert (await embedder.embed([], kind="query")).shape == (0, 64)
 
 
-async def test_a_script_answers_by_the_prompt_or_in_order_and_remembers_what_it_was_asked() -> None:
+async def test_a_script_answers_by_the_prompt_or_in_order() -> None:
+    """A script answers by the prompt or in order and remembers what it was asked."""
     by_prompt: Llm = ScriptedLlm(lambda prompt: {"name": prompt.upper()})
     assert (await by_prompt.complete("sencha", schema=Tea)).name == "SENCHA"
-    in_order = ScriptedLlm([Tea(name="one"), '{"name": "two"}', ModelError("away"), {"nome": "wrong"}])
-    assert [(await in_order.complete(prompt, schema=Tea)).name for prompt in ("a", "b")] == ["one", "two"]
+    in_order = ScriptedLlm(
+        [Tea(name="one"), '{"name": "two"}', ModelError("away"), {"nome": "wrong"}]
+    )
+    assert [(await in_order.complete(prompt, schema=Tea)).name for prompt in ("a", "b")] == [
+        "one",
+        "two",
+    ]
     for prompt, words in (("c", "away"), ("d", "does not fit Tea"), ("e", "asked once more")):
         with pytest.raises(ModelError, match=words):
             await in_order.complete(prompt, schema=Tea)
@@ -62,7 +77,10 @@ async def test_a_script_answers_by_the_prompt_or_in_order_and_remembers_what_it_
 
 def test_the_models_need_neither_pytest_nor_a_driver() -> None:
     heavy = ("pytest", "hypothesis", "libsql", "psycopg", "litellm", "google.adk")
-    code = f"import sys, kagent_memory.testing; sys.exit(str([n for n in {heavy} if n in sys.modules] or ''))"
+    code = (
+        f"import sys, kagent_memory.testing; sys.exit(str([n for n in {heavy} if n in "
+        "sys.modules] or ''))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr.strip() == ""
 
@@ -75,11 +93,15 @@ def test_every_name_is_there_and_no_other():
 
 
 def test_what_runs_an_agent_needs_no_pytest():
-    code = "import sys; from kagent_memory.testing import Chat, in_memory_service; sys.exit('pytest' in sys.modules)"
+    code = (
+        "import sys; from kagent_memory.testing import Chat, in_memory_service; "
+        "sys.exit('pytest' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-async def test_a_scripted_model_goes_through_its_steps_and_keeps_each_request():
+async def test_a_scripted_model_goes_through_its_steps():
+    """A scripted model goes through its steps and keeps each request."""
     model = ScriptedModel(
         call("save_memory", content="Ada drinks oolong."),
         lambda request: f"after {len(request.contents)} contents",
@@ -87,7 +109,10 @@ async def test_a_scripted_model_goes_through_its_steps_and_keeps_each_request():
     )
     with in_memory_service() as memory:
         chat = Chat(enable_memory(LlmAgent(name="assistant", model=model), auto_save=None), memory)
-        assert await chat.ask("Please remember the tea.") == f"after {len(model.requests[1].contents)} contents"
+        assert (
+            await chat.ask("Please remember the tea.")
+            == f"after {len(model.requests[1].contents)} contents"
+        )
         for error in (ValueError("away"), ModelError("at its end, and request 4 came")):
             with pytest.raises(type(error), match=str(error)):
                 await chat.say("And now?")
@@ -101,7 +126,10 @@ async def test_a_scripted_model_goes_through_its_steps_and_keeps_each_request():
 async def test_a_chat_is_one_session_and_another_chat_is_another():
     model = ScriptedModel(afterwards="Yes.")
     with in_memory_service() as memory:
-        one, other = (Chat(LlmAgent(name="assistant", model=model), memory, user=user) for user in ("ada", "grace"))
+        one, other = (
+            Chat(LlmAgent(name="assistant", model=model), memory, user=user)
+            for user in ("ada", "grace")
+        )
         with pytest.raises(LookupError, match="Nothing was said"):
             await one.session()
         assert [await chat.ask("Hello?") for chat in (one, one, other)] == ["Yes."] * 3
@@ -110,25 +138,30 @@ async def test_a_chat_is_one_session_and_another_chat_is_another():
     assert one.session_id != other.session_id
 
 
-def test_a_frozen_clock_stands_until_it_is_moved_and_wants_a_zone():
+def test_a_frozen_clock_stands_until_it_is_moved():
+    """A frozen clock stands until it is moved and wants a zone."""
     east = datetime(2026, 3, 29, 2, 30, tzinfo=timezone(timedelta(hours=2)))
     clock = FrozenClock(east)
     assert clock() == clock.now == east
     assert clock().tzinfo is UTC
-    assert clock.advance(days=1, hours=2, minutes=3, seconds=4) == east + timedelta(days=1, seconds=7384)
+    assert clock.advance(days=1, hours=2, minutes=3, seconds=4) == east + timedelta(
+        days=1, seconds=7384
+    )
     assert clock() == clock.now
     with pytest.raises(InvalidInput, match="with a zone"):
         FrozenClock(datetime(2026, 1, 1))  # noqa: DTZ001 that is the mistake
 
 
-def test_a_service_in_memory_reads_no_environment_keeps_its_own_time_and_shares_nothing(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
+def test_a_service_in_memory_shares_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """A service in memory reads no environment keeps its own time and shares nothing."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KAGENT_MEMORY_URI", "libsql:///elsewhere.db")
     monkeypatch.setenv("KAGENT_MEMORY_TTL_DAYS", "1")
     clock = FrozenClock()
-    with in_memory_service(clock=clock, embedding=HashEmbedder()) as memory, in_memory_service() as other:
+    with (
+        in_memory_service(clock=clock, embedding=HashEmbedder()) as memory,
+        in_memory_service() as other,
+    ):
         (id,) = memory.sync.add(ADA, ["Ada drinks oolong."])
         assert memory.sync.recall(ADA, "oolong").mode == "hybrid"
         clock.advance(days=14)
@@ -139,9 +172,12 @@ def test_a_service_in_memory_reads_no_environment_keeps_its_own_time_and_shares_
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_test_of_the_page_passes_with_the_fixtures_and_fails_without_the_memory(tmp_path: Path):
+def test_the_test_of_the_page_needs_the_memory(tmp_path: Path):
+    """The test of the page passes with the fixtures and fails without the memory."""
     first = PAGE.read_text(encoding="utf-8").partition("```python\n")[2].partition("```")[0]
-    (tmp_path / "conftest.py").write_text('pytest_plugins = ["kagent_memory.testing.pytest_plugin"]\n')
+    (tmp_path / "conftest.py").write_text(
+        'pytest_plugins = ["kagent_memory.testing.pytest_plugin"]\n'
+    )
     (tmp_path / "test_page.py").write_text(first)
     (tmp_path / "test_broken.py").write_text(first.replace("enable_memory(LlmAgent(", "(LlmAgent("))
     command = [
@@ -155,6 +191,8 @@ def test_the_test_of_the_page_passes_with_the_fixtures_and_fails_without_the_mem
         str(tmp_path),
         str(tmp_path),
     ]
-    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
+    ran = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300
+    )
     assert "1 failed, 1 passed" in ran.stdout, ran.stdout
     assert "test_broken.py::test_the_agent_knows" in ran.stdout

@@ -1,4 +1,6 @@
-"""What Windows has otherwise: its usual event loop is none for psycopg, and its loops know no signals."""
+"""What Windows has otherwise: its usual event loop is none for psycopg, and its loops know no
+signals.
+"""
 
 from __future__ import annotations
 
@@ -42,21 +44,26 @@ async def test_the_service_works_on_a_selector_loop_of_its_own(postgres_uri: str
     scope = Scope("", "ada", "app")
     async with KagentMemoryService(postgres_uri, llm=False) as service:
         await service.memories.add(scope, ["Ada likes oolong"])
-        assert [hit.memory.content for hit in await service.memories.recall(scope, "oolong")] == ["Ada likes oolong"]
+        assert [hit.memory.content for hit in await service.memories.recall(scope, "oolong")] == [
+            "Ada likes oolong"
+        ]
         running: Any = service._thread._running  # pyright: ignore[reportPrivateUsage] which loop it is
         assert type(running.loop) is not Proactor
 
 
 @pytest.mark.usefixtures("windows")
-def test_commands_run_on_a_selector_loop(monkeypatch: pytest.MonkeyPatch, postgres_uri: str) -> None:
+def test_commands_run_on_a_selector_loop(
+    monkeypatch: pytest.MonkeyPatch, postgres_uri: str
+) -> None:
     assert main(["show", "--uri", postgres_uri, "--json"]) == 0
 
 
 @pytest.mark.usefixtures("windows")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_worker_stops_in_order_without_signal_handlers_of_the_loop(
+def test_a_worker_stops_without_signal_handlers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], number: signal.Signals
 ) -> None:
+    """A worker stops in order without signal handlers of the loop."""
     before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
     uri = f"libsql:///{tmp_path}/memory.db"
     asyncio.run(_made(uri))
@@ -76,7 +83,9 @@ async def _made(uri: str) -> None:
         pass
 
 
-def test_a_proactor_loop_of_the_caller_s_is_told_in_words(monkeypatch: pytest.MonkeyPatch, postgres_uri: str) -> None:
+def test_a_proactor_loop_of_the_caller_s_is_told_in_words(
+    monkeypatch: pytest.MonkeyPatch, postgres_uri: str
+) -> None:
     monkeypatch.setattr(asyncio, "ProactorEventLoop", Proactor, raising=False)
 
     async def opened() -> None:

@@ -1,4 +1,6 @@
-"""ADK's models as ours: an answer of the wanted shape from any `BaseLlm`, and a model for a job's name."""
+"""ADK's models as ours: an answer of the wanted shape from any `BaseLlm`, and a model for a job's
+name.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +14,24 @@ from google.genai import types
 from pydantic import BaseModel
 
 from ..errors import ModelError, ModelUnavailable, TruncatedAnswer
-from ..models.calls import litellm, named_object, status_of, transient
-from ..models.llm import Answer, CheckedLlm, FinalFailure, Llm, StructuredOutput, count_call
+from ..models.calls import litellm, named, status_of, transient
+from ..models.llm import Answer, CheckedLlm, Llm, StructuredOutput, count_call
 from ..settings import MemorySettings
 
 log = logging.getLogger("kagent_memory")
 
 
 _WHOLE = frozenset({None, types.FinishReason.STOP, types.FinishReason.FINISH_REASON_UNSPECIFIED})
-_PASSING = frozenset({"UNAVAILABLE", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED", "INTERNAL", "ABORTED"})
+_PASSING = frozenset(
+    {"UNAVAILABLE", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED", "INTERNAL", "ABORTED"}
+)
 _ERROR_CODE = re.compile(r"[\w-]{1,60}")
 
 
 class AdkLlm:
-    """An ADK model that answers with objects: held to the schema where it takes one, else asked for JSON in words."""
+    """An ADK model that answers with objects: held to the schema where it takes one, else asked for
+    JSON in words.
+    """
 
     def __init__(self, model: BaseLlm) -> None:
         self.model = model
@@ -34,7 +40,8 @@ class AdkLlm:
         self._is_litellms = any(kind.__name__ == "LiteLlm" for kind in type(model).__mro__)
 
     async def complete(self, prompt: str, *, schema: type[Answer]) -> Answer:
-        """The answer to the prompt; a schema that the model refuses, or ignores, is asked for once more in words.
+        """The answer to the prompt; a schema that the model refuses, or ignores, is asked for once
+        more in words.
 
         Raises:
             ModelUnavailable: it is away for now.
@@ -43,7 +50,8 @@ class AdkLlm:
         """
         if self._is_litellms:
             await litellm()  # in a thread, and set up before ADK's model imports it
-        return await named_object(self._output.complete(prompt, schema), f"The model {self.name}", prompt, answers=True)
+        asked = self._output.complete(prompt, schema)
+        return await named(asked, f"The model {self.name}", ours=False, answers=True)
 
     async def _ask(self, prompt: str, schema: type[BaseModel] | None) -> str:
         request = LlmRequest(
@@ -56,27 +64,36 @@ class AdkLlm:
         texts: list[str] = []
         async for response in self.model.generate_content_async(request, stream=False):
             code = str(response.error_code or "").rpartition(".")[2]
-            if types.FinishReason.MAX_TOKENS.name in (code, getattr(response.finish_reason, "name", "")):
-                raise FinalFailure(TruncatedAnswer(f"The model {self.name} was cut off at its output limit."))
+            if types.FinishReason.MAX_TOKENS.name in (
+                code,
+                getattr(response.finish_reason, "name", ""),
+            ):
+                raise TruncatedAnswer(f"The model {self.name} was cut off at its output limit.")
             if code or response.finish_reason not in _WHOLE:
                 told = code or str(getattr(response.finish_reason, "name", ""))
                 told = told if _ERROR_CODE.fullmatch(told) else "an error"
                 away = told in _PASSING or told.startswith("5") or told == "429"
                 kind = ModelUnavailable if away else ModelError
-                raise FinalFailure(kind(f"The model {self.name} answered the error {told}."))
+                raise kind(f"The model {self.name} answered the error {told}.")
             usage = response.usage_metadata
             if usage:
                 count_call(usage.prompt_token_count or 0, usage.candidates_token_count or 0)
             parts = (response.content.parts if response.content else None) or []
-            texts += [part.text for part in parts if part.text and not part.thought and not response.partial]
+            texts += [
+                part.text
+                for part in parts
+                if part.text and not part.thought and not response.partial
+            ]
         return "".join(texts)
 
 
 def _about_the_schema(error: Exception) -> bool:
-    """Whether a failure may come from asking with a schema: a bad request, or a client that cannot express it."""
+    """Return True if a failure may be about the schema: a bad request, or unable to be sent."""
     if transient(error):
         return False
-    return status_of(error) in (400, 422) or isinstance(error, (TypeError, ValueError, NotImplementedError))
+    return status_of(error) in (400, 422) or isinstance(
+        error, (TypeError, ValueError, NotImplementedError)
+    )
 
 
 def at_hand(model: BaseLlm, settings: MemorySettings) -> Llm:

@@ -1,4 +1,6 @@
-"""The demo: an agent learns in one process and remembers in another, with nothing but this machine."""
+"""The demo: an agent learns in one process and remembers in another, with nothing but this
+machine.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,8 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from google.adk.agents import LlmAgent
 from google.adk.apps import App
@@ -29,7 +29,6 @@ from .rehearsed_model import RehearsedModel
 from .service import KagentMemoryService
 
 APP, USER = "demo", "ada"
-PIPES: Mapping[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 LEARN = (
     "Hello! Please remember that my favourite tea is oolong.",
     "Ticket ERR-00123 was a full disk on host db-7.",
@@ -44,7 +43,7 @@ ASK = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demonstration:
-    """What a demo leaves behind.
+    """Result of a demo.
 
     Attributes:
         directory: where its memories are; nothing removes it.
@@ -60,7 +59,12 @@ class Demonstration:
 
 
 def main(
-    directory: str | None = None, store: str = "libsql", model: str = "", embedding: str = "", *, prints: bool = True
+    directory: str | None = None,
+    store: str = "libsql",
+    model: str = "",
+    embedding: str = "",
+    *,
+    prints: bool = True,
 ) -> Demonstration:
     """Run both halves, each in a process of its own.
 
@@ -77,13 +81,15 @@ def main(
         KagentMemoryError: a half failed.
     """
     folder = _folder(directory)
-    uri = f"pgserver:///{folder}/postgres" if store == "postgres" else f"libsql:///{folder}/memory.db"
+    uri = (
+        f"pgserver:///{folder}/postgres" if store == "postgres" else f"libsql:///{folder}/memory.db"
+    )
     if prints:
         print(f"Two processes, one memory: {uri}\n", flush=True)
     transcript: list[str] = []
     for half in ("learn", "recall"):
         command = [sys.executable, "-m", "kagent_memory.adk.demo", half, uri, model, embedding]
-        ran = subprocess.run(command, check=False, text=True, **({} if prints else PIPES))  # noqa: S603 our own module
+        ran = subprocess.run(command, check=False, text=True, capture_output=not prints)  # noqa: S603 our own module
         if ran.returncode:
             raise _error(half, ran)
         transcript += (ran.stdout or "").splitlines()
@@ -98,18 +104,19 @@ def _folder(directory: str | None) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
             raise InvalidInput(f"{folder} is not empty; name a new or an empty directory.")
-        tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
-        where = directory or tempfile.gettempdir()
-        raise ConfigurationError(f"Nothing can be written to {where} ({error.strerror or error}).") from error
+        raise ConfigurationError(
+            f"Nothing can be written to {directory} ({error.strerror})."
+        ) from error
     return folder
 
 
 def _error(half: str, ran: subprocess.CompletedProcess[str]) -> KagentMemoryError:
-    """Return the error of a half: of its family, in its words where they were not printed already."""
-    kind = next((kind for kind, family in FAMILIES.items() if family.exit_code == ran.returncode), KagentMemoryError)
-    lines = (ran.stderr or "").strip().splitlines()
-    return kind(lines[-1] if lines else f"The process of the half {half!r} failed; what it wrote says why.")
+    """Return the error of a half, in its own words where they were not printed already."""
+    families = {family.exit_code: kind for kind, family in FAMILIES.items()}
+    kind = families.get(ran.returncode, KagentMemoryError)
+    words = (ran.stderr or "").strip() or f"The process of the half {half!r} failed."
+    return kind(words.splitlines()[-1])
 
 
 async def _half(half: str, uri: str, model: str, embedding: str) -> None:
@@ -118,7 +125,9 @@ async def _half(half: str, uri: str, model: str, embedding: str) -> None:
         from google.adk.models.lite_llm import LiteLlm  # takes a second to import
 
         llm = LiteLlm(model=model)
-    agent = enable_memory(LlmAgent(name="assistant", model=llm, instruction="Be brief."), auto_save=None)
+    agent = enable_memory(
+        LlmAgent(name="assistant", model=llm, instruction="Be brief."), auto_save=None
+    )
     service = KagentMemoryService(uri, embedding=embedding or None, llm=None if model else False)
     async with service:
         app = App(name=APP, root_agent=agent, plugins=[MemoryPlugin()])
@@ -128,10 +137,15 @@ async def _half(half: str, uri: str, model: str, embedding: str) -> None:
         for said in LEARN if half == "learn" else ASK:
             print(f"   you:       {said}")
             message = types.Content(role="user", parts=[types.Part(text=said)])
-            async for event in runner.run_async(user_id=USER, session_id=session.id, new_message=message):
+            async for event in runner.run_async(
+                user_id=USER, session_id=session.id, new_message=message
+            ):
                 for part in (event.content.parts if event.content else None) or []:
                     if part.function_call:
-                        print(f"   tool:      {part.function_call.name}({json.dumps(part.function_call.args)})")
+                        print(
+                            "   tool:      "
+                            f"{part.function_call.name}({json.dumps(part.function_call.args)})"
+                        )
                     if part.text:
                         print(f"   assistant: {part.text.strip()}")
         await service.end_session(session)
@@ -146,7 +160,10 @@ async def _use_verbs(service: KagentMemoryService, session: Session) -> None:
     recalled = await memories.recall(scope, ASK[0], limit=1, explain=True)
     for hit in recalled:
         signs = ", ".join(f"{name} {value:.2f}" for name, value in hit.why["scores"].items())
-        print(f'   explain:   "{hit.memory.content}" found by {" and ".join(hit.why["legs"])} ({signs})')
+        print(
+            f'   explain:   "{hit.memory.content}" found by {" and ".join(hit.why["legs"])} '
+            f"({signs})"
+        )
     for left in (left for left in recalled.left_out if left.reason == "superseded"):
         for change in await memories.history(scope, left.memory_id):
             if change.before:
@@ -156,8 +173,15 @@ async def _use_verbs(service: KagentMemoryService, session: Session) -> None:
         await memories.forget(scope, [hit.memory.id], who=USER)
         await service.add_session_to_memory(session)
         await service.drain()
-        back = [other for other in await memories.recall(scope, party) if other.memory.content == hit.memory.content]
-        print(f'   forget:    "{hit.memory.content}"; its session, saved again, brought back {len(back)}')
+        back = [
+            other
+            for other in await memories.recall(scope, party)
+            if other.memory.content == hit.memory.content
+        ]
+        print(
+            f'   forget:    "{hit.memory.content}"; its session, saved again, brought back '
+            f"{len(back)}"
+        )
     for receipt in await memories.receipts():
         at = receipt.at.isoformat(timespec="minutes")
         print(f"   receipt:   {receipt.memories} memory, {at}, by {receipt.who}: {receipt.digest}")

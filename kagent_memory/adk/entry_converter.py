@@ -1,4 +1,6 @@
-"""Single memories between ADK and us: entries become facts or findings, hits become entries. Pure."""
+"""Single memories between ADK and us: entries become facts or findings, hits become entries.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +8,18 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, TypeVar, cast
+from typing import Annotated, Any, cast
 
 from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from ..checks import parsed_time
 from ..errors import InvalidInput
 from ..memories.tool_answers import Found, filled
-from ..records import MEMORY_TYPES, ORIGINS, Fact, Hit, parsed_time
+from ..records import Fact, Hit, MemoryType, Origin
 from .event_converter import attached, text_of
 
-T = TypeVar("T")
 _SECONDS = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*s\s*$")
 
 
@@ -44,7 +47,7 @@ def to_found(entry: MemoryEntry) -> Found:
 
 
 def to_fact(entry: MemoryEntry, custom_metadata: Mapping[str, object] | None = None) -> Fact:
-    """What an entry asks to be remembered; its own metadata wins over the call's.
+    """Convert an entry to a fact; its own metadata wins over the call's.
 
     Raises:
         InvalidInput: it holds no text, or a key that we understand has a value that does not fit.
@@ -52,74 +55,88 @@ def to_fact(entry: MemoryEntry, custom_metadata: Mapping[str, object] | None = N
     files = attached(entry.content.parts or (), named=True)
     text = "\n".join(filter(None, (text_of(entry.content), *files)))
     if not text.strip():
-        raise InvalidInput("A memory needs text, or a file's name or URI; this entry has none of them.")
+        raise InvalidInput(
+            "A memory needs text, or a file's name or URI; this entry has none of them."
+        )
     given: dict[str, Any] = {**(custom_metadata or {}), **entry.custom_metadata}
-    for mine, other in (("ttl", "ttl_days"), ("ttl_days", "ttl")):  # the entry's wins over the call's, however named
+    # the entry's wins over the call's, however named
+    for mine, other in (("ttl", "ttl_days"), ("ttl_days", "ttl")):
         if entry.custom_metadata.get(mine) is not None and entry.custom_metadata.get(other) is None:
             given.pop(other, None)
-    role = entry.content.role
+    values: dict[str, Any] = {
+        "origin": "agent" if entry.content.role == "model" else "user",
+        **to_fields(given),
+    }
     return Fact(
         text=text,
         author=entry.author,
-        happened_at=parsed_time(entry.timestamp, "A memory's timestamp") if entry.timestamp else None,
-        ttl_days=_ttl_days(given),
-        session_id=_typed(given, "session_id", str, "text"),
-        type=_one_of(given, "type", MEMORY_TYPES, "semantic"),
-        origin=_one_of(given, "origin", ORIGINS, "agent" if role == "model" else "user"),
-        topics=_labels(given, "topics"),
-        tags=_labels(given, "tags"),
-        importance=_importance(given),
-        pinned=_typed(given, "pinned", bool, "true or false") or False,
-        metadata=given,
+        happened_at=parsed_time(entry.timestamp, "A memory's timestamp")
+        if entry.timestamp
+        else None,
+        **values,
     )
 
 
-def _ttl_days(given: dict[str, Any]) -> int | None:
-    days, ttl = given.pop("ttl_days", None), given.pop("ttl", None)
-    if days is None and ttl is None:
-        return None
-    if days is None:
-        match = _SECONDS.match(ttl) if isinstance(ttl, str) else None
-        seconds = ttl.total_seconds() if isinstance(ttl, timedelta) else float(match[1]) if match else 0.0
-        if seconds <= 0:
-            raise InvalidInput('ttl must be seconds as text, more than 0, such as "6000s"; ttl_days=0 keeps for ever.')
-        days = seconds / 86_400
-    if isinstance(days, bool) or not isinstance(days, (int, float)) or not math.isfinite(days):
-        raise InvalidInput("ttl_days must be a whole number of days.")
-    return math.ceil(days)
+def _days(ttl: object) -> object:
+    """Return the days of a `ttl`, which others give in seconds as text; anything else as it is."""
+    match = _SECONDS.match(ttl) if isinstance(ttl, str) else None
+    seconds = (
+        ttl.total_seconds() if isinstance(ttl, timedelta) else float(match[1]) if match else 0.0
+    )
+    if ttl is not None and seconds <= 0:
+        raise ValueError(
+            'must be seconds as text, more than 0, such as "6000s"; ttl_days=0 keeps for ever'
+        )
+    return seconds / 86_400 or None
 
 
-def _typed(given: dict[str, Any], key: str, kind: type[T], what: str) -> T | None:
-    value = given.pop(key, None)
-    if value is not None and not isinstance(value, kind):
-        raise InvalidInput(f"{key} must be {what}.")
-    return value
+def _listed(labels: object) -> object:
+    """Return labels as the tuple of them; a single text is one."""
+    if isinstance(labels, str):
+        return (labels,)
+    if isinstance(labels, (list, set)):
+        return tuple(cast("Iterable[object]", labels))
+    return labels
 
 
-def _one_of(given: dict[str, Any], key: str, known: tuple[Any, ...], otherwise: Any) -> Any:
-    value = given.pop(key, None)
-    if value is None:
-        return otherwise
-    if value not in known:
-        raise InvalidInput(f"{key} must be one of {', '.join(known)}.")
-    return value
+_Labels = Annotated[tuple[str, ...] | None, BeforeValidator(_listed)]
 
 
-def _labels(given: dict[str, Any], key: str) -> tuple[str, ...]:
-    value = given.pop(key, None)
-    if value is None:
-        return ()
-    listed = cast("Iterable[Any]", value) if isinstance(value, (list, tuple, set, frozenset)) else [value]
-    labels = list(listed)
-    if not all(isinstance(label, str) for label in labels):
-        raise InvalidInput(f"{key} must be a list of strings.")
-    return tuple(labels)
+class _Fields(BaseModel):
+    """Fields of a fact in custom metadata; every other key is its `metadata`."""
+
+    model_config = ConfigDict(strict=True, extra="allow")
+
+    ttl_days: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    ttl: Annotated[float | None, BeforeValidator(_days)] = None
+    session_id: str | None = None
+    type: MemoryType | None = None
+    origin: Origin | None = None
+    topics: _Labels = None
+    tags: _Labels = None
+    importance: Annotated[float, Field(ge=0, le=1)] | None = None
+    pinned: bool | None = None
 
 
-def _importance(given: dict[str, Any]) -> float:
-    value = given.pop("importance", None)
-    if value is None:
-        return 0.5
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
-        raise InvalidInput("importance must be a number from 0 to 1.")
-    return float(value)
+def to_fields(custom_metadata: Mapping[str, object] | None) -> dict[str, Any]:
+    """Return the fields of a fact that custom metadata sets; all other keys are its `metadata`.
+
+    Raises:
+        InvalidInput: a key that we understand has a value that does not fit.
+    """
+    try:
+        read = _Fields.model_validate(custom_metadata or {})
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        told = fault["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+        raise InvalidInput(f"{fault['loc'][0]}: {told}.") from None
+    days = read.ttl if read.ttl_days is None else read.ttl_days
+    fields = {
+        name: getattr(read, name)
+        for name in _Fields.model_fields
+        if name not in ("ttl", "ttl_days")
+    }
+    fields |= {"ttl_days": None if days is None else math.ceil(days), "metadata": read.model_extra}
+    return {
+        name: value for name, value in fields.items() if value is not None and value not in ((), {})
+    }

@@ -1,65 +1,91 @@
-"""Reading a session right: ADK's events become messages; `entries` does the same for single memories.
-
-An event that is odd in some way (a time in milliseconds, a tool's answer that holds itself) is kept as far as it can
-be, and a warning says which it is: the rest of its session must not be lost for it.
-"""
+"""Convert ADK's events to messages; `entry_converter` does the same for single memories."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Literal, TypeVar, cast
+from itertools import islice
+from typing import Any, cast
 
 from google.adk.events.event import Event
 from google.genai import types
+from pydantic import BaseModel
 
 from ..models.prompts.fence import fenced_answer_in, without_fenced
-from ..records import Message
-from .answers import CUT, plain, storable_id
+from ..records import MAX_KEY_BYTES, Message
 
 log = logging.getLogger("kagent_memory")
-Item = TypeVar("Item")
 
 MEMORY_TOOLS = frozenset(
-    {"load_memory", "recall_memory", "preload_memory", "prefetch_memory", "save_memory", "forget_memory"}
+    {
+        "load_memory",
+        "recall_memory",
+        "preload_memory",
+        "prefetch_memory",
+        "save_memory",
+        "forget_memory",
+    }
     | {"confirm_memory", "list_memories"}  # the latter is MCP's
 )
 CONFIRMATION = "adk_request_confirmation"  # ADK's request to a person, and the name of their answer
-UNSPOKEN_TOOLS = frozenset({"adk_request_credential", CONFIRMATION, "transfer_to_agent", "exit_loop"})
+UNSPOKEN_TOOLS = frozenset(
+    {"adk_request_credential", CONFIRMATION, "transfer_to_agent", "exit_loop"}
+)
 MAX_RECALLED = 200
-LATEST_SECONDS = 253_402_300_799  # the end of the year 9999
-SUBDIVISIONS = (1, 1e3, 1e6, 1e9)  # of the second: in which clocks of others count
-NAMED_AT_MOST = 20  # odd events in one warning
-LIVE_STREAM = "/_adk_live/"  # artifacts of ADK's that hold speech, whose words are in the transcription
+MAX_NAMED = 20  # unreadable events in one warning
+# artifacts of ADK's that hold speech, whose words are in the transcription
+LIVE_STREAM = "/_adk_live/"
 MAX_ID_CHARS, MAX_NAME_CHARS, MAX_URI_CHARS = 80, 200, 2_000
 
 
 def messages(events: Sequence[Event], prefetched: Iterable[str] = ()) -> list[Message]:
-    """What was said in these events, in order.
+    """Return what was said in these events, in order.
 
-    Left out: thoughts, partials, calls, code, credentials, and what was rewound. Of files their names and URIs are
-    kept. Answers of memory tools are not text: they go to `recalled`. The last message carries all that memory put
-    into the conversation so far, since an echo may come turns after its source.
+    Left out: thoughts, partials, calls, code, credentials, and what was rewound. Of files their
+    names and URIs are kept. Answers of memory tools are not text: they go to `recalled`. The last
+    message carries all that memory put into the conversation so far, since an echo may come turns
+    after its source. A compaction is as trusted as what it covers: of a tool's output it is the
+    tool's.
 
     Args:
-        events: of one session, oldest first.
+        events: of one session, oldest first. One that cannot be read is left out with a warning.
         prefetched: texts that prefetch put before the model; they leave no event.
     """
-    odd: dict[str, list[str]] = {}
-    heard = [message for event in live_events(events) for message in _Reading(event, odd).messages()]
-    if odd:
-        shown = [f"{id[:MAX_ID_CHARS]!r} ({', '.join(dict.fromkeys(what))})" for id, what in odd.items()]
-        more = f" and {len(shown) - NAMED_AT_MOST} more" if len(shown) > NAMED_AT_MOST else ""
-        log.warning("Malformed events were stored as far as possible: %s%s.", "; ".join(shown[:NAMED_AT_MOST]), more)
+    live = live_events(events)
+    outputs = [event.timestamp for event in live if _has_output(event)]
+    heard: list[Message] = []
+    unreadable: dict[str, str] = {}
+    for event in live:
+        try:
+            heard += _read(event, outputs)
+        except Exception as error:  # a tool answers with any object; the other turns must not wait
+            unreadable[storable_id(event.id)] = type(error).__name__
+    if unreadable:
+        log.warning(
+            "%s events could not be read and were left out, such as %s.",
+            len(unreadable),
+            dict(islice(unreadable.items(), MAX_NAMED)),
+        )
     recalled = [*prefetched, *(text for message in heard for text in message.recalled)]
     if heard and recalled:
         heard[-1] = replace(heard[-1], recalled=tuple(dict.fromkeys(recalled))[-MAX_RECALLED:])
     return heard
+
+
+def taken_back(events: Sequence[Event]) -> list[Message]:
+    """Return a message without text for each event that was rewound: it says nothing any more,
+    wherever it waits.
+    """
+    live = {id(event) for event in live_events(events)}
+    rewound = (
+        event for event in events if event.content and not event.partial and id(event) not in live
+    )
+    return [Message(text="", event_id=storable_id(event.id)) for event in rewound]
 
 
 def live_events(events: Sequence[Event]) -> list[Event]:
@@ -71,7 +97,7 @@ def live_events(events: Sequence[Event]) -> list[Event]:
     place = len(events) - 1
     while place >= 0:
         event = events[place]
-        rewound = event.actions.rewind_before_invocation_id if event.actions else None
+        rewound = event.actions.rewind_before_invocation_id
         if rewound:
             place = min(first.get(rewound, place), place) - 1
             continue
@@ -81,9 +107,15 @@ def live_events(events: Sequence[Event]) -> list[Event]:
     return kept[::-1]
 
 
+def _has_output(event: Event) -> bool:
+    """Return True if an event holds the answer of a tool that is not memory's."""
+    answers = event.get_function_responses() if event.author != "user" else ()
+    return any((answer.name or "") not in MEMORY_TOOLS | UNSPOKEN_TOOLS for answer in answers)
+
+
 def is_user_turn(event: Event) -> bool:
-    """Whether a person spoke: not a compaction, a tool's or form's answer, or an agent's order to another."""
-    if event.author != "user" or (event.actions and event.actions.compaction):
+    """Return True if a person spoke: no compaction, no tool's or form's answer or agent's order."""
+    if event.author != "user" or event.actions.compaction:
         return False
     if event.isolation_scope:
         return False
@@ -96,7 +128,7 @@ def is_user_turn(event: Event) -> bool:
 
 
 def user_turns(events: Sequence[Event]) -> int:
-    """How many invocations of these events a person began."""
+    """Count the invocations of these events that a person began."""
     return len({event.invocation_id for event in events if is_user_turn(event)})
 
 
@@ -106,108 +138,54 @@ def text_of(content: types.Content | None, between: str = "\n") -> str:
     return between.join(part.text for part in parts if part.text and not part.thought)
 
 
-class _Reading:
-    """One event as it is read; what is odd about it goes into `odd`, under its id."""
-
-    def __init__(self, event: Event, odd: dict[str, list[str]]) -> None:
-        self.event = event
-        self._odd = odd
-        self._id = storable_id(event.id)
-
-    def messages(self) -> list[Message]:
-        """What it says; without what cannot be read at all."""
-        if self._id != (self.event.id or ""):
-            self._note("its id")
-        return self._readable(self._said)
-
-    def _readable(self, read: Callable[[], Iterable[Item]]) -> list[Item]:
-        """What can be read: whatever objects an event holds, the rest of it and of its session is saved."""
-        items: list[Item] = []
-        try:
-            items += read()
-        except Exception as error:
-            self._note(f"{type(error).__name__}, a part of it is left out")
-        return items
-
-    def _note(self, what: str) -> None:
-        self._odd.setdefault(str(self.event.id), []).append(what)
-
-    def _said(self) -> Iterator[Message]:
-        event = self.event
-        compaction = event.actions.compaction if event.actions else None
-        at = self._time(event.timestamp, "its time")
-        if compaction:
-            start = self._seconds(compaction.start_timestamp, "its compaction's start")
-            end = self._seconds(compaction.end_timestamp, "its compaction's end")
-            if start is not None and end is not None:  # else the turns that it covers stand for themselves
-                covered = (max(start, 0.0), max(end, 0.0))
-                yield self._message(text_of(compaction.compacted_content), "agent", at=at, compaction=covered)
-            return
-        by_user = event.author == "user" and not event.isolation_scope
-        parts = (event.content.parts if event.content else None) or []
-        texts = [text for part in parts for text in self._readable(partial(_spoken, part))]
-        voices = (event.input_transcription, event.output_transcription)
-        texts += [voice.text for voice in voices if voice and voice.text and voice.finished is not False]
-        spoken, recalled = without_fenced("\n".join(texts))
-        if spoken or recalled:
-            role = "user" if by_user else "agent"
-            yield self._message(spoken, role, author=str(event.author or ""), at=at, recalled=recalled)
-        for part in parts:
-            if part.function_response:
-                yield from self._readable(partial(self._answered, part.function_response, at))
-
-    def _answered(self, answer: types.FunctionResponse, at: datetime | None) -> Iterator[Message]:
-        name = str(answer.name or "")
-        files = list(attached(answer.parts or ()))
-        response, whole = plain(answer.response)
-        if not whole:
-            self._note(f"an answer of the tool {name!r}, cut at {CUT}")
-        values = response.values() if hasattr(response, "values") else [response]
-        nothing = not response or all(value is None for value in values)
-        if name in UNSPOKEN_TOOLS or (nothing and not files):
-            return
-        fenced = fenced_answer_in(response)
-        if name in MEMORY_TOOLS or fenced is not None:
-            recalled = tuple(dict.fromkeys(_texts(response if fenced is None else fenced)))
-            if recalled:
-                yield self._message("", "tool", author=name, at=at, recalled=recalled)
-            return
-        said = [] if nothing else [json.dumps(response, ensure_ascii=False)]
-        role = "user" if self.event.author == "user" else "tool"
-        yield self._message("\n".join((*said, *files)), role, author=name, at=at)
-
-    def _message(
-        self,
-        text: str,
-        role: Literal["user", "agent", "tool"],
-        *,
-        author: str = "",
-        at: datetime | None,
-        recalled: tuple[str, ...] = (),
-        compaction: tuple[float, float] | None = None,
-    ) -> Message:
-        return Message(
-            text=text, role=role, author=author, event_id=self._id, at=at, recalled=recalled, compaction=compaction
+def _read(event: Event, outputs: Sequence[float]) -> list[Message]:
+    """Return what one event says; `outputs` are the times of the session's tool answers."""
+    message = partial(Message, event_id=storable_id(event.id), at=_time(event.timestamp))
+    if compaction := event.actions.compaction:
+        start, end = compaction.start_timestamp, compaction.end_timestamp
+        if _time(start) is None or _time(end) is None:
+            return []  # the turns that it covers stand for themselves
+        role = "tool" if any(start <= second <= end for second in outputs) else "agent"
+        text = text_of(compaction.compacted_content)
+        return [message(text=text, role=role, compaction=(max(start, 0.0), max(end, 0.0)))]
+    parts = (event.content.parts if event.content else None) or []
+    texts = [text for part in parts for text in _spoken(part)]
+    voices = (event.input_transcription, event.output_transcription)
+    texts += [
+        voice.text for voice in voices if voice and voice.text and voice.finished is not False
+    ]
+    spoken, recalled = without_fenced("\n".join(texts))
+    role = "user" if event.author == "user" and not event.isolation_scope else "agent"
+    said = [message(text=spoken, role=role, author=event.author or "", recalled=recalled)]
+    for answer in (part.function_response for part in parts if part.function_response):
+        name = answer.name or ""
+        text, recalled = _answered(name, answer)
+        role = "user" if event.author == "user" else "tool"
+        said.append(
+            message(text=text, role="tool" if recalled else role, author=name, recalled=recalled)
         )
+    return [each for each in said if each.text or each.recalled]
 
-    def _time(self, timestamp: object, what: str) -> datetime | None:
-        seconds = self._seconds(timestamp, what)
-        try:
-            return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
-        except (OverflowError, OSError, ValueError):  # before the year 1; on Windows, before 1970
-            self._note(what)
-            return None
 
-    def _seconds(self, timestamp: object, what: str) -> float | None:
-        """Epoch seconds, of clocks that count in smaller units too; None for what is not a time."""
-        try:
-            value = float(cast("float", timestamp))
-        except (TypeError, ValueError, OverflowError):
-            value = math.nan
-        seconds = next((value / unit for unit in SUBDIVISIONS if abs(value / unit) <= LATEST_SECONDS), None)
-        if seconds != value:
-            self._note(what)
-        return seconds
+def _answered(name: str, answer: types.FunctionResponse) -> tuple[str, tuple[str, ...]]:
+    """Return what a tool's answer says, and the texts of memories in it."""
+    response = plain(answer.response or {})
+    if name in UNSPOKEN_TOOLS:
+        return "", ()
+    fenced = fenced_answer_in(response)
+    if name in MEMORY_TOOLS or fenced is not None:
+        return "", tuple(dict.fromkeys(_texts(response if fenced is None else fenced)))
+    says_nothing = all(value is None for value in response.values())
+    said = [] if says_nothing else [json.dumps(response, ensure_ascii=False)]
+    return "\n".join((*said, *attached(answer.parts or ()))), ()
+
+
+def _time(seconds: float) -> datetime | None:
+    """Return a time in epoch seconds; None for what is no time."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (TypeError, OverflowError, OSError, ValueError):
+        return None
 
 
 def _spoken(part: types.Part) -> Iterator[str]:
@@ -219,8 +197,12 @@ def _spoken(part: types.Part) -> Iterator[str]:
         yield from attached([part])
 
 
-def attached(parts: Iterable[types.Part | types.FunctionResponsePart], *, named: bool = False) -> Iterator[str]:
-    """A line for each file: its name, URI and kind; `named`: only for those that have one of the first two."""
+def attached(
+    parts: Iterable[types.Part | types.FunctionResponsePart], *, named: bool = False
+) -> Iterator[str]:
+    """A line for each file: its name, URI and kind; `named`: only for those that have one of the
+    first two.
+    """
     for part in parts:
         for file in (part.inline_data, part.file_data):
             uri = str(getattr(file, "file_uri", None) or "")
@@ -235,7 +217,7 @@ def attached(parts: Iterable[types.Part | types.FunctionResponsePart], *, named:
 def _texts(value: Any, key: str = "") -> Iterator[str]:
     """The memories' texts in a memory tool's answer, ADK's own tools included."""
     if isinstance(value, str):
-        if key in ("text", "content") and value.strip():
+        if key in ("text", "content", "said") and value.strip():
             yield value
     elif isinstance(value, Mapping):
         for name, item in cast("Mapping[str, Any]", value).items():
@@ -243,3 +225,25 @@ def _texts(value: Any, key: str = "") -> Iterator[str]:
     elif isinstance(value, list):
         for item in cast("list[Any]", value):
             yield from _texts(item, key)
+
+
+def plain(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a tool's answer as JSON has it: objects by their text, bytes by their number."""
+    return json.loads(json.dumps(value, skipkeys=True, default=_jsonable))
+
+
+def _jsonable(value: object) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump()
+    if isinstance(value, (set, frozenset)):
+        return list(cast("Iterable[Any]", value))
+    return f"<{len(value)} bytes>" if isinstance(value, (bytes, bytearray)) else str(value)
+
+
+def storable_id(id: str) -> str:
+    """The id itself, or one made of it where it is too long for a database or no valid text."""
+    text = str(id or "")
+    raw = text.encode("utf-8", "surrogatepass")
+    if len(raw) <= MAX_KEY_BYTES and "\0" not in text and raw.decode("utf-8", "replace") == text:
+        return text
+    return f"odd-{hashlib.blake2b(raw, digest_size=16).hexdigest()}"

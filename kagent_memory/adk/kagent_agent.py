@@ -11,15 +11,18 @@ from .agent import enable_memory
 from .autosave import AutoSave
 
 SUFFIX = (
-    "\n\nYou have long-term memory. Keep important findings, learnings and preferences of the user with save_memory; "
+    "\n\nYou have long-term memory. Keep important findings, learnings and preferences of the "
+    "user with save_memory; "
     "when you are unsure or miss context, search earlier conversations with load_memory."
 )
 
 
 def configure_agent(agent: LlmAgent, config: object) -> LlmAgent:
-    """A copy of the agent with kagent's memory tools, its word about them, and auto-save every 5 user turns.
+    """A copy of the agent with kagent's memory tools, its word about them, and auto-save every 5
+    user turns.
 
-    Give the runner `KagentMemoryService(settings=MemorySettings.from_kagent(config))` as its memory service.
+    Give the runner `KagentMemoryService(settings=MemorySettings.from_kagent(config))` as its memory
+    service.
 
     Args:
         agent: never changed.

@@ -1,7 +1,7 @@
 """One daemon thread whose event loop owns a resource that the event loops of many callers use.
 
-ADK calls a memory service from many loops: the sync `Runner.run()` makes a new one for every call, live mode runs
-tools on another. Pools and workers live here and survive them all.
+ADK calls a memory service from many loops: the sync `Runner.run()` makes a new one for every call,
+live mode runs tools on another. Pools and workers live here and survive them all.
 """
 
 from __future__ import annotations
@@ -27,10 +27,6 @@ EXIT_SECONDS = 1.0
 JOIN_SECONDS = 5.0
 
 
-class _EndedError(Exception):
-    """The loop ended before this work began."""
-
-
 class _RunningLoop(Generic[Resource]):
     """One running thread with its event loop, and the resource that was opened on it."""
 
@@ -39,12 +35,12 @@ class _RunningLoop(Generic[Resource]):
         self._closer = closer
         self._opening: asyncio.Task[Resource] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._outliving: set[asyncio.Task[Any]] = set()  # which go on though their callers may be gone
-        self._ending = False
-        self._closed = False
-        self._lock = threading.Lock()
+        # which go on though their callers may be gone
+        self.detached: set[asyncio.Task[Any]] = set()
         self.loop = new_loop()
-        self.thread = threading.Thread(target=self._run_loop, name="kagent-memory-loop", daemon=True)
+        self.thread = threading.Thread(
+            target=self._run_loop, name="kagent-memory-loop", daemon=True
+        )
         self.thread.start()
 
     def _run_loop(self) -> None:
@@ -52,77 +48,65 @@ class _RunningLoop(Generic[Resource]):
         try:
             self.loop.run_forever()
         finally:
-            with self._lock:
-                self._closed = True
-            self.loop.run_until_complete(asyncio.sleep(0))  # what was submitted last begins here, and is refused
             if tasks := asyncio.all_tasks(self.loop):
                 for task in tasks:
                     task.cancel()
                 self.loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
             self.loop.run_until_complete(self.loop.shutdown_asyncgens())
-            with contextlib.suppress(RuntimeError):  # when Python exits, its threads have ended, and none may start
+            # when Python exits, its threads have ended, and none may start
+            with contextlib.suppress(RuntimeError):
                 self.loop.run_until_complete(self.loop.shutdown_default_executor())
             self.loop.close()
 
-    def submit(self, work: Callable[..., Coroutine[Any, Any, Result]], *args: object) -> Future[Result]:
-        """From any thread: starts a coroutine on the loop, with the caller's context variables.
-
-        Raises:
-            _EndedError: the loop will run nothing more.
-        """
-        with self._lock:
-            if self._closed:
-                raise _EndedError
-            return asyncio.run_coroutine_threadsafe(work(*args), self.loop)
-
     async def use(self, use: Callable[[Resource], Awaitable[Result]], finish: bool) -> Result:
-        """On the loop: a piece of work with the resource; `finish`: it goes on when this is cancelled."""
-        if self._ending:
-            raise _EndedError
-        if (current := asyncio.current_task()) is not None:
-            self._hold(current)
-        if finish:
-            task = self._hold(self.loop.create_task(self.use(use, finish=False)))
-            self._outliving.add(task)
-            task.add_done_callback(self._outliving.discard)
-            return await asyncio.shield(task)
-        # opened once for all who wait; a failed opening is tried again by the next
-        if self._opening is None or (self._opening.done() and _has_failed(self._opening)):
-            outliving = contextvars.Context()  # the resource outlives the spans of the caller that came first
-            self._opening = self.loop.create_task(self._opener(), context=outliving)
-            self._opening.add_done_callback(_has_failed)  # marks it as seen when every waiter is gone
-        return await use(await asyncio.shield(self._opening))
-
-    async def settle(self, seconds: float) -> bool:
-        """On the loop: waits for what goes on without its callers; whether all of it ended in time."""
-        return not self._outliving or not (await asyncio.wait(self._outliving, timeout=seconds))[1]
-
-    def _hold(self, task: asyncio.Task[Result]) -> asyncio.Task[Result]:
+        """Use the resource, opened once for all who wait; a failed opening is tried again by the
+        next.
+        """
+        task = asyncio.create_task(self._used(use))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return task
+        if finish:
+            self.detached.add(task)
+            task.add_done_callback(self.detached.discard)
+            return await asyncio.shield(task)
+        return await task
 
-    async def end(self) -> None:
-        """On the loop: lets running work finish, closes the resource, and ends the loop and with it the thread."""
-        self._ending = True
-        try:
-            if self._tasks:
-                await asyncio.wait(self._tasks, timeout=JOIN_SECONDS)
-            if self._opening is not None:
-                await asyncio.wait([self._opening])
-                if not _has_failed(self._opening):
-                    await self._closer(self._opening.result())
-        finally:
-            self.loop.stop()
+    async def _used(self, use: Callable[[Resource], Awaitable[Result]]) -> Result:
+        if self._opening is None or (self._opening.done() and _has_failed(self._opening)):
+            # the resource outlives the spans of the caller that came first
+            outliving = contextvars.Context()
+            self._opening = self.loop.create_task(self._opener(), context=outliving)
+            # marks it as seen when every waiter is gone
+            self._opening.add_done_callback(_has_failed)
+        return await use(await asyncio.shield(self._opening))
 
-    async def abandon(self) -> None:
-        """On the loop: cancels what runs and stops, without closing the resource (whose work is durable)."""
-        self._ending = True
-        self.loop.stop()
+    @property
+    def is_open(self) -> bool:
+        """True if the resource has been opened."""
+        return self._opening is not None and self._opening.done() and not _has_failed(self._opening)
+
+    async def settle(self, seconds: float) -> bool:
+        """Wait for detached work; True if none is left."""
+        return not self.detached or not (await asyncio.wait(self.detached, timeout=seconds))[1]
+
+    async def close(self) -> None:
+        """Close the resource once running work has ended."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=JOIN_SECONDS)
+        if self._opening is not None:
+            await asyncio.wait([self._opening])
+            if not _has_failed(self._opening):
+                await self._closer(self._opening.result())
+
+    def stop(self) -> None:
+        """End the thread."""
+        with contextlib.suppress(RuntimeError):  # its loop is closed already
+            self.loop.call_soon_threadsafe(self.loop.stop)
 
 
 class LoopThread(Generic[Resource]):
-    """Opens a resource at its first use, on a thread's event loop of its own, and runs callers' work there.
+    """Opens a resource at its first use, on a thread's event loop of its own, and runs callers'
+    work there.
 
     After `close`, and in a forked child, the next use starts afresh.
 
@@ -138,82 +122,64 @@ class LoopThread(Generic[Resource]):
         self._running: _RunningLoop[Resource] | None = None
         _loop_threads.add(self)
 
-    async def run(self, use: Callable[[Resource], Awaitable[Result]], *, finish: bool = False) -> Result:
-        """What `use` makes of the resource, on its loop; the caller's loop only waits.
+    def submit(
+        self, use: Callable[[Resource], Awaitable[Result]], *, finish: bool
+    ) -> Future[Result]:
+        """Start a piece of work on the loop, with the caller's context variables.
 
         Args:
-            use: called on the resource's loop; sees the caller's context variables.
-            finish: the work goes on when the caller is cancelled or its loop dies; otherwise it is cancelled too.
+            use: called with the resource.
+            finish: the work goes on when the future is cancelled; otherwise it is cancelled too.
         """
-        here = asyncio.get_running_loop()
-        while True:
-            running = self._current()
-            try:
-                if running.loop is here:
-                    return await running.use(use, finish)
-                return await asyncio.wrap_future(running.submit(running.use, use, finish))
-            except _EndedError:
-                self._let_go(running)
+        with self._lock:  # nothing is handed over behind what ends the loop
+            if self._running is None or not self._running.thread.is_alive():
+                self._running = _RunningLoop(self._opener, self._closer)
+            return asyncio.run_coroutine_threadsafe(
+                self._running.use(use, finish), self._running.loop
+            )
 
-    async def settled(self, seconds: float) -> bool:
-        """Waits so long for the work whose callers wait no more; whether all that was begun before has ended."""
-        with self._lock:
-            running = self._running
-        if running is None or not running.thread.is_alive():
-            return True
-        try:
-            if running.loop is asyncio.get_running_loop():
-                return await running.settle(seconds)
-            return await asyncio.wrap_future(running.submit(running.settle, seconds))
-        except _EndedError:
-            return True
+    async def run(
+        self, use: Callable[[Resource], Awaitable[Result]], *, finish: bool = False
+    ) -> Result:
+        """Return what `use` makes of the resource; see `submit`. The caller's loop only waits."""
+        return await asyncio.wrap_future(self.submit(use, finish=finish))
 
     def run_blocking(self, use: Callable[[Resource], Awaitable[Result]]) -> Result:
-        """What `use` makes of the resource, on its loop, while the calling thread waits; goes on when that is
-        interrupted.
-
-        Args:
-            use: called on the resource's loop; sees the caller's context variables.
+        """As `run`, while the calling thread waits; the work goes on when that is interrupted.
 
         Raises:
             RuntimeError: the calling thread is the loop's own, which would wait for itself.
         """
-        while True:
-            running = self._current()
-            if running.thread is threading.current_thread():
-                raise RuntimeError(
-                    "A blocking call on the memory's own event loop would wait for itself for ever: code that runs "
-                    "there, such as `embed` or `complete`, awaits the verbs of service.memories."
-                )
-            try:
-                return running.submit(running.use, use, True).result()
-            except _EndedError:
-                self._let_go(running)
+        self._refuse_within(
+            "A blocking call on the memory's own event loop would wait for itself for ever: "
+            "code that runs there, such "
+            "as `embed` or `complete`, awaits the verbs of service.memories."
+        )
+        return self.submit(use, finish=True).result()
 
-    def _current(self) -> _RunningLoop[Resource]:
-        with self._lock:
-            if self._running is None or not self._running.thread.is_alive():
-                self._running = _RunningLoop(self._opener, self._closer)
-            return self._running
+    def start(self, use: Callable[[Resource], Awaitable[Result]]) -> Future[Result] | None:
+        """Start a piece of work without waiting for it; None where the resource is not open."""
+        running = self._running
+        return self.submit(use, finish=False) if running is not None and running.is_open else None
 
-    def _let_go(self, ended: _RunningLoop[Resource]) -> None:
+    async def settled(self, seconds: float) -> bool:
+        """Wait up to `seconds` for detached work; True if none is left."""
         with self._lock:
-            if self._running is ended:
-                self._running = None
+            running = self._running
+            if running is None or not running.thread.is_alive():
+                return True
+            waiting = asyncio.run_coroutine_threadsafe(running.settle(seconds), running.loop)
+        return await asyncio.wrap_future(waiting)
 
     async def close(self) -> None:
-        """Lets running work finish, closes the resource and ends the thread; harmless when nothing was opened.
+        """Let running work finish, close the resource and end the thread; harmless when nothing was
+        opened.
 
         Raises:
             RuntimeError: called on the resource's loop.
         """
-        if (running := self._taken()) is None:
-            return
-        try:
-            with contextlib.suppress(_EndedError):
-                await asyncio.shield(asyncio.wrap_future(running.submit(running.end)))
-        finally:
-            await asyncio.to_thread(running.thread.join, JOIN_SECONDS)
+        self._refuse_within("A loop thread cannot be closed from within.")
+        await asyncio.to_thread(self.close_blocking)
 
     def close_blocking(self) -> None:
         """As `close`, while the calling thread waits.
@@ -221,31 +187,33 @@ class LoopThread(Generic[Resource]):
         Raises:
             RuntimeError: called on the resource's loop.
         """
-        if (running := self._taken()) is None:
-            return
-        try:
-            with contextlib.suppress(_EndedError):
-                running.submit(running.end).result()
-        finally:
-            running.thread.join(JOIN_SECONDS)
-
-    def _taken(self) -> _RunningLoop[Resource] | None:
-        """The running loop, for one who ends it; the next use starts another."""
-        with self._lock:
-            running = self._running
-            if running is not None and running.thread is threading.current_thread():
-                raise RuntimeError("A loop thread cannot be closed from within.")
-            self._running = None
-        return running
+        self._refuse_within("A loop thread cannot be closed from within.")
+        if (running := self._take()) is not None:
+            try:
+                asyncio.run_coroutine_threadsafe(running.close(), running.loop).result()
+            finally:
+                running.stop()
+                running.thread.join(JOIN_SECONDS)
 
     def abandon(self) -> threading.Thread | None:
-        """Stops without waiting; gives the thread that is ending."""
-        running, self._running = self._running, None
-        if running is None:
+        """Stop without waiting or closing the resource, whose work is durable; return the thread
+        that is ending.
+        """
+        if (running := self._take()) is None:
             return None
-        with contextlib.suppress(_EndedError):
-            running.submit(running.abandon)
+        running.stop()
         return running.thread
+
+    def _take(self) -> _RunningLoop[Resource] | None:
+        """Return the running loop, which takes no more work."""
+        with self._lock:
+            running, self._running = self._running, None
+            return running if running is not None and running.thread.is_alive() else None
+
+    def _refuse_within(self, words: str) -> None:
+        running = self._running
+        if running is not None and running.thread is threading.current_thread():
+            raise RuntimeError(words)
 
     def forget_parent(self) -> None:
         """In a forked child: the parent's thread does not exist here."""

@@ -14,13 +14,15 @@ from typing_extensions import override
 
 from ..memories.tool_answers import report
 from . import backend
-from .autosave import AutoSave, save_if_due
+from .arguments import checked_policy
+from .autosave import AutoSave, save_if_due, settle_compactions
 from .prefetch import Prefetch
 from .service import KagentMemoryService
 
 
 class MemoryPlugin(BasePlugin):
-    """Prefetches at the start of a session and saves it by itself, with the memory service of the runner.
+    """Prefetches at the start of a session and saves it by itself, with the memory service of the
+    runner.
 
     Args:
         name: as ADK's command line passes it.
@@ -41,18 +43,22 @@ class MemoryPlugin(BasePlugin):
         drain_seconds: float = 4.0,
     ) -> None:
         super().__init__(name=name)
-        self.auto_save = AutoSave.checked(auto_save)
-        self.prefetch = Prefetch.checked(prefetch)
+        self.auto_save = checked_policy("auto_save", auto_save, AutoSave)
+        self.prefetch = checked_policy("prefetch", prefetch, Prefetch)
         self.drain_seconds = drain_seconds
         self._served: weakref.WeakSet[KagentMemoryService] = weakref.WeakSet()
 
     @override
-    async def before_model_callback(self, *, callback_context: CallbackContext, llm_request: LlmRequest) -> None:
+    async def before_model_callback(
+        self, *, callback_context: CallbackContext, llm_request: LlmRequest
+    ) -> None:
         """Inserts what was prefetched for this invocation; it never raises."""
         if self.prefetch is None:
             return
         try:
-            await self.prefetch.insert(callback_context, llm_request, backend.service_of(callback_context))
+            await self.prefetch.insert(
+                callback_context, llm_request, backend.service_of(callback_context)
+            )
         except Exception as error:
             report(self.name, error)
 
@@ -66,11 +72,14 @@ class MemoryPlugin(BasePlugin):
 
     @override
     async def close(self) -> None:
-        """Lets queued work end for some seconds; the services stay open, for they are not the plugin's."""
+        """Lets queued work end for some seconds; the services stay open, for they are not the
+        plugin's.
+        """
         end = time.monotonic() + self.drain_seconds
         for service in list(self._served):
             left = max(0.0, end - time.monotonic())
             try:
+                await settle_compactions(service)
                 await asyncio.wait_for(service.drain(left), left + 0.1)
             except Exception as error:
                 report(self.name, error)

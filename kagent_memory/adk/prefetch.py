@@ -1,4 +1,6 @@
-"""Putting what memory knows before the model, unasked: one recall an invocation, fenced, before the current turn."""
+"""Putting what memory knows before the model, unasked: one recall an invocation, fenced, before the
+current turn.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import asyncio
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 from cachetools import LRUCache
 from google.adk.agents.context import Context
@@ -14,7 +16,6 @@ from google.adk.events.event import Event
 from google.adk.memory.base_memory_service import BaseMemoryService
 from google.adk.models.llm_request import LlmRequest
 from google.adk.tools.base_tool import BaseTool
-from google.adk.tools.tool_configs import ToolArgsConfig
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 from typing_extensions import override
@@ -25,16 +26,16 @@ from ..models.prompts.fence import OPENING, fenced, memory_line
 from ..records import MAX_QUERY_CHARS, ORIGINS, Filter
 from ..retrieval.query import WordGate
 from . import backend
+from .arguments import checked_whole, from_yaml
 from .event_converter import is_user_turn, text_of
-from .injected import Key, PerService, session_key
-from .off_record import mode_of
 from .service import KagentMemoryService
-from .validation import checked_policy, checked_whole
+from .sessions import Key, PerService, mode_of, session_key
 
 REMEMBERED_SESSIONS = 10_000
 REMEMBERED_BLOCKS = 1_000
 HISTORY_TURNS = 3
 DEFAULT_PREFETCH_TOKENS = 1024
+DEFAULT_PREFETCH_LIMIT = 10
 NOBODY = ""  # no invocation
 TOOL_QUERY, IS_FACT = "tool_query", "is_fact"  # in the run's custom_metadata
 NO_TOOLS = Filter(origins=tuple(origin for origin in ORIGINS if origin != "tool"))
@@ -42,22 +43,23 @@ NO_TOOLS = Filter(origins=tuple(origin for origin in ORIGINS if origin != "tool"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prefetch:
-    """When and how much is put before the model.
+    """Settings of prefetch: how often it searches and how much it puts before the model.
 
     Attributes:
-        every_turn: on every user message; otherwise once a session, on the first message that the gate lets through.
+        every_turn: on every user message; otherwise once a session, for the first message that
+            memories fit.
         limit: memories at most; None: the service's setting.
         budget_tokens: of all of them together, in tokens of 4 ASCII characters or 1 other.
         tool_memories: also what tools said, which is the easiest way to smuggle something in.
-        timeout_seconds: a turn waits no longer for memory. The search knows it, and goes by words in time when the
-            embedder does not answer.
+        timeout_seconds: a turn waits no longer for memory. The search knows it, and goes by words
+            in time when the embedder does not answer.
 
     Raises:
         ConfigurationError: a number does not fit.
     """
 
     every_turn: bool = False
-    limit: int | None = None
+    limit: int | None = DEFAULT_PREFETCH_LIMIT
     budget_tokens: int = DEFAULT_PREFETCH_TOKENS
     tool_memories: bool = False
     timeout_seconds: float = 5.0
@@ -68,17 +70,12 @@ class Prefetch:
         if self.timeout_seconds <= 0:
             raise ConfigurationError("Prefetch(timeout_seconds=…) must be more than 0.")
 
-    @classmethod
-    def checked(cls, given: object) -> Prefetch | None:
-        """A caller's `prefetch=`: how, or None for nothing.
-
-        Raises:
-            ConfigurationError: it is something else.
+    async def insert(
+        self, context: Context, request: LlmRequest, service: BaseMemoryService | None
+    ) -> None:
+        """Puts the block of this invocation into a request; nothing when there is nothing, or no
+        answer in time.
         """
-        return checked_policy("prefetch", given, cls, "nothing")
-
-    async def insert(self, context: Context, request: LlmRequest, service: BaseMemoryService | None) -> None:
-        """Puts the block of this invocation into a request; nothing when there is nothing, or no answer in time."""
         if service is None or context.user_content is None:
             return
         if mode_of(context.get_invocation_context()) == "off":
@@ -89,7 +86,9 @@ class Prefetch:
             insert_before(request.contents, block, context.user_content)
 
     async def block(self, context: Context, service: BaseMemoryService) -> Block:
-        """What memory holds that may help with the current message, fenced; "" when it holds nothing or fails."""
+        """Return the memories that may help with the current message, fenced, oldest first; empty
+        on a failure.
+        """
         query = shortened(text_of(context.user_content, between=" "))
         if not query.strip():
             return Block(searched=False)
@@ -103,26 +102,41 @@ class Prefetch:
             filter=Filter() if self.tool_memories else NO_TOOLS,
             budget_tokens=self.budget_tokens,
             gate=True,
+            handover=True,
             **_marks(run_config.custom_metadata if run_config else None),
-            history=[shortened(text) for text in earlier if text][-HISTORY_TURNS:] if self.every_turn else (),
+            history=[shortened(text) for text in earlier if text][-HISTORY_TURNS:]
+            if self.every_turn
+            else (),
             timeout_seconds=self.timeout_seconds,
         )
         try:
-            recalled = await asyncio.wait_for(search, self.timeout_seconds)
+            recalled = await asyncio.wait_for(
+                backend.guarded(service, search), self.timeout_seconds
+            )
         except Exception as error:
             report("prefetch_memory", error)
-            return Block(searched=isinstance(error, TimeoutError))  # else it heals by itself: the next turn tries again
-        # The search lends a hit's neighbours their place; what a tool said stays out however it was found.
-        shown = [memory for memory in recalled if self.tool_memories or memory.origin != "tool"]
+            # else it heals by itself: the next turn tries again
+            return Block(searched=isinstance(error, TimeoutError))
+        # The search lends a hit's neighbours their place; what a tool said stays out however it was
+        # found.
+        shown = sorted(
+            (memory for memory in recalled if self.tool_memories or memory.origin != "tool"),
+            key=lambda memory: memory.at.timestamp() if memory.at else 0.0,
+        )
         if isinstance(service, KagentMemoryService):
-            service.injected.add(context.session, [memory.text for memory in shown])
-        text = fenced([memory_line(memory.text, at=memory.at, origin=memory.origin) for memory in shown])
-        return Block(text, searched=not recalled.gated)
+            service.injected.add(
+                context.session, [text for one in shown for text in (one.text, *one.said)]
+            )
+        lines = [
+            memory_line(one.text, at=one.at, origin=one.origin, said=one.said) for one in shown
+        ]
+        text = fenced(lines)
+        return Block(text, searched=bool(shown))
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What is put before the model in one invocation, and whether memory was searched for it at all."""
+    """Text put before the model in one invocation; `searched` means later ones need no search."""
 
     text: str = ""
     searched: bool = True
@@ -139,7 +153,8 @@ def shortened(text: str) -> str:
 def insert_before(contents: list[types.Content], block: str, turn: types.Content) -> None:
     """Inserts the block before the current turn, where no earlier part of the request changes.
 
-    A turn that ADK rewrote on the way is taken to be the last run of user contents that answer no tool.
+    A turn that ADK rewrote on the way is taken to be the last run of user contents that answer no
+    tool.
     """
     place = len(contents)
     for index in range(len(contents) - 1, -1, -1):
@@ -148,14 +163,16 @@ def insert_before(contents: list[types.Content], block: str, turn: types.Content
             break
     else:
         for content in reversed(contents):
-            if content.role != "user" or any(part.function_response for part in content.parts or []):
+            if content.role != "user" or any(
+                part.function_response for part in content.parts or []
+            ):
                 break
             place -= 1
     contents.insert(place, types.Content(role="user", parts=[types.Part(text=block)]))
 
 
 def _marks(metadata: Mapping[str, Any] | None) -> dict[str, bool | None]:
-    """What whoever began a run says of its message: that it is a tool query, that it asks for general knowledge."""
+    """Return the caller's marks on a message: a tool query, a question of general knowledge."""
     marks = metadata or {}
     fact = marks.get(IS_FACT)
     return {"tool": bool(marks.get(TOOL_QUERY)), "is_fact": None if fact is None else bool(fact)}
@@ -163,16 +180,23 @@ def _marks(metadata: Mapping[str, Any] | None) -> dict[str, bool | None]:
 
 def _earlier_events(context: Context) -> list[Event]:
     events = context.session.events
-    return [event for event in events if is_user_turn(event) and event.invocation_id != context.invocation_id]
+    return [
+        event
+        for event in events
+        if is_user_turn(event) and event.invocation_id != context.invocation_id
+    ]
 
 
 class _Blocks:
-    """The blocks of the last invocations of one service, each made once however many requests ask for it."""
+    """The blocks of the last invocations of one service, each made once however many requests ask
+    for it.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._made = LRUCache[tuple[Prefetch, Key, str], asyncio.Task[Block]](REMEMBERED_BLOCKS)
-        self._searching = LRUCache[Key, str](REMEMBERED_SESSIONS)  # which invocation of a session searches, or did
+        # which invocation of a session searches, or did
+        self._searching = LRUCache[Key, str](REMEMBERED_SESSIONS)
 
     async def get(self, prefetch: Prefetch, context: Context, service: BaseMemoryService) -> str:
         session = session_key(context.session)
@@ -181,7 +205,11 @@ class _Blocks:
         key = (prefetch, session, context.invocation_id)
         with self._lock:
             task = self._made.get(key)
-            usable = task and (not task.cancelled() if task.done() else task.get_loop() is asyncio.get_running_loop())
+            usable = task and (
+                not task.cancelled()
+                if task.done()
+                else task.get_loop() is asyncio.get_running_loop()
+            )
             if task is None or not usable:
                 task = self._made[key] = asyncio.ensure_future(prefetch.block(context, service))
         block = task.result() if task.done() else await asyncio.shield(task)
@@ -192,17 +220,20 @@ class _Blocks:
         return block.text
 
     def _may_search(self, session: Key, context: Context) -> bool:
-        """Whether nothing was searched yet in this session, and this invocation is the one to do it.
+        """Return True if this invocation is the one of its session that searches.
 
-        Of a session that this process did not see begin, its earlier turns tell, on which ADK notes how their runs
-        were marked: a truncated one may tell wrong.
+        Of a session that this process did not see begin, its earlier turns tell, on which ADK notes
+        how their runs were marked: a truncated one may tell wrong.
         """
         gate = WordGate()
         with self._lock:
             searching = self._searching.get(session)
             turns = _earlier_events(context) if searching is None else []
             for event in turns:
-                text, marks = shortened(text_of(event.content, between=" ")), _marks(event.custom_metadata)
+                text, marks = (
+                    shortened(text_of(event.content, between=" ")),
+                    _marks(event.custom_metadata),
+                )
                 if gate.searches(text, tool=bool(marks["tool"]), is_fact=marks["is_fact"]):
                     return False
             if searching in (None, NOBODY):
@@ -214,8 +245,8 @@ _blocks = PerService(_Blocks)
 
 
 class PrefetchMemoryTool(BaseTool):
-    """Puts what memory knows before the model once a session, on the first user message that is worth a search; never
-    offered as a function.
+    """Puts what memory knows before the model once a session, on the first user message that
+    memories fit; never offered as a function.
 
     Args:
         memory_service: for use inside AgentTool; None: the run's.
@@ -231,7 +262,7 @@ class PrefetchMemoryTool(BaseTool):
         self,
         *,
         memory_service: BaseMemoryService | None = None,
-        limit: int | None = None,
+        limit: int | None = DEFAULT_PREFETCH_LIMIT,
         budget_tokens: int = DEFAULT_PREFETCH_TOKENS,
         tool_memories: bool = False,
         timeout_seconds: float = 5.0,
@@ -247,14 +278,12 @@ class PrefetchMemoryTool(BaseTool):
             timeout_seconds=timeout_seconds,
         )
 
-    @classmethod
-    @override
-    def from_config(cls, config: ToolArgsConfig | None, config_abs_path: str) -> Self:
-        """Return the tool of a YAML agent; `args` are the constructor's arguments, None where it gives none."""
-        return cls(**(config.model_dump() if config else {}))
+    from_config = from_yaml
 
     @override
-    async def process_llm_request(self, *, tool_context: ToolContext, llm_request: LlmRequest) -> None:
+    async def process_llm_request(
+        self, *, tool_context: ToolContext, llm_request: LlmRequest
+    ) -> None:
         """Inserts the block of this invocation; it never raises."""
         try:
             service = backend.service_of(tool_context, self.memory_service)

@@ -38,7 +38,8 @@ def _made(uri: str, **kwargs: Any) -> KagentMemoryService:
 
 def main() -> None:
     """`kagent-memory-adk …`: ADK's own command line, which knows our schemes."""
-    from google.adk.cli.cli_tools_click import main as adk  # fastapi and more: only for the command line
+    # fastapi and more: only for the command line
+    from google.adk.cli.cli_tools_click import main as adk
 
     register()
     adk()

@@ -12,8 +12,8 @@ from google.genai import types
 
 
 class RehearsedModel(BaseLlm):
-    """Stands in for a language model: saves what it is told to, replaces what it is told to remember instead, looks
-    up what it is asked, says what it read.
+    """Stands in for a language model: saves what it is told to, replaces what it is told to
+    remember instead, looks up what it is asked, says what it read.
     """
 
     model: str = "rehearsed"
@@ -21,12 +21,18 @@ class RehearsedModel(BaseLlm):
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
-        """One reply, decided by the last content alone, or by the wish that its answer belongs to."""
+        """One reply, decided by the last content alone, or by the wish that its answer belongs
+        to.
+        """
         yield response(self._reply(llm_request.contents))
 
     def _reply(self, contents: list[types.Content]) -> types.Part:
-        texts = [" ".join(part.text for part in content.parts or [] if part.text) for content in contents]
-        corrected = next((text for text in reversed(texts) if text), "").partition("remember instead that ")[2]
+        texts = [
+            " ".join(part.text for part in content.parts or [] if part.text) for content in contents
+        ]
+        corrected = next((text for text in reversed(texts) if text), "").partition(
+            "remember instead that "
+        )[2]
         last = contents[-1].parts or []
         if answers := [part.function_response for part in last if part.function_response]:
             answer = answers[0].response or {}
@@ -34,7 +40,9 @@ class RehearsedModel(BaseLlm):
                 facts = [
                     memory for memory in memories if "remember" not in memory["text"]
                 ]  # not the wish as it was said
-                return _calls("save_memory", content=corrected, replaces=[*facts, memories[0]][0]["id"])
+                return _calls(
+                    "save_memory", content=corrected, replaces=[*facts, memories[0]][0]["id"]
+                )
             return types.Part(text=_read_out(answer))
         if corrected:
             return _calls("load_memory", query=corrected)
@@ -53,7 +61,9 @@ def _calls(name: str, **args: str) -> types.Part:
 
 def response(part: types.Part) -> LlmResponse:
     """Return a model's answer of one part."""
-    usage = types.GenerateContentResponseUsageMetadata(prompt_token_count=0, candidates_token_count=0)
+    usage = types.GenerateContentResponseUsageMetadata(
+        prompt_token_count=0, candidates_token_count=0
+    )
     return LlmResponse(content=types.Content(role="model", parts=[part]), usage_metadata=usage)
 
 

@@ -6,10 +6,12 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from operator import methodcaller
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from urllib.parse import urlsplit
 
 from google.adk.events.event import Event
@@ -18,81 +20,62 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.models.base_llm import BaseLlm
 from google.adk.sessions.base_session_service import BaseSessionService
 from google.adk.sessions.session import Session
-from typing_extensions import Unpack, override
+from typing_extensions import override
 
-from ..errors import ConfigurationError, StoreError
-from ..memories.api import ForwardingMemories
-from ..memories.forwarding import Call, Lines
+from ..concurrency import run_in_thread
+from ..errors import ConfigurationError, NotFound, StoreError
 from ..records import Scope, current_tenant, names_tenants
 from ..settings import MemorySettings, compose, scheme_of
 from .adk_llm import AdkLlm, at_hand, resolve_llm
-from .entry_converter import to_entry, to_fact
-from .event_converter import messages
-from .injected import Injected
+from .availability import Availability
+from .entry_converter import to_entry, to_fact, to_fields
+from .event_converter import messages, taken_back
 from .loop_thread import LoopThread
-from .off_record import recorded
-from .sync_memories import SyncMemories
+from .sessions import Injected, recorded
+from .sync_memories import SyncMemories, ThreadsafeMemories
 
 if TYPE_CHECKING:
     from ..ingestion.extraction import SummaryProvider
-    from ..memories import MemoryApi, OpenedMemories
-    from ..memories.options import ExportOptions
+    from ..memories import Memories
     from ..models.embedding import Embedder, EmbeddingConfig
     from ..models.llm import Llm
 
+EVENT_WEIGHT = 100  # characters that take as long to read as an event does
+NOBODY = "-"  # an id that no memory has
 DRAIN_GRACE_SECONDS = 1.0
 Reading: TypeAlias = Scope | Sequence[Scope]
 ScopeOf = Callable[[str, str], Scope | tuple[Sequence[Scope], Scope]]
-Result = TypeVar("Result")
 _PARTS = frozenset(
     {"rerank", "gate", "rank", "importance_weights", "redact", "clock", "pool"}
 )  # of Memories.open, no settings
 
 
-class ThreadsafeMemories(ForwardingMemories):
-    """`service.memories`: every verb, with the same arguments, answers and errors, callable from any event loop; they
-    run on the service's own.
-    """
-
-    def __init__(self, thread: LoopThread[OpenedMemories]) -> None:
-        self._thread = thread
-
-    @override
-    async def _forward(self, call: Call[Result], *, finish: bool) -> Result:
-        return await self._thread.run(call, finish=finish)
-
-    @override
-    async def export(self, **options: Unpack[ExportOptions]) -> AsyncGenerator[str]:
-        lines = Lines(**options)
-        try:
-            while some := await self._thread.run(lines.some):
-                for line in some:
-                    yield line
-        finally:
-            await self._thread.run(lines.close)
-
-
 class KagentMemoryService(BaseMemoryService):
     """Long-term memory for ADK agents, in a libSQL file or in Postgres.
 
-    Nothing is opened before the first use, so what is wrong with the store or the embedder shows there: every verb
-    raises ConfigurationError when it cannot be opened as it is set, and StoreError when it is away. "Unavailable" is
-    never answered as "nothing found". `async with` closes it at the end, and so does a plain `with`; `memories` are its
-    verbs, and `sync` the same as plain methods.
+    Nothing is opened before the first use, so what is wrong with the store or the embedder shows
+    there: every verb raises ConfigurationError when it cannot be opened as it is set, and
+    StoreError when it is away. "Unavailable" is never answered as "nothing found". `async with`
+    closes it at the end, and so does a plain `with`; `memories` are its verbs, and `sync` the same
+    as plain methods.
 
     Args:
-        uri: which store; None: KAGENT_MEMORY_URI, MEMORY_BACKEND/DATABASE_URL, or kagent_memory.db in the working
-            directory. `kagent:///file.db` is a libSQL file too.
-        embedding: None (keyword search), a LiteLLM model name, an `EmbeddingConfig`, or any object with `embed`.
-        llm: None (the agent's own model, for auto-save only), False (never), a LiteLLM model name, an ADK model, or
-            any object with `complete`.
-        summary: how transcripts become facts: `LlmSummary`, `CompactionAwareSummary`, `PassthroughSummary`, or any
-            object with `facts`; None: by the model where there is one, else turns as they are.
+        uri: which store; None: KAGENT_MEMORY_URI, MEMORY_BACKEND/DATABASE_URL, or memory.db in the
+            working directory. `kagent:///file.db` is a libSQL file too.
+        embedding: None (keyword search), a LiteLLM model name, an `EmbeddingConfig`, or any object
+            with `embed`.
+        llm: None (the agent's own model, for auto-save only), False (never), a LiteLLM model name,
+            an ADK model, or any object with `complete`.
+        summary: how transcripts become facts: `LlmSummary`, `CompactionAwareSummary`,
+            `PassthroughSummary`, or any object with `facts`; None: by the model where there is one,
+            else turns as they are.
         settings: instead of the environment's variables.
-        scope_of: (app_name, user_id) → whose memories these are; default `Scope(settings.tenant, user_id, app_name)`,
-            with the tenant of `with tenant(…)` where the application says so. A pair of a list and a scope,
-            `([own, team], own)`, is what is read and where is written.
-        agents_dir: what ADK's command line passes; relative files are relative to the working directory all the same.
+        scope_of: (app_name, user_id) → whose memories these are; default `Scope(settings.tenant,
+            user_id, app_name)`, with the tenant of `with tenant(…)` where the application says so.
+            A pair of a list and a scope, `([own, team], own)`, is what is read and where is
+            written.
+        agents_dir: what ADK's command line passes; relative files are relative to the working
+            directory all the same.
         **options: fields of `MemorySettings`, and `rerank`, `gate`, `rank`, `importance_weights`,
             `redact`, `clock` of `Memories.open`; `pool` as a function that makes one.
 
@@ -117,7 +100,8 @@ class KagentMemoryService(BaseMemoryService):
         _, composed = compose(uri, settings, fields, os.environ)
         if hasattr(options.get("pool"), "getconn"):
             raise ConfigurationError(
-                "A pool belongs to the event loop that opened it, and a service works on one of its own: give a "
+                "A pool belongs to the event loop that opened it, and a service works on one of "
+                "its own: give a "
                 "function that makes the pool (pool=make_pool), or use Memories.open(pool=…)."
             )
         self.settings = composed
@@ -127,8 +111,10 @@ class KagentMemoryService(BaseMemoryService):
         def resolve(name: str) -> Llm | None:
             return resolve_llm(name, composed)
 
-        async def opener() -> OpenedMemories:  # holds nothing of the service: one that nobody holds ends its thread
-            from ..remote import open_memories  # most of the package, on a loop that nothing else runs on yet
+        # holds nothing of the service: one that nobody holds ends its thread
+        async def opener() -> Memories:
+            # most of the package, on a loop that nothing else runs on yet
+            from ..remote import open_memories
 
             return await open_memories(
                 uri,
@@ -142,45 +128,52 @@ class KagentMemoryService(BaseMemoryService):
 
         self._thread = LoopThread(opener, methodcaller("close"))
         self.injected = Injected()
+        tenant = composed.tenant
+
+        async def ping(memories: Memories) -> object:
+            with suppress(NotFound):
+                return await memories.get(Scope(tenant, "", ""), NOBODY)
+            return None
+
+        self.availability = Availability(partial(self._thread.start, ping))
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._thread.close_blocking()
 
     @property
-    def memories(self) -> MemoryApi:
+    def memories(self) -> Memories:
         """The same verbs as `Memories`, for any event loop."""
         return ThreadsafeMemories(self._thread)
 
     @property
     def sync(self) -> SyncMemories:
-        """The same verbs without `await`, for programs that have no event loop: `memory.sync.add(…)`."""
+        """The same verbs without `await`, for programs that have no event loop:
+        `memory.sync.add(…)`.
+        """
         return SyncMemories(self._thread)
 
     def scope(self, app_name: str, user_id: str) -> Scope:
-        """Whose memories a user of an app has: of the tenant that `with tenant(…)` names, else of the setting's. What
-        is saved, replaced and forgotten is in this scope.
+        """Return the scope that a user's memories of an app are written to: of the tenant that
+        `with tenant(…)` names, else of the setting's.
 
         Raises:
-            ConfigurationError: `scope_of` gave something else than it may, or a scope of another tenant than the run's;
-                or a `with tenant(…)` around `Runner.run()` may have been lost on the way here (ADK < 2.10).
+            ConfigurationError: `scope_of` gave something else than it may, or a scope of another
+                tenant than the run's; or a `with tenant(…)` around `Runner.run()` may have been
+                lost on the way here (ADK < 2.10).
         """
         return self.scopes(app_name, user_id)[1]
 
     def scopes(self, app_name: str, user_id: str) -> tuple[Reading, Scope]:
-        """Whose memories are searched for a user of an app, and `scope`.
+        """Return the scopes that are searched for a user of an app, and the one that is written.
 
         Raises:
             ConfigurationError: as `scope`.
@@ -188,8 +181,10 @@ class KagentMemoryService(BaseMemoryService):
         named = current_tenant()
         if named is None and names_tenants() and _in_thread_without_context():
             raise ConfigurationError(
-                "Whose memories these are is not known: this application names tenants (`with tenant(…)`), and "
-                "Runner.run() of google-adk < 2.10 works in a thread that does not know of it. Use run_async, or a "
+                "Whose memories these are is not known: this application names tenants (`with "
+                "tenant(…)`), and "
+                "Runner.run() of google-adk < 2.10 works in a thread that does not know of it. "
+                "Use run_async, or a "
                 "newer google-adk."
             )
         if self._scope_of is None:
@@ -199,7 +194,8 @@ class KagentMemoryService(BaseMemoryService):
         for scope in (writing, *((reading,) if isinstance(reading, Scope) else reading)):
             if named is not None and scope.tenant != named:
                 raise ConfigurationError(
-                    f"scope_of gave a scope of the tenant {scope.tenant!r} inside `with tenant({named!r})`; let it "
+                    f"scope_of gave a scope of the tenant {scope.tenant!r} inside `with "
+                    f"tenant({named!r})`; let it "
                     "give that tenant (current_tenant() tells it), or leave the `with` out."
                 )
         return reading, writing
@@ -235,16 +231,24 @@ class KagentMemoryService(BaseMemoryService):
             user_id: whose memories these become, in that app.
             events: the whole session's or some of it, oldest first.
             session_id: the session that they are of.
-            custom_metadata: only its `session_id` counts, when the argument is left out.
+            custom_metadata: for all that these events become, as `add_memory` understands it; its
+                `session_id` when the argument is left out.
 
         Raises:
+            InvalidInput: the metadata does not fit.
             StoreError: they could not be queued.
         """
-        session = session_id or str((custom_metadata or {}).get("session_id") or "")
+        fields = to_fields(custom_metadata)
+        session = session_id or fields.get("session_id") or ""
+        fields.pop("session_id", None)
         scope, given = self.scope(app_name, user_id), recorded(events)
 
-        async def queue(memories: MemoryApi) -> None:
-            await memories.remember(scope, await asyncio.to_thread(messages, given), session)
+        async def queue(memories: Memories) -> None:
+            said = [
+                replace(one, fields=fields)
+                for one in await run_in_thread(EVENT_WEIGHT * len(given), messages, given)
+            ]
+            await memories.remember(scope, [*taken_back(given), *said], session)
 
         await self._thread.run(queue, finish=True)
 
@@ -262,15 +266,18 @@ class KagentMemoryService(BaseMemoryService):
         Args:
             app_name: the app's name.
             user_id: whose memories these become, in that app.
-            memories: a text each; `timestamp` (ISO 8601; UTC when it names no zone) is when it happened.
-            custom_metadata: for all of them; an entry's own wins. Understood are `session_id`, `ttl_days` (0: for ever)
-                or `ttl` ("6000s", rounded up to days), `type`, `topics`, `tags`, `importance` (0 to 1), `pinned` and
-                `origin`: they become the memory's own, which `memories.get` shows. Every other key is stored and comes
-                back from a search unchanged.
+            memories: a text each; `timestamp` (ISO 8601; UTC when it names no zone) is when it
+                happened.
+            custom_metadata: for all of them; an entry's own wins. Understood are `session_id`,
+                `ttl_days` (0: for ever) or `ttl` ("6000s", rounded up to days), `type`, `topics`,
+                `tags`, `importance` (0 to 1), `pinned` and `origin`: they become the memory's own,
+                which `memories.get` shows. Every other key is stored and comes back from a search
+                unchanged.
 
         Raises:
             InvalidInput: one of them does not fit.
-            ModelError: the embedder answered nonsense; an unavailable one is not an error, its vectors come later.
+            ModelError: the embedder answered nonsense; an unavailable one is not an error, its
+                vectors come later.
             StoreError: they could not be stored.
         """
         facts = [to_fact(entry, custom_metadata) for entry in memories]
@@ -280,46 +287,57 @@ class KagentMemoryService(BaseMemoryService):
     async def search_memory(
         self, *, app_name: str, user_id: str, query: str, session_id: str | None = None
     ) -> SearchMemoryResponse:
-        """The memories that answer the query, best first; as many as `search_limit` says, narrowed by `search_*`.
+        """The memories that answer the query, best first; as many as `search_limit` says, narrowed
+        by `search_*`.
 
         Args:
             app_name: the app's name.
             user_id: whose memories of that app are searched.
             query: a question or some words.
-            session_id: the session that asks, for its short-term memories; ADK names none, our own tools do.
+            session_id: the session that asks, for its short-term memories; ADK names none, our own
+                tools do.
 
         Raises:
             InvalidInput: the query holds what no text may hold.
             StoreError: memory is unavailable, which is not the same as nothing found.
         """
-        recalled = await self.memories.recall(
-            self.scopes(app_name, user_id)[0], query, filter=self.settings.search_filter, session_id=session_id
+        recall = self.memories.recall(
+            self.scopes(app_name, user_id)[0], query, session_id=session_id
         )
+        recalled = await self.availability.guard(recall)
         return SearchMemoryResponse(memories=[to_entry(hit) for hit in recalled])
 
-    async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:  # ADK ≥ 2.13
+    # ADK ≥ 2.13
+    async def delete_memory(
+        self, *, app_name: str, user_id: str, memory_id: str | None = None
+    ) -> None:
         """Erases one memory for good; without an id nothing.
 
         Args:
             app_name: the app's name.
             user_id: whose memory of that app it is.
-            memory_id: the `id` of an entry that a search gave; adding its session again does not bring it back.
+            memory_id: the `id` of an entry that a search gave; adding its session again does not
+                bring it back.
 
         Raises:
             NotFound: this user of this app has no such memory.
             StoreError: memory is unavailable.
         """
         if memory_id is not None:
-            await self.memories.forget(self.scope(app_name, user_id), [memory_id], who="delete_memory")
+            await self.memories.forget(
+                self.scope(app_name, user_id), [memory_id], who="delete_memory"
+            )
 
     # -- beyond ADK -----------------------------------------------------------------------------
 
     async def delete_session(
         self, session_service: BaseSessionService, *, app_name: str, user_id: str, session_id: str
     ) -> tuple[str, ...]:
-        """Deletes a session where ADK keeps it, and then all that memory learnt from it, what is queued of it too.
+        """Deletes a session where ADK keeps it, and then all that memory learnt from it, what is
+        queued of it too.
 
-        Adding the session's events again does not bring them back. When memory is unavailable the same call goes on.
+        Adding the session's events again does not bring them back. When memory is unavailable the
+        same call goes on.
 
         Args:
             session_service: the one that keeps the session; it may be deleted there already.
@@ -333,9 +351,12 @@ class KagentMemoryService(BaseMemoryService):
         Raises:
             StoreError: memory is unavailable.
         """
-        await session_service.delete_session(app_name=app_name, user_id=user_id, session_id=session_id)
+        await session_service.delete_session(
+            app_name=app_name, user_id=user_id, session_id=session_id
+        )
         scope = self.scope(app_name, user_id)
-        return await self.memories.forget(scope, session_id=session_id, who="delete_session")
+        erased = await self.memories.forget(scope, session_id=session_id, who="delete_session")
+        return erased.ids
 
     async def remember(
         self,
@@ -346,14 +367,17 @@ class KagentMemoryService(BaseMemoryService):
         end_after_minutes: float | None = None,
         compaction: bool = False,
     ) -> bool:
-        """Queues what is new of a session, and (re)arms its inactivity timer; durable when it returns.
+        """Queues what is new of a session, and (re)arms its inactivity timer; durable when it
+        returns.
 
         Args:
             session: as it is now; may be the live object.
             llm: the agent's own model, for extraction where none is configured.
             save: False only arms the timer.
-            end_after_minutes: after so many minutes without another call the session counts as ended; None: never.
-            compaction: uses the summaries that ADK's compaction made; a model is asked for the rest only.
+            end_after_minutes: after so many minutes without another call the session counts as
+                ended; None: never.
+            compaction: uses the summaries that ADK's compaction made; a model is asked for the rest
+                only.
 
         Returns:
             Whether there was something new to save.
@@ -367,10 +391,13 @@ class KagentMemoryService(BaseMemoryService):
         scope = self.scope(session.app_name, session.user_id)
         model = at_hand(llm, self.settings) if llm is not None else None
 
-        async def queue(memories: MemoryApi) -> str | None:
+        async def queue(memories: Memories) -> str | None:
+            heard = await run_in_thread(EVENT_WEIGHT * len(events), messages, events, injected)
+            said = [*taken_back(events), *heard]
+            self.injected.add(session, (text for message in said for text in message.recalled))
             return await memories.remember(
                 scope,
-                await asyncio.to_thread(messages, events, injected),
+                said,
                 session.id,
                 save=save,
                 end_after_minutes=end_after_minutes,
@@ -393,13 +420,15 @@ class KagentMemoryService(BaseMemoryService):
         await self.remember(session, llm=llm, save=False, end_after_minutes=0)
 
     async def drain(self, timeout: float = 30.0) -> bool:  # noqa: ASYNC109 part of the contract
-        """Waits until every accepted job of this store is done, those first that are still being handed over.
+        """Waits until every accepted job of this store is done, those first that are still being
+        handed over.
 
         Args:
             timeout: seconds to wait at most.
 
         Returns:
-            True when none is open; False when `timeout` seconds pass first, or the store cannot be reached.
+            True when none is open; False when `timeout` seconds pass first, or the store cannot be
+            reached.
         """
         end = time.monotonic() + timeout
         if not await self._thread.settled(timeout):
@@ -416,24 +445,26 @@ class KagentMemoryService(BaseMemoryService):
 
 
 def _in_thread_without_context() -> bool:
-    """Whether this is the thread of ADK's sync runner before 2.10, which handed it no context variables."""
-    return threading.current_thread().name.endswith("(_asyncio_thread_main)")  # as Python names it, by its function
+    """Return True in the thread of ADK's sync runner before 2.10: it has no context variables."""
+    # as Python names it, by its function
+    return threading.current_thread().name.endswith("(_asyncio_thread_main)")
 
 
-def _checked_scopes(given: object) -> tuple[Reading, Scope]:
-    """What `scope_of` gave, as what is read and where is written."""
-    if isinstance(given, Scope):
-        return given, given
-    pair = list(cast("Sequence[object]", given)) if isinstance(given, (list, tuple)) else []
-    if len(pair) == 2 and isinstance(pair[0], (list, tuple)) and isinstance(pair[1], Scope):
-        reading = list(cast("Sequence[object]", pair[0]))
-        scopes = [one for one in reading if isinstance(one, Scope)]
-        if scopes and len(scopes) == len(reading):
-            return scopes, pair[1]
-    raise ConfigurationError(
-        "scope_of must give a Scope(tenant, user, app), or a pair of the list of scopes that are read and the one that "
-        f"is written, such as ([own, team], own); not {given!r}."
-    )
+def _checked_scopes(given: Any) -> tuple[Reading, Scope]:
+    """Return what `scope_of` gave, as what is read and where is written."""
+    match given:
+        case Scope():
+            return given, given
+        case [[Scope(), *_] as reading, Scope() as writing] if {type(one) for one in reading} == {
+            Scope
+        }:
+            return reading, writing
+        case _:
+            raise ConfigurationError(
+                "scope_of must give a Scope(tenant, user, app), or a pair of the list of scopes "
+                "that are read and the "
+                f"one that is written, such as ([own, team], own); not {given!r}."
+            )
 
 
 def _database_uri(uri: str | None) -> str | None:
@@ -442,7 +473,9 @@ def _database_uri(uri: str | None) -> str | None:
         return uri
     parts = urlsplit(uri)
     if parts.netloc:
-        raise ConfigurationError("kagent:// takes a path (kagent:///memory.db); use postgresql:// for a server.")
+        raise ConfigurationError(
+            "kagent:// takes a path (kagent:///memory.db); use postgresql:// for a server."
+        )
     if parts.path.strip("/"):
         return f"libsql://{uri.removeprefix('kagent://')}"
     base = compose(None, None, {}, os.environ)[0]

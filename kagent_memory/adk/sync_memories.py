@@ -1,44 +1,159 @@
-"""The verbs of memories as plain methods, for programs without an event loop."""
+"""The verbs of a service's memories from outside its thread: awaited from any event loop, or as
+plain methods.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable, Callable, Iterator
-from typing import TypeVar
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from typing_extensions import Unpack
+from typing_extensions import override
 
-from ..memories.api import BlockingVerbs, MemoryApi
-from ..memories.forwarding import Lines
-from ..memories.opened import OpenedMemories
-from ..memories.options import ExportOptions
+from ..memories.memories import Memories
+from ..memories.verbs import Verb
 from .loop_thread import LoopThread
 
+Params = ParamSpec("Params")
 Result = TypeVar("Result")
+LINES_AT_ONCE = 100
 
 
-class SyncMemories(BlockingVerbs):
-    """`service.sync`: every verb of `MemoryApi`, with the same arguments, answers and errors, without `await`.
-
-    A call runs on the service's own event loop while the calling thread waits; one that is interrupted (Ctrl-C) is
-    finished there all the same. Any thread may call, also one whose event loop is running, which stands still
-    meanwhile: async code awaits `service.memories` instead. On the service's own loop, where a user's `embed` and
-    `complete` run, a call is a RuntimeError.
+class ThreadsafeMemories(Memories):
+    """`service.memories`: every verb, callable from any event loop; it runs on the service's
+    own.
     """
 
-    def __init__(self, thread: LoopThread[OpenedMemories]) -> None:
+    def __init__(self, thread: LoopThread[Memories]) -> None:
+        super().__init__(None)
         self._thread = thread
 
-    def _wait_for(self, use: Callable[[MemoryApi], Awaitable[Result]]) -> Result:
-        return self._thread.run_blocking(use)
+    @override
+    def perform(self, verb: Verb, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Perform a verb on the service's event loop."""
+        if verb.is_stream:
+            return self._lines(_Lines(verb, args, kwargs))
 
-    @functools.wraps(MemoryApi.export)
-    def export(  # noqa: D102 the verb's own words
-        self, **options: Unpack[ExportOptions]
-    ) -> Iterator[str]:
-        lines = Lines(**options)
+        def call(memories: Memories) -> Any:
+            return memories.perform(verb, args, kwargs)
+
+        return self._thread.run(call, finish=verb.durable)
+
+    async def _lines(self, lines: _Lines) -> AsyncGenerator[str]:
         try:
-            while some := self._thread.run_blocking(lines.some):
+            while some := await self._thread.run(lines.next):
+                for line in some:
+                    yield line
+        finally:
+            await self._thread.run(lines.close)
+
+    @override
+    async def close(self) -> None:
+        """Close the service: it drains within a bound, and the next call opens it again."""
+        await self._thread.close()
+
+
+class _Lines:
+    """The lines of a verb, taken some at a time where the memories are."""
+
+    def __init__(self, verb: Verb, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        self._call = verb, args, kwargs
+        self._lines: AsyncGenerator[str] | None = None
+
+    async def next(self, memories: Memories) -> Sequence[str]:
+        """Return the next ones; none at the end."""
+        lines: AsyncGenerator[str] = self._lines or memories.perform(*self._call)
+        self._lines = lines
+        some: list[str] = []
+        async for line in lines:
+            some.append(line)
+            if len(some) == LINES_AT_ONCE:
+                break
+        return some
+
+    async def close(self, _: Memories) -> None:
+        """Take no more of them."""
+        if self._lines is not None:
+            await self._lines.aclose()
+
+
+def _blocking(
+    method: Callable[Concatenate[Memories, Params], Coroutine[Any, Any, Result]],
+) -> Callable[Concatenate[SyncMemories, Params], Result]:
+    """Return a verb as a method that blocks, with its signature and docstring."""
+    verb: Verb = vars(method)["verb"]
+
+    @functools.wraps(method)
+    def call(self: SyncMemories, /, *args: Params.args, **kwargs: Params.kwargs) -> Result:
+        def perform(memories: Memories) -> Any:
+            return memories.perform(verb, args, kwargs)
+
+        return self.thread.run_blocking(perform)
+
+    return call
+
+
+def _blocking_lines(
+    method: Callable[Concatenate[Memories, Params], AsyncGenerator[str]],
+) -> Callable[Concatenate[SyncMemories, Params], Iterator[str]]:
+    """Return a verb that gives lines as a method that blocks for each some of them."""
+    verb: Verb = vars(method)["verb"]
+
+    @functools.wraps(method)
+    def call(self: SyncMemories, /, *args: Params.args, **kwargs: Params.kwargs) -> Iterator[str]:
+        lines = _Lines(verb, args, kwargs)
+        try:
+            while some := self.thread.run_blocking(lines.next):
                 yield from some
         finally:
-            self._thread.run_blocking(lines.close)
+            self.thread.run_blocking(lines.close)
+
+    return call
+
+
+class SyncMemories:
+    """`service.sync`: every verb of `Memories`, with the same arguments, answers and errors,
+    without `await`.
+
+    A call runs on the service's own event loop while the calling thread waits; one that is
+    interrupted (Ctrl-C) is finished there all the same. Any thread may call, also one whose event
+    loop is running, which stands still meanwhile: async code awaits `service.memories` instead. On
+    the service's own loop, where a user's `embed` and `complete` run, a call is a RuntimeError.
+    """
+
+    def __init__(self, thread: LoopThread[Memories]) -> None:
+        self.thread = thread
+
+    remember = _blocking(Memories.remember)
+    end_session = _blocking(Memories.end_session)
+    add = _blocking(Memories.add)
+    edit = _blocking(Memories.edit)
+    pin = _blocking(Memories.pin)
+    undo = _blocking(Memories.undo)
+    confirm = _blocking(Memories.confirm)
+    reject = _blocking(Memories.reject)
+    feedback = _blocking(Memories.feedback)
+    recall = _blocking(Memories.recall)
+    get = _blocking(Memories.get)
+    list = _blocking(Memories.list)
+    facets = _blocking(Memories.facets)
+    history = _blocking(Memories.history)
+    stats = _blocking(Memories.stats)
+    scopes = _blocking(Memories.scopes)
+    forget = _blocking(Memories.forget)
+    forget_tenant = _blocking(Memories.forget_tenant)
+    receipts = _blocking(Memories.receipts)
+    check_receipts = _blocking(Memories.check_receipts)
+    jobs = _blocking(Memories.jobs)
+    retry_job = _blocking(Memories.retry_job)
+    drop_job = _blocking(Memories.drop_job)
+    drain = _blocking(Memories.drain)
+    work = _blocking(Memories.work)
+    prune = _blocking(Memories.prune)
+    consolidate = _blocking(Memories.consolidate)
+    audit = _blocking(Memories.audit)
+    export = _blocking_lines(Memories.export)
+    import_ = _blocking(Memories.import_)
+    reembed = _blocking(Memories.reembed)
+    rotate_keys = _blocking(Memories.rotate_keys)
+    check = _blocking(Memories.check)

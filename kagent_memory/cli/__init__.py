@@ -11,7 +11,7 @@ with interrupts_held():
     import asyncio
     import logging
     import signal
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Sequence
     from contextlib import suppress
     from typing import Any, NoReturn
 
@@ -20,21 +20,21 @@ with interrupts_held():
     from .. import __version__
     from ..concurrency import new_loop
     from ..errors import InvalidInput, KagentMemoryError, family_of
-    from . import maintenance_commands, memory_commands, serve, transfer_commands
-    from .command import EXIT_CODES, JSON_OPTION, STORE_OPTIONS, Command
-    from .logs import logged
+    from . import maintenance_commands, memory_commands, serve
+    from .command import EXIT_CODES, Command, did_you_mean
+    from .completion import SHELLS
+    from .logs import set_up_logging
     from .output import Output, UnwritableOutput, discard_stdout, prepare_streams
 
 COMMANDS: tuple[Command, ...] = (
     *serve.COMMANDS,
     *memory_commands.COMMANDS,
     *maintenance_commands.COMMANDS,
-    *transfer_commands.COMMANDS,
 )
 GROUPS = {
-    "token": ("Tokens of the server.", "list"),
+    "token": ("Tokens of the server.", serve.token_list),
 }
-"""Commands of several words: what they are about, and the second word that may be left out."""
+"""Commands of several words: what they are about, and what the first word alone does."""
 UNWRITABLE = 8
 
 
@@ -43,13 +43,13 @@ class JsonParser(argparse.ArgumentParser):
 
     @override
     def error(self, message: str) -> NoReturn:
-        family = family_of(InvalidInput())
-        Output(as_json=True).error(f"{self.prog}: {message}", family=family.name, exit_code=family.exit_code)
-        self.exit(family.exit_code)
+        self.exit(_fail(InvalidInput(f"{self.prog}: {message}"), Output(as_json=True)))
 
 
-def parser(kind: type[argparse.ArgumentParser] = argparse.ArgumentParser) -> argparse.ArgumentParser:
-    """The whole command line."""
+def parser(
+    kind: type[argparse.ArgumentParser] = argparse.ArgumentParser,
+) -> argparse.ArgumentParser:
+    """Return the parser of the whole command line."""
     codes = "\n".join(f"  {code:>3}  {text}" for code, text in EXIT_CODES.items())
     root = kind(
         prog="kagent-memory",
@@ -58,11 +58,18 @@ def parser(kind: type[argparse.ArgumentParser] = argparse.ArgumentParser) -> arg
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     root.add_argument("--version", action="version", version=f"kagent-memory {__version__}")
+    root.add_argument(
+        "--completion",
+        choices=tuple(SHELLS),
+        help="print a script that completes commands, and end",
+    )
     commands = root.add_subparsers(metavar="COMMAND", required=True)
     groups: dict[str, Any] = {}
     for name, (text, alone) in GROUPS.items():
-        group = commands.add_parser(name, help=text, description=f"{text} Alone: {alone}.")
-        _add_options(group, next(command for command in COMMANDS if command.name == f"{name} {alone}"))
+        group = commands.add_parser(
+            name, help=text, description=f"{text} Alone: {alone.name.split()[1]}."
+        )
+        _add_options(group, alone)
         groups[name] = group.add_subparsers(metavar="WHAT")
     for command in COMMANDS:
         examples = "\n".join(f"  {example}" for example in command.examples)
@@ -79,25 +86,17 @@ def parser(kind: type[argparse.ArgumentParser] = argparse.ArgumentParser) -> arg
 
 
 def _add_options(made: argparse.ArgumentParser, command: Command) -> None:
-    for one in (*command.options, *(STORE_OPTIONS if command.uses_store else ()), JSON_OPTION):
+    for one in command.all_options:
         made.add_argument(*one.words, help=one.help.replace("%", "%%"), **one.more)
     made.set_defaults(command=command)
 
 
-async def _ended_by_signals(run: Coroutine[Any, Any, int]) -> int:
-    """Lets SIGTERM end a command as Ctrl-C does: what it opened is closed, such as a private PostgreSQL."""
-    task, loop = asyncio.current_task(), asyncio.get_running_loop()
-    with suppress(NotImplementedError, RuntimeError, ValueError):  # Windows; not the main thread
-        if task is not None:
-            loop.add_signal_handler(signal.SIGTERM, task.cancel)
-    return await run
-
-
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a command and gives its exit code; a user's mistake is one line, never a stack trace."""
+    """Run a command and return its exit code; a user's mistake is one line, never a stack trace."""
     words = sys.argv[1:] if argv is None else argv
     prepare_streams()
-    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # our own errors say why it cannot connect
+    # our own errors say why it cannot connect
+    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
     say = Output(as_json="--json" in words)
     try:
         try:
@@ -108,7 +107,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except asyncio.CancelledError:
         return 143
-    except BrokenPipeError:  # the reader went away (`| head`); what is left unwritten is nobody's loss
+    except BrokenPipeError:  # the reader went away (`| head`)
         discard_stdout()
         return 0
     except UnwritableOutput as error:
@@ -118,14 +117,43 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: Sequence[str], say: Output) -> int:
+    if len(words) == 2 and words[0] == "--completion" and words[1] in SHELLS:
+        say.line(SHELLS[words[1]](COMMANDS))
+        return 0
+    names = {command.name.partition(" ")[0] for command in COMMANDS}
+    if words and not words[0].startswith("-") and words[0] not in names:
+        # argparse would list all of them
+        close = did_you_mean(words[0], names)
+        wrong = f"There is no command {words[0]!r}.{close} See kagent-memory --help."
+        return _fail(InvalidInput(wrong), say)
     args = parser(JsonParser if say.as_json else argparse.ArgumentParser).parse_args(words)
-    command: Command = args.command
-    if getattr(args, "log_format", "text") == "json":  # before anything can fail: a failure is a line of JSON too
-        say = logged("json", say, level=logging.WARNING if getattr(args, "mcp", False) else logging.INFO)
+    # before anything can fail: a failure is a line of JSON too
+    if getattr(args, "log_format", "text") == "json":
+        level = logging.WARNING if getattr(args, "mcp", False) else logging.INFO
+        say = set_up_logging("json", say, level=level)
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
-            return runner.run(_ended_by_signals(command.run(args, say)))
+            return runner.run(_perform(args, say))
     except KagentMemoryError as error:
-        family = family_of(error)
-        say.error(str(error) or type(error).__name__, family=family.name, exit_code=family.exit_code)
-        return family.exit_code
+        return _fail(error, say)
+
+
+async def _perform(args: argparse.Namespace, say: Output) -> int:
+    """Run a command; SIGTERM ends it as Ctrl-C does, so that what it opened is closed, such as a
+    private PostgreSQL.
+    """
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    with suppress(NotImplementedError, RuntimeError, ValueError):  # Windows; not the main thread
+        if task is not None:
+            loop.add_signal_handler(signal.SIGTERM, task.cancel)
+    answer = await args.command.run(args, say)
+    if answer is None:
+        return 0
+    say.answer(answer)
+    return answer.code
+
+
+def _fail(error: KagentMemoryError, say: Output) -> int:
+    family = family_of(error)
+    say.error(str(error) or type(error).__name__, family=family.name, exit_code=family.exit_code)
+    return family.exit_code

@@ -13,10 +13,13 @@ from threading import current_thread, main_thread
 def interrupts_held() -> Generator[None]:
     """Ends the program by Ctrl-C at the end of the block rather than in its middle.
 
-    Python raises KeyboardInterrupt in whatever runs at that moment: in a callback of an import's lock it would be
-    printed and lost, and the program would go on.
+    Python raises KeyboardInterrupt in whatever runs at that moment: in a callback of an import's
+    lock it would be printed and lost, and the program would go on.
     """
-    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler or current_thread() is not main_thread():
+    if (
+        signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+        or current_thread() is not main_thread()
+    ):
         yield
         return
     interrupts: list[int] = []

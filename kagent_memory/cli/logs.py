@@ -1,15 +1,14 @@
-"""What is logged: lines for people, or one JSON object a line for programs (`--log-format json`)."""
+"""What is logged: lines for people, or one JSON object a line for programs (`--log-format
+json`).
+"""
 
 from __future__ import annotations
 
 import json
 import logging
-import sys
-import threading
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from types import TracebackType
-from typing import Literal
+from typing import Any, Literal
 
 from typing_extensions import override
 
@@ -17,7 +16,13 @@ from .command import option
 from .output import Output, printable
 
 logger = logging.getLogger("kagent_memory")
-LOG_FORMAT = option("--log-format", help="what is logged on the error stream", choices=("text", "json"), default="text")
+LITELLM_LOGGERS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")  # they have handlers of their own
+LOG_FORMAT = option(
+    "--log-format",
+    help="what is logged on the error stream",
+    choices=("text", "json"),
+    default="text",
+)
 
 
 class JsonFormatter(logging.Formatter):
@@ -36,9 +41,31 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, ensure_ascii=False)
 
 
+class TextFormatter(logging.Formatter):
+    """One line for each message, whatever it quotes; the lines of a traceback are indented."""
+
+    @override
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """Return the line without control characters, so that no text can forge another one."""
+        return printable(super().formatMessage(record))
+
+    @override
+    def formatException(self, ei: Any) -> str:
+        """Return the traceback, each line indented and without control characters."""
+        return "\n".join(
+            f"    {printable(line)}" for line in super().formatException(ei).splitlines()
+        )
+
+
+def _on_one_line(record: logging.LogRecord) -> bool:
+    """Let every record pass, with its message on one line."""
+    record.msg, record.args = printable(record.getMessage()), ()
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class LoggedOutput(Output):
-    """An `Output` whose remarks and errors are log lines."""
+    """An `Output` whose remarks and errors are log lines in JSON."""
 
     @override
     def note(self, text: str) -> None:
@@ -55,29 +82,21 @@ class LoggedOutput(Output):
         super(LoggedOutput, self).note(JsonFormatter().format(record))
 
 
-def logged(format: Literal["text", "json"], say: Output, *, level: int = logging.INFO) -> Output:
-    """Logs to the error stream from now on; gives the output that the command uses then.
+def set_up_logging(
+    format: Literal["text", "json"], say: Output, *, level: int = logging.INFO
+) -> Output:
+    """Log to the error stream from now on; return the output that the command uses then.
 
-    As JSON that is all that the error stream gets: warnings and unexpected errors too. A program that has set up its
-    own logging keeps it.
+    A program that has set up its own logging keeps it.
     """
     root = logging.getLogger()
     if not root.handlers:
-        logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s")
+        logging.basicConfig(level=level)
         logging.getLogger("mcp").setLevel(logging.WARNING)  # it would speak of every request
-        if format == "json":
-            for handler in root.handlers:
-                handler.setFormatter(JsonFormatter())
-            logging.captureWarnings(True)
-            sys.excepthook = _log_uncaught
-            threading.excepthook = _log_of_thread
+        for name in LITELLM_LOGGERS:
+            logging.getLogger(name).addFilter(_on_one_line)
+        text = TextFormatter("%(levelname)s %(name)s: %(message)s")
+        for handler in root.handlers:
+            handler.setFormatter(JsonFormatter() if format == "json" else text)
+        logging.captureWarnings(format == "json")
     return say if format == "text" else LoggedOutput(say.as_json)
-
-
-def _log_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    logger.critical("%s ended the command.", kind.__name__, exc_info=(kind, error, trace))
-
-
-def _log_of_thread(args: threading.ExceptHookArgs) -> None:
-    error = args.exc_value or args.exc_type()
-    logger.error("%s ended a thread.", args.exc_type.__name__, exc_info=(args.exc_type, error, args.exc_traceback))

@@ -7,16 +7,19 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from ..records import Memory
 
-NARROWEST = 20
+MIN_TEXT_WIDTH = 60  # columns of a text on a terminal
+SHORT_ID = 13  # characters of an id on a terminal, more where those are not unique
+STYLES = {"bold": 1, "red": 31, "green": 32, "yellow": 33}
+MEMORY_HEAD = ("ID", "TYPE", "DELIVERED", "CREATED", "EXPIRES", "CONTENT")
 
 
 class UnwritableOutput(Exception):
@@ -24,58 +27,70 @@ class UnwritableOutput(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
-    """Where a command's words go; `as_json`: one JSON document on standard output and nothing else there.
+class Answer:
+    """Result of a command.
 
-    Everything that writes raises BrokenPipeError when the reader went away, and UnwritableOutput when standard output
-    fails otherwise.
+    Attributes:
+        value: the JSON document.
+        head, rows: a table for people.
+        lines: what else people read, under the table.
+        code: the exit code.
+    """
+
+    value: Any
+    head: Sequence[str] = ()
+    rows: Iterable[Sequence[str]] = ()
+    lines: Sequence[str] = ()
+    code: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Write a command's results; `as_json`: one JSON document on standard output and nothing
+    else.
+
+    Everything that writes raises BrokenPipeError when the reader went away, and UnwritableOutput
+    when standard output fails otherwise.
     """
 
     as_json: bool = False
 
-    def line(self, text: str) -> None:
-        """A line for people; left out of JSON."""
-        if not self.as_json:
-            _write(text + "\n")
+    def answer(self, answer: Answer) -> None:
+        """Write an answer."""
+        if self.as_json:
+            self.json(answer.value)
+            return
+        if answer.head:
+            _write_table(answer.head, [[printable(cell) for cell in row] for row in answer.rows])
+        for line in answer.lines:
+            self.line(line)
 
-    def raw(self, line: str) -> None:
-        """A line of a format that is the same for people and programs."""
+    def line(self, line: str) -> None:
+        """Write a line to standard output."""
         _write(line + "\n")
 
     def note(self, text: str) -> None:
-        """Progress and remarks, on the error stream."""
+        """Write progress and remarks to the error stream."""
         with suppress(OSError):  # a remark that nobody can read must not end the command
             sys.stderr.write(text + "\n")
             sys.stderr.flush()
 
-    def value(self, value: Any, kind: Any | None = None) -> None:
-        """A record as the JSON document; left out for people."""
-        if self.as_json:
-            from ..remote.serialization import to_wire
+    def json(self, value: Any) -> None:
+        """Write a JSON document."""
+        from pydantic_core import to_jsonable_python
 
-            _write(json.dumps(to_wire(value, kind), ensure_ascii=False, indent=2) + "\n")
+        self.line(json.dumps(to_jsonable_python(value), ensure_ascii=False, indent=2))
 
     def error(self, text: str, *, family: str, exit_code: int) -> None:
-        """What went wrong: one line on the error stream, or the JSON document."""
+        """Say what went wrong: one line on the error stream, or the JSON document."""
         if self.as_json:
-            self.value({"error": {"family": family, "message": text, "exit_code": exit_code}})
+            self.json({"error": {"family": family, "message": text, "exit_code": exit_code}})
         else:
             self.note(f"kagent-memory: {printable(text)}")
 
     def flush(self) -> None:
-        """Writes out what is still buffered."""
+        """Write out what is still buffered."""
         _write("", flush=True)
-
-    def table(self, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Columns for people; the last one takes what is left of the line."""
-        if self.as_json:
-            return
-        lines = [[printable(cell) for cell in row] for row in (head, *rows)]
-        widths = [max(len(line[column]) for line in lines) for column in range(len(head) - 1)]
-        left = max(NARROWEST, shutil.get_terminal_size((100, 24)).columns - sum(widths) - 2 * len(widths))
-        for line in lines:
-            cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=False)]
-            _write("  ".join([*cells, shortened(line[-1], left)]).rstrip() + "\n")
 
 
 def _write(text: str, *, flush: bool = False) -> None:
@@ -86,12 +101,48 @@ def _write(text: str, *, flush: bool = False) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise UnwritableOutput(f"The answer cannot be written: {error.strerror or error}.") from error
+        raise UnwritableOutput(
+            f"The answer cannot be written: {error.strerror or error}."
+        ) from error
+
+
+def _write_table(head: Sequence[str], rows: list[list[str]]) -> None:
+    """Write columns. On a terminal the last one is cut to what is left of the line, and ids to what
+    tells them apart.
+    """
+    is_terminal = sys.stdout.isatty()
+    if is_terminal and "ID" in head and head[-1] == MEMORY_HEAD[-1]:
+        at = head.index("ID")
+        length = _short_length([row[at] for row in rows])
+        rows = [[*row[:at], row[at][:length], *row[at + 1 :]] for row in rows]
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)][:-1]
+    left = shutil.get_terminal_size((100, 24)).columns - sum(widths) - 2 * len(widths)
+    for number, row in enumerate((head, *rows)):
+        last = shortened(row[-1], max(MIN_TEXT_WIDTH, left)) if is_terminal else row[-1]
+        padded = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        text = "  ".join([*padded, last]).rstrip()
+        _write((text if number else styled(text, "bold")) + "\n")
+
+
+def _short_length(ids: Sequence[str]) -> int:
+    """Return how many characters tell these ids apart, at least `SHORT_ID`."""
+    length = SHORT_ID
+    while len({id[:length] for id in ids}) < len(set(ids)):
+        length += 1
+    return length
+
+
+def styled(text: str, style: str) -> str:
+    """Return the text in one of `STYLES` where standard output is a terminal with colours
+    (https://no-color.org).
+    """
+    is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return f"\x1b[{STYLES[style]}m{text}\x1b[0m" if sys.stdout.isatty() and not is_plain else text
 
 
 def prepare_streams() -> None:
-    """Lets standard output and the error stream take every character, what their encoding lacks as "?"; those that the
-    caller closed take everything and keep nothing.
+    """Let standard output and the error stream take every character, what their encoding lacks as
+    "?"; those that the caller closed take everything and keep nothing.
     """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
@@ -103,27 +154,36 @@ def prepare_streams() -> None:
 
 
 def discard_stdout() -> None:
-    """Drops what standard output could not take, so that the interpreter does not try again at its end."""
+    """Drop what standard output could not take, so that the interpreter does not try again at its
+    end.
+    """
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def printable(text: str) -> str:
-    """The text on one line, without characters that would drive the terminal."""
-    return "".join(char if char.isprintable() else " " if char.isspace() else "\ufffd" for char in text)
+    """Return the text on one line, without characters that would drive the terminal."""
+    return "".join(
+        char if char.isprintable() else " " if char.isspace() else "\ufffd" for char in text
+    )
 
 
 def shortened(text: str, width: int) -> str:
-    """At most `width` characters, the last of them … when something was cut."""
+    """Return at most `width` characters, the last of them … when something was cut."""
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def day(at: datetime | None) -> str:
-    """2026-01-31, or a dash."""
+    """Return 2026-01-31, or a dash."""
     return at.strftime("%Y-%m-%d") if at else "-"
 
 
+def age(at: datetime) -> str:
+    """Return how long ago that was, in its largest whole unit: 3 d, 5 h, 12 min, 4 s."""
+    return span(datetime.now(UTC) - at)
+
+
 def span(time: timedelta) -> str:
-    """How long, in its largest whole unit: 3 d, 5 h, 12 min, 4 s."""
+    """Return a duration in its largest whole unit."""
     seconds = max(0, int(time.total_seconds()))
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= size:
@@ -131,10 +191,21 @@ def span(time: timedelta) -> str:
     return f"{seconds} s"
 
 
+def until(at: datetime | None, *, pinned: bool = False) -> str:
+    """Return when something expires, for people: never, or 2026-01-31 (in 15 d)."""
+    if pinned:
+        return "never (pinned)"
+    return "never" if at is None else f"{day(at)} (in {span(at - datetime.now(UTC))})"
+
+
 def memory_row(memory: Memory) -> list[str]:
-    """One line about a memory."""
-    expires = "stays" if memory.pinned else day(memory.expires_at)
-    return [memory.id, memory.type, str(memory.usage.delivered), day(memory.created_at), expires, memory.content]
-
-
-MEMORY_HEAD = ("ID", "TYPE", "DELIVERED", "CREATED", "EXPIRES", "CONTENT")
+    """Return the cells of a memory, as `MEMORY_HEAD` names them."""
+    expires = None if memory.pinned else memory.expires_at
+    return [
+        memory.id,
+        memory.type,
+        str(memory.usage.delivered),
+        day(memory.created_at),
+        day(expires) if expires else "never",
+        memory.content,
+    ]

@@ -1,8 +1,10 @@
-"""The durable queue: transcripts come in, workers take them in, and each is applied exactly once."""
+"""The durable queue: transcripts come in, workers take them in, and each is applied exactly
+once.
+"""
 
-from .enqueue import Enqueuer
 from .job_handlers import JobHandlers
 from .providers import Providers, ProviderUnavailable
+from .transcripts import Enqueuer
 from .worker import Worker
 
 __all__ = ["Enqueuer", "JobHandlers", "ProviderUnavailable", "Providers", "Worker"]

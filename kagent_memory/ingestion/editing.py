@@ -1,4 +1,6 @@
-"""What may be stored, and how a stored memory changes by hand: pure decisions behind add, edit, pin and undo."""
+"""What may be stored, and how a stored memory changes by hand: pure decisions behind add, edit, pin
+and undo.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +10,13 @@ from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any, cast
 
+from ..checks import DEEPEST, checked_text, checked_time, json_text, too_deep
 from ..errors import Conflict, InvalidInput, NotFound
-from ..records import (
-    DEEPEST,
-    MEMORY_TYPES,
-    ORIGINS,
-    Change,
-    Fact,
-    Memory,
-    MemoryType,
-    Revision,
-    checked_text,
-    checked_time,
-    json_text,
-    new_id,
-    too_deep,
-)
+from ..records import MEMORY_TYPES, ORIGINS, Change, Fact, Memory, MemoryType, Revision, new_id
+from ..redaction import masked_id
 from ..redaction import redact as mask_secrets
 from ..redaction.personal_data import PersonalDataRefused
-from ..retention.lifecycle import expiry
+from ..retention.lifecycle import expiry, revised
 from ..stores.base import checked_key
 
 Redactor = Callable[[str], str]
@@ -35,7 +25,7 @@ TOO_DEEP = f"The metadata is nested too deep; a value may have at most {DEEPEST}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """What `Memories.edit` sets; None leaves a field as it is."""
+    """Fields that `Memories.edit` sets; None leaves a field as it is."""
 
     content: str | None = None
     type: MemoryType | None = None
@@ -49,8 +39,17 @@ class Edit:
     pinned: bool | None = None
 
 
+def checked_session_id(session_id: str) -> str:
+    """Return `session_id` itself.
+
+    Raises:
+        InvalidInput: it is not text, or too long.
+    """
+    return checked_key(checked_text(session_id, "The session id"), "The session id")
+
+
 def checked_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact:
-    """The fact as it may be stored: whole, within bounds, secrets masked.
+    """Return the fact as it may be stored: whole, within bounds, secrets masked.
 
     Raises:
         InvalidInput: says which part does not fit, and the bound.
@@ -59,24 +58,38 @@ def checked_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact:
         return Fact(text=redact(_checked_content(item, max_bytes)))
     fact = item if isinstance(item, Fact) else Fact(text=item)  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
     if fact.type not in MEMORY_TYPES or fact.origin not in ORIGINS:
-        raise InvalidInput(f"The type must be one of {', '.join(MEMORY_TYPES)}; the origin of {', '.join(ORIGINS)}.")
+        raise InvalidInput(
+            f"The type must be one of {', '.join(MEMORY_TYPES)}; the origin of "
+            f"{', '.join(ORIGINS)}."
+        )
     _check_kinds(fact)
-    if fact.session_id is not None:
-        checked_key(checked_text(fact.session_id, "The session id"), "The session id")
+    session_id = fact.session_id
+    if session_id is not None:
+        session_id = masked_id(checked_session_id(session_id))
     for event_id in fact.event_ids:
         checked_key(checked_text(event_id, "An event id"), "An event id")
     text = _checked_content(fact.text, max_bytes)
     importance = fact.importance
-    if isinstance(importance, bool) or not isinstance(importance, int | float) or not 0 <= importance <= 1:  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
+    if (
+        isinstance(importance, bool)
+        or not isinstance(importance, int | float)  # pyright: ignore[reportUnnecessaryIsInstance]
+        or not 0 <= importance <= 1
+    ):
         raise InvalidInput("The importance must be a number between 0 and 1.")
     return replace(
         fact,
         text=redact(text),
+        session_id=session_id,
         importance=float(importance),
         topics=_checked_labels(fact.topics, "A topic", redact),
         tags=_checked_labels(fact.tags, "A tag", redact),
         author=fact.author and mask_secrets(checked_text(fact.author, "The author")),
-        category=next(iter(_checked_labels((fact.category,) if fact.category else (), "The category", redact)), None),
+        category=next(
+            iter(
+                _checked_labels((fact.category,) if fact.category else (), "The category", redact)
+            ),
+            None,
+        ),
         subject=fact.subject and redact(checked_text(fact.subject, "The subject")),
         attribute=fact.attribute and redact(checked_text(fact.attribute, "The attribute")),
         metadata=_checked_metadata(fact.metadata, max_bytes, redact),
@@ -89,7 +102,9 @@ def _checked_content(text: str, max_bytes: int) -> str:
     if not checked_text(text, "The content").strip():
         raise InvalidInput("The content is empty; say what to remember.")
     if (size := len(text.encode())) > max_bytes:
-        raise InvalidInput(f"The content has {size:,} bytes; at most {max_bytes:,} (max_content_bytes) are stored.")
+        raise InvalidInput(
+            f"The content has {size:,} bytes; at most {max_bytes:,} (max_content_bytes) are stored."
+        )
     return text
 
 
@@ -105,11 +120,13 @@ def _check_kinds(fact: Fact) -> None:
     for name in ("event_ids", "topics", "tags"):
         labels = getattr(fact, name)
         if isinstance(labels, str) or not isinstance(labels, Iterable):
-            raise InvalidInput(f"{name} must be a list of strings, not a single {type(labels).__name__}.")
+            raise InvalidInput(
+                f"{name} must be a list of strings, not a single {type(labels).__name__}."
+            )
 
 
 def kept_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact | None:
-    """`checked_fact`, or None for one that is left out because of the personal data in it.
+    """Return `checked_fact`, or None if the fact is dropped because of personal data.
 
     Raises:
         InvalidInput: as `checked_fact`.
@@ -122,8 +139,10 @@ def kept_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact | N
         raise
 
 
-def edited(memory: Memory, edit: Edit, *, now: datetime, max_bytes: int, redact: Redactor) -> Memory:
-    """The memory after an edit: one revision further; a new TTL counts from now.
+def edited(
+    memory: Memory, edit: Edit, *, now: datetime, max_bytes: int, redact: Redactor
+) -> Memory:
+    """Return the memory after an edit: one revision further; a new TTL counts from now.
 
     A memory that is no longer pinned and would have expired by now gets its whole TTL again.
 
@@ -138,32 +157,41 @@ def edited(memory: Memory, edit: Edit, *, now: datetime, max_bytes: int, redact:
     values = {name: getattr(whole, name) for name in given}
     if edit.content is not None:
         values |= {"content": whole.text, "explicit": True, "said_at": now}
-    ended = memory.pinned and edit.pinned is False and memory.expires_at is not None and memory.expires_at <= now
+    ended = (
+        memory.pinned
+        and edit.pinned is False
+        and memory.expires_at is not None
+        and memory.expires_at <= now
+    )
     if edit.ttl_days is not None or ended:
         values["expires_at"] = expiry(now, values.get("ttl_days", memory.ttl_days or 0))
-    return replace(memory, **values, updated_at=now, revision=memory.revision + 1)
+    return revised(memory, now=now, **values)
 
 
 def retired(
-    memory: Memory, by: str, *, now: datetime, valid_from: datetime | None = None, valid_to: datetime
+    memory: Memory,
+    by: str,
+    *,
+    now: datetime,
+    valid_from: datetime | None = None,
+    valid_to: datetime,
 ) -> Memory:
-    """A memory as history: superseded by another, whose id is given, and valid until then."""
-    return replace(
+    """Return a memory as history: superseded by the one of this id, and valid until then."""
+    return revised(
         memory,
+        now=now,
         state="superseded",
         superseded_by=by,
         valid_from=valid_from or memory.valid_from,
         valid_to=valid_to,
-        updated_at=now,
-        revision=memory.revision + 1,
     )
 
 
 def superseding(old: Memory, new: Memory, *, now: datetime, who: str, why: str) -> list[Change]:
-    """The changes by which a new memory takes an old one's place; the old one stays as history.
+    """Return the changes by which a new memory takes an old one's place, which becomes history.
 
-    The new one fills the old one's slot and has its category where it names none of its own, so that it stands against
-    what was said before.
+    The new one fills the old one's slot and has its category where it names none of its own, so
+    that it stands against what was said before.
     """
     group = new_id(now)
     if not (new.subject and new.attribute):
@@ -178,9 +206,10 @@ def superseding(old: Memory, new: Memory, *, now: datetime, who: str, why: str) 
 
 
 def last_change(history: Sequence[Revision]) -> Revision | None:
-    """The last change of a memory that is not undone; None when nothing is left to undo.
+    """Return the last change of a memory that is not undone; None if nothing is left.
 
-    An undo is itself in the history, and takes the change before it off: undoing twice goes two changes back.
+    An undo is itself in the history, and takes the change before it off: undoing twice goes two
+    changes back.
     """
     standing: list[Revision] = []
     for revision in history:
@@ -199,40 +228,56 @@ def taken_back(
     who: str,
     undone: Mapping[str, int] = {},
 ) -> list[Change]:
-    """The changes that undo one decision: every memory it changed is as it was, what it brought into being retires.
+    """Return the changes that undo one decision: what it changed is restored, what it added
+    retires.
 
-    A restored memory that would be expired lives on by its own TTL, a short-term one its hours anew. Of what a merge or
-    summary was made of, those come back that did not expire.
+    A restored memory that would be expired lives on by its own TTL, a short-term one its hours
+    anew. Of what a merge or summary was made of, those come back that did not expire.
 
     Args:
         revisions: of one decision.
         current: the memories that it changed, as they are; those that have expired are left out.
         now: when it is undone.
         who: for the history.
-        undone: how many revisions of a memory came after the decision and cancel out: changes and their undos.
+        undone: how many revisions of a memory came after the decision and cancel out: changes and
+            their undos.
 
     Raises:
         NotFound: there is nothing to undo.
-        Conflict: a memory was changed again since, or has expired; of what a merge was made of, all have.
+        Conflict: a memory was changed again since, or has expired; of what a merge was made of, all
+            have.
     """
     if not revisions:
         raise NotFound("This memory has not changed since it was added; there is nothing to undo.")
     is_made_of_others = {"add", "merge"} == {revision.kind for revision in revisions}
-    back = [one for one in revisions if one.kind != "merge" or one.memory_id in current or not is_made_of_others]
+    back = [
+        one
+        for one in revisions
+        if one.kind != "merge" or one.memory_id in current or not is_made_of_others
+    ]
     told = ""
-    if is_made_of_others and (len(back) < len(revisions) or any(revision.final for revision in revisions)):
+    if is_made_of_others and (
+        len(back) < len(revisions) or any(revision.final for revision in revisions)
+    ):
         if len(back) == 1:
-            raise Conflict("All that this memory was made of has expired; an undo would bring nothing back.")
+            raise Conflict(
+                "All that this memory was made of has expired; an undo would bring nothing back."
+            )
         told = f": {len(back) - 1} of those it was made of came back, the others have expired"
     elif any(revision.final for revision in revisions):
-        raise Conflict("Another memory that this change touched has expired or was erased; it cannot be undone.")
+        raise Conflict(
+            "Another memory that this change touched has expired or was erased; it cannot be "
+            "undone."
+        )
     group = new_id(now)
     if any(revision.kind == "link" for revision in revisions):
         return _separated(revisions, current, now=now, who=who, group=group)
     return [
         Change(
             kind="undo",
-            memory=_restored(revision, current.get(revision.memory_id), undone.get(revision.memory_id, 0), now),
+            memory=_restored(
+                revision, current.get(revision.memory_id), undone.get(revision.memory_id, 0), now
+            ),
             who=who,
             why=f"undo {revision.kind}{told}",
             group=group,
@@ -242,18 +287,22 @@ def taken_back(
 
 
 def _separated(
-    revisions: Sequence[Revision], current: Mapping[str, Memory], *, now: datetime, who: str, group: str
+    revisions: Sequence[Revision],
+    current: Mapping[str, Memory],
+    *,
+    now: datetime,
+    who: str,
+    group: str,
 ) -> list[Change]:
-    """Return the changes that undo a link: all memories stay, and none is linked with the others."""
+    """Return the changes that undo a link: all memories stay, and none is linked with the
+    others.
+    """
     apart = {revision.memory_id for revision in revisions}
     return [
         Change(
             kind="undo",
-            memory=replace(
-                row,
-                links=tuple(link for link in row.links if link not in apart),
-                updated_at=now,
-                revision=row.revision + 1,
+            memory=revised(
+                row, now=now, links=tuple(link for link in row.links if link not in apart)
             ),
             who=who,
             why="undo link",
@@ -266,24 +315,30 @@ def _separated(
 def _restored(revision: Revision, row: Memory | None, undone: int, now: datetime) -> Memory:
     if row is None or row.revision != revision.revision + 1 + undone:
         raise Conflict(
-            f"The memory {revision.memory_id} was changed again since, has expired or is gone; undo the later change "
+            f"The memory {revision.memory_id} was changed again since, has expired or is gone; "
+            "undo the later change "
             "first, if there is one."
         )
     if revision.before is None:
-        return replace(row, state="superseded", valid_to=now, updated_at=now, revision=row.revision + 1)
+        return revised(row, now=now, state="superseded", valid_to=now)
     before = replace(revision.before, revision=row.revision + 1)
     if before.expires_at is not None and before.expires_at <= now and not before.pinned:
-        if before.state == "short_term":  # its TTL is the one that it has once it is promoted; its hours begin anew
+        # its TTL is the one that it has once it is promoted; its hours begin anew
+        if before.state == "short_term":
             return replace(before, expires_at=now + (before.expires_at - before.created_at))
         return replace(before, expires_at=expiry(now, before.ttl_days or 0))
     return before
 
 
 def _checked_labels(labels: Sequence[str], what: str, redact: Redactor) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(checked_key(redact(checked_text(label, what)), what) for label in labels))
+    return tuple(
+        dict.fromkeys(checked_key(redact(checked_text(label, what)), what) for label in labels)
+    )
 
 
-def _checked_metadata(metadata: Mapping[str, Any], max_bytes: int, redact: Redactor) -> dict[str, Any]:
+def _checked_metadata(
+    metadata: Mapping[str, Any], max_bytes: int, redact: Redactor
+) -> dict[str, Any]:
     if not isinstance(metadata, Mapping) or not all(isinstance(key, str) for key in metadata):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
         raise InvalidInput("The metadata must be a mapping with text keys.")
     if not metadata:
@@ -296,12 +351,15 @@ def _checked_metadata(metadata: Mapping[str, Any], max_bytes: int, redact: Redac
     if any(too_deep(value) for value in plain.values()):
         raise InvalidInput(TOO_DEEP)
     if (size := len(encoded.encode())) > max_bytes:
-        raise InvalidInput(f"The metadata has {size:,} bytes; at most {max_bytes:,} (max_content_bytes) are stored.")
+        raise InvalidInput(
+            f"The metadata has {size:,} bytes; at most {max_bytes:,} (max_content_bytes) are "
+            "stored."
+        )
     return _masked(plain, redact)
 
 
 def _masked(value: Any, redact: Redactor, name: str = "") -> Any:
-    """The value with every text in it masked, and those that only the name beside them gives away."""
+    """Mask every text in a value, also secrets that only the name beside them gives away."""
     if isinstance(value, str):
         text = redact(checked_text(value, "The metadata"))
         beside = redact(f'{name}="{text}"')

@@ -1,32 +1,35 @@
-"""The steps of one job, in the order of the write river; the last one commits everything at once.
+"""The steps of one job, in their order; the last one commits everything at once.
 
-Models are called outside any transaction. What they answered is planned against the scope as it is, and applied only if
-the scope has not moved since; otherwise it is planned again, without asking the extraction again.
+Models are called outside any transaction. What they answered is planned against the scope as it is,
+and applied only if the scope has not moved since; otherwise it is planned again, without asking the
+extraction again.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
 from ..concurrency import run_in_thread
 from ..errors import Conflict, NotFound, StoreError
-from ..models.llm import Meter, metered
-from ..records import Change, Fact, Filter, Message, Scope
+from ..models.llm import Llm, Meter, metered
+from ..records import Change, Fact, Filter, Memory, Message, Scope
 from ..retrieval.embedding_spaces import StoreEmbedder, embed_some
 from ..settings import MemorySettings
-from ..stores.base import SESSION_END, Batch, Job, Store
-from .consolidation import slot_of
-from .consolidator import Consolidation, Prepared
+from ..stores import Store
+from ..stores.base import SESSION_END, Batch, Job
+from .consolidation.consolidator import Consolidation, Prepared
+from .consolidation.similarity import slot_of
+from .echoes import without_recalled
 from .extraction import SummaryProvider, Transcript
-from .fact_validation import storable
-from .leases import LEASE_SECONDS
-from .payload import from_payload, handed_in
+from .extraction.facts import SESSION_SUMMARY, storable
+from .kept_turns import keeps_turns, turns_of
 from .providers import Providers, ProviderUnavailable
-from .recalled_filter import without_recalled
+from .transcripts import from_payload, handed_in
+from .worker import lease_seconds
 
 logger = logging.getLogger(__name__)
 
@@ -40,15 +43,17 @@ SLOTS_AMONG = 200  # newest memories
 
 @dataclass(frozen=True, slots=True)
 class _Extracted:
-    """What a provider found in exactly these events."""
+    """Facts that a provider found in these events, and the turns kept beside them."""
 
     events: frozenset[str]
     facts: Sequence[Fact]
+    turns: Sequence[Fact]
     echoed: Sequence[str]
+    ended: bool
 
 
 class JobHandlers:
-    """Performs claimed jobs."""
+    """Perform claimed jobs."""
 
     def __init__(
         self,
@@ -67,7 +72,7 @@ class JobHandlers:
         self._consolidation = Consolidation(store, vectors, settings=settings, clock=clock)
 
     async def run(self, job: Job) -> Job:
-        """Performs one job to its end and gives it back with its costs.
+        """Perform one job to its end and return it with its costs.
 
         Raises:
             ProviderUnavailable: its provider or model is unknown here.
@@ -87,22 +92,33 @@ class JobHandlers:
             for _ in range(REPLANS):
                 messages = from_payload(job.payload)
                 ids = [message.event_id for message in messages]
-                taken = await self._store.taken(job.scope, job.session_id, ids)
+                taken = await self._store.memories.taken(job.scope, job.session_id, ids)
                 messages = [message for message in messages if message.event_id not in taken]
                 events = frozenset(message.event_id for message in messages)
                 if extracted is None or extracted.events != events:
                     extracted, prepared = await self._extract(job, provider, messages), None
                 if prepared is None:
                     llm = self._providers.consolidator(job)
-                    prepared = await self._consolidation.prepare(job.scope, extracted.facts, llm=llm)
-                batch = await self._consolidation.plan(job.scope, prepared, by_rule=by_rule, model=job.model)
+                    prepared = await self._consolidation.prepare(
+                        job.scope, extracted.facts, llm=llm
+                    )
+                batch = await self._consolidation.plan(
+                    job.scope,
+                    prepared,
+                    turns=extracted.turns,
+                    by_rule=by_rule,
+                    model=job.model,
+                    ended=job.session_id if extracted.ended else "",
+                )
                 self._providers.bring(batch.jobs, prepared.llm)
                 ends = [SESSION_END] if job.payload.get("ended") else []
                 done = _costed(job, meter)
                 batch = replace(
                     batch,
                     taken=[(job.session_id, event_id) for event_id in (*sorted(events), *ends)],
-                    reinforced=tuple(dict.fromkeys((*batch.reinforced, *extracted.echoed))),
+                    reinforced=await self._with_turns(
+                        job.scope, (*batch.reinforced, *extracted.echoed)
+                    ),
                     job=(job.id, job.fence),
                     calls=done.calls,
                     tokens=done.tokens,
@@ -111,76 +127,166 @@ class JobHandlers:
                     await self._store.apply(job.scope, batch, now=self._clock())
                 except Conflict:
                     await self._still_ours(job)
-                    # nothing moved: the model's own wish cannot be, such as a text that an expired memory has
-                    by_rule = by_rule or await self._store.version(job.scope) == batch.expected_version
+                    # nothing moved: the model's own wish cannot be, such as a text that an expired
+                    # memory has
+                    by_rule = (
+                        by_rule
+                        or await self._store.memories.version(job.scope) == batch.expected_version
+                    )
                     continue
                 return done
-        raise StoreError("The scope kept changing while a session was being ingested; it will be tried again.")
+        raise StoreError(
+            "The scope kept changing while a session was being ingested; it will be tried again."
+        )
 
     async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> tuple[Change, ...]:
-        """Merges what says the same in a scope, and sums up what is old; see `Memories.consolidate`."""
+        """Merge what says the same in a scope, and sum up what is old; see
+        `Memories.consolidate`.
+        """
         llm = self._providers.llm
         batch = await self._consolidation.merges(scope, llm, saved=True)
         if batch.changes and not dry_run:
             await self._store.apply(scope, batch, now=self._clock())
         merged = {change.memory.id for change in batch.changes}
-        summaries = self._consolidation.summaries(scope, llm, saved=True, without=merged)
-        return (*batch.changes, *await self._sum_up(scope, summaries, dry_run=dry_run))
+        groups = await self._consolidation.old_groups(scope, saved=True, without=merged)
+        return (*batch.changes, *await self._sum_up(scope, groups, llm, dry_run=dry_run))
 
-    async def _sum_up(self, scope: Scope, summaries: AsyncIterable[Batch], *, dry_run: bool = False) -> list[Change]:
-        """Puts each summary in the place of its group, unless somebody changed that meanwhile; gives the changes."""
+    async def _sum_up(
+        self,
+        scope: Scope,
+        groups: Sequence[Sequence[Memory]],
+        llm: Llm | None,
+        *,
+        dry_run: bool = False,
+    ) -> list[Change]:
+        """Put a summary in the place of each group, unless somebody changed that meanwhile; return
+        the changes.
+        """
         done: list[Change] = []
-        async for summary in summaries:
+        if llm is None:
+            return done
+        async for summary in self._consolidation.summaries(scope, groups, llm):
             try:
                 if not dry_run:
                     await self._store.apply(scope, summary, now=self._clock())
             except (Conflict, NotFound) as error:
-                logger.info("Old memories were not summarised, because one of them changed meanwhile: %s", error)
+                logger.info(
+                    "Old memories were not summarised, because one of them changed meanwhile: %s",
+                    error,
+                )
             else:
                 done += summary.changes
         return done
 
+    async def _with_turns(self, scope: Scope, ids: Sequence[str]) -> Sequence[str]:
+        """Return the ids of memories that were met again with those of their turns, which live as
+        long.
+        """
+        held = (
+            await self._store.memories.get(scope, ids, now=self._clock())
+            if ids
+            else dict[str, Memory]()
+        )
+        turns = (id for memory in held.values() for id in memory.source_ids)
+        return tuple(dict.fromkeys((*ids, *turns)))
+
     async def _still_ours(self, job: Job) -> None:
-        if not await self._store.renew(job, lease_seconds=LEASE_SECONDS):
+        if not await self._store.queue.renew(job, lease_seconds=lease_seconds(job)):
             raise Conflict(f"This worker no longer holds the job {job.id}.")
 
-    async def _extract(self, job: Job, provider: SummaryProvider, messages: Sequence[Message]) -> _Extracted:
+    async def _extract(
+        self, job: Job, provider: SummaryProvider, messages: Sequence[Message]
+    ) -> _Extracted:
         now = self._clock()
-        handed = handed_in(job.payload)
-        heard, echoed = await without_recalled(self._store, job.scope, messages, handed=handed, now=now)
-        ended = bool(job.payload.get("ended"))
-        if ended and not any(message.text.strip() for message in heard):
-            # a session that ended before and in which nothing was said since has its summary, which costs a call
-            ended = SESSION_END not in await self._store.taken(job.scope, job.session_id, [SESSION_END])
-        earlier: tuple[str, ...] = ()
-        if ended:
-            session = Filter(session_id=job.session_id)
-            page = await self._store.list(job.scope, filter=session, order="oldest", limit=EARLIER_AT_MOST, now=now)
-            earlier = tuple(memory.content for memory in page.memories)
-            if self._settings.short_term_hours:
-                held = await self._store.short_term(
-                    job.scope, session_id=job.session_id, limit=EARLIER_AT_MOST, now=now
-                )
-                earlier = (*earlier, *(memory.content for memory in reversed(held)))[:EARLIER_AT_MOST]
-        slots = await self._slots(job.scope, now) if job.model or self._providers.llm is not None else ()
-        transcript = Transcript(
-            messages=heard, session_id=job.session_id, ended=ended, earlier=earlier, slots=slots, now=now
+        said = [message for message in messages if message.text.strip()]
+        heard, echoed = await without_recalled(
+            self._store.memories, job.scope, said, handed=handed_in(job.payload), now=now
         )
-        extracted_facts = await provider.facts(transcript) if heard or ended else ()
+        ended = await self._ends(job, heard)
+        long_term: Sequence[Memory] = ()
+        short_term: Sequence[Memory] = ()
+        if ended:
+            long_term, short_term = await self._earlier(job, now)
+        earlier = [memory.content for memory in (*long_term, *short_term)]
+        transcript = Transcript(
+            messages=heard,
+            session_id=job.session_id,
+            ended=ended,
+            earlier=tuple(earlier[:EARLIER_AT_MOST]),
+            slots=await self._slots(job, now),
+            now=now,
+        )
+        found = await provider.facts(transcript) if heard or ended else ()
+        # what its summary outlives is among its sources
+        events = tuple(event_id for memory in short_term for event_id in memory.event_ids)
+        found = [
+            replace(fact, event_ids=(*fact.event_ids, *events))
+            if fact.attribute == SESSION_SUMMARY
+            else fact
+            for fact in found
+        ]
+        keeps = heard and keeps_turns(provider, self._settings)
+        turns = await turns_of(transcript) if keeps else ()
+        outputs = [message.text for message in said if message.role == "tool"]
         kept = partial(
             storable,
-            extracted_facts,
+            messages=heard,
+            outputs=(*outputs, *await self._outputs_before(job, now)),
             session_id=job.session_id,
-            sources={message.event_id: message.at for message in heard},
             said_at=job.created_at,
             max_bytes=self._settings.max_content_bytes,
         )
-        facts = await run_in_thread(sum(len(fact.text) for fact in extracted_facts), kept)
-        return _Extracted(frozenset(message.event_id for message in messages), facts, echoed)
+        size = sum(map(len, outputs)) + sum(len(fact.text) for fact in (*found, *turns))
+        facts, turns = await run_in_thread(size, lambda: (kept(found), kept(turns)))
+        taken = frozenset(message.event_id for message in messages)
+        return _Extracted(taken, facts, turns, echoed, ended)
 
-    async def _slots(self, scope: Scope, now: datetime) -> tuple[tuple[str, str], ...]:
-        """Return the slots that the newest memories of a scope fill, so that new facts meet them."""
-        page = await self._store.list(scope, order="newest", limit=SLOTS_AMONG, now=now)
+    async def _ends(self, job: Job, heard: Sequence[Message]) -> bool:
+        """Return True if a session ended with a job, and has no summary of all of it yet."""
+        if heard or not job.payload.get("ended"):
+            return bool(job.payload.get("ended"))
+        return SESSION_END not in await self._store.memories.taken(
+            job.scope, job.session_id, [SESSION_END]
+        )
+
+    async def _earlier(self, job: Job, now: datetime) -> tuple[Sequence[Memory], Sequence[Memory]]:
+        """Return the long-term and the short-term memories of a job's session, oldest first."""
+        page = await self._store.memories.list(
+            job.scope,
+            filter=Filter(session_id=job.session_id),
+            order="oldest",
+            limit=EARLIER_AT_MOST,
+            now=now,
+        )
+        if not self._settings.short_term_hours:
+            return page.memories, []
+        newest_first = await self._store.memories.short_term(
+            job.scope, session_id=job.session_id, limit=EARLIER_AT_MOST, now=now
+        )
+        return page.memories, newest_first[::-1]
+
+    async def _outputs_before(self, job: Job, now: datetime) -> tuple[str, ...]:
+        """Return what tools said earlier in a job's session, where a quarantine asks for it."""
+        if not (self._settings.quarantine and job.session_id):
+            return ()
+        of_tools = Filter(session_id=job.session_id, origins=("tool",))
+        pages = [
+            await self._store.memories.list(
+                job.scope, filter=filter, order="newest", limit=EARLIER_AT_MOST, now=now
+            )
+            for filter in (of_tools, replace(of_tools, superseded="quarantined"))
+        ]
+        return tuple(memory.content for page in pages for memory in page.memories)
+
+    async def _slots(self, job: Job, now: datetime) -> tuple[tuple[str, str], ...]:
+        """Return the slots that the scope's newest memories fill, for a model whose facts are to
+        meet them.
+        """
+        if not job.model and self._providers.llm is None:
+            return ()
+        page = await self._store.memories.list(
+            job.scope, order="newest", limit=SLOTS_AMONG, now=now
+        )
         slots = {
             slot_of(memory): (memory.subject, memory.attribute)
             for memory in page.memories
@@ -190,8 +296,18 @@ class JobHandlers:
 
     async def _embed(self, job: Job) -> Job:
         if self._vectors is None or not await self._vectors.serves(job.model):
-            raise ProviderUnavailable(f"This process has no embedder{f' {job.model!r}' if job.model else ''}.")
-        some = partial(embed_some, self._store, self._vectors, job.scope, limit=EMBED_AT_ONCE, clock=self._clock)
+            raise ProviderUnavailable(
+                f"This process has no embedder{f' {job.model!r}' if job.model else ''}."
+            )
+        some = partial(
+            embed_some,
+            self._store,
+            self._vectors,
+            job.scope,
+            limit=EMBED_AT_ONCE,
+            refused=set[str](),
+            clock=self._clock,
+        )
         while True:
             try:
                 if await some(job=(job.id, job.fence)) < EMBED_AT_ONCE:
@@ -200,18 +316,28 @@ class JobHandlers:
                 await self._still_ours(job)
 
     async def _merge(self, job: Job) -> Job:
+        scope = job.scope
         with metered() as meter:
             llm = self._providers.model(job) if job.model else self._providers.llm
-            batch = await self._consolidation.merges(job.scope, llm)
+            batch = Batch()
             try:
-                if self._settings.summarize_after_days:
-                    # what is merged stands, whatever becomes of the summaries
-                    await self._store.apply(job.scope, batch, now=self._clock())
-                    await self._sum_up(job.scope, self._consolidation.summaries(job.scope, llm))
-                    batch = Batch()
+                if job.session_id:
+                    groups = await self._consolidation.session_groups(
+                        scope, job.session_id, keep=int(job.payload.get("keep", 0))
+                    )
+                else:
+                    batch = await self._consolidation.merges(scope, llm)
+                    if self._settings.summarize_after_days:
+                        # what is merged stands, whatever becomes of the summaries
+                        await self._store.apply(scope, batch, now=self._clock())
+                        batch = Batch()
+                    groups = await self._consolidation.old_groups(scope)
+                await self._sum_up(scope, groups, llm)
                 done = _costed(job, meter)
-                batch = replace(batch, job=(job.id, job.fence), calls=done.calls, tokens=done.tokens)
-                await self._store.apply(job.scope, batch, now=self._clock())
+                batch = replace(
+                    batch, job=(job.id, job.fence), calls=done.calls, tokens=done.tokens
+                )
+                await self._store.apply(scope, batch, now=self._clock())
             except Conflict as error:
                 await self._still_ours(job)
                 raise StoreError(

@@ -1,4 +1,6 @@
-"""Which summary provider and model a job runs with: chosen when it is queued, found again by name when it runs."""
+"""Which summary provider and model a job runs with: chosen when it is queued, found again by name
+when it runs.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +15,19 @@ from ..errors import KagentMemoryError, ModelError
 from ..models.calls import causes, qualified, status_of
 from ..models.llm import Answer, Llm
 from ..stores.base import Job
-from .extraction import (
-    CompactionAwareSummary,
-    LlmSummary,
-    PassthroughSummary,
-    SummaryProvider,
-    bind,
-    needs_llm,
-    provider_name,
-)
+from .extraction import CompactionAwareSummary, LlmSummary, PassthroughSummary, SummaryProvider
+from .extraction.transcript import bind, needs_llm, provider_name
 
 logger = logging.getLogger(__name__)
 
 MOST_BROUGHT = 10_000
 _CREDENTIALS = re.compile(r"api[_ ]?key|credentials|AuthenticationError", re.IGNORECASE)
-_TURNS_EMBEDDED = "Turns are embedded as they were said; facts would embed better: give llm= a model."
+_TURNS_EMBEDDED = (
+    "Turns are embedded as they were said; facts would embed better: give llm= a model."
+)
 _NO_MODEL = (
-    "A session that comes without a model is stored turn by turn, as it was said. For facts give llm= a model, or let "
+    "A session that comes without a model is stored turn by turn, as it was said. For facts "
+    "give llm= a model, or let "
     "the plugin or callback save: they bring the agent's own. llm=False says that turns are meant."
 )
 
@@ -49,11 +47,12 @@ class ProviderUnavailable(Exception):
 class Providers:
     """The summary providers and models of one process.
 
-    A model that an agent brings serves the jobs of the scope it was brought for, and of no other: two agents may name
-    their models alike and reach them with keys or at addresses of their own.
+    A model that an agent brings serves the jobs of the scope it was brought for, and of no other:
+    two agents may name their models alike and reach them with keys or at addresses of their own.
 
     Args:
-        summary: the provider to use; None: facts by a model where one is at hand, else turns as they are.
+        summary: the provider to use; None: facts by a model where one is at hand, else turns as
+            they are.
         llm: the configured model; None: the one at hand when a transcript is queued.
         allow_model: False: never a model.
         resolve: makes a model of a name that this process has not seen; None when it cannot.
@@ -76,27 +75,37 @@ class Providers:
         self._resolved: dict[str, Llm] = {}
         self._brought = LRUCache[tuple[bytes, str, str, str], Llm](MOST_BROUGHT)
         plain = (summary,) if summary else (LlmSummary(), PassthroughSummary())
-        ours = (LlmSummary(), PassthroughSummary(), *plain, *(CompactionAwareSummary(inner) for inner in plain))
-        self._providers: dict[str, SummaryProvider] = {provider_name(provider): provider for provider in ours}
+        ours = (
+            LlmSummary(),
+            PassthroughSummary(),
+            *plain,
+            *(CompactionAwareSummary(inner) for inner in plain),
+        )
+        self._providers: dict[str, SummaryProvider] = {
+            provider_name(provider): provider for provider in ours
+        }
         self._embeds = embeds
         self._warned = False
 
     @property
     def llm(self) -> Llm | None:
-        """The configured model, which consolidation and recall may use too."""
+        """Return the configured model, which consolidation and recall may use too."""
         return self._llm
 
     @property
     def needs_model(self) -> bool:
-        """Whether facts are found with a model that each agent brings or names."""
+        """Return True if facts are found with a model that each agent brings or names."""
         return self._allow_model and self._llm is None and needs_llm(self._summary or LlmSummary())
 
     def consolidator(self, job: Job) -> Llm | None:
-        """The model that decides about new facts: the configured one, else the one the job was queued with."""
+        """Return the model that decides about new facts: the configured one, else the job's."""
         return self._llm or (self.model(job) if job.model else None)
 
-    def choose(self, *, compaction: bool = False, at_hand: Llm | str | None = None) -> tuple[str, str]:
-        """The names of provider and model that a transcript is queued with ("" for no model).
+    def choose(
+        self, *, compaction: bool = False, at_hand: Llm | str | None = None
+    ) -> tuple[str, str]:
+        """Return the names of provider and model that a transcript is queued with ("" for no
+        model).
 
         Args:
             compaction: asks for summaries that ADK has made to be used again.
@@ -106,19 +115,25 @@ class Providers:
         provider = self._summary or (LlmSummary() if llm else PassthroughSummary())
         if needs_llm(provider) and not llm:
             provider = PassthroughSummary()
-        if self._summary is None and not llm:
-            told = [text for text, holds in ((_NO_MODEL, self._allow_model), (_TURNS_EMBEDDED, self._embeds)) if holds]
+        if self._summary is None and not llm and not compaction:
+            told = [
+                text
+                for text, holds in ((_NO_MODEL, self._allow_model), (_TURNS_EMBEDDED, self._embeds))
+                if holds
+            ]
             if told and not self._warned:
                 logger.warning(" ".join(told))
             self._warned = True
         if compaction and not isinstance(provider, CompactionAwareSummary):
             provider = CompactionAwareSummary(provider)
             self._providers.setdefault(provider.name, provider)
-        name = "" if not llm or not needs_llm(provider) else llm if isinstance(llm, str) else llm.name
+        name = (
+            "" if not llm or not needs_llm(provider) else llm if isinstance(llm, str) else llm.name
+        )
         return provider_name(provider), name
 
     def bring(self, jobs: Iterable[Job], llm: Llm | str | None) -> None:
-        """Keeps the model that an agent brought for these jobs, which are about to be queued."""
+        """Keep the model that an agent brought for jobs that are about to be queued."""
         if llm is None or isinstance(llm, str):
             return
         for job in jobs:
@@ -127,7 +142,7 @@ class Providers:
                     self._brought[place] = llm
 
     def find(self, job: Job) -> SummaryProvider:
-        """The provider of a job, ready to run.
+        """Return the provider of a job, ready to run.
 
         Raises:
             ProviderUnavailable: unknown here, or its model is.
@@ -138,7 +153,7 @@ class Providers:
         return bind(provider, self.model(job)) if job.model else provider
 
     def model(self, job: Job) -> Llm:
-        """The model of a job: the one that was brought for it, or for its scope, else one made of its name.
+        """Return the model brought for a job or its scope, else one made of its name.
 
         Raises:
             ProviderUnavailable: this process cannot make it.
@@ -160,7 +175,9 @@ class Providers:
             try:
                 made = self._resolve(name)
             except KagentMemoryError as error:
-                raise ProviderUnavailable(f"The model {name!r} cannot be made here: {error}") from error
+                raise ProviderUnavailable(
+                    f"The model {name!r} cannot be made here: {error}"
+                ) from error
             if made is not None:
                 return self._resolved.setdefault(name, _MadeOfName(made))
         elsewhere = any(place[1] == name for place in self._brought)
@@ -168,14 +185,16 @@ class Providers:
 
 
 class _MadeOfName:
-    """A model made of its name: without credentials it is no better than a name that cannot be resolved."""
+    """A model made of its name: without credentials it is no better than a name that cannot be
+    resolved.
+    """
 
     def __init__(self, inner: Llm) -> None:
         self.name = inner.name
         self._inner = inner
 
     async def complete(self, prompt: str, *, schema: type[Answer]) -> Answer:
-        """The inner model's answer.
+        """Return the inner model's answer.
 
         Raises:
             ProviderUnavailable: this process has no credentials for it.
@@ -189,9 +208,11 @@ class _MadeOfName:
                 for one in causes(error)
             ):
                 raise
-            raise ProviderUnavailable(f"The model {self.name!r} has no credentials in this process.") from error
+            raise ProviderUnavailable(
+                f"The model {self.name!r} has no credentials in this process."
+            ) from error
 
 
 def _places(job: Job) -> tuple[tuple[bytes, str, str, str], ...]:
-    """Under what a model is kept: for this job alone, and for its scope."""
+    """Return the keys a model is kept under: for this job alone, and for its scope."""
     return (job.scope.id, job.model, job.kind, job.key), (job.scope.id, job.model, "", "")

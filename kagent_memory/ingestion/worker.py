@@ -1,4 +1,4 @@
-"""The worker: claims jobs with a lease, keeps the lease alive while they run, and settles how they ended."""
+"""The worker: claim jobs, renew their leases while they run, and finish or release them."""
 
 from __future__ import annotations
 
@@ -11,20 +11,25 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from traceback import walk_tb
 
+from cachetools import LRUCache, TTLCache
+
 from .. import telemetry
 from ..concurrency import cancel_and_wait, uninterrupted
-from ..errors import Conflict, KagentMemoryError, StoreError
-from ..models.calls import causes, kinds, plain, raised_here, transient
+from ..errors import ConfigurationError, Conflict, KagentMemoryError, StoreError
+from ..models.calls import causes, kinds, raised_here, transient
 from ..models.llm import metered
 from ..records import new_id
 from ..redaction import redact as mask_secrets
-from ..stores.base import Job, JobQueue
-from .leases import LEASE_SECONDS, Leases, OpenStore
-from .payload import from_payload
+from ..stores import JobQueue
+from ..stores.base import Job
 from .providers import ProviderUnavailable
 
 logger = logging.getLogger(__name__)
 
+LEASE_SECONDS = 20.0
+"""How long a killed worker's job waits for another worker."""
+MAX_LEASES = 8
+"""Times `LEASE_SECONDS` that a job begun often is leased for."""
 POLL_SECONDS = 1.0
 FIRST_PAUSE_SECONDS = 2.0
 MAX_PAUSE_SECONDS = 900.0
@@ -45,11 +50,11 @@ class Worker:
 
     Args:
         store: whose queue.
-        run: performs one claimed job to its end (its last act commits and ends it) and gives it back with its costs.
+        run: performs one claimed job to its end (its last act commits and ends it) and gives it
+            back with its costs.
         clock: the time now (aware UTC).
         at_once: jobs in progress at a time.
         redact: masks secrets in what a failure says, before it is logged or stored with the job.
-        beside: opens another store on the same database, which leases are renewed by while this loop is held up.
         location: names the store in metrics.
     """
 
@@ -61,11 +66,9 @@ class Worker:
         clock: Callable[[], datetime],
         at_once: int = 4,
         redact: Callable[[str], str] = mask_secrets,
-        beside: OpenStore | None = None,
         location: str = "",
     ) -> None:
         self.owner = new_id()
-        self._leases = Leases(beside, lease_seconds=LEASE_SECONDS)
         self._store = store
         self._run = run
         self._clock = clock
@@ -73,52 +76,59 @@ class Worker:
         self._redact = redact
         self._wake = asyncio.Event()
         self._running: set[asyncio.Task[None]] = set()
-        self._unresolvable: dict[tuple[str, str], float] = {}
-        self._missed: set[tuple[str, str]] = set()
+        self._unresolvable = TTLCache[tuple[str, str], None](MOST_MISSED, UNRESOLVABLE_SECONDS)
+        self._missed = LRUCache[tuple[str, str], None](MOST_MISSED)
         self._location = location
         self._complaint = ""
         self._measure_at = 0.0
         self.finished = 0
 
     def wake(self, model: str = "") -> None:
-        """Tells that a job was queued: it does not wait for the next look, and may have brought its `model` along."""
-        if model:
-            self._unresolvable = {pair: until for pair, until in self._unresolvable.items() if pair[1] != model}
+        """Look at the queue at once: a job was added, which may have brought its `model` along."""
+        for pair in [pair for pair in self._unresolvable if model and pair[1] == model]:
+            self._unresolvable.pop(pair, None)
         self._wake.set()
 
     async def work(self, stop: asyncio.Event) -> None:
-        """Works until told to stop, then lets what runs come to its end; cancelled, it gives its jobs back."""
+        """Work until told to stop, then finish what runs; release running jobs when cancelled."""
         try:
             while not stop.is_set():
                 seconds = POLL_SECONDS if await self._claim_due() else 4 * POLL_SECONDS
                 seconds *= random.uniform(0.75, 1.25)  # noqa: S311 spreads workers, no secret
-                waits = [asyncio.ensure_future(self._wake.wait()), asyncio.ensure_future(stop.wait())]
+                waits = [
+                    asyncio.ensure_future(self._wake.wait()),
+                    asyncio.ensure_future(stop.wait()),
+                ]
                 try:
                     await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
                 finally:
                     for wait in waits:
                         wait.cancel()
             await self._settle()
-        finally:
+        except GeneratorExit:  # its loop was left behind: nothing can be awaited
+            raise
+        except BaseException:
             await uninterrupted(cancel_and_wait(*self._running))
+            raise
 
     async def work_until_idle(self) -> int:
-        """Works until nothing is due and nothing runs; gives how many jobs came to their end."""
+        """Work until nothing is due or running; return how many jobs were finished."""
         before = self.finished
-        while await self._claim_due() and (self._running or self._wake.is_set()):  # what ended may have queued more
+        # what ended may have queued more
+        while await self._claim_due() and (self._running or self._wake.is_set()):
             if self._running:
                 await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
         await self._settle()
         return self.finished - before
 
     async def _claim_due(self) -> bool:
-        """Starts due jobs while there is room, and reports now and then what waits; False when the database is away."""
+        """Start due jobs while there is room; return False if the queue cannot be read."""
         self._wake.clear()
         asked = time.monotonic()
-        self._unresolvable = {pair: until for pair, until in self._unresolvable.items() if until > asked}
         while len(self._running) < self._at_once:
             try:
-                if not await uninterrupted(self._claim()):  # stopped in the middle, it would leave a lease to expire
+                # stopped in the middle, it would leave a lease to expire
+                if not await uninterrupted(self._claim()):
                     break
             except KagentMemoryError as error:
                 if (complaint := str(error)) != self._complaint:  # once, and not at every look
@@ -139,12 +149,17 @@ class Worker:
         return True
 
     async def _claim(self) -> bool:
-        """Starts the next due job; False when there is none."""
+        """Start the next due job; return False if there is none."""
         job = await self._store.claim(
-            self.owner, now=self._clock(), lease_seconds=LEASE_SECONDS, exclude=sorted(self._unresolvable)
+            self.owner,
+            now=self._clock(),
+            lease_seconds=LEASE_SECONDS,
+            exclude=sorted(self._unresolvable),
         )
         if job is None:
             return False
+        if job.attempts > 1:
+            await self._store.renew(job, lease_seconds=lease_seconds(job))
         task = asyncio.create_task(self._leased(job), name=f"kagent-memory-job-{job.id}")
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -155,36 +170,38 @@ class Worker:
         if self._running:
             await asyncio.wait(self._running)
 
-    async def close(self) -> None:
-        """Ends what `beside` opened; the work has ended before."""
-        await self._leases.close()
-
     async def _leased(self, job: Job) -> None:
-        self._leases.hold(job)
         with metered() as meter:
             work = asyncio.ensure_future(self._run(job))
         heart = asyncio.create_task(self._keep_lease(job, work))
         try:
             done = await work
             self.finished += 1
-            logger.info("Job %s (%s) done: %d model calls, %d tokens.", job.id, job.kind, done.calls, done.tokens)
+            logger.info(
+                "Job %s (%s) done: %d model calls, %d tokens.",
+                job.id,
+                job.kind,
+                done.calls,
+                done.tokens,
+            )
         except asyncio.CancelledError:
             if heart.done():
                 return
-            await uninterrupted(self._give_back(job, "The worker was stopped.", pause=0.0, counted=False))
+            await uninterrupted(
+                self._give_back(job, "The worker was stopped.", pause=0.0, counted=False)
+            )
             raise
         except Exception as error:
             spent = replace(job, calls=job.calls + meter.calls, tokens=job.tokens + meter.tokens)
             await uninterrupted(self._failed(spent, error))
         finally:
             heart.cancel()
-            self._leases.drop(job)
 
     async def _keep_lease(self, job: Job, work: asyncio.Future[Job]) -> None:
         while True:
             await asyncio.sleep(LEASE_SECONDS / 3)
             try:
-                held = await self._store.renew(job, lease_seconds=LEASE_SECONDS)
+                held = await self._store.renew(job, lease_seconds=lease_seconds(job))
             except KagentMemoryError as error:
                 logger.warning("The lease of job %s could not be renewed: %s", job.id, error)
                 continue
@@ -192,10 +209,9 @@ class Worker:
                 logger.warning("The lease of job %s was lost; another worker has it.", job.id)
                 work.cancel()
                 return
-            self._leases.hold(job)
 
     async def _failed(self, job: Job, error: Exception) -> None:
-        """Gives a failed job back; one whose provider or model is missing here waits for another worker, uncounted."""
+        """Release a failed job; do not count it if its provider or model is only missing here."""
         if isinstance(error, Conflict):
             logger.warning("Job %s was taken over by another worker.", job.id)
             return
@@ -203,49 +219,65 @@ class Worker:
             pair = (job.provider, job.model)
             level = logging.DEBUG if pair in self._missed else logging.WARNING
             if error.everywhere:
-                self._unresolvable[pair] = time.monotonic() + UNRESOLVABLE_SECONDS
-            self._missed = {*self._missed, pair} if len(self._missed) < MOST_MISSED else {pair}
+                self._unresolvable[pair] = None
+            self._missed[pair] = None
             logger.log(level, "Job %s stays queued for another worker: %s", job.id, error)
             age = (self._clock() - job.created_at).total_seconds()
             pause = min(LONGEST_UNRESOLVED_PAUSE_SECONDS, max(UNRESOLVED_PAUSE_SECONDS, age / 8))
             await self._give_back(job, str(error), pause=pause, counted=False)
             return
+        misconfigured = isinstance(error, ConfigurationError)
         passes = isinstance(error, StoreError) or transient(error)
         job = replace(job, failures=job.failures + (not passes))
-        told, where = await asyncio.to_thread(_told, error, job)
+        told, where = await asyncio.to_thread(_told, error)
         told = self._redact(told)
         logger.warning("Job %s failed (attempt %d): %s%s", job.id, job.attempts, told, where)
         pause = pause_seconds(job.attempts if passes else job.failures)
-        dead = job.failures >= MAX_FAILURES and not passes and job.kind != "embed"
-        await self._give_back(job, told[:MAX_ERROR_CHARS], pause=pause, dead=dead)
+        worn_out = job.failures >= MAX_FAILURES and not passes and job.kind != "embed"
+        await self._give_back(
+            job, told[:MAX_ERROR_CHARS], pause=pause, dead=misconfigured or worn_out
+        )
 
-    async def _give_back(self, job: Job, error: str, *, pause: float, dead: bool = False, counted: bool = True) -> None:
+    async def _give_back(
+        self, job: Job, error: str, *, pause: float, dead: bool = False, counted: bool = True
+    ) -> None:
         run_after = self._clock() + timedelta(seconds=pause)
         left = job if counted else replace(job, attempts=max(0, job.attempts - 1))
         try:
             await self._store.release(left, run_after=run_after, error=error, dead=dead)
         except KagentMemoryError as away:
-            logger.warning("Job %s could not be released and waits for its lease to expire: %s", job.id, away)
+            logger.warning(
+                "Job %s could not be released and waits for its lease to expire: %s", job.id, away
+            )
+
+
+def lease_seconds(job: Job) -> float:
+    """Return how long a job is leased for.
+
+    It doubles each time the job is begun: a worker whose event loop is held up for long, by a
+    provider that blocks say, keeps its job in the end.
+    """
+    return LEASE_SECONDS * min(2 ** max(0, job.attempts - 1), MAX_LEASES)
 
 
 def pause_seconds(failures: int) -> float:
     """Return the pause before a job that failed `failures` times in a row (from 1) runs again.
 
-    It doubles up to a quarter of an hour; a quarter of it is random, so that jobs that failed together come apart.
+    It doubles up to a quarter of an hour; a quarter of it is random, so that jobs that failed
+    together come apart.
     """
     exponent = min(failures - 1, 9)  # beyond that every pause is the longest
     pause = min(FIRST_PAUSE_SECONDS * 2**exponent, MAX_PAUSE_SECONDS)
     return pause * random.uniform(0.75, 1.0)  # noqa: S311 spreads the tries, hides nothing
 
 
-def _told(error: Exception, job: Job) -> tuple[str, str]:
-    """What is kept of a failure: never content, which the words of others may quote.
+def _told(error: Exception) -> tuple[str, str]:
+    """Return what is kept of a failure, without content, which the words of others may quote.
 
-    And, for errors that are not ours, where each of the chain was raised, without the lines of source.
+    And, for errors that are not ours, where each of the chain was raised, without the lines of
+    source.
     """
     ours = isinstance(error, KagentMemoryError) and raised_here(error)
-    if not ours and isinstance(error, StoreError):  # a store that is not ours: it knows what was sent, and no answer
-        ours = plain(error, *(message.text for message in from_payload(job.payload)))
     told = f"{type(error).__name__}: {error}" if ours else kinds(error)
     if isinstance(error, KagentMemoryError):
         return told, ""
@@ -253,5 +285,7 @@ def _told(error: Exception, job: Job) -> tuple[str, str]:
     for one in causes(error):
         lines.append(type(one).__name__)
         codes = [(frame.f_code, line) for frame, line in walk_tb(one.__traceback__)]
-        lines += [f"  {code.co_filename}:{line} in {code.co_name}" for code, line in codes[-MOST_FRAMES:]]
+        lines += [
+            f"  {code.co_filename}:{line} in {code.co_name}" for code, line in codes[-MOST_FRAMES:]
+        ]
     return told, "".join(f"\n{line}" for line in lines)

@@ -20,10 +20,14 @@ _ORDINAL = r"(?:st|nd|rd|th)?\.?"
 _MONTH = rf"(?P<month>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})\b\.?"
 _NAMED = re.compile(
     rf"(?:\b(?P<before>\d{{1,2}}){_ORDINAL}(?: of| de)? )?\b{_MONTH}"
-    rf"(?: (?:the )?(?P<after>\d{{1,2}}){_ORDINAL}(?![\d:]))?(?:,? (?:of |de )?(?P<year>{_YEAR})\b)?"
+    rf"(?: (?:the )?(?P<after>\d{{1,2}}){_ORDINAL}(?![\d:]))?(?:,? (?:of "
+    rf"|de )?(?P<year>{_YEAR})\b)?"
 )
-_NUMERIC = re.compile(rf"(?<![\w.-])(?P<year>{_YEAR})[-/年](?P<month>\d{{1,2}})(?:[-/月](?P<day>\d{{1,2}}))?(?!\d)")
-# 23.1.2024, 23-01-2024; with slashes the month may stand first: 1/23/2024, and 3/4/2024 is either day.
+_NUMERIC = re.compile(
+    rf"(?<![\w.-])(?P<year>{_YEAR})[-/年](?P<month>\d{{1,2}})(?:[-/月](?P<day>\d{{1,2}}))?(?!\d)"
+)
+# 23.1.2024, 23-01-2024; with slashes the month may stand first: 1/23/2024, and 3/4/2024 is either
+# day.
 _DAY_FIRST = re.compile(
     r"(?<![\w.,:/-])(?P<first>\d{1,2})(?P<mark>[./-]) ?(?P<second>\d{1,2})"
     rf"(?P=mark) ?(?P<year>{_YEAR})(?![\w/-]|\.\d)"
@@ -34,17 +38,22 @@ _RELATIVE = re.compile(
     r"|(?P<count>\d{1,3}|an?|two|three|four|five|six) (?P<units>day|week|month|year)s? ago"
     rf"|(?:last|on|past) (?P<weekday>{'|'.join(_WEEKDAYS)}))\b"
 )
-_HINT = re.compile(rf"\d|\b(?:{'|'.join(_MONTHS)}|{'|'.join(_WEEKDAYS)}|today|yesterday|night|week|month|year|ago)")
+_HINT = re.compile(
+    rf"\d|\b(?:{'|'.join(_MONTHS)}|{'|'.join(_WEEKDAYS)}|today|yesterday|night|week|month|year|ago)"
+)
 # "may" and "mar" are months only where a date would stand.
 _DOUBTFUL = {"may", "mar", "mars", "jan", "sep", "dec", "march", "mai"}
 _LEADING = re.compile(
-    r"\b(?:in|on|of|by|since|until|before|after|during|from|to|this|last|next|late|early|mid|and|en|de|im|seit)[ -]$"
+    r"\b(?:in|on|of|by|since|until|before|after|during|from|to|this|last|next|late|early|mid|and"
+    r"|en|de|im|seit)[ -]$"
 )
 _LONGEST_LEADING = 10  # characters
-SPANS_AT_MOST = 32  # that a query names; a pasted log names thousands, and each is compared with every candidate
+# that a query names; a pasted log names thousands, and each is compared with every candidate
+SPANS_AT_MOST = 32
 # What asks for all there was at a time, as stop words do, and says nothing of what it was about.
 _ASKED = """
-happen occur event events news do done work plan planned talk discuss chat speak mention tell write note remember record
+happen occur event events news do done work plan planned talk discuss chat speak mention tell write
+note remember record
 save day days date week weeks weekend month months year years time morning afternoon evening night
 passiert geschah geschehen gemacht war ist ich wir haben habe los pasó hice hicimos passé fait
 """
@@ -54,7 +63,7 @@ _DAYS = {"day": 1, "week": 7}
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What a query names: the days from `first` to `last` of a year, or of every year when `year` is None.
+    """Days that a query names: `first` to `last` of a year, or of every year if `year` is None.
 
     Attributes:
         month, day: None when only a larger unit was named.
@@ -66,16 +75,22 @@ class Span:
 
 
 def named_spans(query: str, now: datetime) -> list[Span]:
-    """The first days, months and years that a query names, each once, relative ones counted from `now`."""
+    """Return the first days, months and years that a query names, each once, relative ones counted
+    from `now`.
+    """
     folded = query.casefold()
     if not _HINT.search(folded):
         return []
-    spans = list(_first(chain(_by_name(folded), _by_number(folded), _by_distance(folded, now.date()))))
+    spans = list(
+        _first(chain(_by_name(folded), _by_number(folded), _by_distance(folded, now.date())))
+    )
     return spans or list(_first(Span(int(found.group())) for found in _LONE_YEAR.finditer(folded)))
 
 
 def windows(spans: Sequence[Span]) -> list[tuple[datetime, datetime]]:
-    """The spans of a known year as times in UTC, each once: from its first moment to the one after its last."""
+    """Return the spans of a known year as times in UTC, each once: from its first moment to the one
+    after its last.
+    """
     found: dict[tuple[datetime, datetime], None] = {}
     for span in spans:
         if span.year is None or not MINYEAR <= span.year < MAXYEAR:
@@ -94,9 +109,11 @@ def windows(spans: Sequence[Span]) -> list[tuple[datetime, datetime]]:
 
 
 def bare_dates(query: str) -> str | None:
-    """The dates as written when a query asks what there was at a time and no more; None when it says more.
+    """Return the dates as written when a query asks what there was at a time and no more; None when
+    it says more.
 
-    Words that count from now ("yesterday") are not among them: a memory that holds one means another day.
+    Words that count from now ("yesterday") are not among them: a memory that holds one means
+    another day.
     """
     folded = query.casefold()
     rest, written = _RELATIVE.sub(" ", folded), list[str]()
@@ -115,7 +132,9 @@ def closeness(spans: Sequence[Span], at: datetime | None) -> tuple[float, float]
     when = at.date()
     month = day = 0.0
     for span in spans:
-        if (span.year is None or span.year == when.year) and (span.month is None or span.month == when.month):
+        if (span.year is None or span.year == when.year) and (
+            span.month is None or span.month == when.month
+        ):
             month = 1.0
         if span.day is None or span.month is None:
             continue
@@ -137,7 +156,9 @@ def _first(spans: Iterable[Span]) -> Iterator[Span]:
 
 @cache
 def _asking() -> frozenset[str]:
-    """The terms that only ask, read when the first date is asked for: an import has no time for it."""
+    """Return the terms that only ask, read when the first date is asked for: an import has no time
+    for it.
+    """
     return STOP_WORDS.union(tokens(_ASKED))
 
 
@@ -160,7 +181,9 @@ def _by_number(query: str) -> Iterator[Span]:
             yield _span(found["year"], found["month"], found["day"])
     for found in _DAY_FIRST.finditer(query):
         first, second = found["first"], found["second"]
-        readings = ((first, second), (second, first)) if found["mark"] == "/" else ((first, second),)
+        readings = (
+            ((first, second), (second, first)) if found["mark"] == "/" else ((first, second),)
+        )
         for day, month in readings:
             if 1 <= int(month) <= 12 and 1 <= int(day) <= 31:
                 yield _span(found["year"], month, day)
@@ -175,7 +198,11 @@ def _by_distance(query: str, today: date) -> Iterator[Span]:
             yield _on(today - timedelta(days=back))
         else:
             unit = found["unit"] or found["units"]
-            count = int(found["count"]) if (found["count"] or "").isdigit() else _COUNTS.get(found["count"] or "", 1)
+            count = (
+                int(found["count"])
+                if (found["count"] or "").isdigit()
+                else _COUNTS.get(found["count"] or "", 1)
+            )
             if unit == "year":
                 yield Span(today.year - count)
             elif unit == "month":
@@ -191,7 +218,9 @@ def _on(when: date) -> Span:
 
 def _span(year: str | None, month: str, day: str | None) -> Span:
     number = int(month) if month.isdigit() else _MONTHS[month]
-    return Span(int(year) if year else None, number, int(day) if day and 1 <= int(day) <= 31 else None)
+    return Span(
+        int(year) if year else None, number, int(day) if day and 1 <= int(day) <= 31 else None
+    )
 
 
 def _date(year: int, month: int, day: int) -> date | None:

@@ -10,7 +10,8 @@ _LEAST_LETTERS = 4
 _MOST_LETTERS = 24
 _CERTAIN_LETTERS = 5  # shorter words differ from many others by one letter
 _ALPHABETS = tuple(
-    "".join(map(chr, range(ord(first), ord(last) + 1))) for first, last in ("az", "ая", "αω", "את", "ءي", "अह")
+    "".join(map(chr, range(ord(first), ord(last) + 1)))
+    for first, last in ("az", "ая", "αω", "את", "ءي", "अह")
 )
 _MEANT = 2  # of the words that it may have been, those held by most memories
 
@@ -18,8 +19,8 @@ _MEANT = 2  # of the words that it may have been, those held by most memories
 def respellings(terms: Iterable[str], known: Mapping[str, int]) -> dict[str, list[str]]:
     """For the first few of the terms that no memory holds, the terms one edit away.
 
-    A letter left out, doubled, exchanged for another or with its neighbour. Of short words only a letter left out, or
-    two exchanged: "boat" is no slip for "coat".
+    A letter left out, doubled, exchanged for another or with its neighbour. Of short words only a
+    letter left out, or two exchanged: "boat" is no slip for "coat".
 
     Args:
         terms: of a query, as indexed.
@@ -41,8 +42,11 @@ def respellings(terms: Iterable[str], known: Mapping[str, int]) -> dict[str, lis
     return found
 
 
-def respelt(terms: Sequence[str], tried: Mapping[str, Sequence[str]], known: Mapping[str, int]) -> dict[str, list[str]]:
-    """Each unknown term with what it was most likely meant as, the words that most memories hold first.
+def respelt(
+    terms: Sequence[str], tried: Mapping[str, Sequence[str]], known: Mapping[str, int]
+) -> dict[str, list[str]]:
+    """Each unknown term with what it was most likely meant as, the words that most memories hold
+    first.
 
     Args:
         terms: of the query.
@@ -50,13 +54,16 @@ def respelt(terms: Sequence[str], tried: Mapping[str, Sequence[str]], known: Map
         known: those of all that some memory holds, and how many do.
     """
     meant = {
-        term: sorted(filter(known.__contains__, tried.get(term, ())), key=lambda one: -known[one]) for term in terms
+        term: sorted(filter(known.__contains__, tried.get(term, ())), key=lambda one: -known[one])
+        for term in terms
     }
     return {term: found[:_MEANT] for term, found in meant.items() if found}
 
 
 def _alphabet(term: str) -> str:
-    """The letters that a word is written with; none for a number, an identifier, or a word of unsuited length."""
+    """Return the letters that a word is written with; none for a number, an identifier, or a word
+    of unsuited length.
+    """
     if not _LEAST_LETTERS <= len(term) <= _MOST_LETTERS:
         return ""
     return next((letters for letters in _ALPHABETS if all(map(letters.__contains__, term))), "")

@@ -18,30 +18,41 @@ _WHEN = re.compile(
     r"|(?:seit |bis |ab )?wann|(?:desde |hasta )?cu[aá]ndo|(?:depuis |jusqu'à )?quand)\b"
 )
 # "When she was in Rome, what did she eat?" asks for no time.
-_WHAT_THEN = re.compile(r", (?:what|who|whom|whose|where|which|how|why|did|do|does|was|were|is|are)\b")
+_WHAT_THEN = re.compile(
+    r", (?:what|who|whom|whose|where|which|how|why|did|do|does|was|were|is|are)\b"
+)
 _MOST_CHARS = 300
 _MARKS = "¿¡\"'“„«‘([*- "
 
 
 def asks_when(query: str) -> bool:
-    """Whether a question asks for a time: in English, German, Spanish or French, by its first words."""
+    """Return True if a question in English, German, Spanish or French asks for a time."""
     folded = " ".join(query[:_MOST_CHARS].casefold().split()).lstrip(_MARKS)
     return bool(_WHEN.match(folded)) and not _WHAT_THEN.search(folded)
 
 
 _WORDS = " ".join(
-    (*months(*_LANGUAGES), *weekdays(*_LANGUAGES), *all_words("time_words"), *map(str, range(1900, 2100)))
+    (
+        *months(*_LANGUAGES),
+        *weekdays(*_LANGUAGES),
+        *all_words("time_words"),
+        *map(str, range(1900, 2100)),
+    )
 )
 # of the short ones only these: "sun", "sat" and "mar" are other words more often
-TIME_TERMS: Final = frozenset(term for term in tokens(_WORDS) if len(term) > 3 or term in _SHORT) - STOP_WORDS
+TIME_TERMS: Final = (
+    frozenset(term for term in tokens(_WORDS) if len(term) > 3 or term in _SHORT) - STOP_WORDS
+)
 
 
 @lru_cache(maxsize=1 << 10)
 def time_terms_of(author: str | None) -> frozenset[str]:
-    """The time words that are part of somebody's name, and so name no time where she speaks: "April"."""
+    """The time words that are part of somebody's name, and so name no time where she speaks:
+    "April".
+    """
     return TIME_TERMS.intersection(tokens(author or ""))
 
 
 def names_a_time(terms: Collection[str], author: str | None) -> bool:
-    """Whether one of a memory's index terms names a day, a month, a year, or a time of them."""
+    """Return True if one of a memory's index terms names a day, month, year or time of day."""
     return not (TIME_TERMS - time_terms_of(author)).isdisjoint(terms)

@@ -1,11 +1,12 @@
-"""One tokenizer for all stores: the index terms of a memory, the search terms of a query, a text's identity."""
+"""One tokenizer for all stores: the index terms of a memory, the search terms of a query, a text's
+identity.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import re
 import unicodedata
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import pairwise
@@ -26,14 +27,20 @@ _IRREGULAR: dict[str, str] = {
     past: word for past, _, word in (pair.partition(":") for pair in all_words("irregular_forms"))
 }
 
-# Scripts written without spaces (Han, kana, Hangul, Thai, Lao, Khmer, Myanmar) are searched by pairs of characters.
+# Scripts written without spaces (Han, kana, Hangul, Thai, Lao, Khmer, Myanmar) are searched by
+# pairs of characters.
 _HAN = "\u3005\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_UNSPACED = _HAN + "\u3041-\u3096\u30a1-\u30fa\u30fc-\u30ff\uac00-\ud7a3\u0e01-\u0eff\u1000-\u109f\u1780-\u17d3"
+_UNSPACED = (
+    _HAN
+    + "\u3041-\u3096\u30a1-\u30fa\u30fc-\u30ff\uac00-\ud7a3\u0e01-\u0eff\u1000-\u109f\u1780-\u17d3"
+)
 # Brahmic vowel signs are no \w to Python, yet parts of words.
 _SIGNS = "\u0900-\u0963\u0966-\u0df3\u0f18-\u0fbc"
 _LETTER = rf"(?:[^\W_]|[{_SIGNS}])"
 _SPACED = rf"(?:(?![{_UNSPACED}]){_LETTER})+"
-_RUN = re.compile(rf"[{_UNSPACED}]+|{_SPACED}(?:[-_./:@\\+#]+{_SPACED})*(?:(?<![^\W_]{{2}})(?:\+\+|\#))?")
+_RUN = re.compile(
+    rf"[{_UNSPACED}]+|{_SPACED}(?:[-_./:@\\+#]+{_SPACED})*(?:(?<![^\W_]{{2}})(?:\+\+|\#))?"
+)
 _PIECE = re.compile(r"[/@:\\#]+")
 _HYPHEN = re.compile(r"[-_+]+")
 _LEAF = re.compile(r"[-_./:@\\+#]+")
@@ -46,7 +53,9 @@ _IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
 
 
 _WORD_OF_SLOT = re.compile(r"\w+")
-_ARTICLES = frozenset(("the", "a", "an", "my", "his", "her", "their", "der", "die", "das", "le", "la", "el"))
+_ARTICLES = frozenset(
+    ("the", "a", "an", "my", "his", "her", "their", "der", "die", "das", "le", "la", "el")
+)
 _LONGEST_SLOT_PART = 100  # characters, as the migration that began to keep slots cuts them
 EDGES = "\"'“”‘’«»„‹›()[]{}<>*,;:!?…¿¡.。！？"
 _ENDS = ".!…"
@@ -58,8 +67,9 @@ _SHORTEST_SHOUTED = 2  # letters of a word in capitals that is rather an acronym
 def tokens(text: str) -> list[str]:
     """The terms of a text in their order, stop words included, as they are indexed and searched.
 
-    Words are folded (case, accents) and stemmed; identifiers (`ERR-00123`, `app-12.log`, `getUserName`) give
-    themselves and their parts; scripts without spaces give pairs of characters, and single Han characters too.
+    Words are folded (case, accents) and stemmed; identifiers (`ERR-00123`, `app-12.log`,
+    `getUserName`) give themselves and their parts; scripts without spaces give pairs of characters,
+    and single Han characters too.
     """
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text).translate(_folding())
@@ -86,15 +96,17 @@ def index_terms(content: str, author: str | None = None) -> Mapping[str, int]:
 
 
 def query_terms(text: str) -> Sequence[str]:
-    """The distinct terms a query is searched by, in their order; stop words only when there is nothing else."""
+    """The distinct terms a query is searched by, in their order; stop words only when there is
+    nothing else.
+    """
     return list(dict.fromkeys(_telling(tokens(text))))
 
 
 def pieces(text: str) -> Iterator[str]:
     """The text in parts of at most 16,384 characters, cut after white space where there is some.
 
-    Whoever works on a long text in a thread goes from piece to piece: within one call into the interpreter's own code
-    no other thread has its turn.
+    Whoever works on a long text in a thread goes from piece to piece: within one call into the
+    interpreter's own code no other thread has its turn.
     """
     at = 0
     while len(text) - at > PIECE_CHARS:
@@ -108,11 +120,15 @@ def pieces(text: str) -> Iterator[str]:
 @cache
 def denying_terms() -> frozenset[str]:
     """Return the terms of words that deny, end or limit what is said, in several languages."""
-    return frozenset(term for word in table("echo_words")["decisive"].split() for term in tokens(word))
+    return frozenset(
+        term for word in table("echo_words")["decisive"].split() for term in tokens(word)
+    )
 
 
 def normalised(text: str) -> str:
-    """The text without what its echoes may differ in: NFKC, case folded, white space and closing punctuation aside."""
+    """The text without what its echoes may differ in: NFKC, case folded, white space and closing
+    punctuation aside.
+    """
     found: list[str] = []
     apart = False
     for piece in pieces(text):
@@ -126,10 +142,11 @@ def normalised(text: str) -> str:
 
 
 def spelling(text: str) -> str:
-    """The text as facts are compared by it: blanks and the case of plain words folded, and nothing else.
+    """The text as facts are compared by it: blanks and the case of plain words folded, and nothing
+    else.
 
-    Whatever may tell two things apart stays: the case of units, identifiers and acronyms, super- and subscripts,
-    letters that only look alike. What ends a sentence after a plain word goes.
+    Whatever may tell two things apart stays: the case of units, identifiers and acronyms, super-
+    and subscripts, letters that only look alike. What ends a sentence after a plain word goes.
     """
     words = list(_words(text))
     if not words:
@@ -146,7 +163,9 @@ def spelling(text: str) -> str:
             begins = before[-1] in _ENDS or not stood
             counted = not stood.isalpha() and any(map(str.isdigit, stood))
             core = word.strip(EDGES)
-            folded.append(small if core and _is_plain(core, begins=begins, counted=counted) else word)
+            folded.append(
+                small if core and _is_plain(core, begins=begins, counted=counted) else word
+            )
         else:
             folded.append(word)
         before = word
@@ -156,8 +175,8 @@ def spelling(text: str) -> str:
 def identity(content: str, *, verbatim: bool, event_ids: Sequence[str] = ()) -> bytes:
     """16 bytes that two memories share when they are the same one.
 
-    Facts are the same by their `spelling`; verbatim turns by their text and their event, since the same words said
-    twice are two turns.
+    Facts are the same by their `spelling`; verbatim turns by their text and their event, since the
+    same words said twice are two turns.
     """
     digest = hashlib.blake2b(digest_size=16, person=b"turn" if verbatim else b"fact")
     digest.update((content if verbatim else spelling(content)).encode())
@@ -168,7 +187,9 @@ def identity(content: str, *, verbatim: bool, event_ids: Sequence[str] = ()) -> 
 
 
 def slot(subject: str | None, attribute: str | None) -> str | None:
-    """Subject and attribute as they are compared, spelling, case and articles aside; None without one of them."""
+    """Subject and attribute as they are compared, spelling, case and articles aside; None without
+    one of them.
+    """
     if not subject or not attribute:
         return None
     parts = list[str]()
@@ -181,16 +202,17 @@ def slot(subject: str | None, attribute: str | None) -> str | None:
 
 
 def is_question(text: str, closing: str = " \n\r\t") -> bool:
-    """Whether the text ends with a question mark, what closes it aside."""
+    """Return True if the text ends with a question mark; closing brackets and quotes may follow."""
     return text.rstrip(closing)[-1:] in ("?", "？", "؟")
 
 
 def estimated_tokens(text: str) -> int:
     """About how many tokens a model makes of the text: 4 ASCII characters, or 1 other, to a token.
 
-    Gemini's documentation gives 4 characters a token (ai.google.dev/gemini-api/docs/tokens). Counted with cl100k_base,
-    one sentence each, characters a token: English 4.1, Korean 1.3, Chinese, Thai and Greek 1.1, Hindi and Japanese
-    0.9. German and Vietnamese come out right with their accents taken as 1; Russian (2.2) is estimated twice as high.
+    Gemini's documentation gives 4 characters a token (ai.google.dev/gemini-api/docs/tokens).
+    Counted with cl100k_base, one sentence each, characters a token: English 4.1, Korean 1.3,
+    Chinese, Thai and Greek 1.1, Hindi and Japanese 0.9. German and Vietnamese come out right with
+    their accents taken as 1; Russian (2.2) is estimated twice as high.
     """
     plain = len(text.encode("ascii", "ignore"))
     return tokens_of(plain, len(text) - plain)
@@ -199,12 +221,6 @@ def estimated_tokens(text: str) -> int:
 def tokens_of(ascii_chars: int, others: int) -> int:
     """`estimated_tokens` of so many characters."""
     return (ascii_chars + 3) // 4 + others
-
-
-def beginning(text: str, most_tokens: int) -> str:
-    """As much of the text as has at most so many tokens."""
-    lengths = range(min(len(text), 4 * most_tokens) + 1)
-    return text[: bisect_right(lengths, most_tokens, key=lambda length: estimated_tokens(text[:length])) - 1]
 
 
 def _words(text: str) -> Iterator[str]:
@@ -232,7 +248,7 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _is_plain(word: str, *, begins: bool, counted: bool) -> bool:
-    """Whether the case of a word tells nothing.
+    """Return True if the case of a word says nothing.
 
     Args:
         word: without punctuation around it.
@@ -249,7 +265,9 @@ def _is_plain(word: str, *, begins: bool, counted: bool) -> bool:
     if word[1:] == word[1:].lower():
         return True
     return (
-        word.isupper() and len(word) > _SHORTEST_SHOUTED and not (_holds_together(word) or word.lower() in _acronyms())
+        word.isupper()
+        and len(word) > _SHORTEST_SHOUTED
+        and not (_holds_together(word) or word.lower() in _acronyms())
     )
 
 
@@ -291,7 +309,9 @@ _remembered = lru_cache(maxsize=1 << 16)(_terms)
 
 
 def _spaced(run: str) -> Iterator[str]:
-    """The parts of a word or identifier, and when there are several, the whole and its larger pieces as typed."""
+    """The parts of a word or identifier, and when there are several, the whole and its larger
+    pieces as typed.
+    """
     leaves: list[str] = []
     for leaf in filter(None, _LEAF.split(run)):
         leaves += _CAMEL.findall(leaf) if leaf.isascii() and _CASED_INSIDE.search(leaf) else (leaf,)
@@ -315,8 +335,8 @@ def _word(folded: str) -> str:
     if folded in STOP_WORDS or not folded.isascii() or not folded.isalpha():
         return folded[:MAX_TERM_CHARS]
     word = folded[:MAX_TERM_CHARS]
-    # Not `snowballstemmer.stemmer`: where PyStemmer is installed that is PyStemmer's, whose version knows other rules,
-    # and terms that are stored must be found again in any environment.
+    # Not `snowballstemmer.stemmer`: where PyStemmer is installed that is PyStemmer's, whose version
+    # knows other rules, and terms that are stored must be found again in any environment.
     from snowballstemmer.english_stemmer import EnglishStemmer  # pyright: ignore
 
     # A stemmer keeps the word it works on, so that two threads must not share one.
@@ -325,16 +345,33 @@ def _word(folded: str) -> str:
 
 @cache
 def _folding() -> dict[int, str | None]:
-    """Accents off Latin and Greek letters, points off Arabic and Hebrew ones; invisible joiners away."""
-    folded: dict[int, str | None] = {ord(mark): None for mark in "\u00ad\u200c\u200d\u2060\ufeff\u0640"}
+    """Accents off Latin and Greek letters, points off Arabic and Hebrew ones; invisible joiners
+    away.
+    """
+    folded: dict[int, str | None] = {
+        ord(mark): None for mark in "\u00ad\u200c\u200d\u2060\ufeff\u0640"
+    }
     for first, last in ((0x0300, 0x036F), (0x0591, 0x05C7), (0x064B, 0x065F), (0x0670, 0x0670)):
-        folded |= {code: None for code in range(first, last + 1) if unicodedata.combining(chr(code))}
+        folded |= {
+            code: None for code in range(first, last + 1) if unicodedata.combining(chr(code))
+        }
     for first, last in ((0x00C0, 0x024F), (0x0370, 0x03FF), (0x1E00, 0x1FFF)):
         for code in range(first, last + 1):
             base = unicodedata.normalize("NFD", chr(code))[0]
             if base != chr(code):
                 folded[code] = base
-    plain = {"ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D", "ı": "i", "æ": "ae", "Æ": "AE", "œ": "oe"}
+    plain = {
+        "ø": "o",
+        "Ø": "O",
+        "ł": "l",
+        "Ł": "L",
+        "đ": "d",
+        "Đ": "D",
+        "ı": "i",
+        "æ": "ae",
+        "Æ": "AE",
+        "œ": "oe",
+    }
     folded |= {ord(letter): base for letter, base in plain.items()}
     folded[ord("’")] = "'"
     return folded

@@ -1,8 +1,10 @@
-"""The other forms of a query's words in the language it is asked in: "Versicherungen" for "Versicherung".
+"""The other forms of a query's words in the language it is asked in: "Versicherungen" for
+"Versicherung".
 
-English words are stemmed where they are indexed. Of other languages the index holds words as they are written, so that
-it stands whatever language they turn out to be in; a query's words are brought to their stem by that language's
-Snowball stemmer, and the forms that the language makes of a stem are looked up.
+English words are stemmed where they are indexed. Of other languages the index holds words as they
+are written, so that it stands whatever language they turn out to be in; a query's words are brought
+to their stem by that language's Snowball stemmer, and the forms that the language makes of a stem
+are looked up.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ class _Stemmer(Protocol):
 
 
 class _Language(NamedTuple):
-    """What is known of a language.
+    """Rules of one language.
 
     Attributes:
         name: of its Snowball stemmer.
@@ -58,13 +60,16 @@ _LETTERS = (
 
 
 def language_of(text: str) -> str | None:
-    """The name of the language that most of a text's small words are of; None for English, and when none tells."""
+    """Return the name of the language that most of a text's small words are of; None for English,
+    and when none tells.
+    """
     found = _spoken(frozenset(_words(text)))
     return found.name if found else None
 
 
 def word_forms(text: str) -> tuple[dict[str, list[str]], frozenset[str]]:
-    """For the first words of a query that tell something, the index terms of their other forms; and its small words.
+    """For the first words of a query that tell something, the index terms of their other forms; and
+    its small words.
 
     Nothing for a query in English, in a language not known here, or in none that can be told.
     """
@@ -75,9 +80,16 @@ def word_forms(text: str) -> tuple[dict[str, list[str]], frozenset[str]]:
     small = _small(spoken) if spoken else frozenset[str]()
     forms: dict[str, list[str]] = {}
     for word in dict.fromkeys(words):
-        scripts = (one for letters, one in zip(_LETTERS, _SCRIPTS, strict=True) if letters.match(word))
+        scripts = (
+            one for letters, one in zip(_LETTERS, _SCRIPTS, strict=True) if letters.match(word)
+        )
         language = next(scripts, spoken)
-        if language and len(word) >= _LEAST_LETTERS and word not in small and len(forms) < WORDS_AT_MOST:
+        if (
+            language
+            and len(word) >= _LEAST_LETTERS
+            and word not in small
+            and len(forms) < WORDS_AT_MOST
+        ):
             [term, *_] = tokens(word) or [word]
             forms[term] = [form for form in _forms(language.name, word) if form != term]
     return forms, frozenset(term for word in small.intersection(words) for term in tokens(word))
@@ -87,7 +99,9 @@ def _words(text: str) -> Iterator[str]:
     folded = text[:_MOST_CHARS].casefold()
     if not folded.isascii():
         apart = unicodedata.normalize("NFKD", folded)
-        folded = unicodedata.normalize("NFC", "".join(mark for mark in apart if not unicodedata.combining(mark)))
+        folded = unicodedata.normalize(
+            "NFC", "".join(mark for mark in apart if not unicodedata.combining(mark))
+        )
     return iter(_WORD.findall(folded))
 
 

@@ -35,4 +35,6 @@ def months(*languages: str) -> Mapping[str, int]:
 
 def weekdays(*languages: str) -> frozenset[str]:
     """Return the names of the days of the week in these languages."""
-    return frozenset(name for one in languages for name in table("calendar")[one]["weekdays"].split())
+    return frozenset(
+        name for one in languages for name in table("calendar")[one]["weekdays"].split()
+    )

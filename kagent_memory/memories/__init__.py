@@ -1,7 +1,4 @@
-"""The verbs of memory: `MemoryApi` declares them, `Memories` does them in process.
-
-Names are loaded when they are first used: who only passes the verbs on does not wait for what does them.
-"""
+"""The verbs of memory. Names are loaded when they are first used."""
 
 from __future__ import annotations
 
@@ -10,29 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..stores.base import Job, Page, Pruned, ScopeStats
-    from .api import Items, MemoryApi
-    from .components import utc_now, without_secrets
-    from .in_process import Memories
-    from .opened import OpenedMemories
+    from .components import without_secrets
+    from .maintenance import utc_now
+    from .memories import Memories
 
-__all__ = [
-    "Items",
-    "Job",
-    "Memories",
-    "MemoryApi",
-    "OpenedMemories",
-    "Page",
-    "Pruned",
-    "ScopeStats",
-    "utc_now",
-    "without_secrets",
-]
+__all__ = ["Job", "Memories", "Page", "Pruned", "ScopeStats", "utc_now", "without_secrets"]
 
 _HOMES = {
-    "Memories": ".in_process",
-    "OpenedMemories": ".opened",
-    **dict.fromkeys(("Items", "MemoryApi"), ".api"),
-    **dict.fromkeys(("utc_now", "without_secrets"), ".components"),
+    "Memories": ".memories",
+    "utc_now": ".maintenance",
+    "without_secrets": ".components",
     **dict.fromkeys(("Job", "Page", "Pruned", "ScopeStats"), "..stores.base"),
 }
 

@@ -11,9 +11,17 @@ import numpy as np
 from ..errors import InvalidInput
 from ..records import Memory, Scope, Vector
 from ..settings.kagent_config import DIMENSIONS
-from ..stores.base import EXTERNAL, Batch, EmbeddingSpace, MemoryStore, checked_vector, external_name
+from ..stores.base import (
+    EXTERNAL,
+    Batch,
+    EmbeddingSpace,
+    MemoryStore,
+    checked_vector,
+    external_name,
+)
 
-MOST_WIDTHS = 8  # of vectors of their own that the callers of one tenant keep, each a table; kagent's aside
+# of vectors of their own that the callers of one tenant keep, each a table; kagent's aside
+MOST_WIDTHS = 8
 MOST_NOTED = 10_000
 MAKE_ROOM = "Forget what you no longer need: the next prune makes room."
 
@@ -23,7 +31,8 @@ class CallerVectors:
 
     def __init__(self, store: MemoryStore, clock: Callable[[], datetime]) -> None:
         self._store, self._clock = store, clock
-        self._noted: set[tuple[str, int]] = set()  # tenants' widths, as far as this process has asked
+        # tenants' widths, as far as this process has asked
+        self._noted: set[tuple[str, int]] = set()
 
     def forget(self, tenant: str) -> None:
         """The tenant keeps no vectors any more."""
@@ -37,7 +46,8 @@ class CallerVectors:
         embedding: Sequence[Vector],
         name: str | None,
     ) -> Batch:
-        """The batch with the vectors that a caller brings for its memories, one each, also for one that is None.
+        """The batch with the vectors that a caller brings for its memories, one each, also for one
+        that is None.
 
         Raises:
             InvalidInput: there are more or fewer vectors than memories, or as `space_for`.
@@ -47,11 +57,49 @@ class CallerVectors:
         first = checked_vector(embedding[0], None)
         checked = [checked_vector(vector, len(first)) for vector in embedding]
         space = await self.space_for(scope, name, first)
-        vectors = {memory.id: vector for memory, vector in zip(memories, checked, strict=True) if memory}
+        vectors = {
+            memory.id: vector for memory, vector in zip(memories, checked, strict=True) if memory
+        }
         return replace(batch, vectors=vectors, space_number=space.number)
 
-    async def nearest(self, scope: Scope, vector: Vector, *, limit: int) -> Sequence[tuple[Memory, float]]:
-        """The memories whose own vectors, as callers brought them, are nearest to this one, each with its cosine.
+    async def for_query(
+        self,
+        scopes: Sequence[Scope],
+        embedding: Vector | None,
+        name: str | None,
+        *,
+        own: str | None,
+    ) -> tuple[EmbeddingSpace, Vector] | None:
+        """Return a query's vector as its caller brought it, with the embedding space to search.
+
+        Raises:
+            InvalidInput: the vector does not fit, or a space is named without one.
+        """
+        if embedding is None:
+            self.check_own_space(name, own)
+            return None
+        vector = checked_vector(embedding, None)
+        space = await self.space(scopes, name, vector) if scopes else None
+        return None if space is None else (space, vector)
+
+    def check_own_space(self, name: str | None, own: str | None) -> None:
+        """Refuse the name of an embedding space whose vectors are not made here.
+
+        Raises:
+            InvalidInput: the name is not the embedder's.
+        """
+        if name is not None and name != own:
+            raise InvalidInput(
+                f"Vectors of the embedding space {name!r} are not made here; bring them with "
+                "embedding=, or leave "
+                f"embedding_space out{f' or name {own!r}' if own else ''}."
+            )
+
+    async def nearest(
+        self, scope: Scope, vector: Vector, *, limit: int
+    ) -> Sequence[tuple[Memory, float]]:
+        """The memories whose own vectors, as callers brought them, are nearest to this one, each
+        with its cosine.
 
         Raises:
             InvalidInput: the vector does not fit.
@@ -65,7 +113,8 @@ class CallerVectors:
         return [(rows[id], cosine) for id, cosine in near if id in rows]
 
     async def space_for(self, scope: Scope, name: str | None, vector: Vector) -> EmbeddingSpace:
-        """The embedding space that a caller's own vectors are kept in, made when it is an external one and new.
+        """The embedding space that a caller's own vectors are kept in, made when it is an external
+        one and new.
 
         Raises:
             InvalidInput: as `space`; or the tenant keeps vectors of too many other widths.
@@ -74,41 +123,50 @@ class CallerVectors:
         if held is not None and held.name != external_name(width):
             return held
         if width != DIMENSIONS and (scope.tenant, width) not in self._noted:
-            widths = await self._store.note_width(scope.tenant, width, most=MOST_WIDTHS)
+            widths = await self._store.spaces.note_width(scope.tenant, width, most=MOST_WIDTHS)
             if width not in widths:
                 raise InvalidInput(
-                    f"Vectors of {', '.join(map(str, widths))} dimensions are kept here, and no further width is "
+                    f"Vectors of {', '.join(map(str, widths))} dimensions are kept here, and no "
+                    "further width is "
                     f"accepted; this one has {width}. {MAKE_ROOM}"
                 )
             if len(self._noted) >= MOST_NOTED:
                 self._noted.clear()
             self._noted.add((scope.tenant, width))
-        return held or await self._store.add_embedding_space(external_name(width), width, None)
+        return held or await self._store.spaces.add(external_name(width), width, None)
 
     async def check_room(self, tenant: str, widths: Collection[int]) -> None:
-        """Sees that a tenant may keep vectors of all these widths beside those that it keeps; notes none of them.
+        """Sees that a tenant may keep vectors of all these widths beside those that it keeps; notes
+        none of them.
 
         Raises:
             InvalidInput: those would be too many.
         """
         wanted = {*widths} - {DIMENSIONS}
-        kept = await self._store.note_width(tenant, min(wanted), most=0) if wanted else ()
+        kept = await self._store.spaces.note_width(tenant, min(wanted), most=0) if wanted else ()
         if (others := sorted(wanted.difference(kept))) and len(kept) + len(others) > MOST_WIDTHS:
             raise InvalidInput(
-                f"Vectors of {', '.join(map(str, kept)) or 'no'} dimensions are kept here, and with those of "
-                f"{', '.join(map(str, others))} there would be more than {MOST_WIDTHS} widths. {MAKE_ROOM}"
+                f"Vectors of {', '.join(map(str, kept)) or 'no'} dimensions are kept here, and "
+                "with those of "
+                f"{', '.join(map(str, others))} there would be more than {MOST_WIDTHS} widths. "
+                f"{MAKE_ROOM}"
             )
 
-    async def space(self, scopes: Sequence[Scope], name: str | None, vector: Vector) -> EmbeddingSpace | None:
-        """The embedding space that a caller's own vector belongs to; None when it is an external one still to be made.
+    async def space(
+        self, scopes: Sequence[Scope], name: str | None, vector: Vector
+    ) -> EmbeddingSpace | None:
+        """The embedding space that a caller's own vector belongs to; None when it is an external
+        one still to be made.
 
         Raises:
-            InvalidInput: there is no embedding space of this name and the vector's width; or without a name, one of
-                the scopes holds callers' vectors of other widths only.
+            InvalidInput: there is no embedding space of this name and the vector's width; or
+                without a name, one of the scopes holds callers' vectors of other widths only.
         """
-        width, known = len(vector), await self._store.embedding_spaces()
+        width, known = len(vector), await self._store.spaces.all()
         wanted = name or external_name(width)
-        space = next((held for held in known if (held.name, held.dimensions) == (wanted, width)), None)
+        space = next(
+            (held for held in known if (held.name, held.dimensions) == (wanted, width)), None
+        )
         if wanted == external_name(width):
             if name is None:
                 external = [held for held in known if held.name.startswith(EXTERNAL)]
@@ -116,8 +174,14 @@ class CallerVectors:
                     await self._check_width(scope, space, width, external)
             return space
         # a name of that form says how wide its vectors are, whatever is kept under it
-        if space is None or (wanted.startswith(EXTERNAL) and wanted.removeprefix(EXTERNAL).isdecimal()):
-            others = [f"{held.name} ({held.dimensions})" for held in known if not held.name.startswith(EXTERNAL)]
+        if space is None or (
+            wanted.startswith(EXTERNAL) and wanted.removeprefix(EXTERNAL).isdecimal()
+        ):
+            others = [
+                f"{held.name} ({held.dimensions})"
+                for held in known
+                if not held.name.startswith(EXTERNAL)
+            ]
             raise InvalidInput(
                 f"No embedding space {wanted!r} holds vectors of {width} dimensions"
                 + (f"; the embedders' are {', '.join(others)}" if others else "")
@@ -134,11 +198,14 @@ class CallerVectors:
         for held in others:
             if await self._holds(scope, held):
                 raise InvalidInput(
-                    f"The vector has {width} dimensions, and those here have {held.dimensions}; pass vectors of that "
+                    f"The vector has {width} dimensions, and those here have {held.dimensions}; "
+                    "pass vectors of that "
                     f"width, or start others with embedding_space={external_name(width)!r}."
                 )
 
     async def _holds(self, scope: Scope, held: EmbeddingSpace) -> bool:
         anywhere = [np.ones(held.dimensions, np.float32)]
-        [nearest] = await self._store.view(scope, now=self._clock()).nearest(held.number, anywhere, limit=1)
+        [nearest] = await self._store.view(scope, now=self._clock()).nearest(
+            held.number, anywhere, limit=1
+        )
         return bool(nearest)

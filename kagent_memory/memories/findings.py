@@ -22,7 +22,7 @@ Defect: TypeAlias = Literal[
     "orphan",
 ]
 DEFECTS: tuple[Defect, ...] = get_args(Defect)
-MOST_FINDINGS = 1000
+MAX_FINDINGS = 1000
 Progress: TypeAlias = Callable[[int], None]
 
 
@@ -32,8 +32,8 @@ class Finding:
 
     Attributes:
         scope: whose memories.
-        memory_ids: the evidence; of duplicates and contradictions all that are concerned, of a recall loop the
-            suspect and then what it repeats.
+        memory_ids: the evidence; of duplicates and contradictions all that are concerned, of a
+            recall loop the suspect and then what it repeats.
         detail: what was found, never a word of a memory.
     """
 
@@ -45,7 +45,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """What an audit found.
+    """Result of an audit.
 
     Attributes:
         scopes: how many were audited.
@@ -63,7 +63,7 @@ class Audit:
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing was found."""
+        """True if the audit found nothing."""
         return not any(self.counts.values())
 
     def plus(self, other: Audit, most: int) -> Audit:
@@ -94,5 +94,7 @@ def checked_defects(defects: Collection[str] | None) -> tuple[Defect, ...]:
         return DEFECTS
     named = {*defects}
     if not named or not named <= {*DEFECTS}:
-        raise InvalidInput(f"Name defects out of {', '.join(DEFECTS)}; not {sorted(map(str, named - {*DEFECTS}))}.")
+        raise InvalidInput(
+            f"Name defects out of {', '.join(DEFECTS)}; not {sorted(map(str, named - {*DEFECTS}))}."
+        )
     return tuple(defect for defect in DEFECTS if defect in named)

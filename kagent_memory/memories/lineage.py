@@ -1,24 +1,29 @@
-"""Which memories of an export come of others in it, so that what was forgotten brings none of them back."""
+"""Which memories of an export come of others in it, so that what was forgotten brings none of them
+back.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from ..records import Memory, Revision, Scope, with_after
+from ..records import Memory, Revision, Scope
+from ..stores.values import with_after
 
 
 class Lineage:
-    """What forgetting a memory takes along in a file, as it would in the store that the file is of.
+    """Memories in a file that forgetting one takes along, as in the store they came from.
 
-    Those are: what a merge or a summary made of it, also when that was undone and is history, what it took the place
-    of, and what took its place and was withdrawn.
+    Those are: what a merge or a summary made of it, also when that was undone and is history, what
+    it took the place of, and what took its place and was withdrawn.
     """
 
     def __init__(self) -> None:
         self._along: dict[tuple[bytes, str], set[str]] = defaultdict(set)
-        self._sources: dict[tuple[bytes, str], set[str]] = defaultdict(set)  # group → what a merge retired
-        self._made: dict[tuple[bytes, str], set[str]] = defaultdict(set)  # group → what the same decision wrote
+        # group → what a merge retired
+        self._sources: dict[tuple[bytes, str], set[str]] = defaultdict(set)
+        # group → what the same decision wrote
+        self._made: dict[tuple[bytes, str], set[str]] = defaultdict(set)
         self._replaced: list[tuple[bytes, str, str]] = []  # scope, memory, what once took its place
         self._withdrawn: set[tuple[bytes, str]] = set()
 
@@ -41,8 +46,8 @@ class Lineage:
                 self._replaced.append((scope.id, memory.id, state.superseded_by))
 
     def close(self) -> None:
-        """Joins what a merge retired to what it made, and what was withdrawn to what it had replaced: all of the file
-        was taken in.
+        """Joins what a merge retired to what it made, and what was withdrawn to what it had
+        replaced: all of the file was taken in.
         """
         for group, sources in self._sources.items():
             for source in sources:
@@ -59,7 +64,7 @@ class Lineage:
         return bool(self._along)
 
     def takes_along(self, scope: Scope, memory_id: str) -> bool:
-        """Whether forgetting this memory takes others along."""
+        """Return True if forgetting this memory takes others along."""
         return (scope.id, memory_id) in self._along
 
     def reach(self, scope: Scope, forgotten: Iterable[str]) -> set[str]:
@@ -68,5 +73,7 @@ class Lineage:
         fresh = set(forgotten)
         while fresh:
             reached |= fresh
-            fresh = set[str]().union(*(self._along.get((scope.id, one), ()) for one in fresh)) - reached
+            fresh = (
+                set[str]().union(*(self._along.get((scope.id, one), ()) for one in fresh)) - reached
+            )
         return reached

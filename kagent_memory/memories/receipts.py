@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..stores.receipts import Receipt, ReceiptStore, chain_id, problem_at_end, problems
+from ..stores import ReceiptStore
+from ..stores.receipts import Receipt, chain_id, problem_at_end, problems
 
 PAGE = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiptCheck:
-    """What a check of receipts found.
+    """Result of a check of receipts.
 
     Attributes:
         chains: how many tenants have receipts.
         receipts: how many there are.
         problems: chain → what is wrong with it; empty when all are whole.
-        heads: chain → the digest of its last receipt. Kept elsewhere, it also tells of a chain made anew as a whole.
+        heads: chain → the digest of its last receipt. Kept elsewhere, it also tells of a chain made
+            anew as a whole.
     """
 
     chains: int = 0
@@ -28,7 +30,7 @@ class ReceiptCheck:
 
 
 async def check_receipts(store: ReceiptStore, tenant: str | None) -> ReceiptCheck:
-    """See `MemoryApi.check_receipts`."""
+    """See `Memories.check_receipts`."""
     ids = await store.chains() if tenant is None else [chain_id(tenant)]
     count, wrong_chains, heads = 0, dict[str, Sequence[str]](), dict[str, str]()
     for id in ids:
@@ -38,16 +40,19 @@ async def check_receipts(store: ReceiptStore, tenant: str | None) -> ReceiptChec
             heads[id] = last.digest
         if wrong:
             wrong_chains[id] = wrong
-    return ReceiptCheck(chains=len({*heads, *wrong_chains}), receipts=count, problems=wrong_chains, heads=heads)
+    return ReceiptCheck(
+        chains=len({*heads, *wrong_chains}), receipts=count, problems=wrong_chains, heads=heads
+    )
 
 
 async def _check_chain(store: ReceiptStore, id: str) -> tuple[Sequence[str], Receipt | None]:
     wrong: list[str] = []
     last: Receipt | None = None
     while True:
-        # The chain first: whoever forgets meanwhile adds to both, and what it says then is there to be read.
+        # The chain first: whoever forgets meanwhile adds to both, and what it says then is there to
+        # be read.
         chain = await store.chain(id)
-        while page := await store.receipts(id, after=last.number if last else 0, limit=PAGE):
+        while page := await store.read(id, after=last.number if last else 0, limit=PAGE):
             wrong += problems(page, last)
             last = page[-1]
         if await store.chain(id) == chain:

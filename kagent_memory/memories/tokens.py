@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from ..records import new_id
-from ..stores.base import Token, TokenStore
+from ..stores import TokenStore
+from ..stores.base import Token
 
 PREFIX = "kmem_"
 
@@ -41,13 +42,15 @@ class Tokens:
             The secret, which is not kept and cannot be shown again, and the token's record.
         """
         tenant = self._tenant if tenant is None else tenant
-        secret, token = new_token(tenant, user, label, now=self._clock(), days=days, is_operator=is_operator)
-        await self._store.add_token(token)
+        secret, token = new_token(
+            tenant, user, label, now=self._clock(), days=days, is_operator=is_operator
+        )
+        await self._store.add(token)
         return secret, token
 
     async def list(self) -> Sequence[Token]:
         """All tokens, oldest first, expired ones too; never their secrets."""
-        return await self._store.tokens()
+        return await self._store.find()
 
     async def revoke(self, token_id: str) -> None:
         """Revokes a token at once.
@@ -55,13 +58,13 @@ class Tokens:
         Raises:
             NotFound: no such token.
         """
-        await self._store.drop_token(token_id)
+        await self._store.drop(token_id)
 
     async def authenticate(self, secret: str) -> Token | None:
         """The token that a secret proves; None when it is unknown, revoked or expired."""
         if not secret.startswith(PREFIX):
             return None
-        token = next(iter(await self._store.tokens(digest=digest(secret))), None)
+        token = next(iter(await self._store.find(digest=digest(secret))), None)
         if token is None or (token.expires_at is not None and token.expires_at <= self._clock()):
             return None
         return token
@@ -76,7 +79,9 @@ def new_token(
     days: int | None = None,
     is_operator: bool = False,
 ) -> tuple[str, Token]:
-    """A fresh secret and the row that proves it: 256 random bits, of which only the SHA-256 is kept."""
+    """A fresh secret and the row that proves it: 256 random bits, of which only the SHA-256 is
+    kept.
+    """
     secret = PREFIX + secrets.token_urlsafe(32)
     token = Token(
         id=new_id(now),
@@ -92,5 +97,7 @@ def new_token(
 
 
 def digest(secret: str) -> str:
-    """What is stored of a secret. Plain SHA-256 is enough: the secrets are random, not chosen by people."""
+    """Return the stored hash of a secret. Plain SHA-256 is enough: secrets are random, not
+    chosen by people.
+    """
     return hashlib.sha256(secret.encode(errors="replace")).hexdigest()

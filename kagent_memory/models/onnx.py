@@ -9,16 +9,16 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import ConfigurationError, needs_extra
-from .calls import RetryPolicy, with_retries
 
 FILES = ("onnx/model.onnx", "model.onnx")
-DOWNLOADS = ("onnx/model.onnx*", "model.onnx*", "*.json")  # large models keep their weights in model.onnx_data
+# large models keep their weights in model.onnx_data
+DOWNLOADS = ("onnx/model.onnx*", "model.onnx*", "*.json")
 PREFIXES = ("local/", "sentence-transformers/")
 MAX_TOKENS = 512  # where a model does not say
 
@@ -47,15 +47,9 @@ class LocalModel(Generic[Model]):
         self._model: Model | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kagent-memory-model")
 
-    async def run(self, work: Callable[[Model], Answer], timeout_seconds: float) -> Answer:
-        """Return what `work` does with the model; a failed load is tried again at the next call.
-
-        Raises:
-            TimeoutError: it took too long; loading the model, which may fetch it, counts.
-        """
-        loop = asyncio.get_running_loop()
-        policy = RetryPolicy(timeout_seconds)
-        return await with_retries(lambda: loop.run_in_executor(self._thread, self._loaded, work), policy)
+    async def run(self, work: Callable[[Model], Answer]) -> Answer:
+        """Return what `work` does with the model; a failed load is tried again at the next call."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._loaded, work)
 
     def _loaded(self, work: Callable[[Model], Answer]) -> Answer:
         if self._model is None:
@@ -87,21 +81,31 @@ class OnnxModel:
         network = next((folder / name for name in FILES if (folder / name).is_file()), None)
         if network is None or not (folder / "tokenizer.json").is_file():
             raise ConfigurationError(
-                f"{folder} holds no tokenizer.json beside a model.onnx or onnx/model.onnx; choose another model, or "
-                "export this one (`optimum-cli export onnx --model <name> <folder>`) and give its folder."
+                f"{folder} holds no tokenizer.json beside a model.onnx or onnx/model.onnx; "
+                "choose another model, or "
+                "export this one (`optimum-cli export onnx --model <name> <folder>`) and give "
+                "its folder."
             )
         self.folder = folder
-        self._tokenizer: Any = import_module("tokenizers").Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self._tokenizer: Any = import_module("tokenizers").Tokenizer.from_file(
+            str(folder / "tokenizer.json")
+        )
         self._tokenizer.enable_truncation(self._max_tokens())
         ids = (self._tokenizer.token_to_id(token) for token in ("[PAD]", "<pad>"))
         self._tokenizer.enable_padding(pad_id=next((pad for pad in ids if pad is not None), 0))
         runtime: Any = import_module("onnxruntime")
-        self._session: Any = runtime.InferenceSession(str(network), providers=["CPUExecutionProvider"])
+        self._session: Any = runtime.InferenceSession(
+            str(network), providers=["CPUExecutionProvider"]
+        )
         self._inputs = {given.name for given in self._session.get_inputs()}
         self.outputs: list[str] = [output.name for output in self._session.get_outputs()]
 
-    def run(self, texts: Sequence[str] | Sequence[tuple[str, str]]) -> tuple[Mapping[str, Any], npt.NDArray[np.int64]]:
-        """Return the network's outputs for texts, or pairs of texts, and the mask of their tokens."""
+    def run(
+        self, texts: Sequence[str] | Sequence[tuple[str, str]]
+    ) -> tuple[Mapping[str, Any], npt.NDArray[np.int64]]:
+        """Return the network's outputs for texts, or pairs of texts, and the mask of their
+        tokens.
+        """
         encoded = self._tokenizer.encode_batch(list(texts))
         mask = np.array([one.attention_mask for one in encoded], np.int64)
         given = {
@@ -109,7 +113,9 @@ class OnnxModel:
             "attention_mask": mask,
             "token_type_ids": np.array([one.type_ids for one in encoded], np.int64),
         }
-        answers = self._session.run(None, {name: given[name] for name in given if name in self._inputs})
+        answers = self._session.run(
+            None, {name: given[name] for name in given if name in self._inputs}
+        )
         return dict(zip(self.outputs, answers, strict=True)), mask
 
     def read(self, name: str, default: Any = None) -> Any:
@@ -132,7 +138,8 @@ class OnnxEmbedder:
     """A sentence-transformers model.
 
     Raises:
-        ConfigurationError: the folder holds no such model, or one with a step that is not known here.
+        ConfigurationError: the folder holds no such model, or one with a step that is not known
+            here.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -142,12 +149,16 @@ class OnnxEmbedder:
         self._pools_by_itself = "sentence_embedding" in model.outputs
         if not self._pools_by_itself:
             if pooling - {"cls", "mean"} or len(pooling) > 1:
-                raise ConfigurationError(f"{folder} pools in an unsupported way: {', '.join(sorted(pooling))}.")
+                raise ConfigurationError(
+                    f"{folder} pools in an unsupported way: {', '.join(sorted(pooling))}."
+                )
             if unknown := sorted(steps - {"Transformer", "Pooling", "Normalize"}):
                 raise ConfigurationError(f"{folder} has unsupported steps: {', '.join(unknown)}.")
         self._by_first_token = pooling == {"cls"}
         self._normalises = "Normalize" in steps
-        prompts: dict[str, Any] = model.read("config_sentence_transformers.json").get("prompts") or {}
+        prompts: dict[str, Any] = (
+            model.read("config_sentence_transformers.json").get("prompts") or {}
+        )
         self._prompts = {kind: str(prompts.get(kind) or "") for kind in ("query", "document")}
 
     def encode(self, texts: Sequence[str], kind: str) -> npt.NDArray[np.float32]:
@@ -165,11 +176,17 @@ class OnnxEmbedder:
 
 
 def _pooling_modes(config: Mapping[str, Any]) -> set[str]:
-    """Return the modes of `1_Pooling/config.json`: one key in newer files, a flag for each mode in older ones."""
+    """Return the modes of `1_Pooling/config.json`: one key in newer files, a flag for each mode in
+    older ones.
+    """
     if mode := config.get("pooling_mode"):
         return {mode} if isinstance(mode, str) else set(mode)
     flags = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean"}
-    return {flags.get(name, name) for name, on in config.items() if name.startswith("pooling_mode_") and on}
+    return {
+        flags.get(name, name)
+        for name, on in config.items()
+        if name.startswith("pooling_mode_") and on
+    }
 
 
 class OnnxCrossEncoder:
@@ -191,5 +208,31 @@ class OnnxCrossEncoder:
         outputs, _ = self._model.run([(query, document) for document in documents])
         scores = np.asarray(outputs[self._model.outputs[0]], np.float32)
         if scores.size != len(documents):
-            raise ConfigurationError(f"{self._model.folder} is no cross-encoder: it gives no single score a pair.")
+            raise ConfigurationError(
+                f"{self._model.folder} is no cross-encoder: it gives no single score a pair."
+            )
         return scores.reshape(-1).tolist()
+
+
+class LocalEmbedder:
+    """Embeds with a sentence-transformers model, loaded at the first use, in a thread of its own.
+
+    Args:
+        model: "local/" or "sentence-transformers/", and a name on Hugging Face or a folder.
+
+    Raises:
+        ConfigurationError: the extra is not installed.
+    """
+
+    def __init__(self, model: str) -> None:
+        path = model.partition("/")[2]
+        self.name = f"sentence-transformers/{path}"
+        self._model = LocalModel(path, "sentence-transformers", OnnxEmbedder)
+
+    async def embed(self, texts: Sequence[str], *, kind: Literal["document", "query"]) -> Any:
+        """Return one row per text.
+
+        Raises:
+            ConfigurationError: the model is none that is run here.
+        """
+        return await self._model.run(lambda model: model.encode(texts, kind))

@@ -1,4 +1,6 @@
-"""OpenAI's HTTP interface, which Gemini, Ollama, vLLM and many servers speak too: called without LiteLLM."""
+"""OpenAI's HTTP interface, which Gemini, Ollama, vLLM and many servers speak too: called without
+LiteLLM.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
+from ..concurrency import run_in_thread
 from ..errors import ConfigurationError, ModelError
 from .calls import NO_LITELLM, has_litellm
 
@@ -17,10 +20,13 @@ if TYPE_CHECKING:
     import httpx
 
 KEPT_SECONDS = 30.0  # an idle connection; providers close theirs later
-LONG_BYTES = 65_536  # reading more than this takes long enough to be felt by others on the loop
 _BASES = {
     "openai": (("OPENAI_API_BASE", "OPENAI_BASE_URL"), "https://api.openai.com/v1", ""),
-    "gemini": (("GOOGLE_GEMINI_BASE_URL",), "https://generativelanguage.googleapis.com", "/v1beta/openai"),
+    "gemini": (
+        ("GOOGLE_GEMINI_BASE_URL",),
+        "https://generativelanguage.googleapis.com",
+        "/v1beta/openai",
+    ),
     "ollama": (("OLLAMA_API_BASE",), "http://localhost:11434", "/v1"),
     "hosted_vllm": (("HOSTED_VLLM_API_BASE",), "", ""),
 }
@@ -56,7 +62,8 @@ class Refused(Exception):
         self.kind = ""
         try:
             told = cast("list[Any] | dict[str, Any]", response.json())
-            error: Any = (told[0] if isinstance(told, list) else told)["error"]  # Gemini's are lists
+            # Gemini's are lists
+            error: Any = (told[0] if isinstance(told, list) else told)["error"]
             self.kind = str(error.get("code"))
             super().__init__(f"{response.status_code}: {error['message']}")
         except (ValueError, LookupError, TypeError, AttributeError):
@@ -71,7 +78,8 @@ class Endpoint:
         model: its name there.
         base_url: what comes before `/embeddings` and `/chat/completions`.
         key: opens the server; "" where it wants none.
-        lacking: the environment variable that the key was looked for in, where the server is known to want one.
+        lacking: the environment variable that the key was looked for in, where the server is known
+            to want one.
     """
 
     model: str
@@ -80,9 +88,13 @@ class Endpoint:
     lacking: str = ""
 
     async def post(
-        self, path: str, body: Mapping[str, object], timeout_seconds: float, read: Callable[[bytes], Any] = json.loads
+        self,
+        path: str,
+        body: Mapping[str, object],
+        timeout_seconds: float,
+        read: Callable[[bytes], Any] = json.loads,
     ) -> Any:
-        """What the server answers.
+        """Return the server's answer.
 
         Raises:
             Refused: it answered with an error.
@@ -90,7 +102,9 @@ class Endpoint:
             httpx.TransportError: it cannot be reached, or broke off.
         """
         if self.lacking:
-            raise ModelError(f"There is no key for {self.model}; set {self.lacking} in the environment.")
+            raise ModelError(
+                f"There is no key for {self.model}; set {self.lacking} in the environment."
+            )
         headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
         make = await asyncio.to_thread(_factory)
         loop = asyncio.get_running_loop()
@@ -108,13 +122,14 @@ class Endpoint:
             kept.calls -= 1
         if not answer.is_success:
             raise Refused(answer)
-        if len(answer.content) > LONG_BYTES:
-            return await asyncio.to_thread(read, answer.content)
-        return read(answer.content)
+        return await run_in_thread(len(answer.content), read, answer.content)
 
 
-def endpoint(name: str, arguments: Mapping[str, str], environ: Mapping[str, str]) -> Endpoint | None:
-    """Where a model is called directly; None: through LiteLLM, which serves every name where it is installed.
+def endpoint(
+    name: str, arguments: Mapping[str, str], environ: Mapping[str, str]
+) -> Endpoint | None:
+    """Return where a model is called directly; None: through LiteLLM, which serves every name where
+    it is installed.
 
     Args:
         name: provider and model.
@@ -133,14 +148,18 @@ def endpoint(name: str, arguments: Mapping[str, str], environ: Mapping[str, str]
     given = arguments.get("api_base") or next(filter(None, map(environ.get, variables)), "")
     base = (given or usual).rstrip("/")
     if not base.startswith(("http://", "https://")):
-        raise ConfigurationError(f"{name} needs the address of its server: set {variables[0]} to http://host:port/v1.")
+        raise ConfigurationError(
+            f"{name} needs the address of its server: set {variables[0]} to http://host:port/v1."
+        )
     key = arguments.get("api_key") or next(filter(None, map(environ.get, _KEYS[provider])), "")
     lacking = _KEYS[provider][0] if not key and not given and usual.startswith("https:") else ""
     return Endpoint(model, base if base.endswith(ending) else f"{base}{ending}", key, lacking)
 
 
 async def close_connections() -> None:
-    """Closes what the running loop keeps open, unless a call is under way; the next call opens it anew."""
+    """Close what the running loop keeps open, unless a call is under way; the next call opens it
+    anew.
+    """
     loop = asyncio.get_running_loop()
     if (kept := _kept.get(loop)) is not None and not kept.calls:
         del _kept[loop]
@@ -149,16 +168,21 @@ async def close_connections() -> None:
 
 @cache
 def _factory() -> Callable[[], httpx.AsyncClient]:
-    """Makes clients; imported and read from disk once, in a thread: both take a while."""
+    """Return a maker of clients; import and read it from disk once, in a thread: both take a
+    while.
+    """
     from http.cookiejar import CookieJar, DefaultCookiePolicy
 
     import httpx
 
     context = httpx.create_ssl_context()
-    limits = httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=KEPT_SECONDS)
+    limits = httpx.Limits(
+        max_connections=100, max_keepalive_connections=20, keepalive_expiry=KEPT_SECONDS
+    )
 
     def make() -> httpx.AsyncClient:
-        no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))  # calls share connections, and nothing else
+        # calls share connections, and nothing else
+        no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))
         return httpx.AsyncClient(verify=context, limits=limits, cookies=no_cookies)
 
     return make

@@ -2,44 +2,66 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TypeAlias
 
 from ..errors import ConfigurationError
-from . import numbers, patterns, secrets
+from . import patterns, secrets
 
 Redactor: TypeAlias = Callable[[str], str]
-KINDS = patterns.KINDS | secrets.KINDS | numbers.KINDS
+KINDS = patterns.KINDS | secrets.KINDS
 
-_WINDOW = 16_384  # characters read at once: within one search of an expression no other thread has its turn
-_AFTER = 8_192  # beyond them, for what begins in them; the longest secrets but private keys are shorter
+# characters read at once: within one search of an expression no other thread has its turn
+_WINDOW = 16_384
+# beyond them, for what begins in them; the longest secrets but private keys are shorter
+_AFTER = 8_192
 _BEFORE = 512  # and before them, for what names a secret
-_ROUNDS = 8  # a mask may lay bare the edge of a secret glued to it; hostile chains of those must not cost for ever
-_FULL_WIDTH = {0xFF01 + offset: 0x21 + offset for offset in range(94)}  # Japanese and Chinese keyboards write those too
+# a mask may lay bare the edge of a secret glued to it; hostile chains of those must not cost for
+# ever
+_ROUNDS = 8
+# Japanese and Chinese keyboards write those too
+_FULL_WIDTH = {0xFF01 + offset: 0x21 + offset for offset in range(94)}
 _ZERO_WIDTH = re.compile("[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]+")
 _FEW_ROUNDS = 3  # for a long text
 
 
 def redact(text: str) -> str:
-    """The text with every secret it is known to hold replaced by `[secret: <kind>]`.
+    """Return the text with every secret it is known to hold replaced by `[secret: <kind>]`.
 
-    Secrets are known by their shape (a GitHub token, a private key block), by what stands beside them
-    (`password=`, `Authorization:`, the password in a URL), or by their check digit (a credit card number). Masking
-    what is masked changes nothing. Takes time linear in the length of the text.
+    Secrets are known by their shape (a GitHub token, a private key block), by what stands beside
+    them (`password=`, `Authorization:`, the password in a URL), or by their check digit (a credit
+    card number). Masking what is masked changes nothing. Takes time linear in the length of the
+    text.
     """
     return _known().redact(text)
 
 
+@lru_cache(maxsize=4_096)
+def masked_id(id: str) -> str:
+    """Return an identifier without secrets, the same for the same identifier.
+
+    A hash of the whole follows the mask, so that two sessions named by two secrets stay two. It is
+    slow to compute, so that a short password cannot be guessed from it.
+    """
+    masked = redact(id)
+    if masked == id:
+        return id
+    digest = hashlib.pbkdf2_hmac("sha256", id.encode(errors="replace"), b"kagent-memory", 2_000, 12)
+    return f"{masked} {digest.hex()}"
+
+
 def kinds_in(text: str) -> Sequence[str]:
-    """The kinds of secrets that `redact` would mask, in their order."""
+    """Return the kinds of secrets that `redact` would mask, in their order."""
     return _known().kinds_in(text)
 
 
 def redactor(secrets_file: str | Path) -> Redactor:
-    """`redact` that knows further vendors' secrets, from a TOML file in the form of `redact/vendors.toml`.
+    """`redact` that knows further vendors' secrets, from a TOML file in the form of
+    `redact/vendors.toml`.
 
     Raises:
         ConfigurationError: the file cannot be read as such a table.
@@ -47,7 +69,9 @@ def redactor(secrets_file: str | Path) -> Redactor:
     try:
         text = Path(secrets_file).read_text("utf-8")
     except (OSError, ValueError) as error:
-        raise ConfigurationError(f"secrets_file: {secrets_file} cannot be read ({type(error).__name__}).") from error
+        raise ConfigurationError(
+            f"secrets_file: {secrets_file} cannot be read ({type(error).__name__})."
+        ) from error
     return _Secrets(patterns.shapes_of(text, f"secrets_file {secrets_file}")).redact
 
 
@@ -75,24 +99,29 @@ class _Secrets:
         return text
 
     def kinds_in(self, text: str) -> Sequence[str]:
-        return [kind for start, end, kind in self._united(text) if not self._mask.fullmatch(text, start, end)]
+        return [
+            kind
+            for start, end, kind in self._united(text)
+            if not self._mask.fullmatch(text, start, end)
+        ]
 
     def _found(self, text: str) -> Iterator[tuple[int, int, str]]:
-        """Where secrets stand, in no order; a long text is read window by window."""
+        """Yield where secrets stand, in no order; a long text is read window by window."""
         if len(text) <= _WINDOW:
-            yield from (span for part in (self._shapes, secrets, numbers) for span in part.spans(text))
+            yield from self._shapes.spans(text)
+            yield from secrets.spans(text)
             return
         yield from patterns.private_keys(text)
         for start in range(0, len(text), _WINDOW):
             first = max(0, start - _BEFORE)
             window = text[first : start + _WINDOW + _AFTER]
-            for part in (self._shapes, secrets, numbers):
+            for part in (self._shapes, secrets):
                 for begin, end, kind in part.spans(window):
                     if start <= begin + first < start + _WINDOW:
                         yield begin + first, end + first, kind
 
     def _hidden(self, text: str) -> Iterator[tuple[int, int, str]]:
-        """Where secrets stand that invisible characters interrupt."""
+        """Yield where secrets stand that invisible characters interrupt."""
         places: list[int] = []
         at = 0
         for match in _ZERO_WIDTH.finditer(text):
@@ -103,8 +132,12 @@ class _Secrets:
             yield places[start], places[end - 1] + 1, kind
 
     def _united(self, text: str) -> Iterator[tuple[int, int, str]]:
-        """Where secrets and earlier masks stand, in order; what overlaps is one, of the kind that begins first."""
-        masks = [(match.start(), match.end(), match.group(1)) for match in self._mask.finditer(text)]
+        """Yield where secrets and earlier masks stand, in order; what overlaps is one, of the kind
+        that begins first.
+        """
+        masks = [
+            (match.start(), match.end(), match.group(1)) for match in self._mask.finditer(text)
+        ]
         inside = {place for start, end, _ in masks for place in range(start + 1, end)}
         plain = text if text.isascii() else text.translate(_FULL_WIDTH)
         spans = [span for span in self._found(plain) if span[0] not in inside]

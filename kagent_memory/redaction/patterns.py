@@ -14,43 +14,30 @@ from ..errors import ConfigurationError
 
 Span = tuple[int, int, str]
 
-# Two parts joined by a dot may fail late; they begin where no dash stands before, so that no text is read twice.
+# Two parts joined by a dot may fail late; they begin where no dash stands before, so that no text
+# is read twice.
 _SEGMENTED: tuple[tuple[str, str, str], ...] = (
-    ("json web token", "eyJ", r"[A-Za-z0-9_\-]{8,}+\.[A-Za-z0-9_\-]{8,}+(?:\.[A-Za-z0-9_\-]*+){0,3}"),
+    (
+        "json web token",
+        "eyJ",
+        r"[A-Za-z0-9_\-]{8,}+\.[A-Za-z0-9_\-]{8,}+(?:\.[A-Za-z0-9_\-]*+){0,3}",
+    ),
     ("mapbox token", "sk.eyJ", r"[A-Za-z0-9_\-]{20,}+\.[A-Za-z0-9_\-]{20,}"),
 )
 
 _BODY = r"[^\-]*+(?:-(?!----)[^\-]*+)*+"
-_LINE = r"(?:(?:\s|\\+[nrt])*+[A-Za-z0-9+/=]{16,}+)*+(?:(?:\s|\\+[nrt])*+[A-Za-z0-9+/]{1,15}={1,2})?"
+_LINE = (
+    r"(?:(?:\s|\\+[nrt])*+[A-Za-z0-9+/=]{16,}+)*+(?:(?:\s|\\+[nrt])*+[A-Za-z0-9+/]{1,15}={1,2})?"
+)
 _PRIVATE_KEY = re.compile(
     r"-----BEGIN ((?:[A-Z0-9]+ ){0,3})PRIVATE KEY(?: BLOCK)?-----"
     rf"(?:{_BODY}-----END [A-Z0-9 ]{{0,40}}-----|{_LINE})"
 )
 
-# Shapes that have no fixed beginning: kind, what they hold somewhere, the whole.
-_INNER: tuple[tuple[str, str, re.Pattern[str]], ...] = (
-    ("azure client secret", "Q~", re.compile(r"(?<![A-Za-z0-9_~.])[A-Za-z0-9_~.]{3}\dQ~[A-Za-z0-9_~.\-]{31,}")),
-    ("telegram bot token", ":AA", re.compile(r"(?<![A-Za-z0-9])\d{8,10}:AA[A-Za-z0-9_\-]{32,}")),
-    (
-        "discord bot token",
-        ".",
-        re.compile(
-            r"(?<![A-Za-z0-9_\-.])[MNO][A-Za-z0-9_\-]{22,27}\.[A-Za-z0-9_\-]{6}\.[A-Za-z0-9_\-]{27,}+(?![A-Za-z0-9.])"
-        ),
-    ),
-    ("mailchimp key", "-us", re.compile(r"(?<![A-Za-z0-9])[0-9a-f]{32}-us\d{1,2}(?![A-Za-z0-9])")),
-    (
-        "terraform cloud token",
-        ".atlasv1.",
-        re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_\-]{50,}"),
-    ),
-    ("airtable token", "pat", re.compile(r"(?<![A-Za-z0-9])pat[A-Za-z0-9]{14}\.[0-9a-f]{64}[A-Za-z0-9]*")),
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a vendor's secrets look like; see vendors.toml."""
+    """Shape of a vendor's secrets; see vendors.toml."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
@@ -71,7 +58,9 @@ def _has_edge(start: str) -> bool:
 
 
 def _any_of(starts: Sequence[str]) -> str:
-    """An expression that finds the first of these that fits; at most places it has to try but one letter of each."""
+    """Return an expression that finds the first of these that fits; at most places it has to try
+    but one.
+    """
     rests: dict[str, list[str]] = {}
     for start in starts:
         rests.setdefault(start[0], []).append(re.escape(start[1:]))
@@ -91,14 +80,16 @@ def entries_of(text: str, key: str) -> object:
     """
     table = tomllib.loads(text)
     if unknown := sorted(set(table) - {key}):
-        raise ValueError(f"unknown key {', '.join(map(repr, unknown))}; entries are written [[{key}]]")
+        raise ValueError(
+            f"unknown key {', '.join(map(repr, unknown))}; entries are written [[{key}]]"
+        )
     if not table.get(key):
         raise ValueError(f"it has no [[{key}]] entry")
     return table[key]
 
 
 def shapes_of(text: str, name: str) -> tuple[Shape, ...]:
-    """The shapes that a table holds, in the form of vendors.toml.
+    """Return the shapes that a table holds, in the form of vendors.toml.
 
     Raises:
         ConfigurationError: it cannot be read as one.
@@ -108,19 +99,42 @@ def shapes_of(text: str, name: str) -> tuple[Shape, ...]:
         for shape in shapes:
             if not _KIND.fullmatch(shape.kind) or not all(map(len, shape.starts)):
                 raise ValueError(
-                    f"kind {shape.kind!r} must be lower-case letters, digits and spaces, and no start may be empty"
+                    f"kind {shape.kind!r} must be lower-case letters, digits and spaces, and no "
+                    "start may be empty"
                 )
-            if not shape.starts or any(_rule(start, shape.then).match(start) for start in shape.starts):
-                raise ValueError(f"{shape.kind} has no starts, or its `then` matches the empty string")
-    except (ValueError, TypeError, re.error) as error:  # what pydantic and tomllib raise are ValueErrors
+            if not shape.starts or any(
+                _rule(start, shape.then).match(start) for start in shape.starts
+            ):
+                raise ValueError(
+                    f"{shape.kind} has no starts, or its `then` matches the empty string"
+                )
+    except (
+        ValueError,
+        TypeError,
+        re.error,
+    ) as error:  # what pydantic and tomllib raise are ValueErrors
         reason = " ".join(str(error).split())[:300]
-        raise ConfigurationError(f"{name} is not a table of secrets in the format of vendors.toml: {reason}.") from None
+        raise ConfigurationError(
+            f"{name} is not a table of secrets in the format of vendors.toml: {reason}."
+        ) from None
     return tuple(shapes)
 
 
+@dataclass(frozen=True, slots=True)
+class Unanchored:
+    """Shape of secrets without a fixed beginning; see unanchored.toml."""
+
+    kind: str
+    holds: str
+    pattern: re.Pattern[str]
+
+
 VENDORS = shapes_of(Path(__file__).with_name("vendors.toml").read_text("utf-8"), "vendors.toml")
-KINDS = frozenset(kind for kind, *_ in (*_SEGMENTED, *_INNER)) | {
-    *(shape.kind for shape in VENDORS),
+UNANCHORED = TypeAdapter(list[Unanchored]).validate_python(
+    entries_of(Path(__file__).with_name("unanchored.toml").read_text("utf-8"), "secret")
+)
+KINDS = frozenset(kind for kind, *_ in _SEGMENTED) | {
+    *(shape.kind for shape in (*VENDORS, *UNANCHORED)),
     "private key",
     "openssh private key",
     "pgp private key",
@@ -147,18 +161,28 @@ class Shapes:
         self._rules[start] = (*self._rules.get(start, ()), (kind, rule))
 
     def spans(self, text: str) -> Iterator[Span]:
-        """Where secrets of a known shape stand, in order, without overlaps."""
+        """Yield where secrets of a known shape stand, in order, without overlaps."""
         spans: list[Span] = []
         at = 0
         while anchor := self._anchors.search(text, at):
             at = anchor.start() + 1
             for kind, rule in self._rules[anchor.group()]:
                 if match := rule.match(text, anchor.start()):
-                    spans.append((match.start(), match.end(), _key_kind(match) if rule is _PRIVATE_KEY else kind))
+                    spans.append(
+                        (
+                            match.start(),
+                            match.end(),
+                            _key_kind(match) if rule is _PRIVATE_KEY else kind,
+                        )
+                    )
                     at = match.end()
                     break
-        rules = ((kind, rule) for kind, held, rule in _INNER if held in text)
-        spans += ((match.start(), match.end(), kind) for kind, rule in rules for match in rule.finditer(text))
+        shapes = (shape for shape in UNANCHORED if shape.holds in text)
+        spans += (
+            (*match.span(), shape.kind)
+            for shape in shapes
+            for match in shape.pattern.finditer(text)
+        )
         end = 0
         for span in sorted(spans, key=lambda span: (span[0], -span[1])):
             if span[0] >= end:
@@ -167,7 +191,7 @@ class Shapes:
 
 
 def private_keys(text: str) -> Iterator[Span]:
-    """Where blocks of private keys stand, the only secrets that are longer than a window."""
+    """Yield where blocks of private keys stand, the only secrets that are longer than a window."""
     at = text.find(_KEY_BEGINS)
     while at >= 0:
         match = _PRIVATE_KEY.match(text, at)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pydantic import ConfigDict, TypeAdapter
 
 from ..errors import ConfigurationError, InvalidInput
-from . import Redactor, numbers
+from . import Redactor, secrets
 from .patterns import entries_of
 
 if TYPE_CHECKING:
@@ -37,24 +37,30 @@ _EMAILS = (
 _IBAN = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2}\d{2}(?:[ \-]?[A-Za-z0-9]){11,30}")
 _IBAN_SIZES = range(15, 35)
 _IPV4 = re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?!\w|\.\d)")
-_IPV6 = re.compile(r"(?<![\w:.])(?=[0-9A-Fa-f:.]{0,45}:[0-9A-Fa-f:.]{0,45}:)[0-9A-Fa-f:.]{2,45}(?<!\.)(?![\w:])")
+_IPV6 = re.compile(
+    r"(?<![\w:.])(?=[0-9A-Fa-f:.]{0,45}:[0-9A-Fa-f:.]{0,45}:)[0-9A-Fa-f:.]{2,45}(?<!\.)(?![\w:])"
+)
 _VERSION = re.compile(
     r"(?:\b(?:version|release|build|ver\.?|v\.?"
     r"|chapter|section|clause|paragraph|figure|table|kapitel|abschnitt)|§|==|>=|<=|~=)[ :=]{0,3}\Z",
     re.IGNORECASE,
 )
 _PHONE = re.compile(
-    r"(?<![\w.+\-/@#$€£])\+?(?:\(\d{1,5}\)|\d)(?:[ ./\-]? ?(?:\(\d{1,5}\)|\d)){4,16}(?![\w@%€$£]|[.\-]\d)"
+    r"(?<![\w.+\-/@#$€£])\+?(?:\(\d{1,5}\)|\d)(?:[ ./\-]? ?(?:\(\d{1,5}\)|\d)){4,16}(?![\w@%€$£]"
+    r"|[.\-]\d)"
 )
 _PHONE_GROUP = re.compile(r"[ ./\-]{1,2}\(?\d{1,20}\)?\Z")
-_NO_PHONE = re.compile(  # dates, and numbers grouped as the United States' social security numbers are
+# dates, and numbers grouped as the United States' social security numbers are
+_NO_PHONE = re.compile(
     r"\d{4}[.\-/]\d{1,2}[.\-/]\d{1,2}|\d{1,2}[.\-/]\d{1,2}[.\-/]\d{4}|\d{3}-\d{2}-\d{4}\Z"
 )
 _NORTH_AMERICAN = re.compile(r"(?:1[ .\-]?)?\(?\d{3}\)?[ .\-]\d{3}[ .\-]\d{4}")
 _CALLED = re.compile(
-    r"(?:phone|tel|telephone|mobile|cell|fax|whatsapp|call|calling|sms|dial|ring|reach|hotline|telefon\w{0,8}|handy|mobil\w{0,8}"
-    r"|anrufen|téléphone|portable|appel\w{0,8}|teléfono|móvil|celular|llama\w{0,8}|telefono|cellulare|telefone|телефон\w{0,8}|тел"
-    r"|(?:my|her|his|their|your) number)\b[^\n\d]{0,24}\Z|(?:电话|手机|電話|携帯|号码)[^\n\d]{0,12}\Z",
+    r"(?:phone|tel|telephone|mobile|cell|fax|whatsapp|call|calling|sms|dial|ring|reach|hotline"
+    r"|telefon\w{0,8}|handy|mobil\w{0,8}"
+    r"|anrufen|téléphone|portable|appel\w{0,8}|teléfono|móvil|celular|llama\w{0,8}|telefono"
+    r"|cellulare|telefone|телефон\w{0,8}|тел"
+    r"|(?:my|her|his|their|your) number)\b[^\n\d]{0,24}\Z|(?:电话|手机|電話|携帯|号码)[^\n\d]{0,12}\Z",  # noqa: E501
     re.IGNORECASE,
 )
 _SEPARATORS = re.compile(r"[ ./\-]+")
@@ -63,49 +69,11 @@ _SHORTER = 3  # groups of a number that may be another one
 _BEFORE = 48  # characters that are looked at for what names a number
 _REGIONS = ("US", "GB", "DE", "FR", "ES", "IT", "IN", "BR", "JP", "CN", "AU")
 
-# National identity numbers: their form, the module of python-stdnum that knows their check digits, and what must stand
-# before those that other numbers look like.
-_NATIONAL: tuple[tuple[re.Pattern[str], str, re.Pattern[str] | None], ...] = (
-    (re.compile(r"(?<![\w\-])\d{3}-\d{2}-\d{4}(?![\w\-])"), "us.ssn", None),
-    (
-        re.compile(r"(?<![\w\-])\d{3} ?\d{2} ?\d{4}(?![\w\-])"),
-        "us.ssn",
-        re.compile(r"(?:\bssn|social security)[^\n\d]{0,24}\Z", re.IGNORECASE),
-    ),
-    (re.compile(r"(?<!\w)\d{8}-?[A-Za-z](?!\w)"), "es.dni", None),
-    (re.compile(r"(?<!\w)[XYZxyz]-?\d{7}-?[A-Za-z](?!\w)"), "es.nie", None),
-    (re.compile(r"(?<!\w)[12] ?\d{2} ?\d{2} ?[0-9AB]{2} ?\d{3} ?\d{3} ?\d{2}(?!\w)"), "fr.nir", None),
-    (re.compile(r"(?<!\w)[A-Za-z]{6}\d{2}[A-Za-z]\d{2}[A-Za-z]\d{3}[A-Za-z](?!\w)"), "it.codicefiscale", None),
-    (re.compile(r"(?<![\w\-])\d{6}(?:\d{2})?[-+]\d{4}(?![\w\-])"), "se.personnummer", None),
-    (re.compile(r"(?<![\w\-])\d{6}[-+A-F]\d{3}[0-9A-Z](?![\w\-])"), "fi.hetu", None),
-    (re.compile(r"(?<![\w\-])\d{6}-\d{7}(?![\w\-])"), "kr.rrn", None),
-    (re.compile(r"(?<![\w.])\d{3}\.\d{3}\.\d{3}-\d{2}(?!\w)"), "br.cpf", None),
-    (re.compile(r"(?<![\w.])756\.\d{4}\.\d{4}\.\d{2}(?!\w)"), "ch.ssn", None),
-    (re.compile(r"(?<![\w.])\d{2}\.\d{2}\.\d{2}-\d{3}\.\d{2}(?!\w)"), "be.nn", None),
-    (re.compile(r"(?<!\w)\d{17}[0-9Xx](?!\w)"), "cn.ric", None),
-    (re.compile(r"(?<![\w\-])(?<!\d )\d{4} \d{4} \d{4}(?![\w\-]| \d)"), "in_.aadhaar", None),
-    (re.compile(r"(?<!\w)[A-Z]{3}[ABCFGHLJPT][A-Z]\d{4}[A-Z](?!\w)"), "in_.pan", None),
-    (re.compile(r"(?<!\w)[A-Z]{4}\d{6}[A-Z]{6}[0-9A-Z]\d(?!\w)"), "mx.curp", None),
-    (
-        re.compile(r"(?<!\w)\d{2} ?\d{3} ?\d{3} ?\d{3}(?!\w)"),
-        "de.idnr",
-        re.compile(r"(?:steuer|\bidnr|\btax)[^\n\d]{0,32}\Z", re.IGNORECASE),
-    ),
-    (re.compile(r"(?<!\w)\d{11}(?!\w)"), "pl.pesel", re.compile(r"pesel[^\n\d]{0,24}\Z", re.IGNORECASE)),
-    (
-        re.compile(r"(?<!\w)\d{9}(?!\w)"),
-        "nl.bsn",
-        re.compile(r"(?:\bbsn|burgerservice\w{0,8})[^\n\d]{0,24}\Z", re.IGNORECASE),
-    ),
-    (
-        re.compile(r"(?<!\w)\d{3}[ \-]?\d{3}[ \-]?\d{3}(?!\w)"),
-        "ca.sin",
-        re.compile(r"(?:\bsin\b|social insurance)[^\n\d]{0,24}\Z", re.IGNORECASE),
-    ),
-)
-# python-stdnum has none for the United Kingdom; the letters are those that HM Revenue & Customs gives out (NIM39110).
+# python-stdnum has none for the United Kingdom; the letters are those that HM Revenue & Customs
+# gives out (NIM39110).
 _NINO = re.compile(
-    r"(?<!\w)(?!BG|GB|KN|NK|NT|TN|ZZ)[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z] ?\d{2} ?\d{2} ?\d{2} ?[A-D](?!\w)"
+    r"(?<!\w)(?!BG|GB|KN|NK|NT|TN"
+    r"|ZZ)[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z] ?\d{2} ?\d{2} ?\d{2} ?[A-D](?!\w)"
 )
 _KIND = re.compile(r"[a-z0-9][a-z0-9 _\-]{0,63}")
 
@@ -120,7 +88,8 @@ class PersonalDataRefused(InvalidInput):
     def __init__(self, kinds: Sequence[str], *, dropped: bool) -> None:
         self.dropped = dropped
         super().__init__(
-            f"The text holds personal data ({', '.join(dict.fromkeys(kinds))}), which the setting pii refuses. "
+            f"The text holds personal data ({', '.join(dict.fromkeys(kinds))}), which the "
+            "setting pii refuses. "
             "Leave it out, or set pii=mask to have it masked."
         )
 
@@ -133,31 +102,47 @@ class _Own:
     pattern: re.Pattern[str]
 
 
+@dataclass(frozen=True, slots=True)
+class _NationalId:
+    """Format of a country's identity numbers; see national_ids.toml."""
+
+    module: str
+    pattern: re.Pattern[str]
+    before: re.Pattern[str] | None = None
+
+
 class PersonalData:
     """Finds personal data of some kinds, and masks it.
 
     Args:
         kinds: of `KINDS`; none: all of them.
-        regions: the countries (ISO 3166 alpha-2) whose phone numbers are known without a country code; none: eleven
-            large ones.
+        regions: the countries (ISO 3166 alpha-2) whose phone numbers are known without a country
+            code; none: eleven large ones.
         table: a TOML file of own kinds: `[[pii]]` with `kind` and `pattern`, a regular expression.
 
     Raises:
-        ConfigurationError: an unknown kind or region, a table that cannot be read, or the extra [pii] is missing.
+        ConfigurationError: an unknown kind or region, a table that cannot be read, or the extra
+            [pii] is missing.
     """
 
     def __init__(
-        self, kinds: Sequence[str] = (), *, regions: Sequence[str] = (), table: str | Path | None = None
+        self,
+        kinds: Sequence[str] = (),
+        *,
+        regions: Sequence[str] = (),
+        table: str | Path | None = None,
     ) -> None:
         own = _table(table) if table else ()
         known = {*KINDS, *(kind for kind, _ in own)}
         if unknown := sorted(set(kinds) - known):
-            raise ConfigurationError(f"Unknown kind of pii {', '.join(unknown)}; known: {', '.join(sorted(known))}.")
+            raise ConfigurationError(
+                f"Unknown kind of pii {', '.join(unknown)}; known: {', '.join(sorted(known))}."
+            )
         self._own = [(kind, pattern) for kind, pattern in own if not kinds or kind in kinds]
         finders: Mapping[str, Callable[[], Callable[[str], Iterator[Span]]]] = {
             "email": lambda: _emails,
             "phone": lambda: _Phones(regions).spans,
-            "card": lambda: numbers.spans,
+            "card": lambda: secrets.cards,
             "iban": lambda: _Ibans().spans,
             "ip": lambda: _addresses,
             "national_id": lambda: _NationalIds().spans,
@@ -166,9 +151,17 @@ class PersonalData:
         self._has_cards = not kinds or "card" in kinds
 
     def spans(self, text: str) -> list[Span]:
-        """(start, end, kind) of what stands in a text, in order, without overlaps; the longer one wins."""
-        spans = [(start, end, kind) for kind, finder in self._finders for start, end, _ in finder(text)]
-        spans += [(match.start(), match.end(), kind) for kind, rule in self._own for match in rule.finditer(text)]
+        """(start, end, kind) of what stands in a text, in order, without overlaps; the longer one
+        wins.
+        """
+        spans = [
+            (start, end, kind) for kind, finder in self._finders for start, end, _ in finder(text)
+        ]
+        spans += [
+            (match.start(), match.end(), kind)
+            for kind, rule in self._own
+            for match in rule.finditer(text)
+        ]
         kept: list[Span] = []
         for span in sorted(spans, key=lambda span: (span[0], -span[1])):
             if not kept or span[0] >= kept[-1][1]:
@@ -178,7 +171,7 @@ class PersonalData:
         return kept
 
     def mask(self, text: str) -> str:
-        """The text with `[pii: <kind>]` in place of what it holds."""
+        """Return the text with `[pii: <kind>]` in place of what it holds."""
         pieces: list[str] = []
         at = 0
         for start, end, kind in self.spans(text):
@@ -187,16 +180,16 @@ class PersonalData:
         return "".join((*pieces, text[at:]))
 
     def after(self, redact: Redactor) -> Redactor:
-        """Masks secrets first, then personal data."""
+        """Mask secrets first, then personal data."""
         return lambda text: self.mask(redact(text))
 
     def refusing(self, redact: Redactor, *, dropped: bool) -> Redactor:
-        """Masks secrets, and raises `PersonalDataRefused` for a text that holds personal data."""
+        """Mask secrets, and raise `PersonalDataRefused` for a text that holds personal data."""
 
         def checked(text: str) -> str:
             clean = redact(text)  # a password with an @ in it is not an address
             kinds = [kind for _, _, kind in self.spans(clean)]
-            kinds += ["card"] if self._has_cards and any(numbers.spans(text)) else []
+            kinds += ["card"] if self._has_cards and any(secrets.cards(text)) else []
             if kinds:
                 raise PersonalDataRefused(kinds, dropped=dropped)
             return clean
@@ -211,11 +204,16 @@ WITHOUT_LIBRARIES = ("email", "card", "ip")
 
 def _table(file: str | Path) -> list[tuple[str, re.Pattern[str]]]:
     try:
-        rows = TypeAdapter(list[_Own]).validate_python(entries_of(Path(file).read_text("utf-8"), "pii"))
+        rows = TypeAdapter(list[_Own]).validate_python(
+            entries_of(Path(file).read_text("utf-8"), "pii")
+        )
         own = [(row.kind, row.pattern) for row in rows]
         for kind, pattern in own:
             if kind in KINDS or not _KIND.fullmatch(kind):
-                raise ValueError(f"kind {kind!r} must be a new one, of lower-case letters, digits, spaces, - and _")
+                raise ValueError(
+                    f"kind {kind!r} must be a new one, of lower-case letters, digits, spaces, - "
+                    "and _"
+                )
             if pattern.match(""):
                 raise ValueError(f"the pattern of {kind} matches the empty string")
     except (OSError, ValueError, TypeError) as error:
@@ -230,7 +228,9 @@ def _library(name: str) -> ModuleType:
     try:
         return import_module(name)
     except ImportError as error:
-        raise ConfigurationError("pii= needs the extra: pip install 'kagent-memory[pii]'.") from error
+        raise ConfigurationError(
+            "pii= needs the extra: pip install 'kagent-memory[pii]'."
+        ) from error
 
 
 def _emails(text: str) -> Iterator[Span]:
@@ -243,8 +243,13 @@ def _emails(text: str) -> Iterator[Span]:
 def _addresses(text: str) -> Iterator[Span]:
     for rule in (_IPV4, _IPV6):
         for match in rule.finditer(text):
-            start, written = match.start(), match.group().rstrip(":") if rule is _IPV6 else match.group()
-            if _VERSION.search(text, max(0, start - 16), start) or not any(map(str.isdigit, written)):
+            start, written = (
+                match.start(),
+                match.group().rstrip(":") if rule is _IPV6 else match.group(),
+            )
+            if _VERSION.search(text, max(0, start - 16), start) or not any(
+                map(str.isdigit, written)
+            ):
                 continue
             try:
                 address = ipaddress.ip_address(written)
@@ -259,7 +264,7 @@ class _Ibans:
         self._is_valid: Callable[[str], bool] = _library("stdnum.iban").is_valid
 
     def spans(self, text: str) -> Iterator[Span]:
-        """The longest valid number that begins at each place: words may follow it."""
+        """Yield the longest valid number that begins at each place: words may follow it."""
         for match in _IBAN.finditer(text):
             places = [place for place in range(match.start(), match.end()) if text[place].isalnum()]
             for size in reversed(_IBAN_SIZES):
@@ -267,21 +272,28 @@ class _Ibans:
                 if not end or text[end : end + 1].isalnum():
                     continue
                 number = "".join(text[place] for place in places[:size])
-                # the remainder as ISO 7064 has it: cheaper than the whole check, and wrong for all but one in 97
-                remainder = int("".join(str(int(char, 36)) for char in number[4:] + number[:4])) % 97
+                # the remainder as ISO 7064 has it: cheaper than the whole check, and wrong for all
+                # but one in 97
+                remainder = (
+                    int("".join(str(int(char, 36)) for char in number[4:] + number[:4])) % 97
+                )
                 if remainder == 1 and self._is_valid(number):
                     yield match.start(), end, "iban"
                     break
 
 
 class _Phones:
-    """Numbers with a country code, numbers named as phone numbers, and those grouped as a country groups its own."""
+    """Numbers with a country code, numbers named as phone numbers, and those grouped as a country
+    groups its own.
+    """
 
     def __init__(self, regions: Sequence[str]) -> None:
         self._library = _library("phonenumbers")
         self._regions = tuple(region.upper() for region in regions) or _REGIONS
         if unknown := sorted(set(self._regions) - set(self._library.SUPPORTED_REGIONS)):
-            raise ConfigurationError(f"pii: {', '.join(unknown)} is not a two-letter country code such as US or DE.")
+            raise ConfigurationError(
+                f"pii: {', '.join(unknown)} is not a two-letter country code such as US or DE."
+            )
 
     def spans(self, text: str) -> Iterator[Span]:
         for match in _PHONE.finditer(text):
@@ -302,7 +314,9 @@ class _Phones:
             return self._parsed("+" + number.lstrip("+0"), None, valid=False)
         if _NORTH_AMERICAN.fullmatch(number):
             return "US" in self._regions and self._parsed(number, "US", valid=False)
-        if not called and not (number.startswith(("0", "(")) and any(map(number.__contains__, " -/()"))):
+        if not called and not (
+            number.startswith(("0", "(")) and any(map(number.__contains__, " -/()"))
+        ):
             return False
         return any(self._parsed(number, region, valid=True) for region in self._regions)
 
@@ -317,12 +331,19 @@ class _Phones:
 
 class _NationalIds:
     def __init__(self) -> None:
-        self._rules = [(rule, _library(f"stdnum.{module}").is_valid, before) for rule, module, before in _NATIONAL]
+        table = Path(__file__).with_name("national_ids.toml").read_text("utf-8")
+        written = TypeAdapter(list[_NationalId]).validate_python(entries_of(table, "number"))
+        self._numbers = [
+            (number, _library(f"stdnum.{number.module}").is_valid) for number in written
+        ]
 
     def spans(self, text: str) -> Iterator[Span]:
         yield from ((match.start(), match.end(), "national_id") for match in _NINO.finditer(text))
-        for rule, is_valid, before in self._rules:
-            for match in rule.finditer(text):
-                named = before is None or before.search(text, max(0, match.start() - _BEFORE), match.start())
+        for number, is_valid in self._numbers:
+            for match in number.pattern.finditer(text):
+                before = number.before
+                named = before is None or before.search(
+                    text, max(0, match.start() - _BEFORE), match.start()
+                )
                 if named and is_valid(match.group()):
                     yield match.start(), match.end(), "national_id"

@@ -1,4 +1,6 @@
-"""Secrets that are known by what stands beside them: a name, a header, an address."""
+"""Secrets that are known by what stands beside them (a name, a header, an address), or by their
+check digit.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +9,36 @@ from collections.abc import Iterator, Sequence
 
 Span = tuple[int, int, str]
 
-# How each kind is named in code, configuration and headers; after the name comes the sign that assigns it.
+# How each kind is named in code, configuration and headers; after the name comes the sign that
+# assigns it.
 _NAMES: tuple[tuple[str, str], ...] = (
     ("aws secret key", r"aws_?secret(?:_?access)?_?key|secret[ _]?access[ _]?key"),
     ("client secret", r"(?:client|consumer|app)[_-]?secret"),
-    ("private key", r"priv(?:ate)?[ _-]?key(?:[_-]?id)?|client-key-data|(?:signing|encryption|ssh)[_-]?keys?"),
-    ("api key", r"(?:api|access)[ _-]?key|(?:app|auth|account|subscription|service|master|admin|license)[_-]?key"),
+    (
+        "private key",
+        r"priv(?:ate)?[ _-]?key(?:[_-]?id)?|client-key-data|(?:signing|encryption|ssh)[_-]?keys?",
+    ),
+    (
+        "api key",
+        (
+            r"(?:api|access)[ _-]?key|(?:app|auth|account|subscription|service|master|admin"
+            r"|license)[_-]?key"
+        ),
+    ),
     (
         "password",
-        r"pass(?:word|wd|phrase|code|wort)|kennwort|contrase[nñ]a|mot[ _]de[ _]passe|senha|密码|密碼|パスワード"
-        r"|口令|暗証番号|비밀번호|пароль|wachtwoord|lösenord|hasło|şifre(?:miz|niz|si|m|n)?|heslo|jelszó|salasana"
-        r"|adgangskode|passord|kata sandi|mật khẩu|كلمة (?:ال)?(?:مرور|سر)|رمز عبور|पासवर्ड|ססמה|סיסמה|סיסמא|รหัสผ่าน"
+        r"pass(?:word|wd|phrase|code|wort)|kennwort|contrase[nñ]a|mot[ _]de[ _]passe|senha|密码|密碼"  # noqa: E501
+        r"|パスワード"
+        r"|口令|暗証番号|비밀번호|пароль|wachtwoord|lösenord|hasło|şifre(?:miz|niz|si|m|n)?|heslo|jelszó"
+        r"|salasana"
+        r"|adgangskode|passord|kata sandi|mật khẩu|كلمة (?:ال)?(?:مرور|سر)|رمز عبور|पासवर्ड|ססמה"
+        r"|סיסמה|סיסמא|รหัสผ่าน"
         r"|(?<![a-z])pwd?|(?<![a-z])pw|(?<![a-z])pass",
     ),
-    ("token", r"(?<![a-z])token|(?:access|auth|refresh|id|identity|bearer|session|api|csrf|bot)token"),
+    (
+        "token",
+        r"(?<![a-z])token|(?:access|auth|refresh|id|identity|bearer|session|api|csrf|bot)token",
+    ),
     ("secret", r"secret(?:[_-]?key(?:[_-]?base)?|[_-]?token)?|credentials?|connection[_-]?string"),
 )
 _NAMED = re.compile(
@@ -29,62 +47,86 @@ _NAMED = re.compile(
     + r""")(?:\\{0,3}["'\]])?[\s\u200b-\u200d\ufeff]{0,3}(?P<sign>=>|:=|==?|:|：|[–—]\s)\s{0,3}"""
 )
 _SIGN = re.compile("[=:：–—]")
-_TO_SIGN = 64  # characters from a name's first to its sign, which no name holds; those that there are take 30
+# characters from a name's first to its sign, which no name holds; those that there are take 30
+_TO_SIGN = 64
 _PAST_SIGN = 5
-_QUOTED = re.compile(r"""(?P<quote>["'`])(?P<value>(?:(?!(?P=quote))[^\\\n]|\\.){3,4096}+)(?P=quote)""")
-_ESCAPED = re.compile(r"""(?P<quote>\\{1,3}["'`])(?P<value>(?:(?!(?P=quote))[^\n]){3,4096}+)(?P=quote)""")
-_BARE = re.compile(
-    r"""\\{0,3}["'`]?(?P<value>(?![()\[\]{}])(?:[^\s"'`;&<>\\]|\\(?![nrt"'\\])){3,}+)"""  # after a quote left open too
+_QUOTED = re.compile(
+    r"""(?P<quote>["'`])(?P<value>(?:(?!(?P=quote))[^\\\n]|\\.){3,4096}+)(?P=quote)"""
 )
-_PASSED = re.compile(r"pass(?![a-z])")  # tests that pass: 12/13; the pass is 2757m high; a ski pass: 189€
-_COUNT = re.compile(r"[€$£]?[\d.,/]{1,9}(?:%|€|\$|£|k?m|ft|eur|usd|chf|h|min)?(?![^\s,.;)])", re.IGNORECASE)
+_ESCAPED = re.compile(
+    r"""(?P<quote>\\{1,3}["'`])(?P<value>(?:(?!(?P=quote))[^\n]){3,4096}+)(?P=quote)"""
+)
+_BARE = re.compile(
+    # after a quote left open too
+    r"""\\{0,3}["'`]?(?P<value>(?![()\[\]{}])(?:[^\s"'`;&<>\\]|\\(?![nrt"'\\])){3,}+)"""
+)
+# tests that pass: 12/13; the pass is 2757m high; a ski pass: 189€
+_PASSED = re.compile(r"pass(?![a-z])")
+_COUNT = re.compile(
+    r"[€$£]?[\d.,/]{1,9}(?:%|€|\$|£|k?m|ft|eur|usd|chf|h|min)?(?![^\s,.;)])", re.IGNORECASE
+)
 _PATH = re.compile(r"~?/|[A-Za-z]:\\")  # what pwd says
-_PROSE = re.compile("[\u0590-\u0dff\u0e00-\u0eff\u3041-\u30ff\u3400-\u9fff\uac00-\ud7a3]")  # nobody types it unseen
+# nobody types it unseen
+_PROSE = re.compile("[\u0590-\u0dff\u0e00-\u0eff\u3041-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
 _ALONE = re.compile(r"[)\]},.;]*+[ \t\r]*+(?:$|\\n)", re.MULTILINE)
 
 _PLACEHOLDER = re.compile(
-    r"(?i)(?:[*x.•_\-]{3,}+|\$.*+|%.*+|none|null|nil|true|false|undefined|required|optional|redacted|masked|hidden"
-    r"|str|string|text|bytes|secretstr|any|your[_\-].*+|(?:os|self|process|config|settings|args|env)\.[\w.].*+"
+    r"(?i)(?:[*x.•_\-]{3,}+|\$.*+|%.*+|none|null|nil|true|false|undefined|required|optional"
+    r"|redacted|masked|hidden"
+    r"|str|string|text|bytes|secretstr|any|your[_\-].*+|(?:os|self|process|config|settings|args"
+    r"|env)\.[\w.].*+"
     r"|[a-z_][\w.]*+\(.*+)\Z"
 )
 _BE = r"""(?:is|was|lautet|ist|wurde|war|es|est|é|è|är)(?:\s{1,3}(?:now|jetzt|ahora))?"""
 _TURNED = r"""(?:\s{1,3}(?:(?:re)?set|changed|updated)(?:\s{1,3}to)?|\s{1,3}geändert auf)"""
 _IS = rf"""(?:\s{{1,3}}{_BE}{_TURNED}?|['’]s|{_TURNED}):?\s{{1,3}}["'`]?"""
-_WORDS = r"(?:password|passphrase|passcode|passwort|kennwort|contraseña|mot de passe|senha|wachtwoord|lösenord|hasło)"
+_WORDS = (
+    r"(?:password|passphrase|passcode|passwort|kennwort|contraseña|mot de passe|senha"
+    r"|wachtwoord|lösenord|hasło)"
+)
 _SAID_PASSWORD = re.compile(
     rf"(?:(?:{_WORDS}|(?<![a-z])pass|(?<![a-z])pw){_IS}"
-    rf"|{_WORDS}\s(?:for|to|of|für|zum|zur|pour|para|del?|du|des|da|do|della)\s[^\n:=]{{1,40}}?(?:{_IS}|\s?[:=]\s{{1,3}})|hasło\s{{1,3}}to\s{{1,3}}"
+    rf"|{_WORDS}\s(?:for|to|of|für|zum|zur|pour|para|del?|du|des|da|do"
+    rf"|della)\s[^\n:=]{{1,40}}?(?:{_IS}|\s?[:=]\s{{1,3}})|hasło\s{{1,3}}to\s{{1,3}}"
     r"|login \S{1,64} password )(?P<value>[^\s\"'`\[]{5,}+)"
 )
 _SAID_SECRET = re.compile(
     rf"(?:(?:api key|private key|secret(?: key)?){_IS}(?P<value>[^\s\"'`\[]{{5,}}+)"
     rf"|token{_IS}(?P<token>[^\s\"'`\[]{{8,}}+))"
 )
-_BEHIND = re.compile(  # nothing but a blank or a dash between the name and what must look made all the more
+# nothing but a blank or a dash between the name and what must look made all the more
+_BEHIND = re.compile(
     rf"(?<![a-z\-])(?:{_WORDS}|passwd|pwd?|пароль|şifrem?)(?:\s{{1,3}}|\s-\s)"
-    r"(?P<value>(?=[a-z]++\d|\d++[a-z])(?!(?:\d{1,2}(?:st|nd|rd|th|-)|base\d|oauth|argon|pbkdf|sha-?\d|md\d|utf|sso|2fa|mfa|v\d|p\d))[a-z\d]"
+    r"(?P<value>(?=[a-z]++\d|\d++[a-z])(?!(?:\d{1,2}(?:st|nd|rd|th|-)|base\d|oauth|argon|pbkdf"
+    r"|sha-?\d|md\d|utf|sso|2fa|mfa|v\d|p\d))[a-z\d]"
     r"[^\s\"'`\[\]()<>]{5,}+)"
 )
 _KEY_BEHIND = re.compile(
-    r"(?<![a-z])api[ _\-]?key\s{1,3}(?P<value>(?=[a-z_\-]*+\d)(?=\d*+[a-z_\-])[a-z\d_\-]{10,}+)(?!\w)"
+    r"(?<![a-z])api[ _\-]?key\s{1,3}(?P<value>(?=[a-z_\-]*+\d)(?=\d*+[a-z_\-])[a-z\d_\-]{10,}+)(?!\w)"  # noqa: E501
 )
 _PIN = re.compile(  # of four digits: more are an Indian post code, fewer the pin of a plug
     rf"(?<![a-z\d\-])(?:pin(?:[ \-](?:code|number))?|passcode)"
-    rf"(?:\s{{0,3}}[:=]\s{{0,3}}|{_IS}|\s{{1,3}}(?=\d{{4}}\s{{0,3}}(?:[.,;!?)\n]|\Z)))(?P<value>\d{{4}})(?!\w|[.,:/\-]\d)"
+    rf"(?:\s{{0,3}}[:=]\s{{0,3}}|{_IS}|\s{{1,3}}(?=\d{{4}}\s{{0,3}}(?:[.,;!?)\n]"
+    rf"|\Z)))(?P<value>\d{{4}})(?!\w|[.,:/\-]\d)"
 )
-_HEX_KEY = re.compile(r"priv(?:ate)?[ _-]?key[^\n]{0,24}?(?P<value>(?:0x)?[0-9a-f]{64})(?![0-9a-f])")
+_HEX_KEY = re.compile(
+    r"priv(?:ate)?[ _-]?key[^\n]{0,24}?(?P<value>(?:0x)?[0-9a-f]{64})(?![0-9a-f])"
+)
 _HEADER = re.compile(
-    r"authorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:(?:bearer|basic|token|digest|apikey|ssws|bot)\b)?[ ]{0,3}"
+    r"authorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:(?:bearer|basic|token|digest|apikey|ssws"
+    r"|bot)\b)?[ ]{0,3}"
     r"(?P<value>[A-Za-z0-9_\-.~+/=:]{8,}+)"
 )
 _BEARER = re.compile(r"(?<![a-z])bearer[ ]{1,3}(?P<value>[A-Za-z0-9_\-.~+/]{16,}+=*)")
-_INGREDIENT = r"(?!\d|[\w.%\-]{1,80}=\d{1,4}\s?(?:k?g|m?l|oz|lb|cups?|tbsp|tsp)(?![a-z\d]))"  # what begins a recipe
+# what begins a recipe
+_INGREDIENT = r"(?!\d|[\w.%\-]{1,80}=\d{1,4}\s?(?:k?g|m?l|oz|lb|cups?|tbsp|tsp)(?![a-z\d]))"
 _COOKIE = re.compile(
     rf"(?:set-)?cookie[\"']?\s{{0,3}}:\s{{0,3}}[\"']?(?P<value>{_INGREDIENT}[\w.%\-]{{1,80}}=[^\r\n\"']{{1,4096}}+)"
 )
 _URL = re.compile(r"://[^\s/@:\"'<>]{0,256}+:(?P<value>[^\s/\"'<>\[]{1,512})@")
 _ELEMENT = re.compile(
-    r"<[\w:.\-]{0,40}?(?:password|passwd|secret|token|api[-_]?key)>(?P<value>(?!\[secret: )[^<>\n]{3,4096}+)</"
+    r"<[\w:.\-]{0,40}?(?:password|passwd|secret|token"
+    r"|api[-_]?key)>(?P<value>(?!\[secret: )[^<>\n]{3,4096}+)</"
 )
 _OPTION = re.compile(
     r"(?<![\w\-])(?:--(?:[a-z]{1,20}-){0,3}(?:password|passwd|pass|token|secret|api-?key)\s{1,3}"
@@ -93,27 +135,36 @@ _OPTION = re.compile(
 _NEAR = re.compile(
     r"(?<![a-z0-9])(?:heroku|twilio|datadog|mailgun|cloudflare|okta|pagerduty|algolia)[^\n]{0,24}?"
     r"(?:key|token|secret|auth)\W{0,4}(?:is)?\W{0,4}"
-    r"(?P<value>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32,64}|[a-z0-9_\-]{40})(?![a-z0-9\-])"
+    r"(?P<value>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32,64}"
+    r"|[a-z0-9_\-]{40})(?![a-z0-9\-])"
 )
 _SAID_CJK = re.compile(
-    r"(?:密码|密碼|口令|パスワード|暗証番号|비밀번호)\s{0,3}(?:是|为|為|は|が|는|은|가)\s{0,3}[\"'`「『“：:]?\s{0,3}(?P<value>[!-Z\\^-~]{3,}+)"
+    r"(?:密码|密碼|口令|パスワード|暗証番号|비밀번호)\s{0,3}(?:是|为|為|は|が|는|은"
+    r"|가)\s{0,3}[\"'`「『“：:]?\s{0,3}(?P<value>[!-Z\\^-~]{3,}+)"
 )
 _SEED = re.compile(
-    r"(?:(?:seed|mnemonic|recovery|backup|wallet)[ _-]?(?:phrase|words?|key)?|(?:12|24|twelve|twenty-four)[ -]words?)"
-    r"[\"']?(?:\s\([^()\n]{1,40}\))?\s{0,3}(?:(?:is|was|are)?\s{0,2}[:=\-]|is|was|are|\n)\s{0,3}\[?[\"'`]?"
+    r"(?:(?:seed|mnemonic|recovery|backup|wallet)[ _-]?(?:phrase|words?|key)?|(?:12|24|twelve"
+    r"|twenty-four)[ -]words?)"
+    r"[\"']?(?:\s\([^()\n]{1,40}\))?\s{0,3}(?:(?:is|was|are)?\s{0,2}[:=\-]|is|was|are"
+    r"|\n)\s{0,3}\[?[\"'`]?"
     r"(?P<value>(?:\d{1,2}[.)]?\s{0,2})?[a-z]{3,8}(?:[\s,\"']{1,5}(?:\d{1,2}[.)]?\s{0,2})?[a-z]{3,8}(?![a-z])){11,23})"
 )
 # no word of a seed phrase, and in nearly every sentence
-_COMMON = re.compile(r"\b(?:the|and|for|from|with|are|was|were|has|had|not|but|his|her|she|our|your|its)\b")
+_COMMON = re.compile(
+    r"\b(?:the|and|for|from|with|are|was|were|has|had|not|but|his|her|she|our|your|its)\b"
+)
 _PGPASS = re.compile(
-    r"(?<![^\s\"'`])(?:[a-z0-9.\-]{1,253}|\*):(?:\d{4,5}|\*):[a-z_*][^:\s]{0,62}:[a-z_*][^:\s]{0,62}:(?P<value>[^\s\[][^\s]{2,}+)"
+    r"(?<![^\s\"'`])(?:[a-z0-9.\-]{1,253}|\*):(?:\d{4,5}"
+    r"|\*):[a-z_*][^:\s]{0,62}:[a-z_*][^:\s]{0,62}:(?P<value>[^\s\[][^\s]{2,}+)"
 )
 _DOCKER = re.compile(
-    r"(?:\\{0,3}[\"']auth\\{0,3}[\"']\s{0,3}:|(?<![a-z])_auth\s{0,3}=)\s{0,3}\\{0,3}[\"']?(?P<value>[a-z0-9+/]{8,}+={0,2})"
+    r"(?:\\{0,3}[\"']auth\\{0,3}[\"']\s{0,3}:"
+    r"|(?<![a-z])_auth\s{0,3}=)\s{0,3}\\{0,3}[\"']?(?P<value>[a-z0-9+/]{8,}+={0,2})"
 )
 _COMMAND = re.compile(  # -P is a port
     r"(?<![\w\-])(?:(?:mysql|mariadb)(?:-?dump|-?admin|-?import|sh)?\b[^\n|;&]{0,200}?\s-p"
-    r"|sshpass\s{1,3}-p\s{0,3}|redis-cli\b[^\n|;&]{0,200}?\s-a\s{1,3})[\"']?(?P<value>[^\s\"'`\[\-$<][^\s\"'`]{1,}+)"
+    r"|sshpass\s{1,3}-p\s{0,3}|redis-cli\b[^\n"
+    r"|;&]{0,200}?\s-a\s{1,3})[\"']?(?P<value>[^\s\"'`\[\-$<][^\s\"'`]{1,}+)"
 )
 _PASSWORDS = ("pass", "kennwort", "contrase", "mot de", "senha", "wachtwoord", "lösenord", "hasło")
 # kind, what every match holds one of, pattern, whether the value must look made rather than said
@@ -137,7 +188,12 @@ _BESIDE: tuple[tuple[str, Sequence[str], re.Pattern[str], bool], ...] = (
         False,
     ),
     ("password", ("密码", "密碼", "口令", "パスワード", "暗証番号", "비밀번호"), _SAID_CJK, False),
-    ("seed phrase", ("seed", "mnemonic", "recovery", "backup", "wallet", " word", "-word"), _SEED, False),
+    (
+        "seed phrase",
+        ("seed", "mnemonic", "recovery", "backup", "wallet", " word", "-word"),
+        _SEED,
+        False,
+    ),
     ("password", (":",), _PGPASS, False),
     ("registry login", ("auth",), _DOCKER, False),
 )
@@ -146,19 +202,36 @@ _BY_WORD = {  # word → the numbers of the patterns whose matches may hold it
     for word in {word: None for _, held, *_ in _BESIDE for word in held}
 }
 _COMMANDS = ("mysql", "mariadb", "sshpass", "redis-cli")
-KINDS = frozenset(kind for kind, *_ in (*_NAMES, *_BESIDE))
+KINDS = frozenset(("credit card", *(kind for kind, *_ in (*_NAMES, *_BESIDE))))
 _LEAST = {"token": 8, "api key": 6, "aws secret key": 16}
 
 
+_SEPARATORS = str.maketrans("", "", " -")
+_CARD = re.compile(r"\d(?<![\w.\-]\d)(?:[ \-]?\d){12,18}+(?![\w\-]|\.\d)")
+# Issuer ranges with the lengths they use, as payment networks publish them (ISO/IEC 7812).
+_ISSUED = re.compile(
+    r"4(?:\d{12}|\d{15}|\d{18})|5[1-5]\d{14}|2(?:2[2-9]|[3-6]\d|7[01])\d{13}|3[47]\d{13}|3(?:0[0-5]|[68]\d)\d{11}"
+    r"|6(?:011|5\d\d|4[4-9]\d)\d{12}|35\d{14}|62\d{14,17}"
+)
+
+
 def spans(text: str) -> Iterator[Span]:
-    """Where the values of named secrets stand; they may overlap and come in no order."""
-    low = text.replace("İ", "I").lower()  # the one capital whose small form is longer: places must stay the same
+    """Yield where the values of named secrets and card numbers stand, in no order; they may
+    overlap.
+    """
+    yield from cards(text)
+    # the one capital whose small form is longer: places must stay the same
+    low = text.replace("İ", "I").lower()
     yield from _assigned(text, low)
-    for number in sorted({number for word, numbers in _BY_WORD.items() if word in low for number in numbers}):
+    for number in sorted(
+        {number for word, numbers in _BY_WORD.items() if word in low for number in numbers}
+    ):
         kind, _, pattern, made = _BESIDE[number]
         for match in pattern.finditer(low):
             start, end = match.span(match.lastgroup or "value")
-            if made and (not _looks_made(text[start:end]) or _is_count(low, match.start(), text, start)):
+            if made and (
+                not _looks_made(text[start:end]) or _is_count(low, match.start(), text, start)
+            ):
                 continue
             if pattern is not _SEED or not _COMMON.search(low, start, end):
                 yield start, end, kind
@@ -175,7 +248,9 @@ def _assigned(text: str, low: str) -> Iterator[Span]:
             at = name.end()
             kind = next(kind for (kind, _), hit in zip(_NAMES, name.groups(), strict=False) if hit)
             patterns = (_QUOTED, _ESCAPED, _BARE)
-            value = next((hit for pattern in patterns if (hit := pattern.match(text, name.end()))), None)
+            value = next(
+                (hit for pattern in patterns if (hit := pattern.match(text, name.end()))), None
+            )
             if value is None:
                 continue
             start, end = value.span("value")
@@ -183,22 +258,32 @@ def _assigned(text: str, low: str) -> Iterator[Span]:
                 end = start + len(text[start:end].rstrip(".,)]}"))
                 dash = name["sign"][0] in "–—"
                 alone = not dash and _ALONE.match(text, end)
-                if (dash or name["sign"] in ":：") and not _looks_made(text[start:end]) and not alone:
+                if (
+                    (dash or name["sign"] in ":：")
+                    and not _looks_made(text[start:end])
+                    and not alone
+                ):
                     continue
             if low.startswith("pwd", name.start()) and _PATH.match(text, start):
                 continue
             said = text[start:end]
-            is_long = len(said) >= _LEAST.get(kind, 3) and (kind != "token" or len(said) >= 20 or _looks_made(said))
+            is_long = len(said) >= _LEAST.get(kind, 3) and (
+                kind != "token" or len(said) >= 20 or _looks_made(said)
+            )
             # words of a script that no password is written in
-            is_prose = _PROSE.match(said) and not any(letter.isascii() and letter.isalnum() for letter in said)
-            is_none = is_prose or _PLACEHOLDER.match(said) or _is_count(low, name.start(), text, start)
+            is_prose = _PROSE.match(said) and not any(
+                letter.isascii() and letter.isalnum() for letter in said
+            )
+            is_none = (
+                is_prose or _PLACEHOLDER.match(said) or _is_count(low, name.start(), text, start)
+            )
             if is_long and not is_none:
                 yield start, end, kind
                 at = max(at, end - 40)  # a value may end in the name of the next one
 
 
 def _near_signs(low: str) -> Iterator[tuple[int, int]]:
-    """Where names may stand: they are many, and slow to look for everywhere."""
+    """Yield where names may stand: they are many, and slow to look for everywhere."""
     begin = end = 0
     for sign in _SIGN.finditer(low):
         if sign.start() - _TO_SIGN > end:
@@ -209,13 +294,26 @@ def _near_signs(low: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_count(low: str, name: int, text: str, value: int) -> bool:
-    """Whether a mountain's pass, one to ride with, or tests that pass are spoken of."""
+    """Return True where a mountain's pass, one to ride with, or tests that pass are spoken of."""
     return _PASSED.match(low, name) is not None and _COUNT.match(text, value) is not None
 
 
 def _looks_made(value: str) -> bool:
-    """Whether it holds what said words do not: a digit, a sign within, or capitals within."""
+    """Return True for what said words do not hold: a digit, a sign within, or capitals within."""
     core = value.strip(".,;:!?()")
     if any(letter.isdigit() or letter in "_@#$%^&*+=/!~|" for letter in core):
         return True
     return any(letter.isupper() for letter in core[1:]) and any(letter.islower() for letter in core)
+
+
+def cards(text: str) -> Iterator[Span]:
+    """Yield where credit card numbers stand."""
+    for match in _CARD.finditer(text):
+        digits = match.group().translate(_SEPARATORS)
+        # the last digit is the check digit of the others (ISO/IEC 7812-1, annex B)
+        doubled = (int(digit) * (1 + place % 2) for place, digit in enumerate(reversed(digits)))
+        if (
+            _ISSUED.fullmatch(digits)
+            and sum(value // 10 + value % 10 for value in doubled) % 10 == 0
+        ):
+            yield match.start(), match.end(), "credit card"

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from ..errors import ConfigurationError, KagentMemoryError, StoreError, error_class
-from ..records import Mode, Scope, json_text
 
 if TYPE_CHECKING:
     import httpx
+    from pydantic import TypeAdapter
 
 
 class Transport:
@@ -28,38 +29,47 @@ class Transport:
         self,
         method: str,
         path: str,
-        scope: Scope | None = None,
-        body: Mapping[str, Any] | None = None,
-        query: Mapping[str, Any] | None = None,
-    ) -> Any:
-        """The JSON of an answer; None when it has no body.
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+    ) -> bytes:
+        """Send a request, and return the JSON of its answer.
 
         Raises:
-            InvalidInput: the body is not JSON.
             StoreError: the server cannot be reached.
             KagentMemoryError: what the server says went wrong, as the exception it had there.
         """
         import httpx
 
-        content = None if body is None else json_text(body, "The request", compact=True).encode()
         headers = None if body is None else {"content-type": "application/json"}
-        params = dict(query or {})
-        if scope is not None:  # without a tenant the server takes the token's, or its own
-            tenant = {"tenant": scope.tenant} if scope.tenant else {}
-            params = {"app": scope.app, "user": scope.user, **tenant, **params}
         try:
-            answer = await self._client.request(method, path, params=params, content=content, headers=headers)
+            answer = await self._client.request(
+                method, path, params=query, content=body, headers=headers
+            )
         except httpx.HTTPError as error:
-            raise StoreError(f"The server {self.location} cannot be reached: {type(error).__name__}.") from error
+            raise StoreError(
+                f"The server {self.location} cannot be reached: {type(error).__name__}."
+            ) from error
         if not answer.is_success:
             raise _error(answer, self.location)
+        return answer.content
+
+    def read(self, kind: TypeAdapter[Any], answer: bytes) -> Any:
+        """Read an answer; fields that this version does not know are ignored.
+
+        Raises:
+            StoreError: something else answered.
+        """
         try:
-            return answer.json() if answer.content else None
+            return kind.validate_json(answer)
         except ValueError as error:
             raise _stranger(self.location) from error
 
     async def lines(
-        self, method: str, path: str, *, query: Mapping[str, Any], content: AsyncIterator[bytes] | None = None
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        content: AsyncIterator[bytes] | None = None,
     ) -> AsyncGenerator[str]:
         """The lines of an answer as they come, however long it takes.
 
@@ -77,24 +87,31 @@ class Transport:
                 async for line in answer.aiter_lines():
                     yield line
         except httpx.HTTPError as error:
-            raise StoreError(f"The server {self.location} cannot be reached: {type(error).__name__}.") from error
+            raise StoreError(
+                f"The server {self.location} cannot be reached: {type(error).__name__}."
+            ) from error
 
-    async def info(self) -> tuple[Mode, bool]:
-        """How the server finds memories, and whether its sessions need a model that their agent names.
+    async def info(self) -> Mapping[str, Any]:
+        """Return what the server says of itself: how it searches, and which models it offers.
 
         Raises:
             StoreError: it cannot be reached, or something else answers there.
             ConfigurationError: the token does not hold.
         """
-        told = await self.request("GET", "/info")
-        if not isinstance(told, dict) or "mode" not in told:
-            raise _stranger(self.location)
-        info = cast("dict[str, Any]", told)
-        return info["mode"], bool(info.get("needs_model"))
+        answer = await self.request("GET", "/info")
+        try:
+            told: Any = json.loads(answer)
+            told["mode"]
+        except (ValueError, TypeError, KeyError) as error:
+            raise _stranger(self.location) from error
+        return told
 
 
 def _stranger(location: str) -> StoreError:
-    return StoreError(f"What answers at {location} is not a kagent-memory server; check the host and port in the URI.")
+    return StoreError(
+        f"What answers at {location} is not a kagent-memory server; check the host and port in "
+        "the URI."
+    )
 
 
 def _error(answer: httpx.Response, location: str) -> KagentMemoryError:
@@ -106,13 +123,17 @@ def _error(answer: httpx.Response, location: str) -> KagentMemoryError:
         return StoreError(f"The server {location} answered {answer.status_code}.")
     told = cast("dict[str, Any]", problem)
     if answer.status_code in (401, 403):
-        return ConfigurationError(f"{location} requires a valid token: set KAGENT_MEMORY_TOKEN or token=.")
+        return ConfigurationError(
+            f"{location} requires a valid token: set KAGENT_MEMORY_TOKEN or token=."
+        )
     return error_of(told, f"The server {location} answered {answer.status_code}.")
 
 
 def error_of(problem: Mapping[str, Any], otherwise: str) -> KagentMemoryError:
     """The exception that a server's problem stands for."""
-    return error_class(str(problem.get("type", "")).rpartition(":")[2])(str(problem.get("detail") or otherwise))
+    return error_class(str(problem.get("type", "")).rpartition(":")[2])(
+        str(problem.get("detail") or otherwise)
+    )
 
 
 def without_secrets(uri: str) -> str:

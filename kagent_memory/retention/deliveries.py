@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,25 +15,25 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wai
 from .. import telemetry
 from ..concurrency import cancel_and_wait
 from ..errors import KagentMemoryError
-from ..records import Scope
+from ..records import Recall, Scope
 from ..stores.base import Delivery, MemoryStore
 
 logger = logging.getLogger(__name__)
 
 CLOSE_SECONDS = 10.0
-GATHER_SECONDS = 1.0  # a search writes nothing at once: what follows soon is counted in the same write
+# a search writes nothing at once: what follows soon is counted in the same write
+GATHER_SECONDS = 1.0
 BACKOFF = wait_exponential(multiplier=0.4, exp_base=4, max=30.0)
 ROWS_AT_ONCE = 500
-ROWS_AT_MOST = 1_000_000
 
 
 @dataclass(slots=True)
 class _Tally:
-    """What waits to be counted of one scope."""
+    """Deliveries of one scope that wait to be counted."""
 
     at: datetime
-    retrieved: dict[str, int] = field(default_factory=dict[str, int])
-    delivered: dict[str, int] = field(default_factory=dict[str, int])
+    retrieved: Counter[str] = field(default_factory=Counter[str])
+    delivered: Counter[str] = field(default_factory=Counter[str])
 
     @property
     def rows(self) -> int:
@@ -40,23 +41,22 @@ class _Tally:
 
     def add(self, other: _Tally) -> None:
         self.at = max(self.at, other.at)
-        for counts, more in ((self.retrieved, other.retrieved), (self.delivered, other.delivered)):
-            for id, count in more.items():
-                counts[id] = counts.get(id, 0) + count
+        self.retrieved.update(other.retrieved)
+        self.delivered.update(other.delivered)
 
 
 class Deliveries:
     """Counts what was retrieved and handed over, without holding up a search.
 
-    What waits is added up in memory, so that it never outgrows the memories that were found, and is written by one at
-    a time. While the database refuses it stays; a crash loses what came within the last moments.
+    What waits is added up in memory, so that it never outgrows the memories that were found, and is
+    written by one at a time. While the database refuses it stays; a crash loses what came within
+    the last moments.
     """
 
     def __init__(self, store: MemoryStore, clock: Callable[[], datetime]) -> None:
         self._store = store
         self._clock = clock
         self._waiting: dict[Scope, _Tally] = {}
-        self._rows = 0
         self._noted = asyncio.Event()
         self._settled = asyncio.Event()
         self._settled.set()
@@ -66,23 +66,29 @@ class Deliveries:
         self._task: asyncio.Task[None] | None = None
 
     def count(self, scope: Scope, *, retrieved: Sequence[str], delivered: Sequence[str]) -> None:
-        """Takes note; a memory named several times counts once."""
+        """Note what was retrieved and delivered; a memory named several times counts once."""
         if not retrieved and not delivered:
             return
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._write(), name="kagent-memory-deliveries")
-        if self._rows > ROWS_AT_MOST:
-            logger.error(
-                "The database accepts no delivery counts and %d are waiting; new deliveries are not counted.",
-                self._rows,
-            )
-            return
-        self._take(scope, _Tally(self._clock(), dict.fromkeys(retrieved, 1), dict.fromkeys(delivered, 1)))
+        self._take(scope, _Tally(self._clock(), Counter(set(retrieved)), Counter(set(delivered))))
         self._settled.clear()
         self._noted.set()
 
+    def count_answer(self, scopes: Sequence[Scope], answer: Recall) -> None:
+        """Count what a search of these scopes retrieved and handed over."""
+        delivered: dict[Scope, list[str]] = {}
+        left_out: dict[Scope, list[str]] = {}
+        for hit in answer:
+            delivered.setdefault(hit.scope, []).append(hit.memory.id)
+        for out in answer.left_out:  # of a single scope they name none
+            left_out.setdefault(out.scope or scopes[0], []).append(out.memory_id)
+        for scope in {**delivered, **left_out}:
+            ids = delivered.get(scope, [])
+            self.count(scope, retrieved=[*ids, *left_out.get(scope, [])], delivered=ids)
+
     async def drain(self) -> None:
-        """Returns when all that was noted is counted: what waits for more to come is written now."""
+        """Wait until all that was noted is counted; write now what waits for more to come."""
         self._draining += 1
         self._hurried.set()
         try:
@@ -93,13 +99,13 @@ class Deliveries:
                 self._hurried.clear()
 
     async def flush(self) -> None:
-        """Counts at once what is noted by now.
+        """Count at once what is noted by now.
 
         Raises:
             StoreError: the database refuses; it is tried again later.
         """
         async with self._writing:
-            left, self._waiting, self._rows = self._waiting, {}, 0
+            left, self._waiting = self._waiting, {}
             writes: list[list[Delivery]] = []
             rows = ROWS_AT_ONCE
             for scope, tally in left.items():
@@ -107,7 +113,12 @@ class Deliveries:
                     writes.append([])
                     rows = 0
                 writes[-1].append(
-                    Delivery(scope=scope, retrieved=tally.retrieved, delivered=tally.delivered, at=tally.at)
+                    Delivery(
+                        scope=scope,
+                        retrieved=tally.retrieved,
+                        delivered=tally.delivered,
+                        at=tally.at,
+                    )
                 )
                 rows += tally.rows
             try:
@@ -124,22 +135,20 @@ class Deliveries:
                 self._settled.set()
 
     async def close(self) -> None:
-        """Counts what is noted, within some seconds, and stops."""
+        """Count what is noted, within some seconds, and stop."""
         if self._task is None:
             return
         try:
             await asyncio.wait_for(self.flush(), CLOSE_SECONDS)
         except (KagentMemoryError, TimeoutError) as error:
             logger.error(
-                "The most recent deliveries could not be counted: %s", error or "the database does not respond"
+                "The most recent deliveries could not be counted: %s",
+                error or "the database does not respond",
             )
         await cancel_and_wait(self._task)
 
     def _take(self, scope: Scope, tally: _Tally) -> None:
-        kept = self._waiting.setdefault(scope, _Tally(tally.at))
-        before = kept.rows
-        kept.add(tally)
-        self._rows += kept.rows - before
+        self._waiting.setdefault(scope, _Tally(tally.at)).add(tally)
 
     async def _write(self) -> None:
         while True:
@@ -149,7 +158,9 @@ class Deliveries:
                     await self._hurried.wait()
             self._noted.clear()
             retrying = AsyncRetrying(
-                retry=retry_if_exception_type(KagentMemoryError), wait=BACKOFF, before_sleep=_log_failure
+                retry=retry_if_exception_type(KagentMemoryError),
+                wait=BACKOFF,
+                before_sleep=_log_failure,
             )
             await retrying(self.flush)
 

@@ -1,27 +1,46 @@
-"""When a memory expires, and the row that a fact becomes."""
+"""The life of a memory: the row that a fact becomes, when it expires, and when it has outlived its
+use.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from ..records import Fact, Memory, new_id
-from ..retrieval.ranking.importance import clamped
+from ..retrieval.ranking.importance import age_days, clamped, idle_days
 from ..settings import MemorySettings
 from ..settings.policies import TAG
 
+FADED_BELOW = 0.05
+UNIMPORTANT_BELOW = 0.5
+FEW_DELIVERIES = 3
+
 
 def expiry(now: datetime, ttl_days: int) -> datetime | None:
-    """When something that lives `ttl_days` from now expires; None (never) for 0 or less, or beyond the calendar."""
+    """Return when something that lives `ttl_days` from now expires; None (never) for 0 or less,
+    or beyond the calendar.
+    """
     try:
         return now + timedelta(days=ttl_days) if ttl_days > 0 else None
     except OverflowError:
         return None
 
 
+def revised(memory: Memory, *, now: datetime, **values: Any) -> Memory:
+    """Return the memory with other values, one revision further."""
+    return replace(memory, **values, updated_at=now, revision=memory.revision + 1)
+
+
+def latest(times: Sequence[datetime | None]) -> datetime | None:
+    """Return the latest of some times, where None is never."""
+    return None if None in times else max(time for time in times if time is not None)
+
+
 def promoted(memory: Memory, now: datetime) -> Memory:
-    """A short-term memory as a long-term one, which lives its own TTL from now on."""
+    """Return a short-term memory as a long-term one, which lives its own TTL from now on."""
     return replace(memory, state="active", expires_at=expiry(now, memory.ttl_days or 0))
 
 
@@ -45,10 +64,11 @@ def to_memory(
     explicit: bool = False,
     quarantine: Collection[str] = (),
 ) -> Memory:
-    """The row a fact becomes: a new id, created now, expiring by its own TTL or else by `ttl_days`.
+    """Return the row a fact becomes: a new id, created now, expiring by its own TTL or else by
+    `ttl_days`.
 
-    The row carries the TTL that was resolved, in days (0: never expires), so that a later extension uses the same. A
-    fact of one of the origins in `quarantine` waits to be confirmed.
+    The row carries the TTL that was resolved, in days (0: never expires), so that a later extension
+    uses the same. A fact of one of the origins in `quarantine` waits to be confirmed.
     """
     days = max(ttl_days if fact.ttl_days is None else fact.ttl_days, 0)
     return Memory(
@@ -78,3 +98,26 @@ def to_memory(
         explicit=explicit,
         state="quarantined" if fact.origin in quarantine else "active",
     )
+
+
+def strength(memory: Memory, *, now: datetime, half_life_days: float) -> float:
+    """Return a memory's own importance, halved every so many days in which nobody touched it."""
+    return memory.importance * 0.5 ** (idle_days(memory, now=now) / half_life_days)
+
+
+def has_faded(memory: Memory, *, now: datetime, half_life_days: float) -> bool:
+    """Return True if hardly anything is left of a memory: not before one half-life, however
+    unimportant it was; 0: never.
+    """
+    if memory.pinned or not half_life_days or idle_days(memory, now=now) < half_life_days:
+        return False
+    return strength(memory, now=now, half_life_days=half_life_days) < FADED_BELOW
+
+
+def is_old_and_unused(memory: Memory, *, now: datetime, after_days: float) -> bool:
+    """Return True if a memory is older than so many days and was delivered fewer than 3 times in
+    them; 0 days: never.
+    """
+    if memory.pinned or not after_days:
+        return False
+    return age_days(memory, now=now) > after_days and memory.usage.delivered_total < FEW_DELIVERIES

@@ -1,4 +1,6 @@
-"""The prune: what has expired, what has outlived its use, and the least important of scopes that hold too many."""
+"""The prune: what has expired, what has outlived its use, and the least important of scopes that
+hold too many.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,10 @@ from ..retrieval.ranking.importance import (
 from ..retrieval.similar import neighbours
 from ..settings import MemorySettings
 from ..settings.policies import POLICIES
-from ..stores.base import JobQueue, MemoryStore, Pruned
+from ..stores import JobQueue
+from ..stores.base import MemoryStore, Pruned
 from ..stores.values import Gone, PruneReason
-from .ageing import UNIMPORTANT_BELOW, has_faded, is_old_and_unused
+from .lifecycle import UNIMPORTANT_BELOW, has_faded, is_old_and_unused
 
 logger = logging.getLogger(__name__)
 
@@ -36,17 +39,21 @@ PAGE = 500
 EXAMINED = 100
 
 
-async def keep_pruned(queue: JobQueue, prune: Callable[[], Awaitable[Pruned]], *, every_hours: float) -> None:
-    """Prunes every so many hours, by whichever process takes the lease first; runs until cancelled."""
+async def keep_pruned(
+    queue: JobQueue, prune: Callable[[], Awaitable[Pruned]], *, every_hours: float
+) -> None:
+    """Prune every so many hours, in the process that takes the lease first, until cancelled."""
     period = every_hours * 3600
     while True:
         try:
-            # the lease outlives its taker on purpose: nobody else prunes again before the period is over
+            # the lease outlives its taker on purpose: nobody else prunes again before the period is
+            # over
             if await queue.lease(PRUNE_LEASE, new_id(), seconds=period):
                 pruned = await prune()
                 if pruned != Pruned():
                     logger.info(
-                        "Pruned: %d unused memories deleted at the end of their ttl_days, %d in use extended, "
+                        "Pruned: %d unused memories deleted at the end of their ttl_days, %d in "
+                        "use extended, "
                         "%d evicted, %d faded, %d unimportant.",
                         *pruned.counts.values(),
                     )
@@ -64,8 +71,8 @@ async def prune(
     now: datetime,
     dry_run: bool = False,
 ) -> Pruned:
-    """All that the settings ask of a prune, over all scopes: what has expired, what has outlived its use, and what is
-    too much.
+    """Prune all scopes as the settings ask: what has expired, what has outlived its use, and what
+    is too much.
 
     Raises:
         StoreError: the database is unavailable; what was erased by then stays so.
@@ -93,41 +100,58 @@ class _Prune:
         now: datetime,
         dry_run: bool,
     ) -> None:
-        self._store, self._vectors, self._settings, self._weights = store, vectors, settings, weights
+        self._store, self._vectors, self._settings, self._weights = (
+            store,
+            vectors,
+            settings,
+            weights,
+        )
         self._now, self._dry_run = now, dry_run
         self._doomed: dict[Scope, set[str]] = {}  # of a dry run, which leaves them there
         # of the scope that was looked at last, by the id of what stands for them
         self._merged: tuple[Scope, Mapping[str, Sequence[Memory]]] | None = None
 
     async def erase_outlived(self, *, at_least_days: float) -> Pruned:
-        """Erases what has faded, and what is old, unimportant and hardly used."""
+        """Erase what has faded, and what is old, unimportant and hardly used."""
         pruned = Pruned()
         old = Filter(created_before=self._now - timedelta(days=at_least_days))
         is_faded = partial(has_faded, now=self._now, half_life_days=self._settings.half_life_days)
         async for some in self._store.all_scopes(at_once=PAGE):
             for scope in some:
                 async for page in self._pages(scope, old):
-                    faded = await self._whole(scope, [one for one in page if is_faded(one)], is_faded)
+                    faded = await self._whole(
+                        scope, [one for one in page if is_faded(one)], is_faded
+                    )
                     gone = {one.id for one in faded}
                     pruned += await self._erase(scope, faded, "faded")
-                    unimportant = await self._unimportant(scope, [one for one in page if one.id not in gone])
+                    unimportant = await self._unimportant(
+                        scope, [one for one in page if one.id not in gone]
+                    )
                     pruned += await self._erase(scope, unimportant, "unimportant")
         return pruned
 
     async def _unimportant(self, scope: Scope, memories: Sequence[Memory]) -> list[Memory]:
-        """Those that are old, hardly used, and below 0.5 by the published formula; of twins one stays, if it may."""
+        """Return the memories that are old, hardly used, and below 0.5 by the published formula; of
+        twins one stays, if it may.
+        """
         after_days = POLICIES[self._settings.policy].unimportant_after_days
 
         def is_below(memory: Memory, nearest: float) -> bool:
             parts = tiered_parts(memory, now=self._now, nearest=nearest)
             return importance(parts, self._weights) < UNIMPORTANT_BELOW
 
-        old = [one for one in memories if is_old_and_unused(one, now=self._now, after_days=after_days)]
+        old = [
+            one for one in memories if is_old_and_unused(one, now=self._now, after_days=after_days)
+        ]
         below = {one.id: one for one in old if is_below(one, 0.0)}
-        edge = [one for one in old if one.id not in below and is_below(one, 1.0)]  # their likeness decides
+        # their likeness decides
+        edge = [one for one in old if one.id not in below and is_below(one, 1.0)]
         near, _ = await neighbours(self._store.view(scope, now=self._now), self._vectors, edge)
         for place, memory in enumerate(edge):
-            if is_below(memory, max((value for other, value in near[place] if other.id not in below), default=0.0)):
+            if is_below(
+                memory,
+                max((value for other, value in near[place] if other.id not in below), default=0.0),
+            ):
                 below[memory.id] = memory
 
         def is_due(source: Memory) -> bool:
@@ -136,19 +160,27 @@ class _Prune:
 
         return await self._whole(scope, list(below.values()), is_due)
 
-    async def _whole(self, scope: Scope, memories: Sequence[Memory], is_due: Callable[[Memory], bool]) -> list[Memory]:
-        """Those of them that stand for nothing that would stay, were it there by itself."""
+    async def _whole(
+        self, scope: Scope, memories: Sequence[Memory], is_due: Callable[[Memory], bool]
+    ) -> list[Memory]:
+        """Return the memories that stand for nothing that would stay, were it there by itself."""
         return [one for one in memories if all(map(is_due, await self._sources(scope, [one])))]
 
     async def _sources(self, scope: Scope, memories: Sequence[Memory]) -> list[Memory]:
-        """What was merged into these memories and did not expire, and what into those; see
+        """Return what was merged into these memories and did not expire, and what into those; see
         `stores.sql.forgetting.with_sources`.
         """
         if memories and (self._merged is None or self._merged[0] != scope):
             merged: dict[str, list[Memory]] = defaultdict(list)
             async for page in self._pages(scope, Filter(superseded="only")):
-                held = await self._store.whole(scope, [memory.id for memory in page if memory.superseded_by])
-                for source in (one.memory for one in held if one.revisions and one.revisions[-1].kind == "merge"):
+                held = await self._store.whole(
+                    scope, [memory.id for memory in page if memory.superseded_by]
+                )
+                for source in (
+                    one.memory
+                    for one in held
+                    if one.revisions and one.revisions[-1].kind == "merge"
+                ):
                     merged[source.superseded_by or ""].append(source)
             self._merged = scope, merged
         by_holder: Mapping[str, Sequence[Memory]] = self._merged[1] if self._merged else {}
@@ -161,7 +193,9 @@ class _Prune:
         return sources
 
     async def evict(self, *, keep: int) -> Pruned:
-        """Erases the least important memories, so that every scope holds `keep` at most; pinned ones stay."""
+        """Erase the least important memories, so that every scope holds `keep` at most; pinned ones
+        stay.
+        """
         pruned = Pruned()
         for scope, held in await self._store.crowded(above=keep, now=self._now):
             count = held - keep - len(self._doomed.get(scope, ()))
@@ -171,7 +205,8 @@ class _Prune:
         return pruned
 
     async def _least_important(self, scope: Scope, count: int) -> list[Memory]:
-        # How like the others a memory is takes a search each, so that is asked only of those about whom it may decide.
+        # How like the others a memory is takes a search each, so that is asked only of those about
+        # whom it may decide.
         measure = measure_of(self._settings.policy)
         weighed: list[tuple[float, str, Memory]] = []
         async for page in self._pages(scope):
@@ -191,10 +226,14 @@ class _Prune:
             for place, similar in near.items()
         }
         left = count - len(certain)
-        rest = least_important(edge, left, now=self._now, likeness=likeness, weights=self._weights, measure=measure)
+        rest = least_important(
+            edge, left, now=self._now, likeness=likeness, weights=self._weights, measure=measure
+        )
         return [*certain, *rest]
 
-    async def _erase(self, scope: Scope, memories: Sequence[Memory], why: PruneReason, *, keep: int = 0) -> Pruned:
+    async def _erase(
+        self, scope: Scope, memories: Sequence[Memory], why: PruneReason, *, keep: int = 0
+    ) -> Pruned:
         ids: Sequence[str] = [memory.id for memory in memories]
         if self._dry_run:
             self._doomed.setdefault(scope, set()).update(ids)
@@ -204,7 +243,9 @@ class _Prune:
         counts = {"evicted" if why == "capacity" else why: len(ids)}
         return Pruned(**counts, gone=tuple(Gone(scope, id, why) for id in ids))
 
-    async def _pages(self, scope: Scope, filter: Filter = Filter()) -> AsyncIterator[Sequence[Memory]]:
+    async def _pages(
+        self, scope: Scope, filter: Filter = Filter()
+    ) -> AsyncIterator[Sequence[Memory]]:
         cursor: str | None = None
         while True:
             page = await self._store.list(
@@ -225,10 +266,11 @@ def least_important(
     weights: ImportanceWeights = ImportanceWeights(),
     measure: Measure = importance_parts,
 ) -> list[Memory]:
-    """The `count` memories with the least importance, least first; pinned ones are never among them.
+    """Return the `count` memories with the least importance, least first; pinned ones are never
+    among them.
 
-    One after the other: what has been chosen no longer makes the others less unique, so that of two twins one stays.
-    Equal ones go by age, oldest first.
+    One after the other: what has been chosen no longer makes the others less unique, so that of two
+    twins one stays. Equal ones go by age, oldest first.
 
     Args:
         memories: to choose from.
@@ -243,7 +285,11 @@ def least_important(
         parts = measure(memory, now=now, nearest=max(near[memory.id].values(), default=0.0))
         return importance(parts, weights)
 
-    left = {memory.id: memory for memory in sorted(memories, key=lambda one: one.created_at) if not memory.pinned}
+    left = {
+        memory.id: memory
+        for memory in sorted(memories, key=lambda one: one.created_at)
+        if not memory.pinned
+    }
     near = {id: dict(likeness.get(id, {})) for id in left}
     values = {id: weighed(memory) for id, memory in left.items()}
     chosen: list[Memory] = []

@@ -7,7 +7,6 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from ..errors import ModelUnavailable
-from ..models.llm import Answer, Llm
 
 SLOW_SECONDS = 1.0  # a failure that comes sooner costs nobody anything
 FAILURES = 3
@@ -15,7 +14,8 @@ OPEN_SECONDS = 30.0
 
 
 class CircuitBreaker:
-    """Opens after some slow failures in a row; then, every half minute, one call tries whether the model is back.
+    """Opens after some slow failures in a row; then, every half minute, one call tries whether the
+    model is back.
 
     Args:
         name: of the model's part in a search, for people.
@@ -28,7 +28,8 @@ class CircuitBreaker:
 
     @contextmanager
     def guard(self) -> Generator[None, None, None]:
-        """Around a call of the model. What is cancelled after a second has failed, too: its caller's time was over.
+        """Around a call of the model. What is cancelled after a second has failed, too: its
+        caller's time was over.
 
         Raises:
             ModelUnavailable: the circuit is open; the model is not asked.
@@ -49,21 +50,3 @@ class CircuitBreaker:
                 self._open_until = time.monotonic() + OPEN_SECONDS
             raise
         self._failures = 0
-
-
-class GuardedLlm:
-    """A language model behind a circuit breaker."""
-
-    def __init__(self, llm: Llm) -> None:
-        self.name = llm.name
-        self._llm = llm
-        self._breaker = CircuitBreaker("language model")
-
-    async def complete(self, prompt: str, *, schema: type[Answer]) -> Answer:
-        """The model's answer; see `Llm`.
-
-        Raises:
-            ModelUnavailable: it did not answer the calls before this one.
-        """
-        with self._breaker.guard():
-            return await self._llm.complete(prompt, schema=schema)

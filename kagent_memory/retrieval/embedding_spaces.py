@@ -1,5 +1,5 @@
-"""The embedder of one store: which space its vectors belong to, checked before the first one is kept; and the one
-whose vectors it replaces.
+"""The embedder of one store: which space its vectors belong to, checked before the first one is
+kept.
 """
 
 from __future__ import annotations
@@ -8,153 +8,82 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
 import numpy as np
 
 from ..errors import ConfigurationError, InvalidInput, ModelError, UnusableAnswer
 from ..models.embedding import Embedder
-from ..models.embedding.vector_checks import ADVICE
+from ..models.embedding.checked_embedder import ADVICE
+from ..models.embedding.refusals import PROBE, RefusalHandler
 from ..records import Scope, Vector
 from ..settings import MemorySettings
-from ..stores.base import EXTERNAL, Batch, EmbeddingSpace, MemoryStore, embed_job
+from ..stores import Store
+from ..stores.base import EXTERNAL, Batch, EmbeddingSpace, embed_job
 from ..stores.values import checked_vectors
-from .embedding_cache import EmbeddingCache, Kind
+from .embedding_cache import KINDS, EmbeddingCache, Kind
 
 logger = logging.getLogger(__name__)
 
-PROBE = "kagent_memory: the quick brown fox remembers."
 SAME_MODEL_COSINE = 0.98
 
 
 def same_model(probe: Vector | None, other: Vector | None) -> bool:
-    """Whether two answers to `PROBE` are one model's; True where one of them is not known."""
+    """Return True if two answers to `PROBE` come from one model, or one of them is not known."""
     if probe is None or other is None:
         return True
-    return float(probe @ other / (np.linalg.norm(probe) * np.linalg.norm(other))) >= SAME_MODEL_COSINE
-
-
-class ModelSpace:
-    """One embedder and the embedding space of its vectors: embeds no text twice, and makes sure that no other model's
-    vectors get in between.
-    """
-
-    def __init__(
-        self, store: MemoryStore, embedder: Embedder, settings: MemorySettings, *, replaces: bool = False
-    ) -> None:
-        self._store = store
-        self._embedder = embedder
-        self._replaces = replaces
-        self._space: EmbeddingSpace | None = None
-        self._cache = EmbeddingCache(
-            self._asked,
-            batch_size=settings.batch_size,
-            max_bytes=settings.cache_mb * 2**20 // 4,
-        )
-
-    @property
-    def name(self) -> str:
-        """The embedder's name."""
-        return self._embedder.name
-
-    async def check(self, dimensions: int | None = None) -> Sequence[EmbeddingSpace]:
-        """Compares the embedder's name, and the width it answered with, with what the store holds; gives that.
-
-        Raises:
-            ConfigurationError: the store holds another embedder's vectors.
-        """
-        held = [space for space in await self._store.embedding_spaces() if not space.name.startswith(EXTERNAL)]
-        own = [space for space in held if space.name == self.name and dimensions in (None, space.dimensions)]
-        if not held or any(space.state != "retired" for space in own):
-            return held
-        there = next((space for space in held if space.state == "current"), held[0])
-        given = f"{self.name!r}" + (f" ({dimensions} dimensions)" if dimensions else "")
-        width = f" and dimensions={there.dimensions}" if there.name == self.name else ""
-        raise ConfigurationError(
-            f"This store holds vectors of {there.name!r} ({there.dimensions} dimensions), and {given} was given. Open "
-            f"it with embedding={there.name!r}{width}; or have it embedded anew: `kagent-memory reembed --embedding "
-            f"{self.name}`, or Memories.reembed."
-        )
-
-    def forget(self) -> None:
-        """Keeps no vector of a text that may have been forgotten."""
-        self._cache.clear()
-
-    async def embed(self, texts: Sequence[str], *, kind: Kind, tenant: str) -> tuple[EmbeddingSpace, list[Vector]]:
-        """See `StoreEmbedder.embed`."""
-        space = self._space or await self._identify()
-        return space, await self._cache.vectors(texts, kind, tenant=tenant) if texts else []
-
-    async def ping(self) -> None:
-        """See `StoreEmbedder.ping`."""
-        if self._space is None:
-            await self._identify()
-        await self._asked(["ping"], "query")
-
-    async def _asked(self, texts: Sequence[str], kind: Kind) -> list[Vector]:
-        rows, space = np.asarray(await self._embedder.embed(texts, kind=kind)), self._space
-        if rows.ndim != 2 or rows.shape[0] != len(texts):
-            raise UnusableAnswer(
-                f"The embedder {self.name!r} returned an array of shape {rows.shape} for {len(texts)} text(s); "
-                f"{ADVICE}."
-            )
-        try:
-            return checked_vectors(list(rows), space.dimensions if space else rows.shape[1])
-        except InvalidInput as error:
-            raise UnusableAnswer(
-                f"The embedder {self.name!r} returned an invalid vector: {error} To fix it, {ADVICE}."
-            ) from error
-
-    async def _identify(self) -> EmbeddingSpace:
-        [probe] = await self._asked([PROBE], "document")
-        if self._replaces:
-            space = await self._store.replace_embedding_space(self.name, len(probe), probe)
-        else:
-            await self.check(len(probe))
-            space = await self._store.add_embedding_space(self.name, len(probe), probe)
-        if not same_model(probe, space.probe):
-            raise ConfigurationError(
-                f"The embedder {self.name!r} no longer answers as it did when this store was filled: it is another "
-                "model under the same name. Restore the former one; or name this one differently, and have the store "
-                "embedded anew (`kagent-memory reembed`)."
-            )
-        self._space = space
-        return space
+    return (
+        float(probe @ other / (np.linalg.norm(probe) * np.linalg.norm(other))) >= SAME_MODEL_COSINE
+    )
 
 
 class StoreEmbedder:
-    """The embedder of one store, and beside it the former one, while that one's vectors are being replaced.
+    """The embedder of one store: embeds no text twice, and lets no other model's vectors in between
+    its own.
+
+    Args:
+        store: whose vectors these are.
+        embedder: makes them.
+        settings: of batches and caches.
+        replaces: its vectors are to replace those of another embedder.
 
     Attributes:
-        former: whose vectors searches ask as well; None: nothing is being replaced, as far as this process knows.
+        name: the embedder's name.
     """
 
     def __init__(
         self,
-        store: MemoryStore,
+        store: Store,
         embedder: Embedder,
         settings: MemorySettings = MemorySettings(),
+        *,
+        replaces: bool = False,
     ) -> None:
+        self.name = embedder.name
         self._store = store
-        self._current = ModelSpace(store, embedder, settings)
-        self.former: ModelSpace | None = None
-
-    @property
-    def name(self) -> str:
-        """The embedder's name."""
-        return self._current.name
+        self._embedder = RefusalHandler(embedder)
+        self._replaces = replaces
+        self._space: EmbeddingSpace | None = None
+        most = settings.cache_mb * 2**20 // 8
+        self._caches: dict[Kind, EmbeddingCache] = {
+            kind: EmbeddingCache(partial(self._asked, kind=kind), kind, max_bytes=most)
+            for kind in KINDS
+        }
 
     async def check(self) -> None:
-        """Compare the embedder's name with what the store holds, and warn while one replaces another.
+        """Compare the embedder's name with what the store holds, and warn while one replaces
+        another.
 
         Raises:
             ConfigurationError: the store holds another embedder's vectors.
         """
-        held = await self._current.check()
+        held = await self._held()
         replaced = next((space.name for space in held if space.state == "current"), self.name)
         coming = next((space.name for space in held if space.state == "filling"), self.name)
         if replaced != self.name:
             logger.warning(
-                "The vectors of %r are being replaced by those of %r: what these lack is found by words. Open the "
+                "The vectors of %r are being replaced by those of %r: what these lack is found "
+                "by words. Open the "
                 "store with embedding=%r until that is done, and searches lack nothing.",
                 replaced,
                 self.name,
@@ -162,114 +91,210 @@ class StoreEmbedder:
             )
         elif coming != self.name:
             logger.warning(
-                "The vectors of %r are being replaced by those of %r: what is saved from here is embedded by that one "
+                "The vectors of %r are being replaced by those of %r: what is saved from here "
+                "is embedded by that one "
                 "later. Open the store with embedding=%r once that is done.",
                 self.name,
                 coming,
                 coming,
             )
 
-    def succeed(self, successor: ModelSpace) -> None:
-        """Embeds as `successor` does from now on; until `finish` searches ask for the former's vectors too."""
-        if successor.name != self.name:
-            self.former = self._current
-        self._current = successor  # also of the same name: the one before may be the one that failed
+    async def _held(self, dimensions: int | None = None) -> Sequence[EmbeddingSpace]:
+        """Return the store's own embedding spaces, if this embedder's is among them or there is
+        none yet.
+        """
+        held = [
+            space
+            for space in await self._store.memories.spaces.all()
+            if not space.name.startswith(EXTERNAL)
+        ]
+        own = [
+            space
+            for space in held
+            if space.name == self.name and dimensions in (None, space.dimensions)
+        ]
+        if not held or any(space.state != "retired" for space in own):
+            return held
+        there = next((space for space in held if space.state == "current"), held[0])
+        given = f"{self.name!r}" + (f" ({dimensions} dimensions)" if dimensions else "")
+        width = f" and dimensions={there.dimensions}" if there.name == self.name else ""
+        raise ConfigurationError(
+            f"This store holds vectors of {there.name!r} ({there.dimensions} dimensions), and "
+            f"{given} was given. Open "
+            f"it with embedding={there.name!r}{width}; or have it embedded anew: `kagent-memory "
+            "reembed --embedding "
+            f"{self.name}`, or Memories.reembed."
+        )
 
-    def finish(self) -> None:
-        """Nothing is being replaced any more."""
-        self.former = None
+    def succeed(self, successor: StoreEmbedder) -> None:
+        """Embed as `successor` does from now on."""
+        self.name, self._embedder = successor.name, successor._embedder
+        self._space, self._caches = successor._space, successor._caches
 
     async def serves(self, space: str) -> bool:
-        """Whether this process can do what is left to the embedder of this name ("": to any): it has it, or the store
-        has left that one behind for this one.
+        """Return True if this process can do what is left to the embedder of this name ("": to
+        any): it has it, or the store has left that one behind for this one.
         """
         if space in ("", self.name):
             return True
-        states = {held.name: held.state for held in await self._store.embedding_spaces()}
+        states = {held.name: held.state for held in await self._store.memories.spaces.all()}
         return states.get(self.name) == "current" and states.get(space, "retired") == "retired"
 
     def forget(self) -> None:
-        """Keeps no vector of a text that may have been forgotten."""
-        for space in (self._current, self.former):
-            if space is not None:
-                space.forget()
+        """Keep no vector of a text that may have been forgotten."""
+        for cache in self._caches.values():
+            cache.clear()
 
-    async def embed(self, texts: Sequence[str], *, kind: Kind, tenant: str) -> tuple[EmbeddingSpace, list[Vector]]:
-        """The space and one vector per text, shared with whoever asks for the same text of this tenant.
+    async def embed(
+        self, texts: Sequence[str], *, kind: Kind, tenant: str
+    ) -> tuple[EmbeddingSpace, list[Vector | None]]:
+        """Return the space and one vector a text, None for a text that the embedder refuses.
+
+        Vectors are shared with whoever asks for the same text of this tenant.
 
         Raises:
             ModelError: the embedder is unavailable or answers what cannot be used.
             ConfigurationError: it is not the model whose vectors the store holds.
         """
-        return await self._current.embed(texts, kind=kind, tenant=tenant)
+        space, cache = self._space or await self._identify(), self._caches[kind]
+        return space, await cache.vectors(texts, tenant=tenant) if texts else []
 
     async def ping(self) -> None:
-        """Embeds a word, whatever is kept.
+        """Embed a word, whatever is cached.
 
         Raises:
             ModelError: the embedder is unavailable or answers what cannot be used.
             ConfigurationError: it is not the model whose vectors the store holds.
         """
-        await self._current.ping()
+        if self._space is None:
+            await self._identify()
+        await self._asked(["ping"], kind="query")
+
+    async def _asked(self, texts: Sequence[str], *, kind: Kind) -> list[Vector | None]:
+        rows, space = await self._embedder.embed(texts, kind=kind), self._space
+        given = [row for row in rows if row is not None]
+        try:
+            checked = iter(
+                checked_vectors(
+                    given, space.dimensions if space else len(given[0]) if given else None
+                )
+            )
+        except InvalidInput as error:
+            raise UnusableAnswer(
+                f"The embedder {self.name!r} returned an invalid vector: {error} To fix it, "
+                f"{ADVICE}."
+            ) from error
+        return [row if row is None else next(checked) for row in rows]
+
+    async def _identify(self) -> EmbeddingSpace:
+        [probe] = await self._asked([PROBE], kind="document")
+        if probe is None:
+            raise UnusableAnswer(f"The embedder {self.name!r} refuses {PROBE!r}; {ADVICE}.")
+        if self._replaces:
+            space = await self._store.memories.spaces.replace(self.name, len(probe), probe)
+        else:
+            await self._held(len(probe))
+            space = await self._store.memories.spaces.add(self.name, len(probe), probe)
+        if not same_model(probe, space.probe):
+            raise ConfigurationError(
+                f"The embedder {self.name!r} no longer answers as it did when this store was "
+                "filled: it is another "
+                "model under the same name. Restore the former one; or name this one "
+                "differently, and have the store "
+                "embedded anew (`kagent-memory reembed`)."
+            )
+        self._space = space
+        return space
 
 
 async def embed_some(
-    store: MemoryStore,
-    vectors: StoreEmbedder | ModelSpace,
+    store: Store,
+    vectors: StoreEmbedder,
     scope: Scope,
     *,
     limit: int,
+    refused: set[str],
     clock: Callable[[], datetime],
     job: tuple[str, int] | None = None,
 ) -> int:
-    """Embeds the oldest memories of a scope that lack a vector, and gives how many; the last of them end the job.
+    """Embed the oldest memories of a scope that lack a vector, and return how many were asked for.
+
+    Args:
+        store: whose memories.
+        vectors: the embedder.
+        scope: whose memories.
+        limit: how many at most; fewer are the last ones, and end the job.
+        refused: ids of memories that the embedder refused, which are left out; those met are added.
+        clock: the time now (aware UTC).
+        job: id and fence of the job that this does.
 
     Raises:
         Conflict: the scope was written to meanwhile, or the job is somebody else's.
         ModelError: the embedder is unavailable or answers what cannot be used.
         ConfigurationError: it is not the model whose vectors the store holds.
     """
-    version = await store.version(scope)
+    version = await store.memories.version(scope)
     space, _ = await vectors.embed([], kind="document", tenant=scope.tenant)
-    lacking = await store.unembedded(scope, space.number, limit=limit, now=clock())
-    texts = [memory.content for memory in lacking]
-    _, rows = await vectors.embed(texts, kind="document", tenant=scope.tenant)
+    unembedded = await store.memories.unembedded(
+        scope, space.number, limit=limit + len(refused), now=clock()
+    )
+    lacking = [memory for memory in unembedded if memory.id not in refused][:limit]
+    _, rows = await vectors.embed(
+        [memory.content for memory in lacking], kind="document", tenant=scope.tenant
+    )
     batch = Batch(
-        vectors={memory.id: row for memory, row in zip(lacking, rows, strict=True)},
+        vectors={
+            memory.id: row for memory, row in zip(lacking, rows, strict=True) if row is not None
+        },
         space_number=space.number,
         job=job if len(lacking) < limit else None,
         expected_version=version,
     )
     if batch.vectors or batch.job:
         await store.apply(scope, batch, now=clock())
+    refused.update(memory.id for memory, row in zip(lacking, rows, strict=True) if row is None)
     return len(lacking)
 
 
 async def with_vectors(
-    vectors: StoreEmbedder | None, scope: Scope, batch: Batch, now: datetime, *, strict: bool = False
+    vectors: StoreEmbedder | None,
+    scope: Scope,
+    batch: Batch,
+    now: datetime,
+    *,
+    strict: bool = False,
 ) -> Batch:
-    """The batch with a vector for every memory in it that searches find; an embedder that is down leaves a job.
+    """The batch with a vector for every memory in it that searches find; an embedder that is down
+    leaves a job.
 
     Args:
         vectors: None in keyword mode.
         scope: whose.
         batch: what is to be written.
         now: when that job is due.
-        strict: an embedder that is there and answers nonsense is an error, since no later time makes it better.
+        strict: an embedder that is there and answers nonsense is an error, since no later time
+            makes it better.
 
     Raises:
         UnusableAnswer: see `strict`.
         ConfigurationError: it is not the model whose vectors the store holds.
     """
-    found = (change.memory for change in batch.changes if change.memory.state in ("active", "short_term"))
+    found = (
+        change.memory
+        for change in batch.changes
+        if change.memory.state in ("active", "short_term", "source")
+    )
     texts = {memory.id: memory.content for memory in found}
     if vectors is None or not texts:
         return batch
     try:
-        space, rows = await vectors.embed(list(texts.values()), kind="document", tenant=scope.tenant)
+        space, rows = await vectors.embed(
+            list(texts.values()), kind="document", tenant=scope.tenant
+        )
     except ModelError as error:
         if strict and isinstance(error, UnusableAnswer):
             raise
         logger.warning("Memories were stored without vectors and will be embedded later: %s", error)
         return replace(batch, jobs=(*batch.jobs, embed_job(scope, now)))
-    return replace(batch, vectors=dict(zip(texts, rows, strict=True)), space_number=space.number)
+    made = {id: row for id, row in zip(texts, rows, strict=True) if row is not None}
+    return replace(batch, vectors=made, space_number=space.number)

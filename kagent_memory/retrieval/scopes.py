@@ -15,21 +15,24 @@ import numpy as np
 
 from ..concurrency import run_in_thread
 from ..records import Filter, LeftOut, Memory, Scope, Vector
-from ..stores.base import RankFeatures, TermMatrix, TextMatches
+from ..stores.base import EARLIEST, TermMatrix, TextMatches
+from ..stores.columns import Places
 from ..stores.view import View
-from .exclusions import exclusions_of
+from .ranking import Nearest, term_matrix
 
-AT_ONCE = 4  # scopes that one search reads side by side
+SCOPES_AT_ONCE = 4
 ROW_WEIGHT = 20  # of one match, against a character of what else is worked on in a thread
+MAX_EXCLUSIONS = 50
+ANY_STATE = Filter(superseded=True)
 
 Answer = TypeVar("Answer")
 
 
 class ManyViews:
-    """What one search reads: its scopes, and the short-term memories of its session.
+    """Views that one search reads: its scopes, and the short-term memories of its session.
 
-    Memories go by keys here: by their ids in a single view. Of several views the key says which one as well, since
-    an id (and a session's) may be used in each of them.
+    Memories go by keys here: by their ids in a single view. Of several views the key says which one
+    as well, since an id (and a session's) may be used in each of them.
 
     Args:
         views: of the scopes, each once.
@@ -38,58 +41,58 @@ class ManyViews:
 
     def __init__(self, views: Sequence[View], short_term: Mapping[Scope, View] = {}) -> None:
         self._views = [*views, *short_term.values()]
-        self._scopes = [view.scope for view in self._views]
         self._whole, self._short_term = views, short_term
-        self._single = len(self._views) == 1
-
-    @property
-    def is_single(self) -> bool:
-        """Whether all that is searched lies in one place, so that ids are keys."""
-        return self._single
+        self.is_single = len(self._views) == 1
 
     def scope_of(self, key: str) -> Scope:
         """Return the scope of a memory."""
-        return self._scopes[self._number(key)]
+        return self._views[self._number(key)].scope
 
     def id_of(self, key: str) -> str:
         """Return the id of a memory."""
-        return key if self._single else key.partition(":")[2]
+        return key if self.is_single else key.partition(":")[2]
+
+    def key_of(self, beside: str, id: str) -> str:
+        """Return the key of an id in the scope of another memory's key."""
+        return self._key(self._number(beside), id)
 
     def by_id(self, left_out: Sequence[LeftOut]) -> tuple[LeftOut, ...]:
         """Return what was left out by scope and id instead of by key."""
         return tuple(
-            replace(out, memory_id=self.id_of(out.memory_id), scope=self.scope_of(out.memory_id)) for out in left_out
+            replace(out, memory_id=self.id_of(out.memory_id), scope=self.scope_of(out.memory_id))
+            for out in left_out
         )
 
     async def text(self, terms: Sequence[str], *, limit: int) -> TextMatches:
-        """Return what the text search finds: counted over all scopes together, so that no word is rare for lying in a
-        small scope, and the same text matches as well in each of them.
+        """Return what the text search finds, counted over all scopes together: no word is rare for
+        lying in a small scope, and the same text matches as well in each of them.
         """
-        if self._single:
+        if self.is_single:
             return await self._views[0].text(terms, limit=limit)
         found = await self._each(lambda view: view.text(terms, limit=limit))
-        size = ROW_WEIGHT * sum(len(matches.matches) for matches in found)
-        return await run_in_thread(size, _pooled, found, limit)
+        return await run_in_thread(
+            ROW_WEIGHT * sum(len(part.matches) for part in found), self._pooled, found, limit
+        )
 
-    async def nearest(self, space: int, vectors: Sequence[Vector], *, limit: int) -> list[list[tuple[str, float]]]:
+    async def nearest(
+        self, space: int, vectors: Sequence[Vector], *, limit: int
+    ) -> Sequence[Nearest]:
         """Return for each vector the nearest memories of all scopes, each with its cosine."""
-        if self._single:
+        if self.is_single:
             return await self._views[0].nearest(space, vectors, limit=limit)
         found = await self._each(lambda view: view.nearest(space, vectors, limit=limit))
         size = ROW_WEIGHT * sum(len(near) for lists in found for near in lists)
-        return await run_in_thread(size, _nearest_of_all, found, len(vectors), limit)
+        return await run_in_thread(size, self._nearest_of_all, found, len(vectors), limit)
 
-    async def features(self, keys: Sequence[str], *, reach: int) -> Sequence[RankFeatures]:
+    async def features(self, keys: Sequence[str], *, reach: int) -> Places:
         """Return where these memories stand in their sessions, and those beside them."""
-        if self._single:
+        if self.is_single:
             return await self._views[0].features(keys, reach=reach)
         found = await self._each_named(keys, lambda view, ids: view.features(ids, reach=reach))
-        rows = [(one, number) for number, some in found for one in some]
-        rows.sort(key=lambda row: (row[0].id, row[1]))
-        return [
-            replace(one, id=_key(number, one.id), session_id=one.session_id and _key(number, one.session_id))
-            for one, number in rows
-        ]
+        return Places.joined(
+            [part for _, part in found],
+            [[self._key(number, id) for id in part.ids] for number, part in found],
+        )
 
     async def memories(self, keys: Sequence[str]) -> Mapping[str, Memory]:
         """Return the visible ones of these memories, by key.
@@ -97,32 +100,54 @@ class ManyViews:
         Raises:
             Stale: the search went by what was out of date.
         """
-        if self._single:
+        if self.is_single:  # also without any: nothing found is true only of a scope as it is now
             return await self._views[0].memories(keys)
-        found = await self._each_named(keys, lambda view, ids: view.memories(ids))
-        return {_key(number, id): memory for number, some in found for id, memory in some.items()}
+        return self._by_key(await self._each_named(keys, lambda view, ids: view.memories(ids)))
+
+    async def former(self, keys: Sequence[str], now: datetime) -> Mapping[str, Memory]:
+        """Return these memories though they are history, by key."""
+        return self._by_key(
+            await self._each_named(keys, lambda view, ids: view.under(ANY_STATE, now).memories(ids))
+        )
 
     async def newest(self, filter: Filter, now: datetime, *, limit: int) -> list[str]:
-        """Return the newest memories that pass this filter."""
-        if self._single:
-            return [memory.id for memory in await self._views[0].newest(filter, now, limit=limit)]
+        """Return the keys of the newest memories that pass this filter."""
         found = await self._each(lambda view: view.newest(filter, now, limit=limit))
-        rows = [(memory.created_at, memory.id, number) for number, some in enumerate(found) for memory in some]
-        return [_key(number, id) for _, id, number in sorted(rows, reverse=True)[:limit]]
+        rows = [
+            (memory.created_at, memory.id, number)
+            for number, some in enumerate(found)
+            for memory in some
+        ]
+        return [self._key(number, id) for _, id, number in sorted(rows, reverse=True)[:limit]]
 
-    async def exclusions(self, terms: Sequence[str], filter: Filter, now: datetime) -> tuple[LeftOut, ...]:
-        """Return the memories that match and are kept from every reader, by key."""
+    async def exclusions(
+        self, terms: Sequence[str], filter: Filter, now: datetime
+    ) -> tuple[LeftOut, ...]:
+        """Return those of the memories with the rarest terms that have expired, were superseded or
+        are quarantined, by key. Searched by words only, as of a time before any expired.
+        """
         found: list[LeftOut] = []
-        for number, view in enumerate(self._whole):  # all that is searched of short-term memories is found
-            out = await exclusions_of(view, terms, filter, now=now)
+        for number, view in enumerate(self._whole):
+            ever = view.under(replace(filter, superseded=True), EARLIEST)
+            matches = (await ever.text(terms, limit=MAX_EXCLUSIONS)).matches
+            memories = await ever.memories(list(matches))
             if (own := self._short_term.get(view.scope)) is not None:
-                searched = await own.memories([one.memory_id for one in out])
-                out = tuple(one for one in out if one.memory_id not in searched)
-            found += out if self._single else (replace(one, memory_id=_key(number, one.memory_id)) for one in out)
+                searched = await own.memories(list(matches))
+                memories = {id: memory for id, memory in memories.items() if id not in searched}
+            for id, memory in memories.items():
+                if memory.state not in ("active", "source") and not filter.superseded:
+                    found.append(LeftOut(memory_id=self._key(number, id), reason=memory.state))
+                elif (
+                    memory.expires_at is not None and memory.expires_at <= now and not memory.pinned
+                ):
+                    found.append(LeftOut(memory_id=self._key(number, id), reason="expired"))
         return tuple(found)
 
+    def _key(self, number: int, id: str) -> str:
+        return id if self.is_single else f"{number}:{id}"
+
     def _number(self, key: str) -> int:
-        return 0 if self._single else int(key.partition(":")[0])
+        return 0 if self.is_single else int(key.partition(":")[0])
 
     async def _each(self, ask: Callable[[View], Awaitable[Answer]]) -> list[Answer]:
         return await _few_at_once([partial(ask, view) for view in self._views])
@@ -132,18 +157,64 @@ class ManyViews:
     ) -> list[tuple[int, Answer]]:
         """Return what each view that the keys name answers for its own of them."""
         grouped = groupby(sorted(keys, key=self._number), self._number)
-        named = [(number, [self.id_of(key) for key in some]) for number, some in grouped]
-        answers = await _few_at_once([partial(ask, self._views[number], ids) for number, ids in named])
-        return [(number, answer) for (number, _), answer in zip(named, answers, strict=True)]
+        named = {number: [self.id_of(key) for key in some] for number, some in grouped}
+        answers = await _few_at_once(
+            [partial(ask, self._views[number], ids) for number, ids in named.items()]
+        )
+        return list(zip(named, answers, strict=True))
 
+    def _by_key(self, found: Sequence[tuple[int, Mapping[str, Memory]]]) -> Mapping[str, Memory]:
+        return {
+            self._key(number, id): memory for number, some in found for id, memory in some.items()
+        }
 
-def _key(number: int, id: str) -> str:
-    return f"{number}:{id}"
+    def _pooled(self, parts: Sequence[TextMatches], limit: int) -> TextMatches:
+        """Return the matches as those of one scope that holds all memories, cut at `limit` as a
+        store cuts.
+        """
+        frequencies: Counter[str] = Counter()
+        for part in parts:
+            frequencies.update(part.frequencies)
+        documents = sum(part.documents for part in parts)
+        terms = list(frequencies)
+        matrices = [term_matrix(part.matches, terms) for part in parts]
+        keys = [
+            self._key(number, id) for number, matrix in enumerate(matrices) for id in matrix.ids
+        ]
+        ids = np.array([id for matrix in matrices for id in matrix.ids], np.str_)
+        counts = np.concatenate([matrix.counts for matrix in matrices])
+        lengths = np.concatenate([matrix.lengths for matrix in matrices])
+        worth = ((counts > 0) @ np.array([1 / frequencies[term] for term in terms])).round(12)
+        best = np.lexsort((ids, worth))[::-1][:limit]
+        rows: list[int] = best.tolist()
+        whole = sum(part.documents * part.average_length for part in parts)
+        return TextMatches(
+            documents=documents,
+            average_length=whole / documents if documents else 0.0,
+            frequencies=frequencies,
+            matches=TermMatrix([keys[row] for row in rows], terms, lengths[best], counts[best]),
+        )
+
+    def _nearest_of_all(
+        self, found: Sequence[Sequence[Nearest]], count: int, limit: int
+    ) -> list[Nearest]:
+        merged: list[Nearest] = []
+        for spot in range(count):
+            rows = [
+                (cosine, id, number)
+                for number, lists in enumerate(found)
+                for id, cosine in lists[spot]
+            ]
+            rows.sort(reverse=True)
+            merged.append([(self._key(number, id), cosine) for cosine, id, number in rows[:limit]])
+        return merged
 
 
 async def _few_at_once(asks: Sequence[Callable[[], Awaitable[Answer]]]) -> list[Answer]:
-    """All answers in order; when one fails, the others end before its error is told."""
-    room = asyncio.Semaphore(AT_ONCE)
+    """Return all answers in order; when one fails, the others end before its error is told."""
+    if len(asks) == 1:
+        return [await asks[0]()]
+    room = asyncio.Semaphore(SCOPES_AT_ONCE)
 
     async def answer(ask: Callable[[], Awaitable[Answer]]) -> Answer:
         async with room:
@@ -156,52 +227,3 @@ async def _few_at_once(asks: Sequence[Callable[[], Awaitable[Answer]]]) -> list[
     except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from None
     return [task.result() for task in tasks]
-
-
-def _pooled(parts: Sequence[TextMatches], limit: int) -> TextMatches:
-    """The matches of several scopes as those of one that holds all their memories, cut at `limit` as a store cuts."""
-    frequencies: Counter[str] = Counter()
-    for part in parts:
-        frequencies.update(part.frequencies)
-    documents = sum(part.documents for part in parts)
-    terms = list(frequencies)
-    keys: list[str] = []
-    lengths = [np.zeros(0, np.int64)]
-    counts = [np.zeros((0, len(terms)), np.int64)]
-    for number, part in enumerate(parts):
-        held = part.matches
-        keys += [_key(number, id) for id in held]
-        if isinstance(held, TermMatrix):
-            columns = {term: column for column, term in enumerate(held.terms)}
-            packed = np.zeros((len(held), len(terms)), np.int64)
-            known = [(column, columns[term]) for column, term in enumerate(terms) if term in columns]
-            packed[:, [column for column, _ in known]] = held.counts[:, [theirs for _, theirs in known]]
-            lengths.append(held.lengths)
-            counts.append(packed)
-        elif held:
-            lengths.append(np.array([length for length, _ in held.values()], np.int64))
-            counts.append(np.array([[of.get(term, 0) for term in terms] for _, of in held.values()], np.int64))
-    length, count = np.concatenate(lengths), np.vstack(counts)
-    rarity = np.array([1 / frequencies[term] for term in terms])
-    worth = ((count > 0).astype(np.float64) @ rarity).round(12)
-    ids = np.array([key.partition(":")[2] for key in keys], np.str_)
-    best = np.lexsort((ids, worth))[::-1][:limit]
-    whole = sum(part.documents * part.average_length for part in parts)
-    rows: list[int] = best.tolist()
-    return TextMatches(
-        documents=documents,
-        average_length=whole / documents if documents else 0.0,
-        frequencies=frequencies,
-        matches=TermMatrix([keys[row] for row in rows], terms, length[best], count[best]),
-    )
-
-
-def _nearest_of_all(
-    found: Sequence[list[list[tuple[str, float]]]], count: int, limit: int
-) -> list[list[tuple[str, float]]]:
-    merged: list[list[tuple[str, float]]] = []
-    for spot in range(count):
-        rows = [(cosine, id, number) for number, lists in enumerate(found) for id, cosine in lists[spot]]
-        rows.sort(reverse=True)
-        merged.append([(_key(number, id), cosine) for cosine, id, number in rows[:limit]])
-    return merged

@@ -17,36 +17,55 @@ from .embedding_spaces import StoreEmbedder
 logger = logging.getLogger(__name__)
 
 NEAREST = 5
+BEYOND_TURNS = 20  # where kept turns are among the nearest
 EMBED_AT_ONCE = 256
 Near = Mapping[int, Sequence[tuple[Memory, float]]]
 
 
-async def neighbours(view: View, vectors: StoreEmbedder | None, memories: Sequence[Memory]) -> tuple[Near, Batch]:
-    """For each memory (by its place) the visible ones that are like it, with how much: the cosine, or the share of
-    terms both hold; and a batch that holds the vectors made on the way.
+async def neighbours(
+    view: View, vectors: StoreEmbedder | None, memories: Sequence[Memory]
+) -> tuple[Near, Batch]:
+    """For each memory (by its place) the visible ones that are like it, with how much: the cosine,
+    or the share of terms both hold; and a batch that holds the vectors made on the way.
 
-    An embedder that is down leaves the text leg.
+    An embedder that is down leaves the text leg. Kept turns are no neighbours of facts.
     """
-    space, rows = await _embedded(vectors, view.scope, memories)
-    nearest = await view.nearest(space.number, rows, limit=NEAREST) if space and rows else []
-    queries = [query_terms(f"{memory.content} {memory.attribute or ''}") for memory in memories]
-    matches = await texts(view, queries, limit=NEAREST)
-    likeness = [
-        _shared_terms(memory, found) | dict(nearest[place] if nearest else ())
-        for place, (memory, found) in enumerate(zip(memories, matches, strict=True))
-    ]
-    known = await view.memories(list({id for found in likeness for id in found}))
-    near = {
-        place: [(known[id], value) for id, value in found.items() if id in known and id != memories[place].id]
+    space, made = await _embedded(vectors, view.scope, memories)
+    for limit in (NEAREST, BEYOND_TURNS):
+        near = (
+            await view.nearest(space.number, list(made.values()), limit=limit)
+            if space and made
+            else []
+        )
+        nearest = dict(zip(made, near, strict=True))
+        queries = [query_terms(f"{memory.content} {memory.attribute or ''}") for memory in memories]
+        matches = await texts(view, queries, limit=limit)
+        likeness = [
+            _shared_terms(memory, found) | dict(nearest.get(memory.id, ()))
+            for memory, found in zip(memories, matches, strict=True)
+        ]
+        known = await view.memories(list({id for found in likeness for id in found}))
+        facts = {id: memory for id, memory in known.items() if memory.state != "source"}
+        if len(facts) == len(known):
+            break
+    like = {
+        place: [
+            (facts[id], value)
+            for id, value in found.items()
+            if id in facts and id != memories[place].id
+        ]
         for place, found in enumerate(likeness)
     }
-    made = {memory.id: row for memory, row in zip(memories, rows, strict=False)}
-    return near, Batch(vectors=made, space_number=space.number if space else None)
+    return like, Batch(vectors=made, space_number=space.number if space else None)
 
 
-async def current(store: MemoryStore, scope: Scope, memories: Sequence[Memory], near: Near, *, now: datetime) -> Near:
-    """What was found near, as it is now, and whatever else fills the memories' slots: nothing is nearer than that."""
-    known = await store.get(scope, list({memory.id for found in near.values() for memory, _ in found}), now=now)
+async def current(
+    store: MemoryStore, scope: Scope, memories: Sequence[Memory], near: Near, *, now: datetime
+) -> Near:
+    """Return the near memories as they are now, and what else fills their slots."""
+    known = await store.get(
+        scope, list({memory.id for found in near.values() for memory, _ in found}), now=now
+    )
     slots = {
         place: slot
         for place, memory in enumerate(memories)
@@ -57,28 +76,37 @@ async def current(store: MemoryStore, scope: Scope, memories: Sequence[Memory], 
         holders.setdefault(slot_key(memory.subject, memory.attribute), []).append(memory)
     found: dict[int, list[tuple[Memory, float]]] = {}
     for place in {**dict.fromkeys(near), **slots}:
-        alike = [(known[memory.id], value) for memory, value in near.get(place, ()) if memory.id in known]
+        alike = [
+            (known[memory.id], value) for memory, value in near.get(place, ()) if memory.id in known
+        ]
         there = {memory.id for memory, _ in alike}
-        alike += [(memory, 1.0) for memory in holders.get(slots.get(place), ()) if memory.id not in there]
+        alike += [
+            (memory, 1.0) for memory in holders.get(slots.get(place), ()) if memory.id not in there
+        ]
         found[place] = alike
     return found
 
 
 async def _embedded(
     vectors: StoreEmbedder | None, scope: Scope, memories: Sequence[Memory]
-) -> tuple[EmbeddingSpace | None, Sequence[Vector]]:
+) -> tuple[EmbeddingSpace | None, Mapping[str, Vector]]:
+    """Return the embedder's space and the memories' vectors by id, without those that it
+    refuses.
+    """
     if vectors is None or not memories:
-        return None, ()
-    rows: list[Vector] = []
+        return None, {}
+    rows: list[Vector | None] = []
     try:
         space, _ = await vectors.embed([], kind="document", tenant=scope.tenant)
         for start in range(0, len(memories), EMBED_AT_ONCE):
             some = [memory.content for memory in memories[start : start + EMBED_AT_ONCE]]
             rows += (await vectors.embed(some, kind="document", tenant=scope.tenant))[1]
-        return space, rows
+        return space, {
+            memory.id: row for memory, row in zip(memories, rows, strict=True) if row is not None
+        }
     except ModelError as error:
         logger.warning("Looking for similar memories by words only: %s", error)
-        return None, ()
+        return None, {}
 
 
 def _shared_terms(memory: Memory, found: TextMatches) -> dict[str, float]:

@@ -39,7 +39,7 @@ class Admission:
         self._known = LRUCache[str, str](MAX_KNOWN)  # digests of tokens that held, and their ids
 
     async def caller(self, headers: Headers, secret: str, address: str) -> Caller | None:
-        """Who calls; None when the call has no valid credentials.
+        """Return the caller, or None without valid credentials.
 
         Raises:
             TooOften: the caller must wait.
@@ -63,8 +63,9 @@ class Admission:
         return proxied
 
     def _counted_as(self, address: str, token: str | None, proxied: Caller | None) -> str:
-        """The key of a request's rate limit, chosen before anything is looked up: an unverified token does not count as
-        a caller, except where all requests come from this machine, as they do through a proxy on it.
+        """The key of a request's rate limit, chosen before anything is looked up: an unverified
+        token does not count as a caller, except where all requests come from this machine, as they
+        do through a proxy on it.
         """
         if proxied is not None:
             return f"proxy {(proxied.tenant, proxied.user, proxied.app)}"

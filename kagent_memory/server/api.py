@@ -1,210 +1,220 @@
-"""/api/v1: one route a verb of `Memories`, text in and records out."""
+"""/api/v1: one route a verb of `Memories`, made from its signature: JSON in, its answer as JSON
+out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
 
-from fastapi import APIRouter, Query, Response
-from pydantic import TypeAdapter, ValidationError
+from fastapi import APIRouter, Request, Response
 
 from .. import __version__
-from ..concurrency import run_in_thread
+from ..concurrency import LONG, run_in_thread
 from ..errors import InvalidInput
-from ..records import Memory, Recall, Revision
-from ..stores.base import Page, ScopeStats, checked_vector
-from .body import BoundedRoute
-from .dependencies import TheCaller, TheId, TheMemories, TheScope, known_id, who
-from .schemas import (
-    Added,
-    Additions,
-    By,
-    Changes,
-    EndedSession,
-    Erased,
-    Feedback,
-    Info,
-    ListParams,
-    Pin,
-    Question,
-    Queued,
-    Scalar,
-    Scalars,
-    ScopesQuestion,
-    Transcript,
-    Which,
+from ..memories.memories import Memories
+from ..memories.verbs import Verb, verbs_of
+from ..records import Scope, Scopes
+from .dependencies import (
+    NAMES,
+    access_of,
+    caller_of,
+    media_type,
+    memories_of,
+    own_job,
+    scope_of,
+    tenant_of,
+    tenant_wide,
+    unbound,
+    who,
+    within,
 )
+from .transfer import exported, imported
 
-PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {"description": text, "content": {"application/problem+json": {"schema": {"type": "object"}}}}
-    for status, text in {
-        400: "The input cannot be stored or searched.",
-        401: "No token, or one that does not hold.",
-        404: "No such memory or job, or not the caller's.",
-        409: "Somebody else changed it first.",
-        413: "The body is too long.",
-        422: "The request does not fit this schema.",
-        429: "Too many requests.",
-        501: "The server is not set up for this.",
-        502: "The model or embedder is unavailable.",
-        503: "The database is unavailable, or too many requests are in progress.",
-        504: "The request took too long.",
-    }.items()
+JSON = "application/json"
+IN_QUERY = frozenset({"GET", "DELETE"})
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+CROSSES_SCOPES = frozenset({"receipts", "check_receipts"})
+TELLS_NOTHING = frozenset({"drain"})
+MAX_ARGUMENTS: Mapping[str, float] = {
+    "items": 500,
+    "ids": 10_000,
+    "messages": 10_000,
+    "history": 50,
+    "scope": 100,
+    "limit": 1000,
+    "most": 1000,
+    "timeout": 60,
+    "who": 256,
+    "why": 16_384,
+    "cursor": 4096,
 }
+"""The largest number, the longest text or the longest list that a request may give; beside what the
+verbs allow.
+"""
 
-router = APIRouter(prefix="/api/v1", responses=PROBLEMS, route_class=BoundedRoute)
+router = APIRouter(prefix="/api/v1", include_in_schema=False)
 
 
 @router.get("/info")
-async def info(memories: TheMemories) -> Info:
-    """What this server is and how it answers."""
+async def info(request: Request) -> Mapping[str, Any]:
+    """Say what this server is and how it answers."""
+    memories = memories_of(request)
     names = ("search_limit", "ttl_days", "popular_after", "max_content_bytes")
     settings = {name: getattr(memories.settings, name) for name in names}
-    return Info(version=__version__, mode=memories.mode, needs_model=memories.needs_model, **settings)
+    return {
+        "version": __version__,
+        "mode": memories.mode,
+        "needs_model": memories.needs_model,
+        "models": sorted(access_of(request).models),
+        **settings,
+    }
 
 
-@router.post("/memories", status_code=201)
-async def add(memories: TheMemories, scope: TheScope, caller: TheCaller, body: Additions) -> Added:
-    """Stores memories as given; what is there already is revived and its id returned."""
-    items = [item if isinstance(item, str) else item.fact() for item in body.items]
-    ids = await memories.add(
-        scope,
-        items,
-        embedding=None if body.vectors is None else [checked_vector(vector, None) for vector in body.vectors],
-        embedding_space=body.embedding_space,
-        who=who(body.who, caller),
-        replaces=None if body.replaces is None else known_id(body.replaces, "memory"),
-    )
-    return Added(ids=ids)
+def handler_of(verb: Verb) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+    """Return what answers a verb's route."""
+
+    async def handle(request: Request) -> Response:
+        arguments, memories = await _arguments(verb, request), memories_of(request)
+        if verb.is_stream:
+            return await exported(verb.function(memories, **arguments))
+        if verb.takes_file:
+            return await imported(request, memories, **arguments)
+        answer = await verb.function(memories, **arguments)
+        return Response(await run_in_thread(LONG, verb.answer.dump_json, answer), media_type=JSON)
+
+    return handle
 
 
-@router.get("/memories")
-async def list_memories(memories: TheMemories, scope: TheScope, params: Annotated[ListParams, Query()]) -> Page:
-    """Memories in order, a page at a time; nothing counts as delivered."""
-    try:
-        metadata = TypeAdapter[dict[str, Scalar]](Scalars).validate_json(params.metadata)
-    except ValidationError as error:
-        raise InvalidInput("metadata must be a JSON object of scalars.") from error
-    return await memories.list(
-        scope,
-        filter=params.record(metadata),
-        order=params.order,
-        limit=params.limit,
-        cursor=params.cursor,
-    )
+async def _arguments(verb: Verb, request: Request) -> dict[str, Any]:
+    """Return the arguments of a call, limited to what is the caller's.
 
-
-@router.post("/memories/search")
-async def search(memories: TheMemories, scope: TheScope, body: Question) -> Recall:
-    """The memories that answer a question, best first, and how they were found."""
-    return await memories.recall(scope, body.query, **body.options())
-
-
-@router.post("/search")
-async def search_scopes(memories: TheMemories, caller: TheCaller, body: ScopesQuestion) -> Recall:
-    """The memories of several agents or users that answer a question, ranked together; each says whose it is.
-
-    Every scope must be the caller's, else nothing is answered.
+    Raises:
+        InvalidInput: one is missing, unknown or does not fit.
+        NotFound: they are not the caller's.
     """
-    default = memories.settings.tenant if caller.tenant is None else caller.tenant
-    whose = [caller.checked(one.record(default)) for one in body.scopes]
-    return await memories.recall(whose, body.query, **body.options())
+    query = _query(verb, request)
+    if verb.method in IN_QUERY or verb.takes_file:
+        values = verb.read_texts(query)
+    else:
+        if query:
+            raise InvalidInput(
+                f"{', '.join(query)[:200]}: unknown in the query; name it in the JSON of the body."
+            )
+        body = await request.body()
+        values = await run_in_thread(
+            len(body), verb.read, _json(request, body), tenant=tenant_of(request)
+        )
+    if repeated := values.keys() & request.path_params.keys():
+        raise InvalidInput(f"{', '.join(repeated)}: already named in the path.")
+    values |= request.path_params
+    _check_sizes(values)
+    _check_model(request, values.get("llm"))
+    values |= await _whose(verb, request, values)
+    if "who" in verb.types:
+        values["who"] = who(values.get("who", ""), caller_of(request))
+    if "payloads" in verb.types:
+        values["payloads"] = False  # they hold what people said
+    if missing := sorted(verb.required - values.keys() - {verb.takes_file}):
+        raise InvalidInput(f"{', '.join(missing)}: missing.")
+    return values
 
 
-@router.post("/memories/forget")
-async def forget(memories: TheMemories, scope: TheScope, caller: TheCaller, body: Which) -> Erased:
-    """Erases memories for good, one way of three: by ids, an unknown one of which is an error; by conditions, all of
-    which must hold; or everything. With `dry_run` it only says which.
+def _query(verb: Verb, request: Request) -> dict[str, str]:
+    """Return what the query says, without the names of the scope.
+
+    Raises:
+        InvalidInput: something is there twice.
     """
-    ids, options = [known_id(id, "memory") for id in body.ids], body.options()
-    if not ids and all(value in (None, False) for value in options.values()):
-        raise InvalidInput("Name exactly one: ids, conditions, or everything.")
-    options["who"] = who(body.who, caller)
-    return Erased(ids=list(await memories.forget(scope, ids, **options)))
+    pairs = request.query_params.multi_items()
+    query = dict(pairs)
+    if len(query) < len(pairs):
+        raise InvalidInput(
+            "The query names something twice; give several values as one list in JSON."
+        )
+    if "scope" not in verb.types:
+        return query
+    return {name: text for name, text in query.items() if name not in NAMES or name in verb.types}
 
 
-@router.get("/memories/{id}")
-async def get(memories: TheMemories, scope: TheScope, id: TheId, superseded: bool = False) -> Memory:
-    """One memory as it is now; with `superseded` also one that another has taken the place of."""
-    return await memories.get(scope, id, superseded=superseded)
+def _json(request: Request, body: bytes) -> bytes:
+    """Return the JSON of a body; without a body an empty object.
+
+    Raises:
+        InvalidInput: it is said to be of another type.
+    """
+    if not body:
+        return b"{}"
+    kind = media_type(request)
+    if kind != JSON and not (kind.startswith("application/") and kind.endswith("+json")):
+        raise InvalidInput(f"Send the arguments as one JSON object, with content-type: {JSON}.")
+    return body.removeprefix(BYTE_ORDER_MARK)
 
 
-@router.patch("/memories/{id}")
-async def edit(memories: TheMemories, scope: TheScope, caller: TheCaller, id: TheId, body: Changes) -> Memory:
-    """Sets what is given and keeps the former state in the history."""
-    values: dict[str, Any] = dict(body)
-    values["who"] = who(body.who, caller)
-    return await memories.edit(scope, id, **values)
+def _check_model(request: Request, name: str | None) -> None:
+    """Refuse a model that the operator does not offer; where the server has its own, that is used.
+
+    Raises:
+        InvalidInput: it is not offered.
+    """
+    models = access_of(request).models
+    if name and memories_of(request).needs_model and name not in models:
+        offered = ", ".join(sorted(models)) or "none"
+        raise InvalidInput(f"llm: the server does not make this model for callers, but {offered}.")
 
 
-@router.delete("/memories/{id}")
-async def delete(memories: TheMemories, scope: TheScope, caller: TheCaller, id: TheId) -> Erased:
-    """Erases one memory for good."""
-    return Erased(ids=list(await memories.forget(scope, [id], who=who("", caller))))
+def _check_sizes(values: Mapping[str, Any]) -> None:
+    for name, most in MAX_ARGUMENTS.items():
+        value = values.get(name)
+        if isinstance(value, str | list | tuple) and len(value) > most:  # pyright: ignore[reportUnknownArgumentType]
+            raise InvalidInput(f"{name}: longer than the {most:,} that a server takes at once.")
+        if isinstance(value, int | float) and value > most:
+            raise InvalidInput(f"{name}: greater than the {most:,} that a server allows.")
 
 
-@router.put("/memories/{id}/pin")
-async def pin(memories: TheMemories, scope: TheScope, caller: TheCaller, id: TheId, body: Pin) -> Memory:
-    """Keeps a memory whatever the prune says, or lets it go again."""
-    return await memories.pin(scope, id, body.pinned, who=who(body.who, caller))
+async def _whose(verb: Verb, request: Request, values: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments that limit a call to what is the caller's.
+
+    Raises:
+        NotFound: it asks for something else.
+        InvalidInput: the scope is not named, or half of it.
+    """
+    caller, names = caller_of(request), verb.types.keys()
+    if "scope" in names:
+        return _scope(verb, request, values)
+    if "app" in names:
+        return within(caller, **{name: values.get(name) for name in NAMES})
+    if verb.name in CROSSES_SCOPES:
+        return tenant_wide(caller, values.get("tenant"))
+    if "job_id" in names:
+        return {"job_id": (await own_job(request, values["job_id"])).id}
+    if verb.name not in TELLS_NOTHING:
+        unbound(request)
+    return {}
 
 
-@router.get("/memories/{id}/history")
-async def history(memories: TheMemories, scope: TheScope, id: TheId) -> Sequence[Revision]:
-    """What happened to a memory, oldest first."""
-    return await memories.history(scope, id)
+def _scope(verb: Verb, request: Request, values: dict[str, Any]) -> dict[str, Any]:
+    caller, given = caller_of(request), values.get("scope")
+    if given:
+        for scope in [given] if isinstance(given, Scope | Scopes) else given:
+            caller.checked(_whole(scope))
+        return {}
+    # it need not be one scope
+    if "app" in verb.types and not {"app", "user"} <= request.query_params.keys():
+        return within(caller, **{name: values.get(name) for name in NAMES})
+    for name in NAMES:
+        values.pop(name, None)
+    return {"scope": scope_of(request)}
 
 
-@router.post("/memories/{id}/undo")
-async def undo(memories: TheMemories, scope: TheScope, caller: TheCaller, id: TheId, body: By) -> Sequence[Memory]:
-    """Takes back the last change, with all that the same decision changed."""
-    return await memories.undo(scope, id, who=who(body.who, caller))
+def _whole(scope: Scope | Scopes) -> Scope | Scopes:
+    if "" in (scope.user, scope.app):
+        raise InvalidInput(
+            "scope: the app and the user must not be empty; leave one out to mean all."
+        )
+    return scope
 
 
-@router.post("/memories/{id}/confirm")
-async def confirm(memories: TheMemories, scope: TheScope, caller: TheCaller, id: TheId, body: By) -> Memory:
-    """Lets a memory out of quarantine; `GET /memories?superseded=quarantined` lists those that wait."""
-    return await memories.confirm(scope, id, who=who(body.who, caller))
-
-
-@router.post("/memories/{id}/reject")
-async def reject(memories: TheMemories, scope: TheScope, caller: TheCaller, id: TheId, body: By) -> Erased:
-    """Erases a memory in quarantine for good."""
-    return Erased(ids=list(await memories.reject(scope, id, who=who(body.who, caller))))
-
-
-@router.post("/memories/{id}/feedback", status_code=204)
-async def feedback(memories: TheMemories, scope: TheScope, id: TheId, body: Feedback) -> Response:
-    """Counts that a memory helped, or that it misled."""
-    await memories.feedback(scope, id, success=body.success)
-    return Response(status_code=204)
-
-
-@router.post("/sessions", status_code=202)
-async def remember(memories: TheMemories, scope: TheScope, body: Transcript) -> Queued:
-    """Queues a transcript; it is durable when this answers."""
-    messages = await run_in_thread(100 * len(body.messages), body.said)
-    job = await memories.remember(
-        scope,
-        messages,
-        body.session_id,
-        ended=body.ended,
-        save=body.save,
-        end_after_minutes=body.end_after_minutes,
-        compaction=body.compaction,
-        llm=body.model or None,
-    )
-    return Queued(job=job)
-
-
-@router.post("/sessions/end", status_code=204)
-async def end_session(memories: TheMemories, scope: TheScope, body: EndedSession) -> Response:
-    """Runs the session's armed timer now."""
-    await memories.end_session(scope, body.session_id)
-    return Response(status_code=204)
-
-
-@router.get("/stats")
-async def stats(memories: TheMemories, scope: TheScope) -> ScopeStats:
-    """Counts of the scope."""
-    return await memories.stats(scope)
+VERBS: Mapping[str, Verb] = {name: verb for name, verb in verbs_of(Memories).items() if verb.method}
+for _verb in VERBS.values():
+    router.add_api_route(_verb.path, handler_of(_verb), methods=[_verb.method], name=_verb.name)

@@ -6,11 +6,12 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
 from importlib.resources import files
+from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request, Response
 from starlette.routing import Route
+from typing_extensions import override
 
-from .. import __version__
 from ..memories import Memories, utc_now
 from . import (
     api,
@@ -18,10 +19,9 @@ from . import (
     error_responses,
     jobs,
     kagent,
-    maintenance,
+    openapi,
     oversight,
     pages,
-    transfer,
 )
 from .admission import Admission
 from .auth import Access
@@ -30,25 +30,33 @@ from .metrics import metrics, metrics_or_none
 from .middleware import Gate
 from .readiness import Readiness, healthy, ready
 
-DESCRIPTION = "Long-term memory for agents. The scope of every call is the triple (tenant, user, app) in its query."
 STATIC_FILES: Mapping[str, tuple[str, str]] = {
     "/static/style.css": ("style.css", "text/css"),
     "/static/icon.svg": ("icon.svg", "image/svg+xml"),
     "/favicon.ico": ("icon.svg", "image/svg+xml"),
 }
 ROUTES = APIRouter()
-"""What every application of this process answers; each route is made ready once, by the first request of all."""
+"""What every application of this process answers; each route is made ready once, by the first
+request of all.
+"""
 for _router in (
     kagent.router,
     api.router,
-    maintenance.router,
-    transfer.router,
     pages.router,
     oversight.router,
     jobs.router,
     dashboard.router,
 ):
     ROUTES.include_router(_router)
+
+
+class _App(FastAPI):
+    """An application that describes the routes of the verbs."""
+
+    @override
+    def openapi(self) -> dict[str, Any]:
+        """Return what `/openapi.json` says."""
+        return openapi.document()
 
 
 def create_app(
@@ -60,8 +68,8 @@ def create_app(
     """The ASGI application.
 
     Args:
-        memories: open ones, which the app uses and leaves open; or a function that opens some: called when the app
-            starts, and what it opened is closed when the app ends.
+        memories: open ones, which the app uses and leaves open; or a function that opens some:
+            called when the app starts, and what it opened is closed when the app ends.
         access: who may call.
         clock: the time now (aware UTC).
     """
@@ -77,31 +85,39 @@ def create_app(
         finally:
             await app.state.memories.close()
 
-    app = FastAPI(
-        title="kagent_memory",
-        version=__version__,
-        description=DESCRIPTION,
-        lifespan=lifespan,
-        docs_url=None,
-        redoc_url=None,
-        separate_input_output_schemas=True,
-    )
+    app = _App(lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.clock = clock
     app.state.access = access
     if isinstance(memories, Memories):
         app.state.memories = memories
     app.router.routes.extend(ROUTES.routes)
-    app.state.metrics, app.state.readiness = metrics_or_none(), Readiness()
-    app.add_api_route("/healthz", healthy, include_in_schema=False)
-    app.add_api_route("/readyz", ready, include_in_schema=False)
-    app.add_api_route("/metrics", metrics, include_in_schema=False)
+    _add_probes(app)
     for path in STATIC_FILES:
         app.add_api_route(path, _static, include_in_schema=False)
     app.router.routes.append(Route(error_responses.MCP_PATH, McpEndpoint()))
     error_responses.install(app)
     app.state.admission = Admission(access, lambda: app.state.memories)
-    app.add_middleware(Gate, access=access, memories=lambda: app.state.memories, admission=app.state.admission)
+    app.add_middleware(
+        Gate, access=access, memories=lambda: app.state.memories, admission=app.state.admission
+    )
     return app
+
+
+def create_probes(memories: Memories) -> FastAPI:
+    """Return an application that answers `/healthz`, `/readyz` and `/metrics` only: for a
+    worker.
+    """
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    app.state.memories = memories
+    _add_probes(app)
+    return app
+
+
+def _add_probes(app: FastAPI) -> None:
+    app.state.metrics, app.state.readiness = metrics_or_none(), Readiness()
+    app.add_api_route("/healthz", healthy, include_in_schema=False)
+    app.add_api_route("/readyz", ready, include_in_schema=False)
+    app.add_api_route("/metrics", metrics, include_in_schema=False)
 
 
 async def _static(request: Request) -> Response:

@@ -20,21 +20,27 @@ LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1", "[::1]"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """How a server lets callers in.
+    """Rules by which a server lets callers in.
 
     Attributes:
         required: every call needs a token or a trusted proxy's word; False only on loopback.
-        trusted_proxy: X-User-Id (and X-Agent-Name, X-Tenant-Id) are believed: a proxy in front sets them.
-        hosts: names this server answers to without auth; others are refused, so that no web page rebinds to it.
-        max_body_bytes: the longest request body. Only what stores takes so long a one; others end at 1 MiB.
-        max_import_bytes: the longest file that an import takes; it waits on the disk, not in memory.
-        requests_per_minute: of one caller; 0: no limit. A token counts by itself at each address that it comes from,
-            callers without one by their address.
+        trusted_proxy: X-User-Id (and X-Agent-Name, X-Tenant-Id) are believed: a proxy in front sets
+            them.
+        hosts: names this server answers to without auth; others are refused, so that no web page
+            rebinds to it.
+        models: names of models that callers may ask for, beside the server's own.
+        max_body_bytes: the longest request body. Only what stores takes so long a one; others end
+            at 1 MiB.
+        max_import_bytes: the longest file that an import takes; it waits on the disk, not in
+            memory.
+        requests_per_minute: of one caller; 0: no limit. A token counts by itself at each address
+            that it comes from, callers without one by their address.
     """
 
     required: bool = False
     trusted_proxy: bool = False
     hosts: frozenset[str] = LOOPBACK_NAMES
+    models: frozenset[str] = frozenset()
     max_body_bytes: int = 8 * 1024 * 1024
     max_import_bytes: int = 16 * 2**30
     requests_per_minute: int = 3000
@@ -58,11 +64,11 @@ class Caller:
 
     @property
     def is_bound(self) -> bool:
-        """Whether there is anything this caller may not see."""
+        """True if there is anything this caller may not see."""
         return (self.tenant, self.user, self.app) != (None, None, None)
 
     def may(self, scope: Scope | Scopes) -> bool:
-        """Whether the scopes are within what the caller is bound to; each part is compared whole."""
+        """Return True if the scopes are within the caller's; each part is compared whole."""
         pairs = ((self.tenant, scope.tenant), (self.user, scope.user), (self.app, scope.app))
         return all(bound is None or bound == part for bound, part in pairs)
 
@@ -89,7 +95,8 @@ def caller_of_token(token: Token) -> Caller:
 
 
 def caller_of_proxy(headers: Headers, tenant: str) -> Caller | None:
-    """Whom a trusted proxy vouches for: a user, or an agent that acts for its users (X-Agent-Name alone).
+    """Whom a trusted proxy vouches for: a user, or an agent that acts for its users (X-Agent-Name
+    alone).
 
     Nobody when one of the headers comes twice: then the proxy let through what its caller had sent.
     """
@@ -101,11 +108,15 @@ def caller_of_proxy(headers: Headers, tenant: str) -> Caller | None:
     if not user and not app:
         return None
     tenant = tenant if named is None else named
-    return Caller(name=f"proxy {user or app}", tenant=tenant, user=user or None, app=None if user else app)
+    return Caller(
+        name=f"proxy {user or app}", tenant=tenant, user=user or None, app=None if user else app
+    )
 
 
 def _told(headers: Headers, name: str) -> str | None:
-    """A header as its sender wrote it: in UTF-8, or else in Latin-1, as which servers hand headers on."""
+    """A header as its sender wrote it: in UTF-8, or else in Latin-1, as which servers hand headers
+    on.
+    """
     values = [value for key, value in headers.raw if key == name.encode()]
     if len(values) > 1:
         raise ValueError(name)
@@ -118,7 +129,9 @@ def _told(headers: Headers, name: str) -> str | None:
 
 
 def bearer(headers: Headers, cookies: Mapping[str, str]) -> str:
-    """The secret a request brings, in its Authorization header or the page's cookie; "" when none."""
+    """The secret a request brings, in its Authorization header or the page's cookie; "" when
+    none.
+    """
     scheme, _, value = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
         return value.strip()
@@ -126,13 +139,15 @@ def bearer(headers: Headers, cookies: Mapping[str, str]) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches what is bound to `host`."""
+    """Return True if only this machine reaches what is bound to `host`."""
     address = _address(host)
     return host in LOOPBACK_NAMES if address is None else address.is_loopback
 
 
 def is_elsewhere(host: str) -> bool:
-    """Whether this is the address of another machine, or one by which others reach this machine."""
+    """Return True if this is the address of another machine, or one by which others reach this
+    machine.
+    """
     address = _address(host)
     return address is not None and not address.is_loopback
 
@@ -147,9 +162,13 @@ def _address(host: str) -> IPv4Address | IPv6Address | None:
 
 
 def network_of(host: str) -> str:
-    """What one sender has at least: an IPv4 address, or the 64 bits of an IPv6 network."""
+    """Return the network of one sender: an IPv4 address, or the 64 bits of an IPv6 network."""
     address = _address(host)
-    return str(ip_network((address, 64), strict=False)) if isinstance(address, IPv6Address) else str(address or host)
+    return (
+        str(ip_network((address, 64), strict=False))
+        if isinstance(address, IPv6Address)
+        else str(address or host)
+    )
 
 
 def check_binding(host: str, access: Access) -> None:
@@ -160,6 +179,7 @@ def check_binding(host: str, access: Access) -> None:
     """
     if not is_loopback(host) and not (access.required or access.trusted_proxy):
         raise ConfigurationError(
-            f"Binding {host} exposes the server to other machines. Add --auth (make a token with `kagent-memory token "
+            f"Binding {host} exposes the server to other machines. Add --auth (make a token "
+            "with `kagent-memory token "
             "create`), or --trusted-proxy when a proxy in front sets X-User-Id, or bind 127.0.0.1."
         )

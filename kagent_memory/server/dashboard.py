@@ -1,4 +1,6 @@
-"""The dashboard of one agent and user: how much there is, how it grows, what is used, what expires, what waits."""
+"""The dashboard of one agent and user: how much there is, how it grows, what is used, what expires,
+what waits.
+"""
 
 from __future__ import annotations
 
@@ -44,13 +46,22 @@ async def dashboard(request: Request) -> Response:
         ("Memories by importance", bars, important(rows)),
         ("Jobs in the queue", bars, states),
     ]
-    plots = [{"title": title, "svg": draw(title, series), "series": series} for title, draw, series in drawn]
-    values: dict[str, Any] = {"scope": scope, "stats": stats, "plots": plots, "whole": whole, "read": len(rows)}
+    plots = [
+        {"title": title, "svg": draw(title, series), "series": series}
+        for title, draw, series in drawn
+    ]
+    values: dict[str, Any] = {
+        "scope": scope,
+        "stats": stats,
+        "plots": plots,
+        "whole": whole,
+        "read": len(rows),
+    }
     return page(request, "dashboard.html", {**values, **shown_settings(request)})
 
 
 def growth(rows: Sequence[Memory], now: datetime) -> Series:
-    """How many of today's memories there were at the end of each of the last 30 days."""
+    """Count today's memories that existed at the end of each of the last 30 days."""
     days = [now.date() - timedelta(days=back) for back in range(DAYS - 1, -1, -1)]
     made = Counter(memory.created_at.date() for memory in rows)
     total = sum(count for day, count in made.items() if day < days[0])
@@ -62,19 +73,24 @@ def growth(rows: Sequence[Memory], now: datetime) -> Series:
 
 
 def delivered(rows: Sequence[Memory]) -> Series:
-    """How many memories were delivered how often."""
+    """Count memories by how often they were delivered."""
     counts = [memory.usage.delivered for memory in rows]
-    return [(label, sum(low <= n and (high is None or n <= high) for n in counts)) for label, low, high in BANDS]
+    return [
+        (label, sum(low <= n and (high is None or n <= high) for n in counts))
+        for label, low, high in BANDS
+    ]
 
 
 def important(rows: Sequence[Memory]) -> Series:
-    """How many memories are how important, in fifths."""
+    """Count memories by importance, in fifths."""
     counts = Counter(min(int(memory.importance * 5), 4) for memory in rows)
     return [(f"{fifth / 5:.1f}-{(fifth + 1) / 5:.1f}", counts[fifth]) for fifth in range(5)]
 
 
 def expiring(rows: Sequence[Memory], now: datetime) -> Series:
-    """How many memories expire on each of the next 30 days; pinned ones stay."""
-    ends = Counter(memory.expires_at.date() for memory in rows if memory.expires_at and not memory.pinned)
+    """Count the memories that expire on each of the next 30 days, without pinned ones."""
+    ends = Counter(
+        memory.expires_at.date() for memory in rows if memory.expires_at and not memory.pinned
+    )
     days = [now.date() + timedelta(days=ahead) for ahead in range(DAYS)]
     return [(day.strftime("%d %b"), ends[day]) for day in days]

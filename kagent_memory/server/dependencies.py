@@ -1,63 +1,65 @@
-"""What routes ask for: the memories, the caller, and a scope that is the caller's."""
+"""What routes ask for: the memories, the caller, and whose memories and jobs are the caller's."""
 
 from __future__ import annotations
 
 import uuid
-from typing import Annotated
+from collections.abc import Sequence
 
-from fastapi import Depends, Path, Query, Request
+from fastapi import Request
 
-from ..errors import NotFound
+from ..checks import checked_name
+from ..errors import InvalidInput, NotFound
 from ..memories import Memories
-from ..records import LONGEST_NAME, Scope
+from ..records import Scope
+from ..stores.base import Job, JobState
 from .auth import Access, Caller
+
+NAMES = ("tenant", "user", "app")
+"""The parts of a scope."""
 
 
 def memories_of(request: Request) -> Memories:
-    """The memories this app serves."""
+    """Return the memories that this app serves."""
     return request.app.state.memories
 
 
 def access_of(request: Request) -> Access:
-    """How this app authenticates callers."""
+    """Return how this app authenticates callers."""
     return request.app.state.access
 
 
 def caller_of(request: Request) -> Caller:
-    """Who calls, as the middleware found."""
+    """Return who calls, as the middleware found."""
     return request.state.caller
 
 
-def scope_of(
-    request: Request,
-    app: Annotated[str, Query(min_length=1, max_length=LONGEST_NAME, description="The agent's app name.")],
-    user: Annotated[str, Query(min_length=1, max_length=LONGEST_NAME, description="The user.")],
-    tenant: Annotated[
-        str | None, Query(max_length=LONGEST_NAME, description="Default: the caller's, or the server's.")
-    ] = None,
-) -> Scope:
-    """The scope that a request names.
+def tenant_of(request: Request) -> str:
+    """Return the tenant of a request that names none: the caller's, or the server's."""
+    tenant = caller_of(request).tenant
+    return memories_of(request).settings.tenant if tenant is None else tenant
+
+
+def media_type(request: Request) -> str:
+    """Return the request's media type, without parameters such as the character set."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def scope_of(request: Request, **names: str) -> Scope:
+    """Return the scope that a request's query names, or `names` instead.
 
     Raises:
+        InvalidInput: it lacks the app or the user.
         NotFound: it is not the caller's.
     """
-    caller = caller_of(request)
-    if tenant is None:
-        tenant = memories_of(request).settings.tenant if caller.tenant is None else caller.tenant
-    return caller.checked(Scope(tenant, user, app))
-
-
-def memory_id_of(id: Annotated[str, Path(max_length=64, description="The memory's id.")]) -> str:
-    """A memory's id.
-
-    Raises:
-        NotFound: no memory can have it.
-    """
-    return known_id(id, "memory")
+    named = {"tenant": tenant_of(request), **request.query_params, **names}
+    for name in ("app", "user"):
+        if not named.get(name):
+            raise InvalidInput(f"{name}: missing in the query; it names whose memories.")
+    return caller_of(request).checked(Scope(named["tenant"], named["user"], named["app"]))
 
 
 def known_id(id: str, what: str) -> str:
-    """`id` itself when it has the form of ours.
+    """Return `id` when it has the form of ours.
 
     Raises:
         NotFound: nothing can have it.
@@ -68,25 +70,77 @@ def known_id(id: str, what: str) -> str:
         raise NotFound(f"No such {what}.") from error
 
 
-def unbound(request: Request) -> Caller:
-    """The caller, when bound to nothing: for verbs that cross tenants.
+def within(caller: Caller, **asked: str | None) -> dict[str, str | None]:
+    """Return the parts of scopes that a caller asks for, limited to what the caller is bound to.
+
+    Raises:
+        InvalidInput: a part can be none of a scope.
+        NotFound: nothing can be both.
+    """
+    limited: dict[str, str | None] = {}
+    for name, value in asked.items():
+        bound = getattr(caller, name)
+        if value == "" and name != "tenant":
+            raise InvalidInput(f"{name}: must not be empty; leave it out to mean all.")
+        if value is not None and bound is not None and checked_name(value, f"The {name}") != bound:
+            raise NotFound("No such memories.")
+        limited[name] = value if bound is None else bound
+    return limited
+
+
+def tenant_wide(caller: Caller, tenant: str | None) -> dict[str, str | None]:
+    """Return the tenant that a caller asks for, or is bound to; None: any.
+
+    Raises:
+        NotFound: it is not the caller's, or the caller is bound to a part of it.
+    """
+    if (caller.user, caller.app) != (None, None):
+        raise NotFound("No such receipts.")
+    return within(caller, tenant=tenant)
+
+
+async def visible_jobs(
+    request: Request, scope: Scope | None, state: JobState, limit: int
+) -> Sequence[Job]:
+    """Return jobs of a scope, or all that a caller may see, without their payloads: those hold what
+    people said.
+    """
+    caller = caller_of(request)
+    return await memories_of(request).jobs(
+        scope=scope,
+        tenant=caller.tenant,
+        user=caller.user,
+        app=caller.app,
+        state=state,
+        limit=limit,
+        payloads=False,
+    )
+
+
+async def own_job(request: Request, id: str) -> Job:
+    """Return a job of the caller's.
+
+    Raises:
+        NotFound: there is none of this id.
+    """
+    matching = await memories_of(request).jobs(id=known_id(id, "job"), payloads=False)
+    if not matching or not caller_of(request).may(matching[0].scope):
+        raise NotFound("No such job.")
+    return matching[0]
+
+
+def unbound(request: Request) -> None:
+    """Let only those pass who are bound to nothing: for verbs that cross tenants.
 
     Raises:
         NotFound: the caller may only touch some memories.
     """
-    caller = caller_of(request)
-    if caller.is_bound:
+    if caller_of(request).is_bound:
         raise NotFound("Not available to a caller that is bound to a tenant or user.")
-    return caller
 
 
 def who(given: str, caller: Caller) -> str:
-    """Whom the history names: what the caller says, marked with who the caller is when known."""
+    """Return whom the history names: what the caller says, marked with who the caller is when
+    known.
+    """
     return given if caller.name == "local" else f"{given} ({caller.name})".strip()
-
-
-TheMemories = Annotated[Memories, Depends(memories_of)]
-TheCaller = Annotated[Caller, Depends(caller_of)]
-TheScope = Annotated[Scope, Depends(scope_of)]
-TheId = Annotated[str, Depends(memory_id_of)]
-Unbound = Annotated[Caller, Depends(unbound)]

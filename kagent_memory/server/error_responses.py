@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
+from fastapi.responses import (
+    HTMLResponse,
+    JSONResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+)
 from starlette.exceptions import HTTPException
 
 from ..errors import KagentMemoryError, family_of
@@ -27,7 +32,6 @@ TITLES: Mapping[int, str] = {
     409: "Conflict",
     413: "Too large",
     414: "URI too long",
-    422: "Invalid request",
     429: "Too many requests",
     431: "Headers too long",
     500: "Internal server error",
@@ -41,9 +45,20 @@ TITLES: Mapping[int, str] = {
 def problem(
     status: int, detail: str, *, kind: str | None = None, headers: Mapping[str, str] | None = None
 ) -> JSONResponse:
-    """A problem+json answer; `kind` is the error family that a client turns back into an exception."""
-    body = {"type": f"{URN}{kind}" if kind else "about:blank", "title": TITLES.get(status, "Error"), "status": status}
-    return JSONResponse({**body, "detail": printable(detail)}, status, headers=dict(headers or {}), media_type=PROBLEM)
+    """A problem+json answer; `kind` is the error family that a client turns back into an
+    exception.
+    """
+    body = {
+        "type": f"{URN}{kind}" if kind else "about:blank",
+        "title": TITLES.get(status, "Error"),
+        "status": status,
+    }
+    return JSONResponse(
+        {**body, "detail": printable(detail)},
+        status,
+        headers=dict(headers or {}),
+        media_type=PROBLEM,
+    )
 
 
 def printable(text: str) -> str:
@@ -52,15 +67,27 @@ def printable(text: str) -> str:
 
 
 def refused(
-    request: Request, status: int, text: str, *, kind: str | None = None, headers: Mapping[str, str] | None = None
+    request: Request,
+    status: int,
+    text: str,
+    *,
+    kind: str | None = None,
+    headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """A failure in the form that the route's callers read: kagent's, JSON-RPC's, problem+json, or a page."""
+    """A failure in the form that the route's callers read: kagent's, JSON-RPC's, problem+json, or a
+    page.
+    """
     path = request.url.path
     if path.startswith(KAGENT_PREFIX):
         return JSONResponse({"error": printable(text)}, status, headers=dict(headers or {}))
     if path == MCP_PATH:
-        error = {"code": INVALID_REQUEST if status < 500 else INTERNAL_ERROR, "message": printable(text)}
-        return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, status, headers=dict(headers or {}))
+        error = {
+            "code": INVALID_REQUEST if status < 500 else INTERNAL_ERROR,
+            "message": printable(text),
+        }
+        return JSONResponse(
+            {"jsonrpc": "2.0", "id": None, "error": error}, status, headers=dict(headers or {})
+        )
     if path.startswith(FOR_PROGRAMS):
         return problem(status, text, kind=kind, headers=headers)
     values = {"title": TITLES.get(status, "Error"), "text": text, "status": status}
@@ -74,7 +101,7 @@ def failed(request: Request, error: KagentMemoryError) -> Response:
 
 
 def message_of(error: KagentMemoryError) -> str:
-    """What an error says; where it says nothing, what its class means."""
+    """Return an error's message; without one, the meaning of its class."""
     return str(error) or type(error).__doc__ or ""
 
 
@@ -96,17 +123,13 @@ async def _answered(request: Request, error: Exception) -> Response:
         case HTTPException(status_code=status):
             kind = "not-found" if status == 404 else None
             return refused(request, status, str(error.detail), kind=kind, headers=error.headers)
-        case RequestValidationError():
-            faults = [
-                f"{printable('.'.join(map(str, fault['loc'])))[:200]}: {printable(fault['msg'])}"
-                for fault in error.errors()[:5]
-            ]
-            return refused(request, 422, "; ".join(faults), kind="invalid-input")
         case _:
             raise error
 
 
 def install(app: FastAPI) -> None:
-    """Lets the app answer every failure in this form; inputs are never echoed, they may be private."""
-    for family in (KagentMemoryError, HTTPException, RequestValidationError):
+    """Lets the app answer every failure in this form; inputs are never echoed, they may be
+    private.
+    """
+    for family in (KagentMemoryError, HTTPException):
         app.add_exception_handler(family, _answered)

@@ -32,7 +32,7 @@ def pool() -> DescriptorPool:
 
 
 def file_descriptor() -> descriptor_pb2.FileDescriptorProto:
-    """What a compiler makes of the .proto, as far as it is written there."""
+    """Return the descriptor that a compiler would make of the .proto."""
     file = descriptor_pb2.FileDescriptorProto(name=FILE, package=PACKAGE, syntax="proto3")
     file.dependency.extend([struct_pb2.DESCRIPTOR.name, timestamp_pb2.DESCRIPTOR.name])
     service = file.service.add(name="MemoryService")
@@ -53,7 +53,10 @@ def file_descriptor() -> descriptor_pb2.FileDescriptorProto:
         if kind.islower() and "." not in kind:
             field.type = _Field.Type.Value(f"TYPE_{kind.upper()}")
         else:
-            field.type, field.type_name = _Field.TYPE_MESSAGE, f".{kind}" if "." in kind else f".{PACKAGE}.{kind}"
+            field.type, field.type_name = (
+                _Field.TYPE_MESSAGE,
+                f".{kind}" if "." in kind else f".{PACKAGE}.{kind}",
+            )
         if match["label"] == "optional ":  # proto3 tells what was given by a choice of one
             field.proto3_optional, field.oneof_index = True, len(message.oneof_decl)
             message.oneof_decl.add(name=f"_{match['field']}")
@@ -69,4 +72,6 @@ def message_class(name: str) -> type[Message]:
 def methods() -> dict[str, tuple[str, str]]:
     """Each method's name, and the names of the messages that it takes and gives."""
     service: Any = pool().FindServiceByName(SERVICE)
-    return {method.name: (method.input_type.name, method.output_type.name) for method in service.methods}
+    return {
+        method.name: (method.input_type.name, method.output_type.name) for method in service.methods
+    }

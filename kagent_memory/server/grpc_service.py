@@ -1,8 +1,9 @@
-"""kagent's memory service over gRPC, beside HTTP: the same rules, the same callers, bounded in the same way."""
+"""kagent's memory service over gRPC, beside HTTP: the same rules, the same callers, bounded in the
+same way.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import traceback
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -21,14 +22,13 @@ from grpc_health.v1.health import SERVICE_NAME as HEALTH_NAME
 from grpc_health.v1.health import aio as health
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 from starlette.datastructures import Headers
-from typing_extensions import override
 
 from ..concurrency import run_in_thread
 from ..errors import ConfigurationError, InvalidInput, KagentMemoryError, NotFound
 from ..memories import Memories
 from . import kagent_verbs
 from .admission import Admission, TooOften
-from .auth import Access, Caller, bearer, check_binding, is_loopback
+from .auth import LOCAL, Access, Caller, bearer, check_binding, is_loopback
 from .error_responses import printable
 from .grpc_contract import SERVICE, message_class, methods, pool
 from .kagent_wire import (
@@ -44,22 +44,25 @@ from .kagent_wire import (
     search_of,
     wrong_width,
 )
-from .rate_limit import FairShare, Overloaded
+from .rate_limit import FairShare, TooManyRequests
 
 logger = logging.getLogger(__name__)
-CALLS_AT_ONCE = 64  # that are worked on; those of one caller are half of them at most
-MOST_CALLS = 1_000  # that are open; what waits for its turn has sent no more than the head of its message
-MOST_STREAMS = 100  # of health and reflection, which anybody may hold open
-MESSAGE_SECONDS = 25.0  # for a call's message to come
-SILENT_SECONDS = 15.0  # for a connection to say that it speaks gRPC
-IDLE_SECONDS = 300.0  # of a connection without a call; a client opens it anew by itself
-MOST_CONNECTIONS = 1_000
-END_SECONDS = 5.0
-MOST_METADATA_BYTES = 1024 * 1024
-MOST_LISTED_BYTES = 64 * 1024 * 1024
+MAX_CALLS_PER_CALLER = 64  # that are open
+CALLS_AT_ONCE = 64  # that are worked on, of all callers
+MAX_STREAMS = 128  # calls that are open on one connection, of whatever service
+MAX_CONNECTIONS = 1_000
+HANDSHAKE_SECONDS = 15.0  # for a connection to say that it speaks gRPC
+IDLE_SECONDS = 300.0  # of a connection without a call; a client connects again by itself
+MAX_AGE_SECONDS = 3600.0  # of a connection; its open calls have five minutes more
+AGE_GRACE_SECONDS = 300.0
+SHUTDOWN_SECONDS = 5.0
+MAX_METADATA_BYTES = 1024 * 1024
+MAX_LISTED_BYTES = 64 * 1024 * 1024
 NO_TOKEN = "Send the metadata `authorization: Bearer <token>`."  # noqa: S105 an advice
-NOT_FROM_HERE = "Without auth this server answers its own machine only; start it with --auth or --trusted-proxy."
-NO_STREAM = f"{MOST_STREAMS} such streams are open already; ask for the state once instead of watching it."
+NOT_FROM_HERE = (
+    "Without auth this server answers its own machine only; start it with --auth or "
+    "--trusted-proxy."
+)
 Fields: TypeAlias = dict[str, Any]
 Asked = TypeVar("Asked")
 Context: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
@@ -86,23 +89,33 @@ class _Call:
         hits = await kagent_verbs.search(self.memories, self.caller, question)
         rows = [found(memory, cosine) for memory, cosine in hits]
         # HTTP gives back any JSON as metadata, a Struct is an object
-        return {"memories": [row if isinstance(row["metadata"], dict) else {**row, "metadata": {}} for row in rows]}
+        return {
+            "memories": [
+                row if isinstance(row["metadata"], dict) else {**row, "metadata": {}}
+                for row in rows
+            ]
+        }
 
     async def list(self, asked: Fields) -> Fields:
         rows: list[Fields] = []
         size = 0
-        scopes = kagent_verbs.named(self.memories, self.caller, asked.get("agent_name"), asked.get("user_id"))
+        scopes = kagent_verbs.named(
+            self.memories, self.caller, asked.get("agent_name"), asked.get("user_id")
+        )
         async for memory in kagent_verbs.listed(self.memories, scopes):
             size += len(memory.content.encode()) + 100
-            if size > MOST_LISTED_BYTES:
+            if size > MAX_LISTED_BYTES:
                 raise _Unanswerable(
-                    f"The memories are longer than {MOST_LISTED_BYTES} bytes in all; list them over HTTP."
+                    f"The memories are longer than {MAX_LISTED_BYTES} bytes in all; list them "
+                    "over HTTP."
                 )
             rows.append(listed(memory))
         return {"memories": rows}
 
     async def delete(self, asked: Fields) -> Fields:
-        for scope in kagent_verbs.named(self.memories, self.caller, asked.get("agent_name"), asked.get("user_id")):
+        for scope in kagent_verbs.named(
+            self.memories, self.caller, asked.get("agent_name"), asked.get("user_id")
+        ):
             await self.memories.forget(scope, everything=True, who="kagent")
         return {"status": "deleted"}
 
@@ -123,9 +136,13 @@ class _Verb(Generic[Asked]):
 
 
 _VERBS: Mapping[str, _Verb[Any]] = {
-    "AddSession": _Verb(lambda asked: item_of(asked.get("memory", {})), _Call.add, "failed to save memory"),
+    "AddSession": _Verb(
+        lambda asked: item_of(asked.get("memory", {})), _Call.add, "failed to save memory"
+    ),
     "AddSessionBatch": _Verb(
-        lambda asked: batch_of(asked.get("items", [])), _Call.add_batch, "failed to save memory batch"
+        lambda asked: batch_of(asked.get("items", [])),
+        _Call.add_batch,
+        "failed to save memory batch",
     ),
     "Search": _Verb(search_of, _Call.search, "search failed"),
     "List": _Verb(lambda asked: asked, _Call.list, "failed to list memories"),
@@ -146,11 +163,13 @@ class _Refusal(Exception):
 
 
 class _Service:
-    """Answers the methods. A message is read only when its caller is known, hence as a stream of one."""
+    """Answers the methods. A message is read only when its caller is known, hence as a stream of
+    one.
+    """
 
     def __init__(self, memories: Memories, access: Access, admission: Admission) -> None:
         self._memories, self._access, self._admission = memories, access, admission
-        self._share = FairShare(CALLS_AT_ONCE, MOST_CALLS)
+        self._share = FairShare(per_caller=MAX_CALLS_PER_CALLER, at_once=CALLS_AT_ONCE)
 
     async def answer(self, method: str, requests: AsyncIterator[bytes], context: Context) -> bytes:
         """Answers one call."""
@@ -158,20 +177,23 @@ class _Service:
         takes, gives = methods()[method]
         try:
             caller = await self._caller(context)
-            async with self._share.turn(caller):
-                raw = await _first(requests)
-                asked = await run_in_thread(len(raw), _read, takes, raw, verb.read)
-                call = _Call(self._memories, caller, self._access.max_body_bytes)
-                answer = await verb.answer(call, asked)
-                size = sum(len(row["content"]) + 100 for row in answer.get("memories", ()))
-                return await run_in_thread(size, _written, gives, answer)
+            # without auth, whoever calls is told apart by their connection
+            who: Caller | str = context.peer() if caller is LOCAL else caller
+            with self._share.open(who):
+                raw = await _only(requests)
+                async with self._share.turn(who):
+                    asked = await run_in_thread(len(raw), _read, takes, raw, verb.read)
+                    call = _Call(self._memories, caller, self._access.max_body_bytes)
+                    answer = await verb.answer(call, asked)
+                    size = sum(len(row["content"]) + 100 for row in answer.get("memories", ()))
+                    return await run_in_thread(size, _written, gives, answer)
         except _Refusal as error:
             await _end(context, error.code, str(error))
         except (Refused, InvalidInput) as error:
             await _end(context, grpc.StatusCode.INVALID_ARGUMENT, str(error))
         except NotFound as error:
             await _end(context, grpc.StatusCode.NOT_FOUND, str(error))
-        except Overloaded as error:
+        except TooManyRequests as error:
             await _end(context, grpc.StatusCode.RESOURCE_EXHAUSTED, error.detail)
         except _Unanswerable as error:
             await _end(context, grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
@@ -188,7 +210,10 @@ class _Service:
         if not (access.required or access.trusted_proxy) and not is_loopback(address):
             raise _Refusal(grpc.StatusCode.PERMISSION_DENIED, NOT_FROM_HERE)
         told = [(str(key), value) for key, value in context.invocation_metadata() or ()]
-        pairs = [(key.encode(), value.encode() if isinstance(value, str) else value) for key, value in told]
+        pairs = [
+            (key.encode(), value.encode() if isinstance(value, str) else value)
+            for key, value in told
+        ]
         headers = Headers(raw=pairs)
         try:
             caller = await self._admission.caller(headers, bearer(headers, {}), address)
@@ -210,26 +235,29 @@ def _address(context: Context) -> str:
     return rest.rpartition(":")[0].strip("[]") if kind in ("ipv4", "ipv6") else "unknown"
 
 
-async def _first(requests: AsyncIterator[bytes]) -> bytes:
-    try:
-        async with asyncio.timeout(MESSAGE_SECONDS):
-            return await anext(requests)
-    except StopAsyncIteration:
-        raise Refused("The call has no message.") from None
-    except TimeoutError:
-        raise _Refusal(grpc.StatusCode.DEADLINE_EXCEEDED, "The message did not come in time.") from None
+async def _only(requests: AsyncIterator[bytes]) -> bytes:
+    """Return the message of a call, however late it comes: a caller waits in their own share
+    alone.
+    """
+    async for message in requests:
+        return message
+    raise Refused("The call has no message.")
 
 
 def _read(kind: str, raw: bytes, read: Callable[[Fields], Asked]) -> Asked:
     try:
         fields = _fields(message_class(kind).FromString(raw))
-    except (DecodeError, ValueError, RecursionError) as error:  # a Struct may hold infinity, which JSON cannot
+    except (
+        DecodeError,
+        ValueError,
+        RecursionError,
+    ) as error:  # a Struct may hold infinity, which JSON cannot
         raise Refused("Invalid request message") from error
     return read(fields)
 
 
 def _fields(message: Message) -> Fields:
-    """What was given, under the contract's names; numbers as they are, for there may be many."""
+    """Return the given fields under the contract's names."""
     fields: Fields = {}
     for field, value in message.ListFields():
         match field.name:
@@ -242,8 +270,8 @@ def _fields(message: Message) -> Fields:
                 raise Refused(wrong_width(len(value)))
             case "vector":
                 fields["vector"] = list(value)
-            case "metadata" if value.ByteSize() > MOST_METADATA_BYTES:
-                raise Refused(f"metadata is longer than {MOST_METADATA_BYTES} bytes")
+            case "metadata" if value.ByteSize() > MAX_METADATA_BYTES:
+                raise Refused(f"metadata is longer than {MAX_METADATA_BYTES} bytes")
             case "metadata":
                 fields["metadata"] = MessageToDict(value)
             case name:
@@ -255,49 +283,6 @@ def _written(kind: str, answer: Fields) -> bytes:
     return ParseDict(answer, message_class(kind)()).SerializeToString()
 
 
-class _Streams:
-    """Counts the streams of answers that are open: they may last for ever, and need no token."""
-
-    def __init__(self) -> None:
-        self._open = 0
-
-    @asynccontextmanager
-    async def one(self, context: AnyContext) -> AsyncGenerator[None]:
-        """One more, or the refusal of it."""
-        if self._open >= MOST_STREAMS:
-            await _end(context, grpc.StatusCode.RESOURCE_EXHAUSTED, NO_STREAM)
-        self._open += 1
-        try:
-            yield
-        finally:
-            self._open -= 1
-
-
-class _Health(health.HealthServicer):
-    def __init__(self, streams: _Streams) -> None:
-        super().__init__()
-        self._streams = streams
-
-    @override
-    async def Watch(self, request: health_pb2.HealthCheckRequest, context: AnyContext) -> None:
-        async with self._streams.one(context):
-            await super().Watch(request, context)
-
-
-class _Reflection(reflection.aio.ReflectionServicer):
-    def __init__(self, streams: _Streams) -> None:
-        super().__init__((SERVICE, HEALTH_NAME, reflection.SERVICE_NAME), pool())
-        self._streams = streams
-
-    @override
-    async def ServerReflectionInfo(
-        self, request_iterator: AsyncIterator[object], unused_context: AnyContext
-    ) -> AsyncGenerator[object]:
-        async with self._streams.one(unused_context):
-            async for answer in super().ServerReflectionInfo(request_iterator, unused_context):
-                yield answer
-
-
 @asynccontextmanager
 async def serving(
     memories: Memories, access: Access, admission: Admission, *, host: str, port: int
@@ -305,41 +290,49 @@ async def serving(
     """Serves until the block is left, and then lets open calls finish; yields the port.
 
     Raises:
-        ConfigurationError: the address cannot be bound, or calls from other machines would need no auth.
+        ConfigurationError: the address cannot be bound, or calls from other machines would need no
+            auth.
     """
     check_binding(host, access)
     options = (
         ("grpc.max_receive_message_length", access.max_body_bytes),
-        ("grpc.max_send_message_length", MOST_LISTED_BYTES + MOST_LISTED_BYTES // 8),
+        ("grpc.max_send_message_length", MAX_LISTED_BYTES + MAX_LISTED_BYTES // 8),
         ("grpc.max_metadata_size", 65_536),
         ("grpc.so_reuseport", 0),
-        ("grpc.server_handshake_timeout_ms", int(SILENT_SECONDS * 1000)),
+        ("grpc.server_handshake_timeout_ms", int(HANDSHAKE_SECONDS * 1000)),
+        ("grpc.max_concurrent_streams", MAX_STREAMS),
         ("grpc.max_connection_idle_ms", int(IDLE_SECONDS * 1000)),
-        ("grpc.max_allowed_incoming_connections", MOST_CONNECTIONS),
+        ("grpc.max_connection_age_ms", int(MAX_AGE_SECONDS * 1000)),
+        ("grpc.max_connection_age_grace_ms", int(AGE_GRACE_SECONDS * 1000)),
+        ("grpc.max_allowed_incoming_connections", MAX_CONNECTIONS),
         ("grpc.keepalive_time_ms", 60_000),
         ("grpc.keepalive_timeout_ms", 20_000),
     )
-    # no bound on the streams of a connection: a client that begins many before it has heard of the bound loses some
-    server = grpc.aio.server(options=options, maximum_concurrent_rpcs=MOST_CALLS)
+    # no `maximum_concurrent_rpcs`: beyond it grpcio refuses health checks too
+    server = grpc.aio.server(options=options)
     service = _Service(memories, access, admission)
     handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
-        name: grpc.stream_unary_rpc_method_handler(partial(service.answer, name)) for name in methods()
+        name: grpc.stream_unary_rpc_method_handler(partial(service.answer, name))
+        for name in methods()
     }
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
-    streams = _Streams()
-    healthy = _Health(streams)
+    healthy = health.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(healthy, server)
     for name in ("", SERVICE):
         await healthy.set(name, health_pb2.HealthCheckResponse.SERVING)
-    reflection_pb2_grpc.add_ServerReflectionServicer_to_server(_Reflection(streams), server)
+    names = (SERVICE, HEALTH_NAME, reflection.SERVICE_NAME)
+    reflected = reflection.aio.ReflectionServicer(names, pool())
+    reflection_pb2_grpc.add_ServerReflectionServicer_to_server(reflected, server)
     named = f"[{host}]" if ":" in host else host
     try:
         bound = server.add_insecure_port(f"{named}:{port}")
     except RuntimeError as error:
-        raise ConfigurationError(f"{named}:{port} cannot be bound for gRPC; choose another --grpc-port.") from error
+        raise ConfigurationError(
+            f"{named}:{port} cannot be bound for gRPC; choose another --grpc-port."
+        ) from error
     await server.start()
     try:
         yield bound
     finally:
         await healthy.enter_graceful_shutdown()
-        await server.stop(END_SECONDS)
+        await server.stop(SHUTDOWN_SECONDS)

@@ -9,8 +9,7 @@ from fastapi.responses import Response
 
 from ..errors import NotFound
 from ..stores.base import Job, JobState
-from .dependencies import caller_of, memories_of
-from .maintenance import own_job, visible_jobs
+from .dependencies import memories_of, own_job, visible_jobs
 from .page_helpers import own_form, page, to
 from .pages import scope_or_none
 
@@ -27,20 +26,20 @@ async def jobs(request: Request) -> Response:
     scope, listed = scope_or_none(request), list[Job]()
     for state in STATES:  # one by one: a long queue must not push dead letters off the page
         left = SHOWN - len(listed)
-        listed += await visible_jobs(memories_of(request), caller_of(request), scope=scope, state=state, limit=left)
+        listed += await visible_jobs(request, scope, state, left)
     return page(request, "jobs.html", {"scope": scope, "jobs": listed, "most": SHOWN})
 
 
 @router.post("/jobs/retry-all")
 async def retry_all(request: Request) -> Response:
     """Queues all dead letters again that the page is about."""
-    scope, memories, caller = scope_or_none(request), memories_of(request), caller_of(request)
+    scope, memories = scope_or_none(request), memories_of(request)
     await own_form(request)
     tried: set[str] = set()
     # one that is dead again by now is not tried twice
     while fresh := [
         job
-        for job in await visible_jobs(memories, caller, scope=scope, state="dead", limit=RETRIED_AT_ONCE)
+        for job in await visible_jobs(request, scope, "dead", RETRIED_AT_ONCE)
         if job.id not in tried
     ]:
         for job in fresh:

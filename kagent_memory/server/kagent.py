@@ -1,4 +1,6 @@
-"""kagent's memory HTTP contract to the letter (kagent 0.8 to 0.10), so that its agents work here unchanged."""
+"""kagent's memory HTTP contract to the letter (kagent 0.8 to 0.10), so that its agents work here
+unchanged.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def failure(status: int, text: str) -> JSONResponse:
 
 
 def answers_failures(what: str) -> Callable[[Route], Route]:
-    """Makes a route answer its failures as kagent does; `what` stands before those of this server."""
+    """Makes a route answer its failures as kagent does; `what` stands before those of this
+    server.
+    """
 
     def answering(route: Route) -> Route:
         @wraps(route)
@@ -78,7 +82,9 @@ async def search_memories(request: Request) -> Response:
     wanted = await _read(request, search)
     kept = await kagent_verbs.search(memories_of(request), caller_of(request), wanted)
     size = sum(len(memory.content) for memory, _ in kept)
-    return await run_in_thread(size, JSONResponse, [found(memory, cosine) for memory, cosine in kept])
+    return await run_in_thread(
+        size, JSONResponse, [found(memory, cosine) for memory, cosine in kept]
+    )
 
 
 @router.get("")
@@ -108,7 +114,10 @@ async def delete_memories(request: Request) -> Response:
 
 
 def _named(request: Request) -> list[Scope]:
-    agent_name, user_id = request.query_params.get("agent_name"), request.query_params.get("user_id")
+    agent_name, user_id = (
+        request.query_params.get("agent_name"),
+        request.query_params.get("user_id"),
+    )
     return kagent_verbs.named(memories_of(request), caller_of(request), agent_name, user_id)
 
 

@@ -1,7 +1,8 @@
 """kagent's memory contract, whatever carries it: HTTP for kagent 0.8 to 0.10, gRPC for those after.
 
-kagent's server knows no tenants: all of it lives in the server's own tenant, or in the token's. An agent's name is
-also known by its form with `_` for `-`: reads and deletes go over the union of those two whole scopes.
+kagent's server knows no tenants: all of it lives in the server's own tenant, or in the token's. An
+agent's name is also known by its form with `_` for `-`: reads and deletes go over the union of
+those two whole scopes.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ def names(agent_name: str) -> tuple[str, ...]:
 
 
 def scope_of(memories: Memories, caller: Caller, agent_name: str, user_id: str) -> Scope:
-    """The scope of an agent and a user in the caller's tenant; an agent is also known by its form with underscores.
+    """The scope of an agent and a user in the caller's tenant; an agent is also known by its form
+    with underscores.
 
     Raises:
         NotFound: it is not the caller's.
@@ -38,7 +40,9 @@ def scope_of(memories: Memories, caller: Caller, agent_name: str, user_id: str) 
     return caller.checked(Scope(tenant, user_id, agent_name))
 
 
-async def store(memories: Memories, caller: Caller, items: Sequence[StoredItem], *, max_bytes: int) -> list[str]:
+async def store(
+    memories: Memories, caller: Caller, items: Sequence[StoredItem], *, max_bytes: int
+) -> list[str]:
     """Stores the items, those of one scope whole or not at all; gives their ids.
 
     Raises:
@@ -49,7 +53,7 @@ async def store(memories: Memories, caller: Caller, items: Sequence[StoredItem],
         by_scope.setdefault(scope_of(memories, caller, one.agent_name, one.user_id), []).append(one)
     ids: list[str] = []
     for scope, group in by_scope.items():
-        ids += await memories.add(
+        ids += await memories.parts.editor.add(
             scope,
             [one.fact() for one in group],
             embedding=[one.vector for one in group],
@@ -61,7 +65,8 @@ async def store(memories: Memories, caller: Caller, items: Sequence[StoredItem],
 
 
 async def search(memories: Memories, caller: Caller, wanted: Search) -> list[tuple[Memory, float]]:
-    """The nearest memories by cosine, each with it; exact for every user, however crowded the table.
+    """The nearest memories by cosine, each with it; exact for every user, however crowded the
+    table.
 
     Raises:
         NotFound: the scope is not the caller's.
@@ -70,17 +75,25 @@ async def search(memories: Memories, caller: Caller, wanted: Search) -> list[tup
     hits = [
         (cosine, memory, scope)
         for scope in scopes
-        for memory, cosine in await memories.nearest(scope, wanted.vector, limit=wanted.limit)
+        for memory, cosine in await memories.parts.caller_vectors.nearest(
+            scope, wanted.vector, limit=wanted.limit
+        )
     ]
     hits.sort(key=lambda hit: (-hit[0], hit[1].id))
-    # kagent's order of things: the limit first, then the floor; but only what is handed over counts as delivered
-    kept = [hit for hit in hits[: wanted.limit] if not wanted.min_score or hit[0] >= wanted.min_score]
+    # kagent's order of things: the limit first, then the floor; but only what is handed over counts
+    # as delivered
+    kept = [
+        hit for hit in hits[: wanted.limit] if not wanted.min_score or hit[0] >= wanted.min_score
+    ]
     for one in scopes:
-        memories.delivered(one, [memory.id for _, memory, scope in kept if scope == one])
+        ids = [memory.id for _, memory, scope in kept if scope == one]
+        memories.parts.deliveries.count(one, retrieved=ids, delivered=ids)
     return [(memory, cosine) for cosine, memory, _ in kept]
 
 
-def named(memories: Memories, caller: Caller, agent_name: str | None, user_id: str | None) -> list[Scope]:
+def named(
+    memories: Memories, caller: Caller, agent_name: str | None, user_id: str | None
+) -> list[Scope]:
     """The scopes that a list or a delete names, all of them the caller's.
 
     Raises:
@@ -107,7 +120,9 @@ async def listed(memories: Memories, scopes: Sequence[Scope]) -> AsyncIterator[M
 
 
 class _Pages:
-    """The memories of a scope, the most delivered first, a page at a time: there may be many, and long ones."""
+    """The memories of a scope, the most delivered first, a page at a time: there may be many, and
+    long ones.
+    """
 
     def __init__(self, memories: Memories, scope: Scope) -> None:
         self._memories, self._scope = memories, scope
@@ -118,6 +133,8 @@ class _Pages:
     async def turn(self) -> None:
         """Takes the next page, if there is one."""
         while not self.rows and not self._ended:
-            page = await self._memories.list(self._scope, order="delivered", limit=LIST_PAGE, cursor=self._cursor)
+            page = await self._memories.list(
+                self._scope, order="delivered", limit=LIST_PAGE, cursor=self._cursor
+            )
             self.rows.extend(page.memories)
             self._cursor, self._ended = page.cursor, page.cursor is None

@@ -1,4 +1,6 @@
-"""kagent's wire form, read the way its Go server reads it and written the way it writes it: pure."""
+"""kagent's wire form, read the way its Go server reads it and written the way it writes it:
+pure.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,9 @@ from typing import Any, NoReturn, cast
 
 import numpy as np
 
+from ..checks import DEEPEST, LONGEST_NAME, too_deep
 from ..errors import InvalidInput
-from ..records import DEEPEST, LONGEST_NAME, Fact, Memory, Vector, too_deep
+from ..records import Fact, Memory, Vector
 from ..stores.base import checked_vector
 
 DIMENSIONS = 768
@@ -113,7 +116,10 @@ def batch_of(items: Sequence[Any]) -> list[StoredItem]:
         raise Refused("Empty batch")
     check_count(len(items))
     # a null item is an empty one to Go
-    return [_item(_object({} if one is None else one), "Missing required fields in batch item") for one in items]
+    return [
+        _item(_object({} if one is None else one), "Missing required fields in batch item")
+        for one in items
+    ]
 
 
 def check_count(items: int) -> None:
@@ -147,7 +153,11 @@ def search_of(fields: Mapping[str, Any]) -> Search:
     if not (agent_name and user_id and numbers):
         raise Refused("Missing required fields (agent_name, user_id, vector)")
     return Search(
-        agent_name, user_id, _vector(numbers), min(limit, LARGEST_LIMIT) if limit > 0 else SEARCH_LIMIT, floor
+        agent_name,
+        user_id,
+        _vector(numbers),
+        min(limit, LARGEST_LIMIT) if limit > 0 else SEARCH_LIMIT,
+        floor,
     )
 
 
@@ -171,7 +181,8 @@ def _item(fields: Mapping[str, Any], missing: str) -> StoredItem:
 def _decoded(body: bytes) -> Mapping[str, Any]:
     text = body.decode(errors="replace").lstrip(JSON_SPACE)
     try:
-        value: object = DECODER.raw_decode(text)[0]  # like Go's decoder: the first value counts, whatever follows
+        # like Go's decoder: the first value counts, whatever follows
+        value: object = DECODER.raw_decode(text)[0]
     except (ValueError, RecursionError) as error:
         raise _BadBody from error
     return {} if value is None else _object(value)
@@ -220,7 +231,10 @@ def _number(value: float) -> float:
 
 def _numbers(fields: Mapping[str, Any]) -> list[float]:
     values = _field(fields, "vector", list, [])
-    if not all(part is None or (isinstance(part, (int, float)) and not isinstance(part, bool)) for part in values):
+    if not all(
+        part is None or (isinstance(part, (int, float)) and not isinstance(part, bool))
+        for part in values
+    ):
         raise _BadBody
     numbers = [_number(part or 0.0) for part in values]
     if any(abs(number) > float(np.finfo(np.float32).max) for number in numbers):
@@ -298,7 +312,11 @@ def metadata_of(memory: Memory) -> Any:
 
 def listed(memory: Memory) -> dict[str, Any]:
     """A memory as kagent's list writes it."""
-    expires = {"expires_at": seconds(memory.expires_at)} if memory.expires_at and not memory.pinned else {}
+    expires = (
+        {"expires_at": seconds(memory.expires_at)}
+        if memory.expires_at and not memory.pinned
+        else {}
+    )
     return {
         "id": memory.id,
         "content": content_of(memory),

@@ -1,4 +1,6 @@
-"""`/mcp`: finds out whose memories a request of MCP is about, and passes it on. Imports MCP's SDK when first called."""
+"""`/mcp`: finds out whose memories a request of MCP is about, and passes it on. Imports MCP's SDK
+when first called.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,13 @@ from starlette.types import Scope as Connection
 
 from ..errors import InvalidInput, NotFound
 from ..records import Scope
-from .body import media_type
-from .dependencies import caller_of, memories_of, who
+from .dependencies import caller_of, media_type, memories_of, who
 
 MOST_BESIDE = 20
-MISSING = "Name the agent and the user in the URL, /mcp?app=…&user=…; a user's token names the user by itself."
+MISSING = (
+    "Name the agent and the user in the URL, /mcp?app=…&user=…; a user's token names the "
+    "user by itself."
+)
 FOREIGN = "What the URL names (app, user, tenant) is not open to this caller."
 NO_EXTRA = 'MCP needs an extra where this server is installed: pip install "kagent-memory[mcp]".'
 
@@ -32,17 +36,21 @@ class McpEndpoint:
             scopes = _scopes_of(request)
             if media_type(request) != "application/json":
                 raise HTTPException(415, "A request of MCP has Content-Type: application/json.")
-            await asyncio.to_thread(importlib.import_module, f"{__package__}.mcp_tools")  # the first time it takes long
+            # the first time it takes long
+            await asyncio.to_thread(importlib.import_module, f"{__package__}.mcp_tools")
             from .mcp_tools import serve_http
         except ImportError:
             raise HTTPException(501, NO_EXTRA) from None
         except NotFound:  # as 404 it would tell a client of MCP that its session is over
             raise HTTPException(403, FOREIGN) from None
-        await serve_http(memories_of(request), scopes, who("mcp", caller_of(request)), connection, receive, send)
+        await serve_http(
+            memories_of(request), scopes, who("mcp", caller_of(request)), connection, receive, send
+        )
 
 
 def _scopes_of(request: Request) -> list[Scope]:
-    """The scope that a request's URL and its caller name together, and those that the URL has searched beside it.
+    """The scope that a request's URL and its caller name together, and those that the URL has
+    searched beside it.
 
     Raises:
         InvalidInput: they leave it open.
@@ -50,11 +58,15 @@ def _scopes_of(request: Request) -> list[Scope]:
     """
     caller, named = caller_of(request), request.query_params
     app, user = named.get("app", caller.app), named.get("user", caller.user)
-    tenant = named.get("tenant", memories_of(request).settings.tenant if caller.tenant is None else caller.tenant)
+    tenant = named.get(
+        "tenant", memories_of(request).settings.tenant if caller.tenant is None else caller.tenant
+    )
     if not app or not user:
         raise InvalidInput(MISSING)
     apps, users = named.getlist("beside_app"), named.getlist("beside_user")
     if len(apps) != len(users) or len(apps) > MOST_BESIDE or not all((*apps, *users)):
-        raise InvalidInput(f"beside_app and beside_user go in pairs, at most {MOST_BESIDE} of them.")
+        raise InvalidInput(
+            f"beside_app and beside_user go in pairs, at most {MOST_BESIDE} of them."
+        )
     pairs = ((app, user), *zip(apps, users, strict=True))
     return list(dict.fromkeys(caller.checked(Scope(tenant, user, app)) for app, user in pairs))

@@ -1,4 +1,6 @@
-"""`/metrics` for Prometheus: what this process measures, and how its store's queue stands. Names nobody."""
+"""`/metrics` for Prometheus: what this process measures, and how its store's queue stands. Names
+nobody.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ FRESH_SECONDS = 5.0  # of what is asked of the database
 PATIENCE_SECONDS = 5.0
 MOST_DEAD = 1000
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-NO_EXTRA = 'Metrics need an extra where this server is installed: pip install "kagent-memory[metrics]".'
+NO_EXTRA = (
+    'Metrics need an extra where this server is installed: pip install "kagent-memory[metrics]".'
+)
 
 
 class PrometheusMetrics:
@@ -38,20 +42,44 @@ class PrometheusMetrics:
             buckets=BUCKETS,
             registry=registry,
         )
-        looks = "Looks into the caches of scopes (a hit held what the database holds) and of embeddings."
-        self._cache = Counter("kagent_memory_cache_lookups", looks, ("cache", "result"), registry=registry)
-        self._prunes = Counter("kagent_memory_prunes", "Prunes that this process made.", registry=registry)
-        outcomes = "Memories that prunes deleted, extended, evicted, or erased as faded or unimportant."
-        self._pruned = Counter("kagent_memory_pruned_memories", outcomes, ("outcome",), registry=registry)
-        self._delivered = Counter("kagent_memory_deliveries", "Memories that were handed over.", registry=registry)
-        reads = "Searches and lists meant for the standby: it answered, or the primary, since it was behind or away."
-        self._standby = Counter("kagent_memory_standby_reads", reads, ("outcome",), registry=registry)
-        self._open = Gauge("kagent_memory_queue_open_jobs", "Accepted jobs that are not done.", registry=registry)
+        looks = (
+            "Looks into the caches of scopes (a hit held what the database holds) and of "
+            "embeddings."
+        )
+        self._cache = Counter(
+            "kagent_memory_cache_lookups", looks, ("cache", "result"), registry=registry
+        )
+        self._prunes = Counter(
+            "kagent_memory_prunes", "Prunes that this process made.", registry=registry
+        )
+        outcomes = (
+            "Memories that prunes deleted, extended, evicted, or erased as faded or unimportant."
+        )
+        self._pruned = Counter(
+            "kagent_memory_pruned_memories", outcomes, ("outcome",), registry=registry
+        )
+        self._delivered = Counter(
+            "kagent_memory_deliveries", "Memories that were handed over.", registry=registry
+        )
+        reads = (
+            "Searches and lists meant for the standby: it answered, or the primary, since "
+            "it was behind or away."
+        )
+        self._standby = Counter(
+            "kagent_memory_standby_reads", reads, ("outcome",), registry=registry
+        )
+        self._open = Gauge(
+            "kagent_memory_queue_open_jobs", "Accepted jobs that are not done.", registry=registry
+        )
         age = "How long the oldest open job waits; 0 without one."
         self._age = Gauge("kagent_memory_queue_oldest_job_age_seconds", age, registry=registry)
         dead = f"Jobs that no retry mends, up to {MOST_DEAD:,}."
         self._dead = Gauge("kagent_memory_queue_dead_letters", dead, registry=registry)
-        self._up = Gauge("kagent_memory_store_up", "Whether the database answered when last asked.", registry=registry)
+        self._up = Gauge(
+            "kagent_memory_store_up",
+            "Whether the database answered when last asked.",
+            registry=registry,
+        )
         self._asking = asyncio.Lock()
         self._asked_at = -FRESH_SECONDS
         telemetry.listen(self)
@@ -61,7 +89,9 @@ class PrometheusMetrics:
         match name:
             case "operation":
                 named = ("gen_ai.operation.name", "kagent_memory.mode", "error.type")
-                self._seconds.labels(*(str(attributes.get(label, "")) for label in named)).observe(value)
+                self._seconds.labels(*(str(attributes.get(label, "")) for label in named)).observe(
+                    value
+                )
             case "cache":
                 self._cache.labels(attributes["cache"], attributes["result"]).inc(value)
             case "prune":
@@ -82,14 +112,20 @@ class PrometheusMetrics:
                 return
             try:
                 async with asyncio.timeout(PATIENCE_SECONDS):
-                    pending = await memories.store.pending(now=(now := utc_now()))
-                    dead = await memories.store.jobs(state="dead", limit=MOST_DEAD, payloads=False)
+                    pending = await memories.store.queue.pending(now=(now := utc_now()))
+                    dead = await memories.store.queue.jobs(
+                        state="dead", limit=MOST_DEAD, payloads=False
+                    )
             except (KagentMemoryError, TimeoutError):
                 self._up.set(0)
             else:
                 self._up.set(1)
                 self._open.set(pending.count)
-                self._age.set(max(0.0, (now - pending.oldest_at).total_seconds()) if pending.oldest_at else 0.0)
+                self._age.set(
+                    max(0.0, (now - pending.oldest_at).total_seconds())
+                    if pending.oldest_at
+                    else 0.0
+                )
                 self._dead.set(len(dead))
             self._asked_at = time.monotonic()
 

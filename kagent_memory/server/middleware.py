@@ -1,4 +1,6 @@
-"""The ASGI middleware before every route: who may connect, host, origin, sizes, rate, share, time, and who calls."""
+"""The ASGI middleware before every route: who may connect, host, origin, sizes, rate, share, time,
+and who calls.
+"""
 
 from __future__ import annotations
 
@@ -27,18 +29,26 @@ logger = logging.getLogger(__name__)
 PROBES = frozenset({"/healthz", "/readyz"})
 OPEN_PATHS = frozenset({"/login", "/static/style.css", "/static/icon.svg", "/favicon.ico"})
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-STORING = frozenset({"/api/memories/sessions", "/api/memories/sessions/batch", "/api/v1/memories", "/api/v1/sessions"})
+STORING = frozenset(
+    {
+        "/api/memories/sessions",
+        "/api/memories/sessions/batch",
+        "/api/v1/memories",
+        "/api/v1/sessions",
+    }
+)
 SPOOLED = "/api/v1/import"
 MAX_HEAD_BYTES = 65_536
 STREAMED = frozenset({SPOOLED, "/api/v1/export", "/export"})  # as long as it takes
 MAX_BODY_ELSEWHERE = 1024 * 1024  # bytes of a body of another route
-REQUESTS_AT_ONCE = 128  # that are worked on; those of one caller are half of them at most
-MAX_OPEN_REQUESTS = 2_000  # that are worked on or wait for their turn
+MAX_REQUESTS_PER_CALLER = 128  # that are open
+REQUESTS_AT_ONCE = 128  # that are worked on, of all callers
 CALL_SECONDS = 300.0  # in which a request must be read, worked on and answered
 BODIES_AT_ONCE = 8  # of the longest ones
 MIN_BODY_BUDGET = 16 * 1024 * 1024
 POLICY = (
-    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri "
+    "'none'; frame-ancestors 'none'"
 )
 HEADERS = {
     "content-security-policy": POLICY,
@@ -47,17 +57,28 @@ HEADERS = {
     "cache-control": "no-store",
 }
 NOT_FROM_HERE = (
-    "Without auth this server answers its own machine only. Let others in with a token (`kagent-memory serve --auth`; "
-    "`create_app(…, Access(required=True))`) or behind a proxy that sets X-User-Id (`--trusted-proxy`)."
+    "Without auth this server answers its own machine only. Let others in with a token "
+    "(`kagent-memory serve --auth`; "
+    "`create_app(…, Access(required=True))`) or behind a proxy that sets X-User-Id "
+    "(`--trusted-proxy`)."
 )
 
 
 class Gate:
-    """ASGI middleware; what passes has `request.state.caller`. Health checks pass whatever the load."""
+    """ASGI middleware; what passes has `request.state.caller`. Health checks pass whatever the
+    load.
+    """
 
-    def __init__(self, app: ASGIApp, *, access: Access, memories: Callable[[], Memories], admission: Admission) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        access: Access,
+        memories: Callable[[], Memories],
+        admission: Admission,
+    ) -> None:
         self._app, self._access, self._memories, self._admission = app, access, memories, admission
-        self._share = FairShare(REQUESTS_AT_ONCE, MAX_OPEN_REQUESTS)
+        self._share = FairShare(per_caller=MAX_REQUESTS_PER_CALLER, at_once=REQUESTS_AT_ONCE)
         self._budget = BodyBudget(max(BODIES_AT_ONCE * access.max_body_bytes, MIN_BODY_BUDGET))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -78,7 +99,9 @@ class Gate:
         except Exception as error:
             if answer.has_started:
                 raise
-            await _failure(request, error, timed_out=deadline.expired())(scope, receive, answer.send)
+            await _failure(request, error, timed_out=deadline.expired())(
+                scope, receive, answer.send
+            )
 
     async def _answer(self, request: Request, answer: HardenedAnswer) -> None:
         """Have the application answer when it is the caller's turn."""
@@ -86,8 +109,9 @@ class Gate:
         budget = None if request.url.path == SPOOLED else self._budget
         body = Body(request.receive, self._max_body_bytes(request), budget, caller)
         try:
-            async with self._share.turn(caller):
-                await self._app(request.scope, body.receive, answer.send)
+            with self._share.open(caller):
+                async with self._share.turn(caller):
+                    await self._app(request.scope, body.receive, answer.send)
         finally:
             body.close()
 
@@ -103,13 +127,16 @@ class Gate:
         except KagentMemoryError as error:  # the token could not be looked up
             return failed(request, error)
         request.state.caller = caller
-        return unauthorized(request) if caller is None and request.url.path not in OPEN_PATHS else None
+        return (
+            unauthorized(request) if caller is None and request.url.path not in OPEN_PATHS else None
+        )
 
     def _max_body_bytes(self, request: Request) -> int:
         most = self._access.max_body_bytes
         if request.url.path == SPOOLED:
             return self._access.max_import_bytes
-        if request.url.path == MCP_PATH:  # read on the event loop; one content, of which JSON may escape every letter
+        # read on the event loop; one content, of which JSON may escape every letter
+        if request.url.path == MCP_PATH:
             return min(most, SMALL_BODY + 6 * self._memories().settings.max_content_bytes)
         return most if request.url.path in STORING else min(most, MAX_BODY_ELSEWHERE)
 
@@ -119,12 +146,17 @@ class Gate:
             if auth.is_elsewhere(_address(request)):
                 return refused(request, 403, NOT_FROM_HERE)
             if _host(request) not in access.hosts:
-                return refused(request, 403, "This server only answers requests for its own host name.")
+                return refused(
+                    request, 403, "This server only answers requests for its own host name."
+                )
         if request.method not in SAFE_METHODS and _is_foreign(request):
             return refused(request, 403, "Cross-site request refused; nothing was changed.")
         if sum(len(name) + len(value) for name, value in request.headers.raw) > MAX_HEAD_BYTES:
             return refused(request, 431, "The headers are too long.")
-        if len(request.scope.get("query_string", b"")) + len(request.scope["path"]) > MAX_HEAD_BYTES:
+        if (
+            len(request.scope.get("query_string", b"")) + len(request.scope["path"])
+            > MAX_HEAD_BYTES
+        ):
             return refused(request, 414, "The request URI is too long.")
         length, most = request.headers.get("content-length", ""), self._max_body_bytes(request)
         if length.isdecimal() and int(length[:20]) > most:
@@ -147,7 +179,11 @@ class HardenedAnswer:
         if message["type"] == "http.response.start":
             self.has_started = True
             present = Headers(scope=message)
-            missing = [(name.encode(), value.encode()) for name, value in HEADERS.items() if name not in present]
+            missing = [
+                (name.encode(), value.encode())
+                for name, value in HEADERS.items()
+                if name not in present
+            ]
             message = {**message, "headers": [*message["headers"], *missing]}
         await self._send(message)
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from ..errors import InvalidInput, KagentMemoryError, family_of
+from ..errors import InvalidInput, KagentMemoryError, NotFound, family_of
 from ..memories.tool_answers import moment
-from ..records import Filter
-from .dependencies import caller_of, known_id, memories_of, who
+from ..records import Filter, Memory
+from .dependencies import caller_of, known_id, memories_of, tenant_wide, who
 from .error_responses import message_of
-from .maintenance import own_tenant
 from .page_helpers import field, own_form, page, page_scope, to
 from .transfer import exported
 
@@ -28,9 +28,13 @@ async def quarantine(request: Request) -> Response:
     """What waits to be confirmed, newest first."""
     memories, scope = memories_of(request), page_scope(request)
     cursor = request.query_params.get("cursor") or None
-    waiting = await memories.list(scope, filter=Filter(superseded="quarantined"), limit=SHOWN, cursor=cursor)
+    waiting = await memories.list(
+        scope, filter=Filter(superseded="quarantined"), limit=SHOWN, cursor=cursor
+    )
     values = {"scope": scope, "memories": waiting.memories, "cursor": waiting.cursor}
-    return page(request, "quarantine.html", {**values, "total": (await memories.stats(scope)).quarantined})
+    return page(
+        request, "quarantine.html", {**values, "total": (await memories.stats(scope)).quarantined}
+    )
 
 
 @router.post("/quarantine/{id}/confirm")
@@ -51,14 +55,21 @@ async def reject(request: Request, id: str) -> Response:
 
 @router.get("/receipts")
 async def receipts(request: Request) -> Response:
-    """What was forgotten of the tenant, and whether every receipt is there and as it was written."""
+    """What was forgotten of the tenant, and whether every receipt is there and as it was
+    written.
+    """
     memories, scope = memories_of(request), page_scope(request)
-    tenant = own_tenant(caller_of(request), scope.tenant)
+    tenant = tenant_wide(caller_of(request), scope.tenant)["tenant"]
     text = request.query_params.get("after", "")
     after = int(text) if text.isdecimal() and len(text) < 10 else 0
     listed = await memories.receipts(tenant=tenant, after=after, limit=SHOWN)
     checked = await memories.check_receipts(tenant=tenant)
-    values: dict[str, Any] = {"scope": scope, "receipts": listed, "checked": checked, "more": len(listed) == SHOWN}
+    values: dict[str, Any] = {
+        "scope": scope,
+        "receipts": listed,
+        "checked": checked,
+        "more": len(listed) == SHOWN,
+    }
     values["problems"] = [problem for some in checked.problems.values() for problem in some]
     return page(request, "receipts.html", values)
 
@@ -67,7 +78,9 @@ async def receipts(request: Request) -> Response:
 async def export(request: Request) -> Response:
     """All memories of the agent and user as a file that `kagent-memory import` takes."""
     scope = page_scope(request)
-    answer = await exported(memories_of(request), tenant=scope.tenant, user=scope.user, app=scope.app)
+    answer = await exported(
+        memories_of(request).export(tenant=scope.tenant, user=scope.user, app=scope.app)
+    )
     answer.headers["content-disposition"] = 'attachment; filename="memories.jsonl"'
     return answer
 
@@ -95,7 +108,9 @@ async def _forgotten(request: Request, *, dry_run: bool) -> Response:
     typed = {name: field(form, name) for name in CONDITIONS}
     try:
         if not any(typed.values()):
-            raise InvalidInput("Name at least one condition. To delete everything, use Delete all memories.")
+            raise InvalidInput(
+                "Name at least one condition. To delete everything, use Delete all memories."
+            )
         gone = await memories_of(request).forget(
             scope,
             session_id=typed["session_id"] or None,
@@ -107,12 +122,32 @@ async def _forgotten(request: Request, *, dry_run: bool) -> Response:
             who=who("page", caller_of(request)),
         )
     except KagentMemoryError as error:
-        return _forget_page(request, typed, wrong=message_of(error), status=family_of(error).http_status)
-    return _forget_page(request, typed, gone=len(gone)) if dry_run else to("/memories", scope, done="forgotten")
+        return _forget_page(
+            request, typed, wrong=message_of(error), status=family_of(error).http_status
+        )
+    if not dry_run:
+        return to("/memories", scope, done="forgotten")
+    shown: list[Memory] = []
+    for id in gone[:SHOWN]:
+        with suppress(NotFound):  # expired
+            shown.append(await memories_of(request).get(scope, id, superseded=True))
+    return _forget_page(request, typed, gone=len(gone), shown=shown)
 
 
 def _forget_page(
-    request: Request, typed: Mapping[str, str], *, wrong: str = "", gone: int | None = None, status: int = 200
+    request: Request,
+    typed: Mapping[str, str],
+    *,
+    wrong: str = "",
+    gone: int | None = None,
+    shown: Sequence[Memory] = (),
+    status: int = 200,
 ) -> Response:
-    values: dict[str, Any] = {"scope": page_scope(request), "typed": typed, "wrong": wrong, "gone": gone}
+    values: dict[str, Any] = {
+        "scope": page_scope(request),
+        "typed": typed,
+        "wrong": wrong,
+        "gone": gone,
+        "shown": shown,
+    }
     return page(request, "forget.html", values, status)

@@ -26,6 +26,10 @@ DONE: Mapping[str, str] = {
     "undone": "The last change is taken back.",
     "deleted": "The memory is deleted for good.",
     "all-deleted": "All memories of this agent and user are deleted.",
+    "chosen-pinned": "The chosen memories are pinned.",
+    "chosen-unpinned": "The chosen memories are no longer pinned.",
+    "chosen-deleted": "The chosen memories are deleted for good.",
+    "none": "Nothing was chosen, and nothing was changed.",
     "confirmed": "The memory is confirmed; it is found from now on.",
     "rejected": "The memory is rejected and erased.",
     "forgotten": "What met the conditions is erased for good.",
@@ -44,6 +48,7 @@ def page(request: Request, template: str, values: Mapping[str, Any], status: int
         "has_login": request.app.state.access.required,
         "csrf": csrf,
         "here": request.url.path,
+        "now": request.app.state.clock(),
         "done": DONE.get(request.query_params.get("done", "")),
     }
     answer = HTMLResponse(render(template, {**shell, **values}), status)
@@ -54,7 +59,14 @@ def page(request: Request, template: str, values: Mapping[str, Any], status: int
 
 def set_cookie(request: Request, answer: Response, name: str, value: str) -> None:
     """A cookie that no script reads and no other site's request carries."""
-    answer.set_cookie(name, value, httponly=True, samesite="strict", secure=request.url.scheme == "https", path="/")
+    answer.set_cookie(
+        name,
+        value,
+        httponly=True,
+        samesite="strict",
+        secure=request.url.scheme == "https",
+        path="/",
+    )
 
 
 async def own_form(request: Request) -> FormData:
@@ -65,8 +77,14 @@ async def own_form(request: Request) -> FormData:
     """
     form = await request.form(max_files=0, max_fields=MOST_FIELDS)
     sent, kept = form.get("csrf"), request.cookies.get(CSRF_COOKIE)
-    if not isinstance(sent, str) or not kept or not secrets.compare_digest(sent.encode(), kept.encode()):
-        raise InvalidInput("This form has expired or is not from this server. Reload the page and try again.")
+    if (
+        not isinstance(sent, str)
+        or not kept
+        or not secrets.compare_digest(sent.encode(), kept.encode())
+    ):
+        raise InvalidInput(
+            "This form has expired or is not from this server. Reload the page and try again."
+        )
     return form
 
 
@@ -112,20 +130,26 @@ def page_scope(request: Request) -> Scope:
         InvalidInput: it names no agent or user.
         NotFound: it is not the caller's.
     """
-    params = request.query_params
-    app, user = params.get("app", ""), params.get("user", "")
-    if not app or not user:
+    if not request.query_params.get("app") or not request.query_params.get("user"):
         raise InvalidInput("Choose an agent and a user first.")
-    return scope_of(request, app, user, params.get("tenant"))
+    return scope_of(request)
 
 
 def to(path: str, scope: Scope | None = None, **query: str) -> Response:
     """Redirects the browser after a form was handled."""
-    text = scope_query(scope, **query) if scope else "&".join(f"{name}={value}" for name, value in query.items())
+    text = (
+        scope_query(scope, **query)
+        if scope
+        else "&".join(f"{name}={value}" for name, value in query.items())
+    )
     return RedirectResponse(f"{path}?{text}" if text else path, 303)
 
 
 def shown_settings(request: Request) -> Mapping[str, Any]:
     """What pages say about the server."""
     memories = memories_of(request)
-    return {"mode": memories.mode, "location": memories.location, "popular_after": memories.settings.popular_after}
+    return {
+        "mode": memories.mode,
+        "location": memories.location,
+        "popular_after": memories.settings.popular_after,
+    }

@@ -1,4 +1,6 @@
-"""The page: choose an agent and a user, look through the memories, open one, correct it, delete it."""
+"""The page: choose an agent and a user, look through the memories, open one, correct it, delete
+it.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,12 @@ from ..errors import Conflict, InvalidInput, KagentMemoryError, NotFound, family
 from ..ingestion.editing import last_change
 from ..memories import Memories
 from ..memories.tool_answers import moment
-from ..records import MEMORY_TYPES, Filter, Memory, MemoryType, Scope, Scopes, with_after
+from ..records import MEMORY_TYPES, Filter, Memory, MemoryType, Recall, Scope, Scopes
 from ..stores.base import Order
+from ..stores.values import with_after
 from .auth import COOKIE
-from .dependencies import caller_of, known_id, memories_of, scope_of, who
+from .dependencies import caller_of, known_id, memories_of, scope_of, tenant_of, who
 from .error_responses import message_of
-from .maintenance import visible_scopes
 from .page_helpers import (
     field,
     listed,
@@ -44,18 +46,29 @@ SKIPPED_AT_ONCE = 1000
 NARROWED = ("type", "category", "topic", "tag")
 EDITED = ("content", "type", "category", "importance", "ttl_days", "why", "topics", "tags")
 LONGEST_LABEL = 256
-COMPARED = ("content", "type", "category", "topics", "tags", "importance", "ttl_days", "pinned", "state")
+COMPARED = (
+    "content",
+    "type",
+    "category",
+    "topics",
+    "tags",
+    "importance",
+    "ttl_days",
+    "pinned",
+    "state",
+)
 ORDERS: Mapping[Order, str] = {
     "newest": "Newest first",
     "oldest": "Oldest first",
-    "delivered": "Most delivered",
+    "delivered": "Most used",
     "expires": "Expiring soonest",
     "importance": "Most important",
 }
+CHANGED = {"pin": "chosen-pinned", "unpin": "chosen-unpinned", "delete": "chosen-deleted"}
 WIDTHS: Mapping[str, str] = {
-    "": "This user and agent",
-    "user": "All agents of this user",
-    "app": "All users of this agent",
+    "": "This user's memories with this agent",
+    "user": "This user's memories with every agent",
+    "app": "Every user's memories with this agent",
 }
 
 
@@ -63,11 +76,24 @@ WIDTHS: Mapping[str, str] = {
 async def start(request: Request) -> Response:
     """Whose memories to look at."""
     memories, caller = memories_of(request), caller_of(request)
-    scopes = await visible_scopes(memories, caller, limit=SHOWN_SCOPES)
-    rows = [(scope, await memories.stats(scope)) for scope in scopes]
-    tenant = memories.settings.tenant if caller.tenant is None else caller.tenant
+    scopes = await memories.scopes(
+        tenant=caller.tenant, user=caller.user, app=caller.app, limit=SHOWN_SCOPES
+    )
+    by = "user" if request.query_params.get("by") == "user" else "app"
+    rows = [
+        (scope, await memories.stats(scope))
+        for scope in sorted(scopes, key=lambda scope: (getattr(scope, by), scope.user, scope.app))
+    ]
     return page(
-        request, "start.html", {"rows": rows, "tenant": tenant, "most": SHOWN_SCOPES, **shown_settings(request)}
+        request,
+        "start.html",
+        {
+            "rows": rows,
+            "by": by,
+            "tenant": tenant_of(request),
+            "most": SHOWN_SCOPES,
+            **shown_settings(request),
+        },
     )
 
 
@@ -78,44 +104,78 @@ async def list_memories(request: Request) -> Response:
 
 
 async def _memories_page(request: Request, typed: Mapping[str, str], status: int = 200) -> Response:
-    memories, scope = memories_of(request), page_scope(request)
-    params = request.query_params
-    query, text = params.get("q", "").strip(), params.get("page", "")
-    orders: dict[str, Order] = {name: name for name in ORDERS}
-    order = orders.get(params.get("order", ""), "newest")
-    filter, number = _filter(params), (max(1, int(text)) if text.isdecimal() and len(text) < 10 else 1)
-    values: dict[str, Any] = {"hits": None, "cursor": None, "memories": (), "total": 0}
+    memories, scope, params = memories_of(request), page_scope(request), request.query_params
+    query, filter = params.get("q", "").strip(), _filter(params)
     if query:
-        # replaced memories are looked through, never searched
-        current = replace(filter, superseded=False)
-        as_of, caller, also = moment(params, "as_of"), caller_of(request), params.get("also", "").strip()
-        widths = {
-            "user": Scopes(tenant=scope.tenant, user=scope.user),
-            "app": Scopes(tenant=scope.tenant, app=scope.app),
-        }
-        searched: list[Scope | Scopes] = [caller.checked(widths.get(params.get("width", ""), scope))]
-        if also:  # another user of the same agent
-            searched.append(scope_of(request, scope.app, also, scope.tenant))
-        values["hits"] = await memories.recall(
-            searched, query, limit=FOUND, filter=current, explain=True, deliver=False, as_of=as_of
-        )
+        shown = {"hits": await _hits(request, query, filter), "memories": ()}
     else:
-        values["total"] = (await memories.facets(scope, filter=filter, most=0)).total
-        cursor = params.get("cursor") or None
-        if cursor is None and number > 1:
-            cursor, number = await _cursor_of(memories, scope, filter, order, number)
-        shown = await memories.list(scope, filter=filter, order=order, limit=SHOWN, cursor=cursor)
-        values |= {"memories": shown.memories, "cursor": shown.cursor}
-    labels = await memories.facets(scope, filter=Filter(superseded=filter.superseded), most=MOST_LABELS)
-    stats = await memories.stats(scope)
-    values |= {"scope": scope, "query": query, "order": order, "orders": ORDERS, "types": MEMORY_TYPES, "page": number}
-    values["widths"] = WIDTHS
-    values |= {"first": (number - 1) * SHOWN + 1, "can_go_back": number * SHOWN <= MOST_SKIPPED, "stats": stats}
-    values |= {"topics": labels.topics, "tags": labels.tags, **typed}
-    chosen = {name: params.get(name, "") for name in NARROWED}
-    chosen |= {name: params.get(name, "") for name in ("as_of", "width", "also")}
+        shown = await _listed(request, filter)
+    labels = await memories.facets(
+        scope, filter=Filter(superseded=filter.superseded), limit=MOST_LABELS
+    )
+    chosen = {name: params.get(name, "") for name in (*NARROWED, "as_of", "width", "also")}
     chosen["show"] = "replaced" if filter.superseded else ""
-    return page(request, "memories.html", {**values, "chosen": chosen, **shown_settings(request)}, status)
+    values = {
+        "scope": scope,
+        "query": query,
+        "order": _order(params),
+        "orders": ORDERS,
+        "types": MEMORY_TYPES,
+        "widths": WIDTHS,
+        "stats": await memories.stats(scope),
+        "topics": labels.topics,
+        "tags": labels.tags,
+        "chosen": chosen,
+        "is_narrowed": any(chosen.values()),
+        **typed,
+    }
+    return page(request, "memories.html", {**values, **shown, **shown_settings(request)}, status)
+
+
+async def _hits(request: Request, query: str, filter: Filter) -> Recall:
+    """Search the scopes that the address chooses; replaced memories are never searched."""
+    scope, params = page_scope(request), request.query_params
+    widths = {
+        "user": Scopes(tenant=scope.tenant, user=scope.user),
+        "app": Scopes(tenant=scope.tenant, app=scope.app),
+    }
+    searched = [caller_of(request).checked(widths.get(params.get("width", ""), scope))]
+    if also := params.get("also", "").strip():  # another user of the same agent
+        searched.append(scope_of(request, tenant=scope.tenant, user=also, app=scope.app))
+    return await memories_of(request).recall(
+        searched,
+        query,
+        limit=FOUND,
+        filter=replace(filter, superseded=False),
+        explain=True,
+        deliver=False,
+        as_of=moment(params, "as_of"),
+        handover=True,
+    )
+
+
+async def _listed(request: Request, filter: Filter) -> dict[str, Any]:
+    """Return a page of the list, and its place in it."""
+    memories, scope, params = memories_of(request), page_scope(request), request.query_params
+    text, order, cursor = params.get("page", ""), _order(params), params.get("cursor") or None
+    number = max(1, int(text)) if text.isdecimal() and len(text) < 10 else 1
+    if cursor is None and number > 1:
+        cursor, number = await _cursor_of(memories, scope, filter, order, number)
+    shown = await memories.list(scope, filter=filter, order=order, limit=SHOWN, cursor=cursor)
+    return {
+        "hits": None,
+        "memories": shown.memories,
+        "cursor": shown.cursor,
+        "page": number,
+        "first": (number - 1) * SHOWN + 1,
+        "can_go_back": number * SHOWN <= MOST_SKIPPED,
+        "total": (await memories.facets(scope, filter=filter, limit=0)).total,
+    }
+
+
+def _order(params: Mapping[str, str]) -> Order:
+    orders: dict[str, Order] = {name: name for name in ORDERS}
+    return orders.get(params.get("order", ""), "newest")
 
 
 async def _cursor_of(
@@ -135,8 +195,13 @@ async def _cursor_of(
 
 def _filter(params: Mapping[str, str]) -> Filter:
     kind, category, topic, tag = (params.get(name, "") for name in NARROWED)
-    if "\0" in kind + category + topic + tag or max(map(len, (kind, category, topic, tag))) > LONGEST_LABEL:
-        raise InvalidInput(f"A filter holds a NUL character, or more than {LONGEST_LABEL} characters.")
+    if (
+        "\0" in kind + category + topic + tag
+        or max(map(len, (kind, category, topic, tag))) > LONGEST_LABEL
+    ):
+        raise InvalidInput(
+            f"A filter holds a NUL character, or more than {LONGEST_LABEL} characters."
+        )
     return Filter(
         types=_types(kind),
         category=category or None,
@@ -162,6 +227,21 @@ async def add(request: Request) -> Response:
             request, {"wrong": message_of(error), "content": content}, family_of(error).http_status
         )
     return to("/memories", scope, done="added")
+
+
+@router.post("/memories/chosen")
+async def change_chosen(request: Request) -> Response:
+    """Pins, unpins or deletes the memories that are ticked."""
+    scope, form, memories = page_scope(request), await own_form(request), memories_of(request)
+    ids = [known_id(id, "memory") for id in form.getlist("id") if isinstance(id, str)]
+    what = field(form, "do")
+    for id in ids if what in CHANGED else ():
+        with suppress(NotFound):  # it went with another, or has expired
+            if what == "delete":
+                await memories.forget(scope, [id], who=_who(request))
+            else:
+                await memories.pin(scope, id, what == "pin", who=_who(request))
+    return to("/memories", scope, done=CHANGED.get(what, "none") if ids else "none")
 
 
 @router.get("/memories/delete-all")
@@ -190,10 +270,15 @@ async def show(request: Request, id: str) -> Response:
 async def _memory_page(
     request: Request, memory: Memory, typed: Mapping[str, str], wrong: str, status: int = 200
 ) -> Response:
-    """The page of a memory; `typed`: what its form holds instead of what is stored, `wrong`: why it was not stored."""
+    """The page of a memory; `typed`: what its form holds instead of what is stored, `wrong`: why it
+    was not stored.
+    """
     scope = page_scope(request)
     revisions = await memories_of(request).history(scope, memory.id)
-    told = [(revision, former(revision.before, after)) for revision, after in with_after(memory, revisions)]
+    told = [
+        (revision, former(revision.before, after))
+        for revision, after in with_after(memory, revisions)
+    ]
     stored = {
         "content": memory.content,
         "type": memory.type,
@@ -205,11 +290,21 @@ async def _memory_page(
         "why": "",
     }
     linked: list[Memory] = []
-    for id in memory.links:
+    for id in (*memory.links, *memory.source_ids):
         with suppress(NotFound):  # it has expired
             linked.append(await memories_of(request).get(scope, id))
-    values = {"scope": scope, "memory": memory, "revisions": told[::-1], "types": MEMORY_TYPES, "wrong": wrong}
-    values |= {"linked": linked}
+    values = {
+        "scope": scope,
+        "memory": memory,
+        "revisions": told[::-1],
+        "types": MEMORY_TYPES,
+        "wrong": wrong,
+    }
+    values |= {
+        "linked": [one for one in linked if "source" not in (one.state, memory.state)],
+        "words": [one for one in linked if one.state == "source"],
+        "facts": [one for one in linked if memory.state == "source"],
+    }
     values |= {"form": {**stored, **typed}, "can_undo": last_change(revisions) is not None}
     return page(request, "memory.html", {**values, **shown_settings(request)}, status)
 
@@ -247,8 +342,12 @@ async def edit(request: Request, id: str) -> Response:
     typed = {name: field(form, name) for name in EDITED}
     try:
         memory = await _memory(request, id)
-    except NotFound as error:  # meanwhile it expired or was deleted: what was typed can be stored as a new one
-        return await _memories_page(request, {"wrong": message_of(error), "content": typed["content"]}, 404)
+    except (
+        NotFound
+    ) as error:  # meanwhile it expired or was deleted: what was typed can be stored as a new one
+        return await _memories_page(
+            request, {"wrong": message_of(error), "content": typed["content"]}, 404
+        )
     try:
         ttl_days, kind = whole(typed["ttl_days"], "Days to live"), _types(typed["type"])
         await memories_of(request).edit(
@@ -269,7 +368,9 @@ async def edit(request: Request, id: str) -> Response:
         wrong = f"{message_of(error)} Above is what is stored now; the form holds what you typed."
         return await _memory_page(request, await _memory(request, id), typed, wrong, 409)
     except KagentMemoryError as error:
-        return await _memory_page(request, memory, typed, message_of(error), family_of(error).http_status)
+        return await _memory_page(
+            request, memory, typed, message_of(error), family_of(error).http_status
+        )
     return to(f"/memories/{id}", scope, done="edited")
 
 

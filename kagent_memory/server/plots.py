@@ -1,4 +1,6 @@
-"""Plots as inline SVG, made here: no script, no inline style; the style sheet colours them. Pure."""
+"""Plots as inline SVG, made here: no script, no inline style; the style sheet colours them.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,10 @@ def bars(title: str, series: Series) -> Markup:
     slot = PLOT_WIDTH / max(len(series), 1)
     width = max(slot * 0.72, 1.0)
     drawn = [
-        Markup('<rect class="bar" x="{}" y="{}" width="{}" height="{}" rx="2"><title>{}: {}</title></rect>').format(
+        Markup(
+            '<rect class="bar" x="{}" y="{}" width="{}" height="{}" rx="2"><title>{}: '
+            "{}</title></rect>"
+        ).format(
             _round(LEFT + index * slot + (slot - width) / 2),
             _round(_height(value, top)),
             _round(width),
@@ -48,7 +53,10 @@ def area(title: str, series: Series) -> Markup:
     """A line over its filled area."""
     top = nice_top(max((value for _, value in series), default=0))
     slot = PLOT_WIDTH / max(len(series), 1)
-    points = [(LEFT + (index + 0.5) * slot, _height(value, top)) for index, (_, value) in enumerate(series)]
+    points = [
+        (LEFT + (index + 0.5) * slot, _height(value, top))
+        for index, (_, value) in enumerate(series)
+    ]
     path = " ".join(f"{_round(x)},{_round(y)}" for x, y in points)
     base = TOP + PLOT_HEIGHT
     if not points:
@@ -72,9 +80,10 @@ def _round(value: float) -> str:
 def _framed(title: str, series: Series, top: int, drawn: Sequence[Markup]) -> Markup:
     said = f"{title}: " + ", ".join(f"{label} {value}" for label, value in series if value)
     grid = [
-        Markup('<line class="grid" x1="{}" x2="{}" y1="{}" y2="{}"/><text x="{}" y="{}" class="end">{}</text>').format(
-            LEFT, WIDTH - RIGHT, _round(y), _round(y), LEFT - 6, _round(y + 4), value
-        )
+        Markup(
+            '<line class="grid" x1="{}" x2="{}" y1="{}" y2="{}"/><text x="{}" y="{}" '
+            'class="end">{}</text>'
+        ).format(LEFT, WIDTH - RIGHT, _round(y), _round(y), LEFT - 6, _round(y + 4), value)
         for value in (0, top // 2, top)
         for y in (_height(value, top),)
     ]
@@ -90,8 +99,10 @@ def _framed(title: str, series: Series, top: int, drawn: Sequence[Markup]) -> Ma
         for index, (label, _) in enumerate(series)
         if index % every == 0
     ]
-    return Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}" class="plot">{}{}{}</svg>').format(
-        WIDTH, HEIGHT, said if any(value for _, value in series) else f"{title}: nothing yet", _join(grid),
+    return Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}" '
+                  'class="plot">{}{}{}</svg>').format(
+        WIDTH, HEIGHT, said if any(value for _, value in series) else f"{title}: nothing yet",
+        _join(grid),
         _join(drawn), _join(labels),
     )  # fmt: skip
 

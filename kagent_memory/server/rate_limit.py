@@ -1,12 +1,14 @@
-"""What one caller may ask for: a rate, a fair share of the requests in progress, and the bytes of their bodies."""
+"""What one caller may ask for: a rate, a fair share of the requests in progress, and the bytes of
+their bodies.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 from collections import Counter
-from collections.abc import AsyncGenerator, Hashable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Hashable
+from contextlib import asynccontextmanager, contextmanager
 from weakref import WeakValueDictionary
 
 from cachetools import LRUCache
@@ -24,11 +26,24 @@ class TooLarge(HTTPException):
         super().__init__(413, f"The body is longer than {max_bytes} bytes.")
 
 
-class Overloaded(HTTPException):
-    """Too many requests, or too many bytes of bodies, are in progress."""
+class TooManyRequests(HTTPException):
+    """Too many requests of one caller are open."""
 
     def __init__(self) -> None:
-        super().__init__(503, "Too many requests are in progress; try again.", {"retry-after": "1"})
+        super().__init__(
+            429,
+            "Too many of your requests are in progress; wait for some of them.",
+            {"retry-after": "1"},
+        )
+
+
+class Overloaded(HTTPException):
+    """Too many bytes of bodies are in memory."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            503, "Too many long requests are in progress; try again.", {"retry-after": "1"}
+        )
 
 
 class RateLimit:
@@ -43,7 +58,8 @@ class RateLimit:
         if self._per_minute <= 0:
             return 0.0
         per_second = self._per_minute / 60
-        key = hashlib.blake2b(caller.encode(errors="replace"), digest_size=16).digest()  # names may be long
+        # names may be long
+        key = hashlib.blake2b(caller.encode(errors="replace"), digest_size=16).digest()
         level, at = self._levels.get(key) or (float(self._per_minute), now)
         level = min(float(self._per_minute), level + (now - at) * per_second)
         waits = 0.0 if level >= 1 else (1 - level) / per_second
@@ -52,36 +68,43 @@ class RateLimit:
 
 
 class FairShare:
-    """Limits the calls that are worked on at once, of all callers and, to half of them, of one. Others wait.
+    """Limits the requests of each caller, and those of all that are worked on at once.
 
     Args:
-        at_once: calls that are worked on.
-        max_open: calls that are worked on or wait; one caller may have half of them.
+        per_caller: requests of one caller that may be open; further ones are refused.
+        at_once: requests that are worked on; one caller may have an eighth of them. Others wait.
     """
 
-    def __init__(self, at_once: int, max_open: int) -> None:
-        self._all, self._at_once, self._max_open = asyncio.Semaphore(at_once), at_once, max_open
-        self._callers = WeakValueDictionary[Hashable, asyncio.Semaphore]()
+    def __init__(self, *, per_caller: int, at_once: int) -> None:
+        self._per_caller, self._at_once = per_caller, at_once
         self._open = Counter[Hashable]()
+        self._slots = asyncio.Semaphore(at_once)
+        self._own_slots = WeakValueDictionary[Hashable, asyncio.Semaphore]()
 
-    @asynccontextmanager
-    async def turn(self, caller: Hashable) -> AsyncGenerator[None]:
-        """Wait for a turn of this caller and hold it.
+    @contextmanager
+    def open(self, caller: Hashable) -> Generator[None]:
+        """Count a request of `caller` as open.
 
         Raises:
-            Overloaded: too many calls wait already.
+            TooManyRequests: too many are open already.
         """
-        if self._open.total() >= self._max_open or self._open[caller] >= self._max_open // 2:
-            raise Overloaded
+        if self._open[caller] >= self._per_caller:
+            raise TooManyRequests
         self._open[caller] += 1
         try:
-            own = self._callers.setdefault(caller, asyncio.Semaphore(self._at_once // 2))
-            async with own, self._all:
-                yield
+            yield
         finally:
             self._open[caller] -= 1
             if not self._open[caller]:
                 del self._open[caller]
+
+    @asynccontextmanager
+    async def turn(self, caller: Hashable) -> AsyncGenerator[None]:
+        """Wait until a request of `caller` may be worked on."""
+        slots = max(1, self._at_once // 8)
+        own = self._own_slots.setdefault(caller, asyncio.Semaphore(slots))
+        async with own, self._slots:
+            yield
 
 
 class BodyBudget:
@@ -97,7 +120,10 @@ class BodyBudget:
         Raises:
             Overloaded: they do not fit.
         """
-        if self._held.total() + count > self._max_bytes or self._held[caller] + count > self._max_bytes // 2:
+        if (
+            self._held.total() + count > self._max_bytes
+            or self._held[caller] + count > self._max_bytes // 2
+        ):
             raise Overloaded
         self._held[caller] += count
 
@@ -118,8 +144,15 @@ class Body:
         caller: whose it is.
     """
 
-    def __init__(self, receive: Receive, max_bytes: int, budget: BodyBudget | None, caller: Hashable) -> None:
-        self._receive, self._max_bytes, self._budget, self._caller = receive, max_bytes, budget, caller
+    def __init__(
+        self, receive: Receive, max_bytes: int, budget: BodyBudget | None, caller: Hashable
+    ) -> None:
+        self._receive, self._max_bytes, self._budget, self._caller = (
+            receive,
+            max_bytes,
+            budget,
+            caller,
+        )
         self._received = self._taken = 0
 
     async def receive(self) -> Message:

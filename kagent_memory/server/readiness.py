@@ -1,4 +1,6 @@
-"""`/healthz` and `/readyz`: whether requests can be served, in fixed words, so that anybody may ask."""
+"""`/healthz` and `/readyz`: whether requests can be served, in fixed words, so that anybody may
+ask.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ OK, AWAY, SLOW = "ok", "unavailable", "no answer in time"
 
 
 class Readiness:
-    """What was found last, and when."""
+    """Result of the last check, with its time."""
 
     def __init__(self) -> None:
         self._asking = asyncio.Lock()
@@ -44,13 +46,18 @@ class Readiness:
         applied: list[Mapping[str, str]] = []
 
         async def ask() -> None:
-            applied.append(await memories.store.about())
+            applied.append(await memories.store.memories.about())
 
         database = await _outcome("database", ask())
-        if not applied or "migrations" not in applied[0]:  # it is away, or a store of others with its own schema
+        # it is away, or a store of others with its own schema
+        if not applied or "migrations" not in applied[0]:
             return {"database": database, "migrations": database}
         known = set(applied[0]["migrations"].split(", "))
-        dialect = "libsql" if memories.location.removeprefix("kagent+").startswith("libsql") else "postgres"
+        dialect = (
+            "libsql"
+            if memories.location.removeprefix("kagent+").startswith("libsql")
+            else "postgres"
+        )
         if all(f"{one.number} {one.name}" in known for one in migrations(dialect)):
             return {"database": database, "migrations": OK}
         return {"database": database, "migrations": "missing: run kagent-memory migrate"}
@@ -59,10 +66,10 @@ class Readiness:
         former = self._found.get("embedder", AWAY)
         if former == OK and now - self._embedder_at < EMBEDDER_FRESH_SECONDS:
             return former
-        if memories.mode == "keyword":
+        if (embedder := memories.parts.vectors) is None:
             return "none: memories are found by words"
         self._embedder_at = now
-        return await _outcome("embedder", memories.try_embedder())
+        return await _outcome("embedder", embedder.ping())
 
 
 async def _outcome(part: str, attempt: Awaitable[object]) -> str:
@@ -79,12 +86,16 @@ async def _outcome(part: str, attempt: Awaitable[object]) -> str:
 
 
 async def healthy() -> Response:
-    """Answers `/healthz`: the process is there; what it needs is checked by `/readyz` and `kagent-memory doctor`."""
+    """Answers `/healthz`: the process is there; what it needs is checked by `/readyz` and
+    `kagent-memory doctor`.
+    """
     return PlainTextResponse("ok\n")
 
 
 async def ready(request: Request) -> Response:
-    """Answers `/readyz`: 503 while the database cannot serve. Without its embedder a server finds by words."""
+    """Answers `/readyz`: 503 while the database cannot serve. Without its embedder a server finds
+    by words.
+    """
     kept: Readiness = request.app.state.readiness
     parts = await kept.of(memories_of(request))
     is_ready = parts["database"] == parts["migrations"] == OK

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 from collections.abc import Generator
 
@@ -14,12 +15,15 @@ from typing_extensions import override
 from .middleware import MAX_HEAD_BYTES
 
 BACKLOG = 2048  # connections that wait to be accepted
-KEEP_ALIVE_SECONDS = 75  # longer than a proxy keeps an idle connection (nginx: 60), so that it never meets a closed one
+# longer than a proxy keeps an idle connection (nginx: 60), so that it never meets a closed one
+KEEP_ALIVE_SECONDS = 75
 SHUTDOWN_SECONDS = 5  # for requests to end when the server stops
 
 
 class Server(uvicorn.Server):
-    """A server that leaves signals to its caller: uvicorn raises them again before anything else is closed."""
+    """A server that leaves signals to its caller: uvicorn raises them again before anything else is
+    closed.
+    """
 
     @contextlib.contextmanager
     @override
@@ -45,7 +49,11 @@ async def serve(app: ASGIApp, bound: socket.socket, stop: asyncio.Event) -> None
         h11_max_incomplete_event_size=MAX_HEAD_BYTES,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
-        # no limit_concurrency: beyond it uvicorn answers health checks with 503 too; `Gate` limits requests instead
+        # X-Forwarded-For is believed from the addresses that uvicorn's own FORWARDED_ALLOW_IPS
+        # names, and from no other
+        proxy_headers="FORWARDED_ALLOW_IPS" in os.environ,
+        # no limit_concurrency: beyond it uvicorn answers health checks with 503 too; `Gate` limits
+        # requests instead
     )
     server = Server(config)
     serving = asyncio.ensure_future(server.serve(sockets=[bound]))

@@ -1,7 +1,10 @@
-"""The page's templates: Jinja2 with escaping always on, and the filters they use: times, and why a memory was found."""
+"""The page's templates: Jinja2 with escaping always on, and the filters they use: times, and why a
+memory was found.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cache
@@ -9,6 +12,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from ..records import Hit, Scope
 
@@ -21,6 +25,12 @@ SHELL: Mapping[str, Any] = {
     "has_login": False,
 }
 
+KINDS = {
+    "semantic": "fact",
+    "episodic": "event",
+    "procedural": "how-to",
+    "reflective": "insight",
+}
 SIGNS: Mapping[str, str] = {
     "match": "what it says itself",
     "window": "what was said around it",
@@ -30,13 +40,10 @@ SIGNS: Mapping[str, str] = {
     "author": "it was said by somebody you name",
     "substance": "how much it tells by itself",
     "exact": "it holds a name or identifier of yours",
-    "recency": "how recent it is",
-    "importance": "how important it is",
-    "deliveries": "how often agents were given it",
-    "feedback": "whether it helped or misled",
     "standing": "how it was used so far",
     "rerank": "the reranker's judgement",
 }
+_WORDS = re.compile(r"(\w+)")
 
 
 def day(at: datetime | None) -> str:
@@ -47,6 +54,30 @@ def day(at: datetime | None) -> str:
 def moment(at: datetime | None) -> str:
     """2026-01-31 09:30 UTC, or a dash."""
     return at.strftime("%Y-%m-%d %H:%M UTC") if at else "–"
+
+
+def relative(at: datetime | None, now: datetime) -> str:
+    """3 days ago, in 5 hours, just now; a dash without a time."""
+    if at is None:
+        return "–"
+    seconds = int((at - now).total_seconds())
+    for unit, size in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if count := round(abs(seconds) / size):
+            text = f"{count} {unit}{'s' if count > 1 else ''}"
+            return f"in {text}" if seconds > 0 else f"{text} ago"
+    return "just now"
+
+
+def marked(text: str, query: str) -> Markup:
+    """Return the text with every word marked that begins with a word of the query."""
+    wanted = tuple(word.casefold() for word in _WORDS.findall(query) if len(word) >= 3)
+    parts = _WORDS.split(text)  # every second one is a word
+    return Markup("").join(
+        Markup("<mark>{}</mark>").format(part)
+        if number % 2 and part.casefold().startswith(wanted)
+        else escape(part)
+        for number, part in enumerate(parts)
+    )
 
 
 def scope_query(scope: Scope, **more: Any) -> str:
@@ -64,7 +95,8 @@ def sentences(hit: Hit) -> list[str]:
         said.append(f"It shares words with your question; {_place(why.get('text_rank'))} by words.")
     if hit.cosine is not None:
         said.append(
-            f"Its meaning is {hit.cosine:.0%} like your question's; {_place(why.get('vector_rank'))} by meaning."
+            f"Its meaning is {hit.cosine:.0%} like your question's; "
+            f"{_place(why.get('vector_rank'))} by meaning."
         )
     if "date" in legs:
         said.append("It is from the time that your question names.")
@@ -81,7 +113,10 @@ def contributions(hit: Hit) -> list[tuple[str, str]]:
     """What its score is made of, the largest first: what counts, and how much it gave or took."""
     scores: Mapping[str, float] = hit.why.get("scores", {})
     ordered = sorted(scores.items(), key=lambda pair: -abs(pair[1]))
-    return [(SIGNS.get(name, name.replace("_", " ")), f"{value:+.3f}".replace("-", "−")) for name, value in ordered]
+    return [
+        (SIGNS.get(name, name.replace("_", " ")), f"{value:+.3f}".replace("-", "−"))
+        for name, value in ordered
+    ]
 
 
 @cache
@@ -94,7 +129,16 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(day=day, moment=moment, sentences=sentences, contributions=contributions)  # pyright: ignore[reportCallIssue, reportArgumentType]
+    filters: Any = {
+        "day": day,
+        "moment": moment,
+        "relative": relative,
+        "marked": marked,
+        "kind": KINDS.get,
+        "sentences": sentences,
+        "contributions": contributions,
+    }
+    made.filters.update(filters)
     made.globals.update(scope_query=scope_query)  # pyright: ignore[reportCallIssue, reportArgumentType]
     return made
 

@@ -1,4 +1,6 @@
-"""/api/v1, export and import: streamed, so that neither a server nor its caller holds more than some memories."""
+"""Export and import over HTTP: streamed, so that neither a server nor its caller holds more than
+some memories.
+"""
 
 from __future__ import annotations
 
@@ -7,54 +9,29 @@ import json
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Request
 from fastapi.responses import StreamingResponse
-from typing_extensions import Unpack
 
 from ..concurrency import LONG, cancel_and_wait, run_in_thread
-from ..errors import InvalidInput, KagentMemoryError, NotFound, family_of
+from ..errors import InvalidInput, KagentMemoryError, family_of
 from ..memories import Memories
-from ..memories.options import ExportOptions
-from ..remote.serialization import to_wire
-from .api import PROBLEMS
-from .dependencies import TheCaller, TheMemories, Unbound
 from .error_responses import URN, message_of
-from .maintenance import Name, TenantName, within
 
 MEDIA_TYPE = "application/jsonl"
-BODY = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 SENT_AT_ONCE = 65_536  # characters
 WRITTEN_AT_ONCE = 2**20  # bytes
 LONGEST_LINE = 64 * 2**20  # bytes
 TELL_SECONDS = 5.0
 
-router = APIRouter(prefix="/api/v1", responses=PROBLEMS)
 
-
-@router.get("/export", response_class=StreamingResponse)
-async def export(
-    memories: TheMemories,
-    caller: TheCaller,
-    tenant: TenantName = None,
-    app: Name = None,
-    user: Name = None,
-    vectors: Annotated[bool, Query(description="With their vectors.")] = False,
-) -> StreamingResponse:
-    """All memories of a tenant, user and app, as far as they are the caller's: JSON lines that `import` takes. Only one
-    that ends with the line `{"end": …}` is whole.
+async def exported(lines: AsyncGenerator[str]) -> StreamingResponse:
+    """Answer an export as it is made, begun before the answer is: what cannot be exported is told
+    by its status.
     """
-    whose = within(caller, tenant=tenant, app=app, user=user)
-    if whose is None:
-        raise NotFound("No such memories.")
-    return await exported(memories, tenant=whose["tenant"], app=whose["app"], user=whose["user"], vectors=vectors)
-
-
-async def exported(memories: Memories, **which: Unpack[ExportOptions]) -> StreamingResponse:
-    """An export as it is made, begun before the answer is: what cannot be exported is told by its status."""
-    lines = memories.export(**which)
     ahead = [await anext(lines), await anext(lines)]  # what is asked for is checked after the first
 
     async def pieces() -> AsyncIterator[str]:
@@ -70,18 +47,11 @@ async def exported(memories: Memories, **which: Unpack[ExportOptions]) -> Stream
     return StreamingResponse(pieces(), media_type=MEDIA_TYPE, headers={"cache-control": "no-store"})
 
 
-@router.post(
-    "/import",
-    response_class=StreamingResponse,
-    openapi_extra={"requestBody": {"content": BODY, "required": True}},
-)
-async def import_(
-    request: Request, memories: TheMemories, caller: Unbound, tenant: TenantName = None, dry_run: bool = False
-) -> StreamingResponse:
-    """Takes in what `export` gave, all of it or nothing, and nothing twice. Answers JSON lines: `{"done": N}` while it
-    goes on, at the end `{"imported": …}`, or `{"error": …}` when that comes after the answer began.
+async def imported(request: Request, memories: Memories, **options: Any) -> StreamingResponse:
+    """Import a request's body. Answer JSON lines: `{"done": N}` while it goes on, at the end
+    `{"imported": …}`, or `{"error": …}` when that comes after the answer began.
     """
-    told = _imported(request, memories, tenant=tenant, dry_run=dry_run)
+    told = _imported(request, memories, options)
     first = await anext(told)
 
     async def lines() -> AsyncIterator[str]:
@@ -91,7 +61,14 @@ async def import_(
                 async for one in told:
                     yield _line(one)
             except KagentMemoryError as error:
-                yield _line({"error": {"type": f"{URN}{family_of(error).name}", "detail": message_of(error)}})
+                yield _line(
+                    {
+                        "error": {
+                            "type": f"{URN}{family_of(error).name}",
+                            "detail": message_of(error),
+                        }
+                    }
+                )
 
     return StreamingResponse(lines(), media_type=MEDIA_TYPE, headers={"cache-control": "no-store"})
 
@@ -101,14 +78,16 @@ def _line(told: Mapping[str, Any]) -> str:
 
 
 async def _imported(
-    request: Request, memories: Memories, *, tenant: str | None, dry_run: bool
+    request: Request, memories: Memories, options: Mapping[str, Any]
 ) -> AsyncGenerator[Mapping[str, Any]]:
-    """How far the import is, every few seconds, and what came of it; one that nobody listens to any more ends."""
+    """Yield how far the import is, every few seconds, and its outcome; one that nobody listens to
+    any more ends.
+    """
     done = [0]
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         path = Path(folder) / "upload"
         await _spool(request, path)
-        importing = memories.import_(path, tenant=tenant, dry_run=dry_run, progress=done.append)
+        importing = memories.import_(path, **options, progress=done.append)
         task = asyncio.create_task(importing, name="kagent-memory-import")
         try:
             while not (await asyncio.wait([task], timeout=TELL_SECONDS))[0]:
@@ -119,11 +98,11 @@ async def _imported(
         finally:
             await cancel_and_wait(task)
     yield {"done": done[-1]}
-    yield {"imported": to_wire(outcome)}
+    yield {"imported": asdict(outcome)}
 
 
 async def _spool(request: Request, path: Path) -> None:
-    """Writes a body to a file, which is read twice.
+    """Write a body to a file, which is read twice.
 
     Raises:
         InvalidInput: a line is longer than anything that is exported.
@@ -136,7 +115,9 @@ async def _spool(request: Request, path: Path) -> None:
             line = line + len(piece) if end < 0 else len(piece) - end - 1
             number += piece.count(b"\n")
             if line > LONGEST_LINE:
-                raise InvalidInput(f"Line {number} of the upload is longer than {LONGEST_LINE:,} bytes.")
+                raise InvalidInput(
+                    f"Line {number} of the upload is longer than {LONGEST_LINE:,} bytes."
+                )
             if len(held) >= WRITTEN_AT_ONCE:
                 await run_in_thread(LONG, file.write, bytes(held))
                 held.clear()

@@ -26,28 +26,31 @@ from pydantic.dataclasses import dataclass as validated
 from pydantic_core import ArgsKwargs
 
 from ..errors import ConfigurationError
-from ..records import Filter, Origin
+from ..records import Origin
 from . import kagent_config
 from .policies import POLICIES, PolicyName, check_names, days_by_name
 
 logger = logging.getLogger(__name__)
-DEFAULT_URI = "libsql:///kagent_memory.db"
+DEFAULT_URI = "libsql:///memory.db"
 PREFIX = "KAGENT_MEMORY_"
 STORES = "kagent_memory.stores"  # the entry points of what opens a URI's scheme
 TURSO = (".turso.io", ".turso.tech")
-MISTAKEN = ("KAGENT_MEMORY_URL", "KAGENT_MEMORY_DATABASE_URL", "KAGENT_MEMORY_DB_URL")  # for KAGENT_MEMORY_URI
+# for KAGENT_MEMORY_URI
+MISTAKEN = ("KAGENT_MEMORY_URL", "KAGENT_MEMORY_DATABASE_URL", "KAGENT_MEMORY_DB_URL")
 NEAR = 0.8  # how alike two names must be for one to be taken for a misspelling of the other
 
 
 class Backend(StrEnum):
-    """What MEMORY_BACKEND may say."""
+    """Values of MEMORY_BACKEND."""
 
     LIBSQL = "libsql"
     PGVECTOR = "pgvector"
 
 
 def _off(value: object) -> object:
-    return False if isinstance(value, str) and value.lower() in ("false", "off", "no", "0") else value
+    return (
+        False if isinstance(value, str) and value.lower() in ("false", "off", "no", "0") else value
+    )
 
 
 def _json(value: object) -> object:
@@ -61,13 +64,19 @@ def _json(value: object) -> object:
 
 
 def _named(key: str, value: object) -> object:
-    """Return the fields of a setting whose short form is a text, which stands for the field `key`."""
+    """Return the fields of a setting whose short form is a text, which stands for the field
+    `key`.
+    """
     value = _json(value)
     return {key: value} if value and isinstance(value, str) else value or None
 
 
 def _listed(value: object) -> object:
-    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+    return (
+        tuple(part.strip() for part in value.split(",") if part.strip())
+        if isinstance(value, str)
+        else value
+    )
 
 
 Names: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(_listed)]
@@ -77,13 +86,13 @@ Origins: TypeAlias = Annotated[tuple[Origin, ...], BeforeValidator(_listed)]
 
 @validated(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
 class PersonalDataRules:
-    """What is done about personal data.
+    """Rules for personal data.
 
     Attributes:
         mode: "mask" it, "drop" the text, or "refuse" it with InvalidInput.
         kinds: which personal data; none: all known kinds.
-        regions: countries, as US or DE, whose phone numbers are recognized without a country code; none: eleven
-            large ones.
+        regions: countries, as US or DE, whose phone numbers are recognized without a country code;
+            none: eleven large ones.
         file: a TOML table of further kinds.
     """
 
@@ -108,61 +117,63 @@ class RerankConfig:
 
 @validated(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
 class MemorySettings:
-    """What can be set. Durations carry their unit; sizes are in bytes unless the name says otherwise.
+    """Settings of memory. Durations carry their unit; sizes are in bytes unless the name says
+    otherwise.
 
-    A setting with several fields is a mapping, or JSON text of one (in the environment and the URI). A
-    list may be comma-separated text.
+    A setting with several fields is a mapping, or JSON text of one (in the environment and the
+    URI). A list may be comma-separated text.
 
     Attributes:
-        embedding: a model by its LiteLLM name (gemini/…, openai/…), or kagent's configuration of one
-            (a mapping or JSON); None: keyword search.
-        llm: a model by its LiteLLM name; None: the agent's own model where it is known; False: never.
+        embedding: a model by its LiteLLM name (gemini/…, openai/…), or kagent's configuration of
+            one (a mapping or JSON); None: keyword search.
+        llm: a model by its LiteLLM name; None: the agent's own model where it is known; False:
+            never.
         tenant: the tenant of scopes that a service makes from ADK's user and app.
         token: opens a server (an http URI); best kept in the environment.
         search_limit: the most hits that a search returns.
         min_score: floor on the full query's cosine for memories that only the vector search found
             (0 to 1).
-        search_filter: which memories ADK's `search_memory` finds: a `Filter`, or its fields, as in
-            `{"types": ["semantic"], "min_importance": 0.5}`; empty: all.
-        policy: how memories age where the settings do not say otherwise: "kagent" (15 days, and what
-            is popular lives on), "archive" (nothing expires that names no TTL of its own), or "tiers"
-            (90 days, decay, capacity, importance in ranking). See docs/how-to/keeping.md.
+        policy: how memories age where the settings do not say otherwise: "kagent" (15 days, and
+            what is popular lives on), "archive" (nothing expires that names no TTL of its own), or
+            "tiers" (90 days, decay, capacity, importance in ranking). See docs/how-to/keeping.md.
         ttl_days: days that a memory lives that names no TTL of its own; 0: for ever. "archive": 0,
             "tiers": 90.
         quarantine: origins (tool, agent, user, import) whose new memories no search finds until
-            somebody confirms them; what tools return, web pages included, is of the origin tool. None:
-            all memories are found at once.
-        pii: what is done to a text with personal data in it, before a model, embedder, queue or disk
-            sees it: "mask" it, "drop" the text, or "refuse" it with InvalidInput (in a transcript:
-            leave the message out and warn). Or in full, `{"mode": "mask", "kinds": ["email", "phone"],
-            "regions": ["DE"], "file": "own.toml"}`: kinds are email, phone, card, iban, ip, national_id
-            and those of the file (all, where none is named); regions are the countries whose phone
-            numbers are recognized without a country code; the file is a TOML table of `[[pii]]` with
-            `kind` and `pattern`, a regular expression. None: nothing. Needs the extra [pii].
-        rerank: a LiteLLM rerank model, or local/<cross-encoder>, that reorders the best hits; where it
-            is not at its usual place, `{"model": "hosted_vllm/any", "api_base": "http://…"}`.
+            somebody confirms them; what tools return, web pages included, is of the origin tool.
+            None: all memories are found at once.
+        pii: what is done to a text with personal data in it, before a model, embedder, queue or
+            disk sees it: "mask" it, "drop" the text, or "refuse" it with InvalidInput (in a
+            transcript: leave the message out and warn). Or in full, `{"mode": "mask", "kinds":
+            ["email", "phone"], "regions": ["DE"], "file": "own.toml"}`: kinds are email, phone,
+            card, iban, ip, national_id and those of the file (all, where none is named); regions
+            are the countries whose phone numbers are recognized without a country code; the file is
+            a TOML table of `[[pii]]` with `kind` and `pattern`, a regular expression. None:
+            nothing. Needs the extra [pii].
+        rerank: a LiteLLM rerank model, or local/<cross-encoder>, that reorders the best hits; where
+            it is not at its usual place, `{"model": "hosted_vllm/any", "api_base": "http://…"}`.
         worker: whether this process works on the queue; False leaves it to `kagent-memory worker`.
         postgres_schema: the schema of Postgres that holds our tables.
-        encryption_keys: encrypts what memories say: id:key, the key 32 random bytes in Base64; after
-            commas further ones, which open what they once encrypted. Never in the URI, best in the
-            environment. Needs the extra [encryption].
-        nothing_below: a search returns nothing when none of its first five hits has this relevance
-            (0 to 1), where `rank` gives its own none; 0: off. 0.07 is a good start.
+        encryption_keys: encrypts what memories say: id:key, the key 32 random bytes in Base64;
+            after commas further ones, which open what they once encrypted. Never in the URI, best
+            in the environment. Needs the extra [encryption].
+        handover_floor: what is put before a model, by prefetch and load_memory, is nothing unless
+            one of the first five hits has this relevance (0 to 1); 0: off.
         ttl_days_by: `ttl_days` by type and by tag: a mapping, or text such as
-            `episodic:30,procedural:0,tag=invoice:3650`. Tags come before types; of several tags that a
-            memory has, the first named here counts.
+            `episodic:30,procedural:0,tag=invoice:3650`. Tags come before types; of several tags
+            that a memory has, the first named here counts.
         short_term_hours: hours that what is learnt from a session is kept for that session only;
-            meanwhile what proves important or is repeated elsewhere becomes a long-term memory. 0: all
-            is long-term at once. "tiers": 24. See docs/how-to/keeping.md.
-        popular_after: deliveries that let the prune extend an expired memory instead of deleting it.
+            meanwhile what proves important or is repeated elsewhere becomes a long-term memory. 0:
+            all is long-term at once. "tiers": 24. See docs/how-to/keeping.md.
+        popular_after: deliveries that let the prune extend an expired memory instead of deleting
+            it.
         half_life_days: the prune erases what has faded: a memory's own importance, halved every so
             many days in which it was not added, changed or delivered, is below 0.05, after one
             half-life at the earliest. 0: nothing fades. "tiers": 30.
-        max_memories: the most visible memories that a prune leaves in one scope; beyond it the least
-            important are erased, pinned ones never. 0: no bound. "tiers": 10,000.
+        max_memories: the most visible memories that a prune leaves in one scope; beyond it the
+            least important are erased, pinned ones never. 0: no bound. "tiers": 10,000.
         summarize_after_days: consolidation summarizes episodic memories that are older than so many
-            days and share a topic, five at least; they stay as the summary's history. 0: off. Needs a
-            model. See docs/how-to/keeping.md.
+            days and share a topic, five at least; they stay as the summary's history. 0: off. Needs
+            a model. See docs/how-to/keeping.md.
         prune_every_hours: hours between two prunes in the background; 0: none. "tiers": 168.
         secrets_file: a TOML table of further vendors' secrets to mask, in the form of
             `redaction/vendors.toml`.
@@ -170,13 +181,16 @@ class MemorySettings:
             normalised, shorter ones refused. None: as many as the model returns.
         batch_size: texts in one call of the embedder.
         cache_mb: memory for the word indexes of the scopes searched last, in MiB; as much again for
-            their vectors, and a quarter as much for the vectors embedded last, each for ten minutes.
-            What was searched last stays, however large it is.
+            their vectors, and a quarter as much for the vectors embedded last, each for ten
+            minutes. What was searched last stays, however large it is.
         max_content_bytes: the longest content, in bytes of UTF-8, that an explicit add accepts.
-        model_timeout_seconds: the longest that one attempt at a language model or embedder may take.
+        model_timeout_seconds: the longest that one attempt at a language model or embedder may
+            take.
         search_timeout_seconds: the longest that a search waits for each model that helps it (query
             embedding, rewriting, reranking), all attempts together; after it the search goes on
             without that model.
+        keep_turns: whether what was said is kept beside the facts that a model finds in it, as
+            their source; with short-term memory it never is. See docs/how-to/learning.md.
         gate: whether greetings, thanks and general questions are kept from prefetch and preload.
         rewrite: whether the model completes a query before it is searched. Needs llm.
         consolidate_after: new memories of a scope after which what says the same is merged at once,
@@ -184,10 +198,12 @@ class MemorySettings:
         pool_size: the most connections to Postgres.
         statement_timeout_seconds: the longest that Postgres may work on one statement; a connection
             that stays silent 2 s longer is given up. Migrations may take longer.
-        read_uri: a streaming standby of the Postgres that the URI names; searches and lists are read
-            from it as long as it holds what this process wrote, and from the primary otherwise.
+        read_uri: a streaming standby of the Postgres that the URI names; searches and lists are
+            read from it as long as it holds what this process wrote, and from the primary
+            otherwise.
         rls: switches row level security on in Postgres, so that the database itself keeps scopes
-            apart; once it is on, every process finds out, and leaving it out does not switch it off.
+            apart; once it is on, every process finds out, and leaving it out does not switch it
+            off.
         file_encryption_key: encrypts a file as a whole, by libSQL; an existing file must have been
             made with it. Never in the URI, best in the environment. Needs the extra [libsql].
     """
@@ -196,9 +212,8 @@ class MemorySettings:
     llm: Annotated[str | Literal[False] | None, BeforeValidator(_off)] = None
     tenant: str = ""
     token: str | None = Field(default=None, repr=False)
-    search_limit: int = Field(default=5, ge=0)
+    search_limit: int = Field(default=5, ge=0, le=1000)
     min_score: float = Field(default=0.0, ge=0, le=1)
-    search_filter: Annotated[Filter, BeforeValidator(_json)] = Filter()
     policy: PolicyName = "kagent"
     ttl_days: Days = 15
     quarantine: Origins = ()
@@ -208,9 +223,12 @@ class MemorySettings:
     postgres_schema: str = Field(default="kagent_memory", pattern=r"^[a-z_][a-z0-9_]{0,62}$")
     encryption_keys: str | None = Field(default=None, repr=False)
 
-    nothing_below: float = Field(default=0.0, ge=0, le=1)
+    handover_floor: float = Field(default=0.38, ge=0, le=1)
     ttl_days_by: Annotated[
-        Mapping[str, Days], BeforeValidator(days_by_name), BeforeValidator(_json), AfterValidator(check_names)
+        Mapping[str, Days],
+        BeforeValidator(days_by_name),
+        BeforeValidator(_json),
+        AfterValidator(check_names),
     ] = Field(default_factory=dict[str, int])
     short_term_hours: float = Field(default=0.0, ge=0, le=876_000)
     popular_after: int = Field(default=10, ge=0)
@@ -226,6 +244,7 @@ class MemorySettings:
     model_timeout_seconds: float = Field(default=60.0, gt=0)
     search_timeout_seconds: float = Field(default=5.0, gt=0)
     gate: bool = True
+    keep_turns: bool = True
     rewrite: bool = False
     consolidate_after: int = Field(default=50, ge=0)
     pool_size: int = Field(default=10, ge=1)
@@ -237,18 +256,22 @@ class MemorySettings:
     @model_validator(mode="before")
     @classmethod
     def _with_policy(cls, given: Any) -> Any:
-        """What is given, and what its policy says of the rest."""
-        values: dict[str, Any] = dict((given.kwargs or {}) if isinstance(given, ArgsKwargs) else given)
+        """Add the policy's values to the given ones, which win."""
+        values: dict[str, Any] = dict(
+            (given.kwargs or {}) if isinstance(given, ArgsKwargs) else given
+        )
         policy = POLICIES.get(str(values.get("policy")))
         return {**(policy.settings if policy else {}), **values}
 
     @classmethod
     def from_kagent(cls, config: object) -> Self | None:
-        """The settings that kagent's configuration means: 768 dimensions and a floor of 0.3, as its runtime has them.
+        """The settings that kagent's configuration means: 768 dimensions and a floor of 0.3, as its
+        runtime has them.
 
         Args:
-            config: the controller's `memory` block, its whole config.json, an Agent manifest together with the
-                ModelConfig it names (a sequence), or the text of any of these in JSON or YAML.
+            config: the controller's `memory` block, its whole config.json, an Agent manifest
+                together with the ModelConfig it names (a sequence), or the text of any of these in
+                JSON or YAML.
 
         Returns:
             None when kagent's configuration leaves memory off.
@@ -260,18 +283,24 @@ class MemorySettings:
         return None if options is None else cls().updated(options)
 
     def updated(self, options: Mapping[str, Any]) -> Self:
-        """These settings with some of them replaced; another policy brings its own values for all that is as the former
-        had it.
+        """These settings with some of them replaced; another policy brings its own values for all
+        that is as the former had it.
 
         Raises:
             ConfigurationError: an unknown name or a value that does not fit.
         """
         known = {field.name for field in fields(self)}
         if unknown := sorted(set(options) - known):
-            raise ConfigurationError(f"Unknown setting {', '.join(unknown)}; {_known_names(unknown[0], known)}")
+            raise ConfigurationError(
+                f"Unknown setting {', '.join(unknown)}; {_known_names(unknown[0], known)}"
+            )
         try:
             former = type(self)(policy=self.policy)
-            values = {name: value for name in known if (value := getattr(self, name)) != getattr(former, name)}
+            values = {
+                name: value
+                for name in known
+                if (value := getattr(self, name)) != getattr(former, name)
+            }
             values["policy"] = self.policy
             return TypeAdapter(type(self)).validate_python({**values, **options})
         except ValidationError as error:
@@ -282,51 +311,84 @@ class MemorySettings:
 
 
 def compose(
-    uri: str | None, settings: MemorySettings | None, options: Mapping[str, Any], environ: Mapping[str, str]
+    uri: str | None,
+    settings: MemorySettings | None,
+    options: Mapping[str, Any],
+    environ: Mapping[str, str],
 ) -> tuple[str, MemorySettings]:
-    """Which store, and the settings it runs with: arguments win over the URI's query, that over the environment.
+    """Return the store's URI and its settings: arguments win over the URI's query, that over the
+    environment.
 
-    `settings`, when given, stands in for the environment. Query parameters that name no setting stay in a Postgres
-    URI, for libpq.
+    `settings`, when given, stands in for the environment. Query parameters that name no setting
+    stay in a Postgres URI, for libpq.
 
     Raises:
-        ConfigurationError: no URI, an environment that does not tell which store, an unknown setting or query
-            parameter, or a value that does not fit.
+        ConfigurationError: no URI, an environment that does not tell which store, an unknown
+            setting or query parameter, or a value that does not fit.
     """
     if settings is not None and not isinstance(settings, MemorySettings):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
-        raise ConfigurationError(f"settings takes MemorySettings(…), not {type(settings).__name__}.")
+        raise ConfigurationError(
+            f"settings takes MemorySettings(…), not {type(settings).__name__}."
+        )
     base = settings or MemorySettings()
     known = {field.name for field in fields(base)}
-    ours = {} if settings else {name: value for name, value in environ.items() if name.startswith(PREFIX)}
+    ours = (
+        {}
+        if settings
+        else {name: value for name, value in environ.items() if name.startswith(PREFIX)}
+    )
     named = {name.removeprefix(PREFIX).lower(): value for name, value in ours.items()}
-    for name in sorted(named.keys() - known - {"uri"}):  # a warning only: Kubernetes makes variables of services' names
+    # a warning only: Kubernetes makes variables of services' names
+    for name in sorted(named.keys() - known - {"uri"}):
         if near := get_close_matches(name, known, n=1, cutoff=NEAR):
-            logger.warning("%s%s has no effect; did you mean %s%s?", PREFIX, name.upper(), PREFIX, near[0].upper())
+            logger.warning(
+                "%s%s has no effect; did you mean %s%s?",
+                PREFIX,
+                name.upper(),
+                PREFIX,
+                near[0].upper(),
+            )
     environment = {name: value for name, value in named.items() if name in known}
     bare, _, query = _checked(_default_uri(environ) if uri is None else uri).partition("?")
     pairs = parse_qsl(query, keep_blank_values=True)
-    if secret := next((name for name, _ in pairs if name in ("encryption_keys", "file_encryption_key")), None):
+    if secret := next(
+        (name for name, _ in pairs if name in ("encryption_keys", "file_encryption_key")), None
+    ):
         raise ConfigurationError(
-            f"{secret} does not belong in a URI, which is logged and shown; set KAGENT_MEMORY_{secret.upper()}."
+            f"{secret} does not belong in a URI, which is logged and shown; set "
+            f"KAGENT_MEMORY_{secret.upper()}."
         )
     others = [pair for pair in pairs if pair[0] not in known]
-    is_server, is_postgres = _is_libsql_server(bare), bare.removeprefix("kagent+").startswith("postgres")
-    unknown = None if is_postgres else next((name for name, _ in others if name != "authToken" or not is_server), None)
+    is_server, is_postgres = (
+        _is_libsql_server(bare),
+        bare.removeprefix("kagent+").startswith("postgres"),
+    )
+    unknown = (
+        None
+        if is_postgres
+        else next((name for name, _ in others if name != "authToken" or not is_server), None)
+    )
     if unknown is not None and unknown.casefold().replace("_", "").startswith("sync"):
         raise ConfigurationError(
-            f"{unknown}: embedded replicas are not supported, because what is forgotten would stay in each until it "
-            "syncs; name the server itself, libsql://host?authToken=…, or a file alone, libsql:///memory.db."
+            f"{unknown}: embedded replicas are not supported, because what is forgotten would "
+            "stay in each until it "
+            "syncs; name the server itself, libsql://host?authToken=…, or a file alone, "
+            "libsql:///memory.db."
         )
     if unknown is not None:
-        raise ConfigurationError(f"Unknown query parameter {unknown!r}; {_known_names(unknown, known)}")
+        raise ConfigurationError(
+            f"Unknown query parameter {unknown!r}; {_known_names(unknown, known)}"
+        )
     if others:
         bare = f"{bare}?{urlencode(others, quote_via=quote)}"
     # at once: what is set anywhere counts before what a policy says that is chosen elsewhere
-    return bare, base.updated({**environment, **dict(pair for pair in pairs if pair[0] in known), **options})
+    return bare, base.updated(
+        {**environment, **dict(pair for pair in pairs if pair[0] in known), **options}
+    )
 
 
 def scheme_of(uri: str) -> str:
-    """Which kind of store a URI names; "" when none.
+    """Return the scheme of a URI; "" when it has none.
 
     Raises:
         ConfigurationError: it cannot be read as a URI.
@@ -335,57 +397,72 @@ def scheme_of(uri: str) -> str:
         return urlsplit(uri).scheme
     except ValueError:  # its text may hold the password
         raise ConfigurationError(
-            "Invalid URI. A server is postgresql://user:password@host:5432/database; [ ] stand around an IPv6 "
-            "address alone, and in a user or password they are written %5B %5D, and @ : / as %40 %3A %2F."
+            "Invalid URI. A server is postgresql://user:password@host:5432/database; [ ] stand "
+            "around an IPv6 "
+            "address alone, and in a user or password they are written %5B %5D, and @ : / as "
+            "%40 %3A %2F."
         ) from None
 
 
 def _checked(uri: object) -> str:
     if not isinstance(uri, str):
-        raise ConfigurationError(f"The URI must be text, such as {DEFAULT_URI}, not {type(uri).__name__}.")
+        raise ConfigurationError(
+            f"The URI must be text, such as {DEFAULT_URI}, not {type(uri).__name__}."
+        )
     if not scheme_of(uri):
         raise ConfigurationError(
-            f"The URI names no store. A file is {DEFAULT_URI} (absolute: libsql:////var/lib/memory.db), "
-            "a server postgresql://user:password@host/database."
+            f"The URI names no store. A file is {DEFAULT_URI} (absolute: "
+            "libsql:////var/lib/memory.db), "
+            "a database server postgresql://host/database."
         )
     if hint := _foreign(uri):  # in words of our own: the URI may hold a password
         raise ConfigurationError(hint)
+    if scheme_of(uri) not in ("http", "https"):  # a server of ours opens its store itself
+        registered_store(uri)
     return uri
+
+
+def registered_store(uri: str) -> EntryPoint:
+    """Return what opens a store of this URI.
+
+    Raises:
+        ConfigurationError: nothing does.
+    """
+    scheme = scheme_of(uri).removeprefix("kagent+")
+    if scheme in ("libsql+http", "libsql+https"):
+        scheme = "libsql"  # how its server is reached makes no other store
+    registered = registered_stores()
+    if scheme not in registered:
+        raise ConfigurationError(
+            f"No store for the URI scheme {scheme!r}; known schemes: "
+            f"{', '.join(sorted((*registered, 'http', 'https')))}. A file is {DEFAULT_URI}, a "
+            "database server postgresql://host/database."
+        )
+    return registered[scheme]
 
 
 @cache
 def registered_stores() -> Mapping[str, EntryPoint]:
-    """What opens the URIs of each scheme; read once, since every installed distribution is looked through for it."""
+    """Return the entry points of stores by scheme, read once from the installed distributions."""
     points = sorted(entry_points(group=STORES), key=lambda point: point.value, reverse=True)
     return {point.name: point for point in points}
 
 
 def _foreign(uri: str) -> str | None:
-    """What to write instead of another library's URI; None: it is ours, or of a store that is installed."""
+    """Return what to write instead of a libSQL server's URI that another library takes; None: it is
+    ours.
+    """
     parts = urlsplit(uri)
-    scheme = parts.scheme.removeprefix("kagent+")
-    database, _, driver = scheme.partition("+")
+    database, _, driver = parts.scheme.removeprefix("kagent+").partition("+")
     host = parts.netloc.rpartition("@")[2].partition(":")[0].lower()
     if _is_libsql_server(uri) and "@" not in parts.netloc:
         return None
     if host.endswith(TURSO) or (database == "libsql" and (host or driver)):
         return (
-            "A libSQL server is libsql://host?authToken=…, or libsql+http://host:port without TLS, and "
+            "A libSQL server is libsql://host?authToken=…, or libsql+http://host:port without "
+            "TLS, and "
             "no user and no password stand in it; a file is libsql:///memory.db."
         )
-    if scheme in registered_stores() or scheme in ("http", "https", "kagent"):
-        return None
-    if database in ("sqlite", "sqlite3", "file"):
-        return (
-            f"{scheme}: is a URI of other libraries. libSQL opens such files: write libsql:///relative.db, "
-            "libsql:////absolute.db, or libsql:///:memory:."
-        )
-    if database in ("postgresql", "postgres") and driver:
-        return f"Leave the driver +{driver} out: a server is postgresql://user:password@host:5432/database."
-    if scheme == "jdbc":
-        return "Leave jdbc: out: a server is postgresql://user:password@host:5432/database."
-    if len(scheme) == 1:
-        return f"A path is not a URI; write libsql:///{scheme.upper()}:/directory/memory.db."
     return None
 
 
@@ -395,7 +472,7 @@ def _is_libsql_server(uri: str) -> bool:
 
 
 def _known_names(wrong: str, known: Iterable[str]) -> str:
-    """What to write instead of an unknown name."""
+    """Return advice that replaces an unknown name."""
     near = get_close_matches(wrong, known, n=1, cutoff=NEAR)
     return f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(known))}."
 
@@ -405,23 +482,33 @@ def _default_uri(environ: Mapping[str, str]) -> str:
         if uri := environ[f"{PREFIX}URI"].strip():
             return uri
         # a variable that somebody forgot to fill: a file of ours would be lost with its container
-        raise ConfigurationError(f"{PREFIX}URI is set, but empty; name a store in it, {DEFAULT_URI} say, or unset it.")
+        raise ConfigurationError(
+            f"{PREFIX}URI is set, but empty; name a store in it, {DEFAULT_URI} say, or unset it."
+        )
     if wrong := next(filter(environ.get, MISTAKEN), None):
-        raise ConfigurationError(f"{wrong} is set, but the store is read from {PREFIX}URI; rename the variable.")
+        raise ConfigurationError(
+            f"{wrong} is set, but the store is read from {PREFIX}URI; rename the variable."
+        )
     backend, url = environ.get("MEMORY_BACKEND", ""), environ.get("DATABASE_URL", "")
     known = backend.strip().lower()
-    if known == Backend.PGVECTOR and url.removeprefix("kagent+").startswith(("postgres", "pgserver:")):
+    if known == Backend.PGVECTOR and url.removeprefix("kagent+").startswith(
+        ("postgres", "pgserver:")
+    ):
         return url
     if known == Backend.LIBSQL or not (backend or url):
         return DEFAULT_URI
     if known == Backend.PGVECTOR:
-        raise ConfigurationError("MEMORY_BACKEND=pgvector needs DATABASE_URL, the postgresql://… URL to use.")
+        raise ConfigurationError(
+            "MEMORY_BACKEND=pgvector needs DATABASE_URL, the postgresql://… URL to use."
+        )
     if backend:
         raise ConfigurationError(
-            f"MEMORY_BACKEND={backend!r} is unknown; {_known_names(known, Backend)} {Backend.PGVECTOR} goes with "
+            f"MEMORY_BACKEND={backend!r} is unknown; {_known_names(known, Backend)} "
+            f"{Backend.PGVECTOR} goes with "
             f"DATABASE_URL. Any other store is named in {PREFIX}URI."
         )
     raise ConfigurationError(
-        "DATABASE_URL is set, but nothing says whether memories go there. Set MEMORY_BACKEND=pgvector to keep them in "
+        "DATABASE_URL is set, but nothing says whether memories go there. Set "
+        "MEMORY_BACKEND=pgvector to keep them in "
         f"it, or MEMORY_BACKEND=libsql to keep them in a file, or name the store in {PREFIX}URI."
     )

@@ -1,4 +1,6 @@
-"""kagent's memory configuration, read as settings: the controller's JSON, or an Agent with its ModelConfigs. Pure."""
+"""kagent's memory configuration, read as settings: the controller's JSON, or an Agent with its
+ModelConfigs. Pure.
+"""
 
 from __future__ import annotations
 
@@ -37,17 +39,25 @@ _ADDRESSES = {  # where a ModelConfig of each provider names its server
 def options(config: object) -> dict[str, Any] | None:
     """The settings that a kagent configuration means; None when it leaves memory off.
 
-    `config`: the controller's `memory` block (`{}` is on, None is off), its whole config.json, an Agent manifest with
-    the ModelConfig manifests it names (as a sequence), or the text of any of these in JSON or YAML.
+    `config`: the controller's `memory` block (`{}` is on, None is off), its whole config.json, an
+    Agent manifest with the ModelConfig manifests it names (as a sequence), or the text of any of
+    these in JSON or YAML.
 
     Raises:
-        ConfigurationError: a value does not fit, a ModelConfig is missing, or its provider has no embeddings.
+        ConfigurationError: a value does not fit, a ModelConfig is missing, or its provider has no
+            embeddings.
     """
     documents = list(_documents(config))
-    agents = [document for document in documents if "spec" in document and document.get("kind") != "ModelConfig"]
+    agents = [
+        document
+        for document in documents
+        if "spec" in document and document.get("kind") != "ModelConfig"
+    ]
     if agents:
         agent = agents[0]
-        declarative = _mapping(_mapping(agent["spec"], "spec").get("declarative") or {}, "spec.declarative")
+        declarative = _mapping(
+            _mapping(agent["spec"], "spec").get("declarative") or {}, "spec.declarative"
+        )
         if declarative.get("memory") is None:
             return None
         memory = _mapping(declarative["memory"], "spec.declarative.memory")
@@ -55,8 +65,12 @@ def options(config: object) -> dict[str, Any] | None:
             return None
         name = memory.get("modelConfig")
         if not name:
-            raise ConfigurationError("spec.declarative.memory.modelConfig is missing; name a ModelConfig that embeds.")
-        return _settings(memory.get("ttlDays") or 0, _embedding(_resolved(str(name), agent, documents)))
+            raise ConfigurationError(
+                "spec.declarative.memory.modelConfig is missing; name a ModelConfig that embeds."
+            )
+        return _settings(
+            memory.get("ttlDays") or 0, _embedding(_resolved(str(name), agent, documents))
+        )
     if not documents:
         return None
     document = documents[0]
@@ -83,8 +97,14 @@ def _documents(config: object) -> Iterator[Document]:
         except yaml.YAMLError as error:
             raise ConfigurationError("kagent's configuration is neither JSON nor YAML.") from error
     if isinstance(config, bytes) or not isinstance(config, Mapping | Sequence):
-        raise ConfigurationError(f"kagent's configuration must be objects or text, not {type(config).__name__}.")
-    several = [cast("object", config)] if isinstance(config, Mapping) else cast("Sequence[object]", config)
+        raise ConfigurationError(
+            f"kagent's configuration must be objects or text, not {type(config).__name__}."
+        )
+    several = (
+        [cast("object", config)]
+        if isinstance(config, Mapping)
+        else cast("Sequence[object]", config)
+    )
     for document in several:
         if document is not None:
             yield _mapping(document, "the configuration")
@@ -96,17 +116,24 @@ def _resolved(name: str, agent: Document, documents: Sequence[Document]) -> Docu
         meta = _metadata(document)
         same_place = namespace is None or meta.get("namespace") in (None, namespace)
         if document.get("kind") == "ModelConfig" and meta.get("name") == name and same_place:
-            return embedding_of_model(_mapping(document.get("spec") or {}, f"ModelConfig {name}: spec"))
+            return embedding_of_model(
+                _mapping(document.get("spec") or {}, f"ModelConfig {name}: spec")
+            )
     raise ConfigurationError(
-        f"failed to resolve embedding config: the ModelConfig {name!r} is missing; pass it together with the Agent."
+        f"failed to resolve embedding config: the ModelConfig {name!r} is missing; pass it "
+        "together with the Agent."
     )
 
 
 def embedding_of_model(spec: Document) -> Document:
-    """The embedding configuration of a ModelConfig's spec, as the controller renders it, and its server's address."""
+    """The embedding configuration of a ModelConfig's spec, as the controller renders it, and its
+    server's address.
+    """
     provider = _TYPES.get(str(spec.get("provider") or "OpenAI"))
     if provider is None:
-        raise ConfigurationError(f"Unknown provider {spec.get('provider')!r}; known: {', '.join(sorted(_TYPES))}.")
+        raise ConfigurationError(
+            f"Unknown provider {spec.get('provider')!r}; known: {', '.join(sorted(_TYPES))}."
+        )
     config: dict[str, Any] = {"provider": provider, "model": str(spec.get("model") or "")}
     section, key = _ADDRESSES.get(provider, ("", ""))
     if address := _mapping(spec.get(section) or {}, section).get(key):
@@ -124,10 +151,13 @@ def _embedding(config: Document) -> Document:
         raise ConfigurationError("memory.embedding needs a provider (or type) and a model.")
     if provider in WITHOUT_EMBEDDINGS:
         raise ConfigurationError(
-            f"{provider} has no embedding models; name one of openai, azure_openai, ollama, gemini, vertex_ai, "
+            f"{provider} has no embedding models; name one of openai, azure_openai, ollama, "
+            "gemini, vertex_ai, "
             "bedrock or foundry for memory."
         )
-    others = {name: value for name, value in config.items() if name != "type" and value not in (None, "")}
+    others = {
+        name: value for name, value in config.items() if name != "type" and value not in (None, "")
+    }
     return {**others, "provider": str(provider), "model": str(config["model"])}
 
 

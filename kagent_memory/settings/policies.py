@@ -15,14 +15,14 @@ TAG = "tag="
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """How memories age.
+    """Rules by which memories age.
 
     Attributes:
         settings: what differs from the settings' own defaults, which are kagent's.
-        unimportant_after_days: the prune erases what is older, was delivered fewer than 3 times and has
-            an importance below 0.5 by the formula. 0: off.
-        importance_boost: weight of the importance formula in ranking, where `rank` gives its `standing`
-            none.
+        unimportant_after_days: the prune erases what is older, was delivered fewer than 3 times and
+            has an importance below 0.5 by the formula. 0: off.
+        importance_boost: weight of the importance formula in ranking, where `rank` gives its
+            `standing` none.
     """
 
     settings: Mapping[str, int | float] = field(default_factory=dict[str, int | float])
@@ -48,7 +48,8 @@ POLICIES: Mapping[str, Policy] = {
 
 
 def days_by_name(value: object) -> object:
-    """Return the mapping that a text such as `episodic:30,tag=invoice:3650` means; anything else as it is.
+    """Return the mapping that a text such as `episodic:30,tag=invoice:3650` means; anything else as
+    it is.
 
     Raises:
         ValueError: a part has no name or no whole number.
@@ -73,6 +74,7 @@ def check_names(days: Mapping[str, int]) -> Mapping[str, int]:
     for name in days:
         if name not in MEMORY_TYPES and not (name.startswith(TAG) and name != TAG):
             raise ValueError(
-                f"{name!r} is neither a type ({', '.join(MEMORY_TYPES)}) nor a tag, which is written {TAG}{name}"
+                f"{name!r} is neither a type ({', '.join(MEMORY_TYPES)}) nor a tag, which is "
+                f"written {TAG}{name}"
             )
     return days

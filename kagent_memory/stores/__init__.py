@@ -1,18 +1,25 @@
-"""Databases behind one seam: `open_store(uri)` picks the adapter by the URI's scheme and imports it on demand."""
+"""Databases behind one seam: `open_store(uri)` picks the adapter by the URI's scheme and imports it
+on demand.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from urllib.parse import urlsplit
+from dataclasses import replace
 
 from typing_extensions import Unpack
 
 from ..errors import ConfigurationError, needs_extra
-from ..settings import DEFAULT_URI, registered_stores
-from .base import JobQueue, MemoryStore, OpenOptions, ReceiptStore, Store, TokenStore
-from .values import StandbyLag
+from ..settings import registered_store
+from .adapter import Adapter
+from .base import MemoryStore
+from .parts import JobQueue, ReceiptStore, Store, TokenStore
+from .spaces import EmbeddingSpaces
+from .values import OpenOptions, StandbyLag
 
 __all__ = [
+    "Adapter",
+    "EmbeddingSpaces",
     "JobQueue",
     "MemoryStore",
     "ReceiptStore",
@@ -26,35 +33,35 @@ __all__ = [
 ]
 
 _UNSUPPORTED = {
-    "rls": "keeps scopes apart by PostgreSQL's row level security, and this store has none: use postgresql://…, or "
+    "rls": "keeps scopes apart by PostgreSQL's row level security, and this store has none: use "
+    "postgresql://…, or "
     "leave rls out.",
-    "read_uri": "names a standby of PostgreSQL, and this store has none: use postgresql://…, or leave read_uri out.",
-    "encryption_keys": "are set, and this store does not encrypt what it keeps; use postgresql://… or libsql:///…, or "
+    "read_uri": (
+        "names a standby of PostgreSQL, and this store has none: use postgresql://…, or "
+        "leave read_uri out."
+    ),
+    "encryption_keys": "are set, and this store does not encrypt what it keeps; use "
+    "postgresql://… or libsql:///…, or "
     "leave the keys out.",
-    "file_encryption_key": "encrypts a libSQL file, and this store is none: use libsql:///…, or leave it out.",
+    "file_encryption_key": (
+        "encrypts a libSQL file, and this store is none: use libsql:///…, or leave it out."
+    ),
 }
 """Why an option that only some stores support is refused."""
 
 
-def _adapter(uri: str) -> type[MemoryStore]:
-    scheme = urlsplit(uri).scheme.removeprefix("kagent+")
-    if scheme in ("libsql+http", "libsql+https"):
-        scheme = "libsql"  # how its server is reached makes no other store
-    registered = registered_stores()
-    if scheme not in registered:
-        known = ", ".join(sorted(registered))
-        raise ConfigurationError(
-            f"No store for the URI scheme {scheme!r}; known schemes: {known}. A file is {DEFAULT_URI}, a server "
-            "postgresql://user:password@host/database."
-        )
+def _adapter(uri: str) -> type[Adapter]:
+    point = registered_store(uri)
     try:
-        adapter: type[MemoryStore] = registered[scheme].load()
+        adapter: type[Adapter] = point.load()
     except ConfigurationError as error:
-        if scheme == "pgserver":  # [postgres], which the error names, would not do
+        if point.name == "pgserver":  # [postgres], which the error names, would not do
             raise needs_extra("pgserver://", "pgserver") from error
         raise
     except ImportError as error:
-        raise ConfigurationError(f"The store for {scheme!r} cannot be imported: {error}. Install its extra.") from error
+        raise ConfigurationError(
+            f"The store for {point.name!r} cannot be imported: {error}. Install its extra."
+        ) from error
     return adapter
 
 
@@ -68,40 +75,37 @@ async def open_store(uri: str, **options: Unpack[OpenOptions]) -> Store:
     return await open_with(_adapter(uri), uri.removeprefix("kagent+"), **options)
 
 
-async def open_with(adapter: type[MemoryStore], uri: str, **options: Unpack[OpenOptions]) -> Store:
-    """Opens a store by its class; what it does not keep itself (queue, tokens, receipts) a libSQL file beside it does.
+async def open_with(adapter: type[Adapter], uri: str, **options: Unpack[OpenOptions]) -> Store:
+    """Open a store by its adapter; the queue, tokens and receipts of memories alone are kept by a
+    companion.
 
     Raises:
         ConfigurationError: the adapter's own reasons.
         StoreError: the database cannot be reached.
     """
-    _check_supported(adapter, {name for name, value in options.items() if value not in (None, False)})
-    memories = await adapter.open(uri, **options)
-    if isinstance(memories, Store):
-        return memories
-    from .beside import StoreWithQueueBeside
-
-    try:
-        file = await open_store(adapter.beside(uri))
-    except BaseException:
-        await memories.close()
-        raise
-    return StoreWithQueueBeside(
-        memories,
-        memories if isinstance(memories, JobQueue) else file,
-        memories if isinstance(memories, TokenStore) else file,
-        memories if isinstance(memories, ReceiptStore) else file,
+    _check_supported(
+        adapter, {name for name, value in options.items() if value not in (None, False)}
     )
+    opened = await adapter.open(uri, **options)
+    if isinstance(opened, Store):
+        return opened
+    try:
+        file = await open_store(adapter.companion(uri))
+    except BaseException:
+        await opened.close()
+        raise
+    return replace(file, memories=opened, companion=file.memories)
 
 
-def _check_supported(adapter: type[MemoryStore], asked: Collection[str]) -> None:
+def _check_supported(adapter: type[Adapter], asked: Collection[str]) -> None:
     for name, reason in _UNSUPPORTED.items():
         if name in asked and name not in adapter.supports:
             raise ConfigurationError(f"{name} {reason}")
 
 
 async def store_exists(uri: str, *, schema: str = "kagent_memory") -> bool:
-    """Whether `open_store` would find memories here rather than make room for them; makes and changes nothing.
+    """Return True if `open_store` would find memories here rather than make room for them;
+    change nothing.
 
     Raises:
         ConfigurationError: unknown scheme, or the adapter's own reasons.
@@ -110,7 +114,7 @@ async def store_exists(uri: str, *, schema: str = "kagent_memory") -> bool:
 
 
 async def standby_lag(uri: str, read_uri: str, *, schema: str) -> StandbyLag:
-    """How far the standby of a PostgreSQL database is behind it.
+    """Measure how far the standby of a PostgreSQL database is behind it.
 
     Raises:
         ConfigurationError: one of them does not let us in.
@@ -121,6 +125,10 @@ async def standby_lag(uri: str, read_uri: str, *, schema: str) -> StandbyLag:
     return await look_at(uri.removeprefix("kagent+"), read_uri, schema=schema)
 
 
-async def distribute_store(uri: str, *, schema: str, shards: int, dry_run: bool) -> Mapping[str, str]:
-    """See `MemoryStore.distribute`."""
-    return await _adapter(uri).distribute(uri.removeprefix("kagent+"), schema=schema, shards=shards, dry_run=dry_run)
+async def distribute_store(
+    uri: str, *, schema: str, shards: int, dry_run: bool
+) -> Mapping[str, str]:
+    """See `Adapter.distribute`."""
+    return await _adapter(uri).distribute(
+        uri.removeprefix("kagent+"), schema=schema, shards=shards, dry_run=dry_run
+    )

@@ -1,31 +1,23 @@
-"""The seam between the package and a database, by use: `MemoryStore`, `JobQueue` and `TokenStore`; all three: `Store`.
+"""The memories of a store: what a database must do to keep them, `MemoryStore`.
 
-A store keeps, finds and forgets; it decides nothing. Verbs of one scope take the `Scope` first, so that an
-unscoped query cannot be written; the few that cross scopes stand apart at the end and say so. Every verb that
-depends on the time takes `now` (aware UTC). Every verb raises `StoreError` when the database is away or refuses.
-`kagent_memory.testing.StoreContract` states the same promises as tests.
-
-With the queue and tokens of a libSQL file beside it (`stores.beside`), a `MemoryStore` alone becomes a `Store`.
+A store keeps, finds and forgets; it decides nothing. Verbs of one scope take the `Scope` first, so
+that an unscoped query cannot be written; the few that cross scopes stand apart at the end and say
+so. Every verb that depends on the time takes `now` (aware UTC). Every verb raises `StoreError` when
+the database is away or refuses. `kagent_memory.testing.StoreContract` states the same promises as
+tests. The queue, the tokens and the receipts beside the memories are in `stores.parts`.
 """
 
 from __future__ import annotations
 
-import hashlib
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import ClassVar, Self
-from urllib.parse import urlsplit
-
-from typing_extensions import Unpack, override
 
 from ..errors import ConfigurationError, InvalidInput, NotFound
 from ..language import tokenizer
-from ..records import EVERYTHING, MAX_KEY_BYTES, Filter, Memory, Revision, Scope
-from .queue_and_tokens import JobQueue, TokenStore
-from .receipts import ReceiptStore
+from ..records import EVERYTHING, MAX_KEY_BYTES, Filter, Memory, Revision, Scope, Vector
 from .spaces import EmbeddingSpaces
 from .values import (
     EARLIEST,
@@ -60,7 +52,7 @@ from .values import (
     embed_job,
     external_name,
 )
-from .view import Contents, MemoriesView, Stale, View
+from .view import MemoriesView, Stale, View
 
 __all__ = [
     "EARLIEST",
@@ -71,10 +63,10 @@ __all__ = [
     "Batch",
     "Delivery",
     "EmbeddingSpace",
+    "EmbeddingSpaces",
     "Facets",
     "Job",
     "JobKind",
-    "JobQueue",
     "JobState",
     "MemoryStore",
     "OpenOptions",
@@ -83,14 +75,11 @@ __all__ = [
     "PendingJobs",
     "Pruned",
     "RankFeatures",
-    "ReceiptStore",
     "ScopeStats",
     "StandbyError",
-    "Store",
     "TermMatrix",
     "TextMatches",
     "Token",
-    "TokenStore",
     "View",
     "checked_job",
     "checked_key",
@@ -102,85 +91,51 @@ __all__ = [
 PAGE = 500
 
 
-class MemoryStore(EmbeddingSpaces):
-    """A database that keeps memories. Adapters: `stores.postgres`, `stores.libsql`, yours.
+class MemoryStore(ABC):
+    """A database that keeps memories.
 
-    Many tasks of one event loop may use a store, which never blocks that loop. Use after `close` raises StoreError.
-    "Visible" means: state active and not expired at `now`; what is pinned never expires.
+    Many tasks of one event loop may use a store, which never blocks that loop. Use after `close`
+    raises StoreError. "Visible" means: state active and not expired at `now`; what is pinned never
+    expires.
 
-    The abstract verbs are all that a store needs. The others are made of them, and right for any store; one that keeps
-    many memories in a scope answers them faster by itself.
+    The abstract verbs, and those of its `spaces`, are all that a store needs. The others are made
+    of them, and right for any store; one that keeps many memories in a scope answers them faster by
+    itself. What cannot be made of them is refused by its name.
     """
 
-    supports: ClassVar[frozenset[str]] = (
-        frozenset()
-    )  # of the options rls, read_uri, encryption_keys, file_encryption_key
+    spaces: EmbeddingSpaces
 
-    @classmethod
     @abstractmethod
-    async def open(cls, uri: str, **options: Unpack[OpenOptions]) -> Self:
-        """Connects and migrates to the newest schema; safe when many processes do so at once.
-
-        Raises:
-            ConfigurationError: the URI, password, extension or file rights do not allow it.
-            StoreError: the database cannot be reached.
-        """
-
-    @classmethod
-    async def exists(cls, uri: str, *, schema: str = "kagent_memory") -> bool:
-        """Whether `open` would find memories here rather than make room for them; makes and changes nothing. True where
-        that cannot be told: `open` then says why.
-
-        Raises:
-            ConfigurationError: there is none, and none could be made here.
-        """
-        return True
-
-    @classmethod
-    async def distribute(
-        cls, uri: str, *, schema: str = "kagent_memory", shards: int = 32, dry_run: bool = False
-    ) -> Mapping[str, str]:
-        """Spreads the tables of a migrated database over the nodes of its cluster, each scope on one of them. Gives
-        those that were not spread yet, each with where its rows go; harmless where none is left.
-
-        Raises:
-            ConfigurationError: this store knows no cluster, or the database is none.
-            StoreError: the database cannot be reached.
-        """
-        raise ConfigurationError("Only PostgreSQL with the extension Citus is distributed: use postgresql://….")
-
-    @classmethod
-    def beside(cls, uri: str) -> str:
-        """The URI of the libSQL file that keeps the queue and the tokens, for a store that has none of its own: in the
-        current directory, named by the store's URI without its user and password.
-        """
-        parts = urlsplit(uri)
-        named = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
-        return f"libsql:///kagent_memory_{hashlib.blake2b(named.encode(), digest_size=6).hexdigest()}.db"
+    async def close(self) -> None:
+        """Release everything; closing twice is harmless."""
 
     # -- one scope: writing ---------------------------------------------------------------------
 
     @abstractmethod
     async def apply(self, scope: Scope, batch: Batch, *, now: datetime) -> Applied:
-        """Writes a batch in one transaction and moves the scope's version by one (not for an empty batch of
-        changes, taken and reinforced: finishing or queueing jobs and setting vectors leave it).
+        """Writes a batch in one transaction and moves the scope's version by one (not for an empty
+        batch of changes, taken and reinforced: finishing or queueing jobs and setting vectors leave
+        it).
 
-        An added memory that equals an active one (the same `content_hash`: see `identity`) is not added: the
-        existing one is revived (expiry renewed by the new memory's TTL, metadata merged with the new one's keys
-        winning, pinned and the higher importance kept, event ids united) and its id is reported; its content,
-        created_at and usage stay. An expired one comes back the same way. One that is added as quarantined and equals
-        an active or a quarantined one leaves that as it is, and so does one that is added as short-term and equals an
-        active one that is alive. An active one that equals a short-term one and no active one promotes that; a short-
-        term one that a change makes active is united with the active one that equals it. Without `explicit`, a change
-        whose event ids meet a tombstone, or whose text was forgotten in that session, is held back (id None).
-        `position` of an added memory with a session is the next free one of that session, in batch order. Two equal
-        memories added by one batch become one. A replaced memory whose content changed loses its vectors of every
-        embedding space, but for the one this batch brings. A vector for a memory that is not there is left out.
+        An added memory that equals an active one (the same `content_hash`: see `identity`) is not
+        added: the existing one is revived (expiry renewed by the new memory's TTL, metadata merged
+        with the new one's keys winning, pinned and the higher importance kept, event ids united)
+        and its id is reported; its content, created_at and usage stay. An expired one comes back
+        the same way. One that is added as quarantined and equals an active or a quarantined one
+        leaves that as it is, and so does one that is added as short-term and equals an active one
+        that is alive. An active one that equals a short-term one and no active one promotes that; a
+        short- term one that a change makes active is united with the active one that equals it.
+        Without `explicit`, a change whose event ids meet a tombstone, or whose text was forgotten
+        in that session, is held back (id None). `position` of an added memory with a session is the
+        next free one of that session, in batch order. Two equal memories added by one batch become
+        one. A replaced memory whose content changed loses its vectors of every embedding space, but
+        for the one this batch brings. A vector for a memory that is not there is left out.
 
         Raises:
-            Conflict: expected_version, a revision, a fence or a taken event does not fit any more, or a replaced
-                memory would equal another active one.
-            InvalidInput: a vector does not fit its embedding space, which must be there, or a key is too long.
+            Conflict: expected_version, a revision, a fence or a taken event does not fit any more,
+                or a replaced memory would equal another active one.
+            InvalidInput: a vector does not fit its embedding space, which must be there, or a key
+                is too long.
             NotFound: a change replaces a memory that is not there.
         """
 
@@ -194,55 +149,70 @@ class MemoryStore(EmbeddingSpaces):
         everything: bool = False,
         event_ids: Sequence[str] = (),
         dry_run: bool = False,
+        who: str | None = None,
         now: datetime,
     ) -> tuple[str, ...]:
-        """Erases memories with their revisions, vectors, terms and counters; returns the ids erased, or in a dry run
-        those that would be.
+        """Erases memories with their revisions, vectors, terms and counters; returns the ids
+        erased, or in a dry run those that would be.
 
-        What was merged or superseded into an erased memory goes with it, what a merge made of an erased one, and what
-        said the same and is history.
-        Leaves tombstones: the source event ids and these `event_ids` (for the whole scope) and, per session, a keyed
-        hash of each text. Unknown ids are skipped.
+        What was merged or superseded into an erased memory goes with it, what a merge made of an
+        erased one, and what said the same and is history. Leaves tombstones: the source event ids
+        and these `event_ids` (for the whole scope) and, per session, a keyed hash of each text.
+        Unknown ids are skipped.
+
+        Where the database keeps the queue and the receipts as well, the queued jobs of a session,
+        or of everything, are withdrawn in the same transaction, and where something was erased or
+        withdrawn, its receipt joins the chain of the tenant; `who` asked for it. None: no receipt.
         """
 
     async def kept(self, scope: Scope, filter: Filter) -> Sequence[str]:
-        """The ids of all memories that pass the filter: active or not, expired or not, in order. With
-        `superseded="only"` or `"quarantined"` those in that state alone.
+        """The ids of all memories that pass the filter: active or not, expired or not, in order.
+        With `superseded="only"` or `"quarantined"` those in that state alone.
         """
         every = filter if filter.superseded else replace(filter, superseded=True)
         return sorted([memory.id async for memory in each(self, scope, every, now=EARLIEST)])
 
     async def whole(self, scope: Scope, ids: Sequence[str]) -> Sequence[Whole]:
-        """These memories with their usage and history, in the order of their ids, whether they are visible or not."""
+        """These memories with their usage and history, in the order of their ids, whether they are
+        visible or not.
+        """
         found = await self.get(scope, ids, now=EARLIEST, superseded=True)
         return [Whole(found[id], tuple(await self.history(scope, id))) for id in sorted(found)]
 
     async def restore(
         self, scope: Scope, memories: Sequence[Whole], *, dry_run: bool = False, now: datetime
     ) -> Sequence[Restored]:
-        """Puts memories of another store back as they were there, byte for byte, in one transaction, with the vectors
-        that came along.
+        """Puts memories of another store back as they were there, byte for byte, in one
+        transaction, with the vectors that came along.
 
-        One whose id is here, that says the same as an active one here, or that was forgotten here is left out. Gives
-        what came of each, or in a dry run what would.
+        One whose id is here, that says the same as an active one here, or that was forgotten here
+        is left out. Gives what came of each, or in a dry run what would.
 
         Raises:
             InvalidInput: one of them, or a vector, cannot be stored; none is then.
             ConfigurationError: this store cannot take them.
         """
-        raise ConfigurationError("This store cannot import; it would need a `restore` of its own.")
+        raise refused(self, "restore")
 
     @abstractmethod
-    async def evict(self, scope: Scope, ids: Sequence[str], *, keep: int, now: datetime) -> tuple[str, ...]:
-        """Erases the first of these memories until `keep` visible ones are left in the scope, as the prune erases: with
-        all that belongs to them and without tombstones, so that they may come again. Those pinned or no longer visible
-        are skipped. Gives the ids erased. Safe with two at once: how many are left is counted under the lock.
+    async def evict(
+        self, scope: Scope, ids: Sequence[str], *, keep: int, now: datetime
+    ) -> tuple[str, ...]:
+        """Erases the first of these memories until `keep` visible ones are left in the scope, as
+        the prune erases: with all that belongs to them and without tombstones, so that they may
+        come again. Those pinned or no longer visible are skipped. Gives the ids erased. Safe with
+        two at once: how many are left is counted under the lock.
         """
 
-    async def deliver(self, scope: Scope, *, retrieved: Sequence[str], delivered: Sequence[str], now: datetime) -> None:
+    async def deliver(
+        self, scope: Scope, *, retrieved: Sequence[str], delivered: Sequence[str], now: datetime
+    ) -> None:
         """`count` of one scope, each memory once."""
         once = Delivery(
-            scope=scope, retrieved=dict.fromkeys(retrieved, 1), delivered=dict.fromkeys(delivered, 1), at=now
+            scope=scope,
+            retrieved=dict.fromkeys(retrieved, 1),
+            delivered=dict.fromkeys(delivered, 1),
+            at=now,
         )
         await self.count([once])
 
@@ -256,7 +226,9 @@ class MemoryStore(EmbeddingSpaces):
             raise NotFound(f"There is no memory {memory_id!r}.")
         once = {memory_id: 1}
         counted = Delivery(scope=scope, at=datetime.now(UTC))
-        await self.count([replace(counted, successes=once) if success else replace(counted, failures=once)])
+        await self.count(
+            [replace(counted, successes=once) if success else replace(counted, failures=once)]
+        )
 
     # -- one scope: reading ---------------------------------------------------------------------
 
@@ -264,7 +236,9 @@ class MemoryStore(EmbeddingSpaces):
     async def get(
         self, scope: Scope, ids: Sequence[str], *, now: datetime, superseded: bool = False
     ) -> Mapping[str, Memory]:
-        """The visible ones among `ids` (with `superseded`, also those no longer active), with their usage."""
+        """The visible ones among `ids` (with `superseded`, also those no longer active), with their
+        usage.
+        """
 
     @abstractmethod
     async def list(
@@ -279,9 +253,9 @@ class MemoryStore(EmbeddingSpaces):
     ) -> Page:
         """Visible memories that pass the filter; a cursor stays right while rows come and go.
 
-        "newest", "delivered" and "importance" begin with the highest, ties by id descending; "oldest" and "expires"
-        with the lowest, ties by id ascending; what never expires comes last, also pinned ones. `limit` 0 is an empty
-        page.
+        "newest", "delivered" and "importance" begin with the highest, ties by id descending;
+        "oldest" and "expires" with the lowest, ties by id ascending; what never expires comes last,
+        also pinned ones. `limit` 0 is an empty page.
 
         Raises:
             InvalidInput: the cursor is not one of ours.
@@ -294,13 +268,13 @@ class MemoryStore(EmbeddingSpaces):
             every = Filter(superseded=True)
             return {memory.id: memory async for memory in each(self, scope, every, now=EARLIEST)}
 
-        return MemoriesView(self, scope, Contents(read), filter=filter, now=now)
+        return MemoriesView(self, scope, read, filter=filter, now=now)
 
     def cached_views(
         self, scopes: Sequence[Scope], *, filter: Filter, now: datetime, after: Stale | None = None
     ) -> tuple[Sequence[View], str | None]:
-        """Return a view of each scope that may answer from memory or from a standby, all of them read from one server;
-        and what is wrong with the standby, if anything is.
+        """Return a view of each scope that may answer from memory or from a standby, all of them
+        read from one server; and what is wrong with the standby, if anything is.
 
         Args:
             scopes: each once.
@@ -310,8 +284,12 @@ class MemoryStore(EmbeddingSpaces):
         """
         return [self.view(scope, filter=filter, now=now) for scope in scopes], None
 
-    async def in_slots(self, scope: Scope, slots: Sequence[str], *, now: datetime) -> Sequence[Memory]:
-        """The visible memories with subject and attribute in one of these slots (`tokenizer.slot`); turns fill none."""
+    async def in_slots(
+        self, scope: Scope, slots: Sequence[str], *, now: datetime
+    ) -> Sequence[Memory]:
+        """The visible memories with subject and attribute in one of these slots (`tokenizer.slot`);
+        turns fill none.
+        """
         filled = [
             memory
             async for memory in each(self, scope, now=now)
@@ -319,21 +297,27 @@ class MemoryStore(EmbeddingSpaces):
         ]
         return sorted(filled, key=lambda memory: memory.id)
 
-    async def short_term(self, scope: Scope, *, session_id: str | None, limit: int, now: datetime) -> Sequence[Memory]:
+    async def short_term(
+        self, scope: Scope, *, session_id: str | None, limit: int, now: datetime
+    ) -> Sequence[Memory]:
         """The newest short-term memories that have not expired, of one session or of all."""
         own = Filter(session_id=session_id, superseded="short_term")
         found = (await self.list(scope, filter=own, limit=limit, now=now)).memories
         return [one for one in found if one.state == "short_term"]
 
     @abstractmethod
-    async def taken(self, scope: Scope, session_id: str, event_ids: Sequence[str]) -> frozenset[str]:
-        """Which of these events are taken in already, or must not be because a tombstone holds them; `SESSION_END` is
-        among them when nothing of the session was taken in since its end.
+    async def taken(
+        self, scope: Scope, session_id: str, event_ids: Sequence[str]
+    ) -> frozenset[str]:
+        """Return the events that were taken in already or that a tombstone holds; `SESSION_END`
+        is among them when nothing of the session was taken in since its end.
         """
 
     @abstractmethod
     async def history(self, scope: Scope, memory_id: str) -> Sequence[Revision]:
-        """What happened to a memory, oldest first; empty when nothing has since it was added."""
+        """Return the changes of a memory, oldest first; empty if nothing changed since it was
+        added.
+        """
 
     async def group(self, scope: Scope, group: str) -> Sequence[Revision]:
         """All revisions that one decision made (see `Change.group`)."""
@@ -343,15 +327,21 @@ class MemoryStore(EmbeddingSpaces):
             for revision in await self.history(scope, memory.id)
             if revision.group == group
         ]
-        return sorted(revisions, key=lambda revision: (revision.at, revision.memory_id, revision.revision))
+        return sorted(
+            revisions, key=lambda revision: (revision.at, revision.memory_id, revision.revision)
+        )
 
-    async def unembedded(self, scope: Scope, space_number: int, *, limit: int, now: datetime) -> Sequence[Memory]:
+    async def unembedded(
+        self, scope: Scope, space_number: int, *, limit: int, now: datetime
+    ) -> Sequence[Memory]:
         """Visible memories without a vector of this embedding space, oldest first.
 
         Raises:
             InvalidInput: there is no embedding space of this number.
         """
-        space = next((space for space in await self.embedding_spaces() if space.number == space_number), None)
+        space = next(
+            (space for space in await self.spaces.all() if space.number == space_number), None
+        )
         if space is None:
             raise InvalidInput(f"There is no embedding space {space_number} here.")
         visible = {memory.id: memory async for memory in each(self, scope, now=now)}
@@ -359,33 +349,55 @@ class MemoryStore(EmbeddingSpaces):
         lacking = [memory for id, memory in visible.items() if id not in embedded]
         return sorted(lacking, key=lambda memory: (memory.created_at, memory.id))[: max(0, limit)]
 
-    async def unembedded_ids(self, scope: Scope, space_number: int, *, now: datetime) -> Sequence[str]:
+    async def unembedded_ids(
+        self, scope: Scope, space_number: int, *, now: datetime
+    ) -> Sequence[str]:
         """The ids of all visible memories without a vector of this embedding space, in order.
 
         Raises:
             InvalidInput: there is no embedding space of this number.
         """
         everything = (await self.stats(scope, now=now)).visible
-        return sorted(one.id for one in await self.unembedded(scope, space_number, limit=everything, now=now))
+        return sorted(
+            one.id for one in await self.unembedded(scope, space_number, limit=everything, now=now)
+        )
+
+    @abstractmethod
+    async def vectors(
+        self, scope: Scope, space_number: int, ids: Sequence[str]
+    ) -> Mapping[str, Vector]:
+        """The vectors of these memories of a scope as they are kept, float32, by id; those without
+        one are left out.
+
+        Raises:
+            InvalidInput: there is no embedding space of this number.
+        """
 
     async def orphans(self, scope: Scope) -> Mapping[str, Sequence[str]]:
-        """Of what lies beside memories and should have gone with them: memory id → where, by the kind of it."""
+        """Of what lies beside memories and should have gone with them: memory id → where, by the
+        kind of it.
+        """
         return {}
 
     async def version(self, scope: Scope) -> int:
         """The scope's version; 0 when nothing was ever written."""
         return (await self.stats(scope, now=EARLIEST)).version
 
-    async def facets(self, scope: Scope, *, filter: Filter = Filter(), most: int = 100, now: datetime) -> Facets:
-        """How many memories the filter lets through, and their topics and tags: the `most` most frequent of each, in
-        that order. A store need not have a quicker way than this one, which reads them all.
+    async def facets(
+        self, scope: Scope, *, filter: Filter = Filter(), most: int = 100, now: datetime
+    ) -> Facets:
+        """Count the memories that the filter lets through, and return the `most` most frequent
+        topics and tags of them. This default reads them all; a store may do it faster.
         """
         total, topics, tags = 0, Counter[str](), Counter[str]()
         async for memory in each(self, scope, filter, now=now):
             total += 1
             topics.update(set(memory.topics))
             tags.update(set(memory.tags))
-        counted = (sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:most] for counts in (topics, tags))
+        counted = (
+            sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:most]
+            for counts in (topics, tags)
+        )
         return Facets(total, *map(dict[str, int], counted))
 
     @abstractmethod
@@ -396,48 +408,59 @@ class MemoryStore(EmbeddingSpaces):
 
     @abstractmethod
     async def count(self, deliveries: Sequence[Delivery]) -> None:
-        """Counts what was retrieved and delivered, all of it or nothing; row locks are taken in the order of scope and
-        memory ids. Ids that are gone are skipped. Leaves the scopes' versions. Crosses scopes.
+        """Counts what was retrieved and delivered, all of it or nothing; row locks are taken in the
+        order of scope and memory ids. Ids that are gone are skipped. Leaves the scopes' versions.
+        Crosses scopes.
         """
 
     @abstractmethod
     async def prune(self, *, now: datetime, popular_after: int, dry_run: bool = False) -> Pruned:
-        """Invariant 7, over all scopes: expired, not pinned: delivered < popular_after → erased with all that belongs
-        to them; otherwise extended by their own TTL from now, delivered reset to 0. Names the erased ones. Safe with
-        two at once.
+        """Invariant 7, over all scopes: expired, not pinned: delivered < popular_after → erased
+        with all that belongs to them; otherwise extended by their own TTL from now, delivered reset
+        to 0. Names the erased ones. Safe with two at once.
         """
 
-    async def forget_tenant(self, tenant: str, *, limit: int, now: datetime) -> ForgottenTenant:
-        """Erases some `limit` memories of a tenant, till `done` all else; here by `forget`, so tombstones stay."""
+    async def forget_tenant(
+        self, tenant: str, *, limit: int, who: str | None = None, now: datetime
+    ) -> ForgottenTenant:
+        """Erases some `limit` memories of a tenant, till `done` all else; here by `forget`, so
+        tombstones stay. `who`: as `forget`, for each transaction that erases memories.
+        """
         for scope in await self.scopes(tenant=tenant, limit=1):
             gone = len(await self.forget(scope, everything=True, now=now))
             return ForgottenTenant(scopes=1, memories=gone, done=False)
         return ForgottenTenant()
 
     async def rotate_keys(self, *, dry_run: bool = False) -> Rotated:
-        """Encrypts anew, with the first of the `encryption_keys`, whatever it did not encrypt: what is plain, and what
-        older keys did. Some rows a transaction: interrupted, it goes on where it stopped when it is run again; others
-        read and write meanwhile. Crosses scopes.
+        """Encrypts anew, with the first of the `encryption_keys`, whatever it did not encrypt: what
+        is plain, and what older keys did. Some rows a transaction: interrupted, it goes on where it
+        stopped when it is run again; others read and write meanwhile. Crosses scopes.
 
         Raises:
-            ConfigurationError: there is no key, one is missing that something was encrypted with, or this store does
-                not encrypt.
+            ConfigurationError: there is no key, one is missing that something was encrypted with,
+                or this store does not encrypt.
         """
-        raise ConfigurationError(f"{type(self).__name__} does not encrypt what it keeps.")
+        raise refused(self, "rotate_keys")
 
-    async def lacking_vectors(self, scopes: Sequence[Scope], space_number: int, *, now: datetime) -> Sequence[Scope]:
-        """Those of the scopes that hold a visible memory without a vector of this embedding space, by (tenant, app,
-        user). Crosses scopes.
+    async def lacking_vectors(
+        self, scopes: Sequence[Scope], space_number: int, *, now: datetime
+    ) -> Sequence[Scope]:
+        """Those of the scopes that hold a visible memory without a vector of this embedding space,
+        by (tenant, app, user). Crosses scopes.
 
         Raises:
             InvalidInput: there is no embedding space of this number.
         """
         ordered = sorted(scopes, key=lambda scope: (scope.tenant, scope.app, scope.user))
-        return [scope for scope in ordered if await self.unembedded(scope, space_number, limit=1, now=now)]
+        return [
+            scope
+            for scope in ordered
+            if await self.unembedded(scope, space_number, limit=1, now=now)
+        ]
 
     async def crowded(self, *, above: int, now: datetime) -> Sequence[tuple[Scope, int]]:
-        """The scopes that hold more than `above` visible memories, each with how many, in the order of `scopes`.
-        Crosses scopes.
+        """The scopes that hold more than `above` visible memories, each with how many, in the order
+        of `scopes`. Crosses scopes.
         """
         each = (scope async for some in self.all_scopes(at_once=PAGE) for scope in some)
         counted = [(scope, (await self.stats(scope, now=now)).visible) async for scope in each]
@@ -460,58 +483,43 @@ class MemoryStore(EmbeddingSpaces):
         after: Scope | None = None,
         limit: int = 1000,
     ) -> Sequence[Scope]:
-        """Scopes that hold memories, in order of (tenant, app, user); of this tenant, user and app, and those
-        that come after another one. Crosses scopes.
+        """Scopes that hold memories, in order of (tenant, app, user); of this tenant, user and app,
+        and those that come after another one. Crosses scopes.
 
         Raises:
             InvalidInput: tenant, user or app can be no part of a scope.
         """
 
+    async def keeps_short_term(self) -> bool:
+        """Return True if searches that name a session must ask for its short-term memories,
+        though none are made any more. Crosses scopes.
+        """
+        return True
+
     async def about(self) -> Mapping[str, str]:
-        """What answers here, read from it, for people: `database` and `extension` with their versions, the
-        `migrations` that were applied, and `lacking`, the privileges that its user lacks, if any.
+        """Describe the database for people: `database` and `extension` with their versions, the
+        applied `migrations`, and `lacking`, the privileges that its user lacks.
         """
         return {"database": type(self).__name__, "migrations": "none"}
 
 
-async def each(store: MemoryStore, scope: Scope, filter: Filter = Filter(), *, now: datetime) -> AsyncIterator[Memory]:
+async def each(
+    store: MemoryStore, scope: Scope, filter: Filter = Filter(), *, now: datetime
+) -> AsyncIterator[Memory]:
     """The memories that the filter lets through, oldest first, read page by page."""
     cursor: str | None = None
     while True:
-        page = await store.list(scope, filter=filter, order="oldest", limit=PAGE, cursor=cursor, now=now)
+        page = await store.list(
+            scope, filter=filter, order="oldest", limit=PAGE, cursor=cursor, now=now
+        )
         for memory in page.memories:
             yield memory
         if (cursor := page.cursor) is None:
             return
 
 
-class Store(MemoryStore, JobQueue, TokenStore, ReceiptStore):
-    """Memories, queue, tokens and receipts of one place, as `open_store` gives them.
-
-    `forget` of a session, or of everything, also withdraws its queued jobs and leaves tombstones of their events; what
-    is forgotten leaves the payloads of the others too. `scopes` are those that hold memories or jobs, and `stats` count
-    both.
-    """
-
-    @abstractmethod
-    @override
-    async def forget(
-        self,
-        scope: Scope,
-        *,
-        ids: Sequence[str] = (),
-        session_id: str | None = None,
-        everything: bool = False,
-        event_ids: Sequence[str] = (),
-        dry_run: bool = False,
-        who: str | None = None,
-        now: datetime,
-    ) -> tuple[str, ...]:
-        """See `MemoryStore.forget`. Where something was erased or withdrawn, a receipt of it joins the chain of the
-        tenant in the same transaction; `who` asked for it. None: no receipt.
-        """
-
-    @abstractmethod
-    @override
-    async def forget_tenant(self, tenant: str, *, limit: int, who: str | None = None, now: datetime) -> ForgottenTenant:
-        """See `MemoryStore.forget_tenant`. Each transaction that erases memories adds its receipt; `who` as above."""
+def refused(part: object, capability: str) -> ConfigurationError:
+    """Return the error for a verb that a store of others lacks."""
+    return ConfigurationError(
+        f"{type(part).__name__} cannot do this: it has no `{capability}` of its own."
+    )

@@ -1,4 +1,6 @@
-"""What every store decides alike, as pure functions: ids, snapshots, revival, expiry, cursors, tombstone keys."""
+"""What every store decides alike, as pure functions: ids, snapshots, revival, expiry, cursors,
+tombstone keys.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,15 @@ from ..errors import InvalidInput
 from ..language import tokenizer
 from ..records import Memory
 
-_TIMES = ("created_at", "updated_at", "happened_at", "said_at", "valid_from", "valid_to", "expires_at")
+_TIMES = (
+    "created_at",
+    "updated_at",
+    "happened_at",
+    "said_at",
+    "valid_from",
+    "valid_to",
+    "expires_at",
+)
 _TUPLES = ("topics", "tags", "event_ids", "links")
 _MOST = 1_000_000_000
 _ID_CHARS = 36
@@ -42,12 +52,16 @@ def from_snapshot(snapshot: str) -> Memory:
 
 
 def expiry(ttl_days: int | None, now: datetime) -> datetime | None:
-    """When a memory with this TTL expires if it starts to live now; None: never (no TTL, or 0 and less)."""
+    """Return when a memory with this TTL expires if it starts to live now; None: never (no TTL,
+    or 0 and less).
+    """
     return now + timedelta(days=ttl_days) if ttl_days and ttl_days > 0 else None
 
 
 def revived(existing: Memory, added: Memory, now: datetime) -> Memory:
-    """The existing memory after the same one was added again: alive, and what is known of it united."""
+    """The existing memory after the same one was added again: alive, and what is known of it
+    united.
+    """
     return replace(
         existing,
         metadata={**existing.metadata, **added.metadata},
@@ -76,7 +90,9 @@ def _union(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
 
 
 def forgotten_key(salt: bytes, session_id: str | None, content: str) -> str:
-    """The tombstone of a forgotten text: a hash keyed by the scope's own random salt, so that it tells nothing."""
+    """The tombstone of a forgotten text: a hash keyed by the scope's own random salt, so that it
+    tells nothing.
+    """
     digest = hashlib.blake2b(key=salt, digest_size=16)
     digest.update((session_id or "").encode() + b"\0" + tokenizer.normalised(content).encode())
     return digest.hexdigest()
@@ -85,10 +101,16 @@ def forgotten_key(salt: bytes, session_id: str | None, content: str) -> str:
 def united(waiting: Mapping[str, Any], later: Mapping[str, Any]) -> Mapping[str, Any]:
     """The payload of a waiting job that a later one of its key takes over.
 
-    The later one's, with the `messages` of both: an event stands as it came first, and they go by the time of each when
-    all tell it. Two that were sent at once may arrive in any order.
+    The later one's, with the `messages` of both: an event stands as it came first, unless it says
+    nothing any more (it was taken back), and they go by the time of each when all tell it. Two that
+    were sent at once may arrive in any order.
     """
     before, after = messages_in(waiting), messages_in(later)
+    telling = {
+        message["event_id"] for message in after if message.get("event_id") and message.get("text")
+    }
+    silent = {event for message in after if (event := message.get("event_id"))} - telling
+    before = [message for message in before if message.get("event_id") not in silent]
     if not before:
         return later
     known = {message["event_id"] for message in before if message.get("event_id")}
@@ -152,12 +174,14 @@ def to_iso(at: datetime) -> str:
 
 
 def known(ids: Iterable[str]) -> list[str]:
-    """The distinct ones that can be ids at all, in their order; anything else is simply not there."""
+    """The distinct ones that can be ids at all, in their order; anything else is simply not
+    there.
+    """
     return [id for id in dict.fromkeys(ids) if is_id(id)]
 
 
 def is_id(value: object) -> bool:
-    """Whether it is a UUID in its canonical spelling, the only one that we make."""
+    """Return True if it is a UUID in its canonical spelling, the only one that we make."""
     return isinstance(value, str) and _ID.fullmatch(value) is not None
 
 
@@ -181,7 +205,10 @@ def event_ids_in(payload: object) -> set[str]:
     if isinstance(payload, Mapping):
         items = cast("Mapping[str, object]", payload)
         several = items.get("event_ids")
-        ids = [items.get("event_id"), *(cast("list[object]", several) if isinstance(several, list | tuple) else ())]
+        ids = [
+            items.get("event_id"),
+            *(cast("list[object]", several) if isinstance(several, list | tuple) else ()),
+        ]
         named = {value for value in ids if isinstance(value, str) and value}
         return named.union(*(event_ids_in(value) for value in items.values()))
     if isinstance(payload, list | tuple):
@@ -198,7 +225,10 @@ def without_events(payload: object, event_ids: frozenset[str]) -> object:
         stay: list[object] = [
             entry
             for entry in cast("list[object]", payload)
-            if not (isinstance(entry, Mapping) and cast("Mapping[str, object]", entry).get("event_id") in event_ids)
+            if not (
+                isinstance(entry, Mapping)
+                and cast("Mapping[str, object]", entry).get("event_id") in event_ids
+            )
         ]
         return [without_events(entry, event_ids) for entry in stay]
     return payload

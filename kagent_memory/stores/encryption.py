@@ -1,4 +1,6 @@
-"""Encryption at rest: a ring of keys, and values sealed by them so that each opens in its own place alone."""
+"""Encryption at rest: a ring of keys, and values sealed by them so that each opens in its own place
+alone.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,9 @@ _EXAMPLE = "id:key,older-id:older-key, each key 32 random bytes in Base64 (opens
 class KeyRing:
     """The keys that this process has: the first seals, all of them open.
 
-    Each scope has data keys of its own, derived from these (HKDF-SHA256). A sealed value is AES-256-GCM with a random
-    nonce, behind a header that names its key; what it belongs to (`place`) is bound to it, so that it opens nowhere
-    else.
+    Each scope has data keys of its own, derived from these (HKDF-SHA256). A sealed value is
+    AES-256-GCM with a random nonce, behind a header that names its key; what it belongs to
+    (`place`) is bound to it, so that it opens nowhere else.
     """
 
     def __init__(self, keys: Mapping[str, bytes]) -> None:
@@ -43,7 +45,8 @@ class KeyRing:
         """The ring that the setting `encryption_keys` describes; None where it is not set.
 
         Raises:
-            ConfigurationError: it has another form, or the extra is missing. Its text is never repeated.
+            ConfigurationError: it has another form, or the extra is missing. Its text is never
+                repeated.
         """
         if text is None:
             return None
@@ -51,20 +54,28 @@ class KeyRing:
         for number, part in enumerate(filter(None, (part.strip() for part in text.split(","))), 1):
             id, colon, digits = (piece.strip() for piece in part.partition(":"))
             if not colon or not _ID.fullmatch(id):
-                raise ConfigurationError(f"Entry {number} of encryption_keys is not id:key; write {_EXAMPLE}.")
+                raise ConfigurationError(
+                    f"Entry {number} of encryption_keys is not id:key; write {_EXAMPLE}."
+                )
             if id in keys:
-                raise ConfigurationError(f"encryption_keys names the key {id!r} twice; give each its own name.")
+                raise ConfigurationError(
+                    f"encryption_keys names the key {id!r} twice; give each its own name."
+                )
             try:
                 key = from_base64(digits.replace("-", "+").replace("_", "/"))
             except ValueError:
                 key = b""
             if len(key) != KEY_BYTES:
                 raise ConfigurationError(
-                    f"The key {id!r} in encryption_keys is not 32 bytes in Base64; write {_EXAMPLE}."
+                    f"The key {id!r} in encryption_keys is not 32 bytes in Base64; write "
+                    f"{_EXAMPLE}."
                 )
             keys[id] = key
-        if not keys:  # a variable that somebody forgot to fill: what is to be secret would be kept plain
-            raise ConfigurationError(f"encryption_keys is set, but empty; write {_EXAMPLE}, or unset it.")
+        # a variable that somebody forgot to fill: what is to be secret would be kept plain
+        if not keys:
+            raise ConfigurationError(
+                f"encryption_keys is set, but empty; write {_EXAMPLE}, or unset it."
+            )
         return cls(keys)
 
     @property
@@ -79,7 +90,7 @@ class KeyRing:
         return self.header + nonce + sealed
 
     def open(self, sealed: bytes, scope_id: bytes, place: bytes) -> bytes:
-        """What `seal` was given.
+        """Return the plain text that `seal` was given.
 
         Raises:
             ConfigurationError: the ring has no such key, or another one of this name.
@@ -93,16 +104,20 @@ class KeyRing:
             raise missing_key(id)
         if sealed[start : start + CHECK_BYTES] != self._checks[id]:
             raise ConfigurationError(
-                f"The key {id!r} in encryption_keys differs from the one that sealed what is stored here; give it "
+                f"The key {id!r} in encryption_keys differs from the one that sealed what is "
+                "stored here; give it "
                 "its own value again, or the new key a name of its own."
             )
         nonce_at = start + CHECK_BYTES
         cut = nonce_at + NONCE_BYTES
         try:
-            return self._cipher(id, scope_id).decrypt(sealed[nonce_at:cut], sealed[cut:], scope_id + place)
+            return self._cipher(id, scope_id).decrypt(
+                sealed[nonce_at:cut], sealed[cut:], scope_id + place
+            )
         except InvalidTag as error:
             raise StoreError(
-                f"A value that the key {id!r} sealed was altered, or moved from another row; restore a backup."
+                f"A value that the key {id!r} sealed was altered, or moved from another row; "
+                "restore a backup."
             ) from error
 
     def _new_cipher(self, id: str, scope_id: bytes) -> AESGCM:
@@ -118,14 +133,18 @@ def key_id(sealed: bytes) -> str:
         StoreError: it is not a sealed value of this version.
     """
     if sealed[:1] != FORMAT or len(sealed) < 2 + sealed[1] + CHECK_BYTES + NONCE_BYTES:
-        raise StoreError("A sealed value is cut off or of another version; restore a backup, or upgrade kagent_memory.")
+        raise StoreError(
+            "A sealed value is cut off or of another version; restore a backup, or upgrade "
+            "kagent_memory."
+        )
     return sealed[2 : 2 + sealed[1]].decode("ascii", "replace")
 
 
 def missing_key(id: str) -> ConfigurationError:
     """The error where a key is missing."""
     return ConfigurationError(
-        f"What is stored here was encrypted with the key {id!r}, which is not in encryption_keys; add it there "
+        f"What is stored here was encrypted with the key {id!r}, which is not in "
+        "encryption_keys; add it there "
         f"(KAGENT_MEMORY_ENCRYPTION_KEYS={id}:…). Without that key it cannot be read."
     )
 
@@ -136,4 +155,6 @@ def _derived(key: bytes, salt: bytes, use: bytes, length: int) -> bytes:
         from cryptography.hazmat.primitives.kdf.hkdf import HKDF
     except ImportError as error:
         raise needs_extra("encryption_keys", "encryption", error) from error
-    return HKDF(algorithm=SHA256(), length=length, salt=salt or None, info=b"kagent_memory " + use).derive(key)
+    return HKDF(
+        algorithm=SHA256(), length=length, salt=salt or None, info=b"kagent_memory " + use
+    ).derive(key)

@@ -1,4 +1,6 @@
-"""Whether a memory is what a filter asks for: told of rows that no store narrowed, the neighbours of what matched."""
+"""Whether a memory is what a filter asks for: told of rows that no store narrowed, the neighbours
+of what matched.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from ..records import Filter, Memory
 
 
 def matches_filter(filter: Filter, memory: Memory) -> bool:
-    """Whether every field of the filter that is set holds for the memory, as `Filter` says."""
+    """Return True if every field of the filter that is set holds for the memory, as `Filter`
+    says.
+    """
     return (
         _is_of(filter, memory)
         and (not filter.topics or not set(filter.topics).isdisjoint(memory.topics))
@@ -48,3 +52,8 @@ def is_visible(memory: Memory, now: datetime, superseded: bool | str = False) ->
     if isinstance(superseded, str):
         return memory.state == ("superseded" if superseded == "only" else superseded)
     return superseded or memory.state == "active"
+
+
+def is_searched(memory: Memory, now: datetime, superseded: bool | str = False) -> bool:
+    """Return whether searches see a memory at `now`: what readers see, and kept turns."""
+    return is_visible(memory, now, superseded or ("source" if memory.state == "source" else False))

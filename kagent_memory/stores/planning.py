@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, TypeAlias
 
+from ..checks import checked_text, json_text
 from ..errors import Conflict, InvalidInput, NotFound
 from ..language import tokenizer
-from ..records import Change, Memory, checked_text, json_text
+from ..records import SEARCHED, Change, Memory
 from . import codec
 from .postings import packed
 from .values import Batch, checked_key, checked_vectors
@@ -34,7 +35,8 @@ TextOf: TypeAlias = tuple[Memory, bytes, bytes | None]
 
 
 def texts_of(change: Change) -> TextOf:
-    """What the text of a changed memory comes to: the longest work of a write, and none that needs a transaction.
+    """Prepare the texts of a changed memory: the longest work of a write, which needs no
+    transaction.
 
     Raises:
         InvalidInput: as `checked`, of this change.
@@ -51,11 +53,15 @@ def postings_of(memory: Memory) -> bytes:
 
 
 class Texts:
-    """What texts come to: those worked out before a transaction, and others when asked."""
+    """Prepared texts: those worked out before a transaction, and others on demand."""
 
     def __init__(self, found: Sequence[TextOf] = ()) -> None:
         self._identities = {self._key(memory): identity for memory, identity, _ in found}
-        self._postings = {(one.content, one.author): postings for one, _, postings in found if postings is not None}
+        self._postings = {
+            (one.content, one.author): postings
+            for one, _, postings in found
+            if postings is not None
+        }
 
     def identity(self, memory: Memory) -> bytes:
         """Return the content hash of a memory."""
@@ -71,10 +77,12 @@ class Texts:
 
 
 def checked(batch: Batch, dimensions: int | None) -> Batch:
-    """The batch with its vectors as stores keep them; what cannot be stored is refused before anything is.
+    """The batch with its vectors as stores keep them; what cannot be stored is refused before
+    anything is.
 
     Raises:
-        InvalidInput: an id, text, key or metadata that no store keeps, or a vector that does not fit.
+        InvalidInput: an id, text, key or metadata that no store keeps, or a vector that does not
+            fit.
     """
     for change in batch.changes:
         _check_change(change)
@@ -110,23 +118,38 @@ def _check_keys(values: Sequence[str], what: str) -> None:
 
 
 def held_back(
-    changes: Sequence[Change], stored: Mapping[str, Memory], stones: frozenset[tuple[str, str]], salt: bytes
+    changes: Sequence[Change],
+    stored: Mapping[str, Memory],
+    stones: frozenset[tuple[str, str]],
+    salt: bytes,
 ) -> frozenset[str]:
-    """The ids of the memories whose changes a tombstone holds back, and of those that they would supersede.
+    """The ids of the memories whose changes a tombstone holds back, and of those that they would
+    supersede.
 
     What would be merged into another text is held back with that text.
     """
-    # Group → the source events of the stored memories that it merges: what is merged is there, and comes from none.
-    merging = {change.group for change in changes if change.kind == "merge" and change.group is not None}
+    # Group → the source events of the stored memories that it merges: what is merged is there, and
+    # comes from none.
+    merging = {
+        change.group for change in changes if change.kind == "merge" and change.group is not None
+    }
     merged: dict[str, frozenset[str]] = {}
     for change in changes:
         former = stored.get(change.memory.id)
         if former is not None and change.group is not None and change.group in merging:
-            merged[change.group] = merged.get(change.group, frozenset()) | frozenset(former.event_ids)
-    held = {change.memory.id for change in changes if _is_held(change, stored, merged, stones, salt)}
-    merges = {change.group for change in changes if change.kind == "merge" and change.memory.id in held}
+            merged[change.group] = merged.get(change.group, frozenset()) | frozenset(
+                former.event_ids
+            )
+    held = {
+        change.memory.id for change in changes if _is_held(change, stored, merged, stones, salt)
+    }
+    merges = {
+        change.group for change in changes if change.kind == "merge" and change.memory.id in held
+    }
     held |= {change.memory.id for change in changes if change.group in merges}
-    return frozenset(held | {change.memory.id for change in changes if change.memory.superseded_by in held})
+    return frozenset(
+        held | {change.memory.id for change in changes if change.memory.superseded_by in held}
+    )
 
 
 def _is_held(
@@ -136,23 +159,26 @@ def _is_held(
     stones: frozenset[tuple[str, str]],
     salt: bytes,
 ) -> bool:
-    """Whether a tombstone stands against what this change brings; what its memory said before, it does not bring."""
+    """Return True if a tombstone blocks this change's new text or events."""
     if change.explicit or change.kind not in _BRINGS_TEXT:
         return False
     former = stored.get(change.memory.id)
     there = frozenset(former.event_ids if former else ())
-    events = ({*change.memory.event_ids} - there).union(change.event_ids) - merged.get(change.group or "", frozenset())
+    events = ({*change.memory.event_ids} - there).union(change.event_ids) - merged.get(
+        change.group or "", frozenset()
+    )
     if any(("event", event) in stones for event in events):
         return True
     said_before = former is not None and former.content == change.memory.content
     return not said_before and (
-        ("text", codec.forgotten_key(salt, change.memory.session_id, change.memory.content)) in stones
+        ("text", codec.forgotten_key(salt, change.memory.session_id, change.memory.content))
+        in stones
     )
 
 
 @dataclass(slots=True)
 class Plan:
-    """What a batch writes.
+    """Rows that a batch writes.
 
     Attributes:
         stored: the rows that it meets, as they are in the database.
@@ -179,7 +205,8 @@ class Plan:
 
         Raises:
             NotFound: it changes a memory that is not there.
-            Conflict: it adds a memory under the id of another, or changes one that was changed since it was read.
+            Conflict: it adds a memory under the id of another, or changes one that was changed
+                since it was read.
         """
         if change.kind != "add":
             self._replace(change)
@@ -207,30 +234,41 @@ class Plan:
     def renew(self, memory_id: str) -> None:
         """Starts the lifetime of a memory anew that was met again."""
         current = self.standing.get(memory_id) or self.stored.get(memory_id)
-        if current is not None and current.state == "active":
+        if current is not None and current.state in SEARCHED:
             self.standing[memory_id] = codec.renewed(current, self.now)
 
     def close(self) -> None:
-        """Settles what only the whole batch shows: who superseded whom, and that active memories differ.
+        """Settles what only the whole batch shows: who superseded whom, and that active memories
+        differ.
 
         Raises:
             Conflict: a memory would become equal to another active one.
         """
         for memory in list(self.standing.values()):
             if memory.superseded_by in self.given:
-                self.standing[memory.id] = replace(memory, superseded_by=self.given[memory.superseded_by])
+                self.standing[memory.id] = replace(
+                    memory, superseded_by=self.given[memory.superseded_by]
+                )
             elif not self.given.keys().isdisjoint(memory.links):
                 links = dict.fromkeys(self.given.get(link, link) for link in memory.links)
-                self.standing[memory.id] = replace(memory, links=tuple(one for one in links if one != memory.id))
+                self.standing[memory.id] = replace(
+                    memory, links=tuple(one for one in links if one != memory.id)
+                )
         seen = {key: id for key, id in self.equal.items() if id not in self.standing}
         for memory in self.standing.values():
-            if memory.state == "active" and seen.setdefault(self.texts.identity(memory), memory.id) != memory.id:
+            if (
+                memory.state == "active"
+                and seen.setdefault(self.texts.identity(memory), memory.id) != memory.id
+            ):
                 raise Conflict(
-                    f"Another memory already has the content that {memory.id} would get; forget one of them."
+                    f"Another memory already has the content that {memory.id} would get; forget "
+                    "one of them."
                 )
 
     def _there(self, change: Change) -> str | None:
-        """What says the same as an added memory and stands for it; revived, unless the added one may not do that."""
+        """Return the memory that says the same as an added one and stands for it, revived unless
+        the added one may not do that.
+        """
         added, identity = change.memory, self.texts.identity(change.memory)
         if added.state == "quarantined":  # nothing that is not confirmed changes what is there
             return self.equal.get(identity) or self.waiting.get(identity)
@@ -258,14 +296,24 @@ class Plan:
         if current is None:
             raise NotFound(f"There is no memory {memory.id!r}.")
         if current.revision != memory.revision - 1:
-            raise Conflict(f"The memory {memory.id} was changed in the meantime; read it again and retry.")
+            raise Conflict(
+                f"The memory {memory.id} was changed in the meantime; read it again and retry."
+            )
         self._note(change, current)
         same = self.equal.get(self.texts.identity(memory))
         there = same and (self.standing.get(same) or self.stored.get(same))
-        if same and there and same != memory.id and (current.state, memory.state) == ("short_term", "active"):
-            # what is long-term and says the same, though it may have expired, is what it is promoted into
+        if (
+            same
+            and there
+            and same != memory.id
+            and (current.state, memory.state) == ("short_term", "active")
+        ):
+            # what is long-term and says the same, though it may have expired, is what it is
+            # promoted into
             self.standing[same] = codec.revived(there, memory, self.now)
-            self.standing[memory.id] = replace(memory, state="superseded", superseded_by=same, valid_to=self.now)
+            self.standing[memory.id] = replace(
+                memory, state="superseded", superseded_by=same, valid_to=self.now
+            )
             self.given[memory.id] = same
             return
         self.standing[memory.id] = memory

@@ -1,17 +1,17 @@
-"""Receipts of what was forgotten: what they say, the chain that they form, and what tells that it was tampered with."""
+"""Receipts of what was forgotten: what they say, the chain that they form, and what tells that it
+was tampered with.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from ..records import Scope
 from .codec import to_iso
-from .queue_and_tokens import Opened
 
 DIGEST_CHARS = 32
 KEY_BYTES = 32
@@ -45,31 +45,13 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class ReceiptChain:
-    """How a chain stands: its id (`chain_id` of the tenant), how many receipts it has, and the digest of the last."""
+    """State of a chain: its id (`chain_id` of the tenant), its number of receipts, and the
+    digest of the last.
+    """
 
     id: str
     length: int
     head: str
-
-
-class ReceiptStore(Opened):
-    """The receipts of what was forgotten. Its verbs cross scopes."""
-
-    @abstractmethod
-    async def add_receipt(self, scope: Scope, kind: str, ids: Sequence[str], *, who: str, now: datetime) -> None:
-        """Adds a receipt to the chain of the scope's tenant. Safe with two at once. Crosses scopes."""
-
-    @abstractmethod
-    async def receipts(self, chain: str, *, after: int = 0, limit: int = 1000) -> Sequence[Receipt]:
-        """The receipts of a chain after this number, in order. Crosses scopes."""
-
-    @abstractmethod
-    async def chain(self, chain: str) -> ReceiptChain | None:
-        """How a chain stands. Crosses scopes."""
-
-    @abstractmethod
-    async def chains(self) -> Sequence[str]:
-        """The ids of all chains. Crosses scopes."""
 
 
 def chain_id(tenant: str) -> str:
@@ -83,7 +65,14 @@ def keyed_digest(key: bytes, what: bytes) -> str:
 
 
 def next_receipt(
-    chain: ReceiptChain, key: bytes, scope: Scope, kind: str, ids: Sequence[str], *, who: str, now: datetime
+    chain: ReceiptChain,
+    key: bytes,
+    scope: Scope,
+    kind: str,
+    ids: Sequence[str],
+    *,
+    who: str,
+    now: datetime,
 ) -> Receipt:
     """The receipt that comes next in a chain."""
     unsealed = Receipt(
@@ -103,27 +92,34 @@ def next_receipt(
 def seal(receipt: Receipt) -> str:
     """The digest that a receipt must have."""
     said = [
-        receipt.number, receipt.kind, receipt.memories, to_iso(receipt.at), receipt.who, receipt.whose, receipt.digests,
+        receipt.number, receipt.kind, receipt.memories, to_iso(receipt.at), receipt.who,
+        receipt.whose, receipt.digests,
         receipt.previous,
     ]  # fmt: skip
     return hashlib.sha256(json.dumps(said, ensure_ascii=False).encode()).hexdigest()
 
 
 def problems(receipts: Sequence[Receipt], before: Receipt | None) -> Iterator[str]:
-    """What is wrong with receipts as they lie in the store, the one before them known."""
+    """Report problems of receipts as they lie in the store, the one before them known."""
     number, previous = (before.number, before.digest) if before else (0, "")
     for receipt in receipts:
         if receipt.number != number + 1:
-            yield f"between receipts {number} and {receipt.number}, {receipt.number - number - 1} are missing"
+            yield (
+                f"between receipts {number} and {receipt.number}, "
+                f"{receipt.number - number - 1} are missing"
+            )
         elif receipt.previous != previous:
             yield f"receipt {receipt.number} does not follow from receipt {number}"
-        if seal(receipt) != receipt.digest or len(receipt.digests) != receipt.memories * DIGEST_CHARS:
+        if (
+            seal(receipt) != receipt.digest
+            or len(receipt.digests) != receipt.memories * DIGEST_CHARS
+        ):
             yield f"receipt {receipt.number} was changed"
         number, previous = receipt.number, receipt.digest
 
 
 def problem_at_end(chain: ReceiptChain | None, last: Receipt | None) -> str | None:
-    """What is wrong with the end of a chain, if anything is."""
+    """Report a problem of a chain's end, or None."""
     number, digest = (last.number, last.digest) if last else (0, "")
     if chain is None:
         return f"it has {number} receipts, and no record of its length"

@@ -1,69 +1,60 @@
-"""The embedding spaces of a store, and what it needs so that another embedder's vectors can replace those it has."""
+"""The embedding spaces of a store: whose vectors it keeps."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 from ..errors import ConfigurationError
-from ..records import Scope, Vector
-from .queue_and_tokens import Opened
+from ..records import Vector
 from .values import EmbeddingSpace
 
-_NOT_REPLACED = "This store cannot be embedded anew; it needs `replace_embedding_space` and its like of its own."
 
+class EmbeddingSpaces(ABC):
+    """The embedders whose vectors a store keeps. The verbs cross scopes.
 
-class EmbeddingSpaces(Opened):
-    """The embedders whose vectors a store keeps. One that has no verbs of its own for `Memories.reembed` cannot be
-    embedded anew: ConfigurationError.
+    One that has no verbs of its own for `Memories.reembed` cannot be embedded anew:
+    ConfigurationError.
     """
 
     @abstractmethod
-    async def embedding_spaces(self) -> Sequence[EmbeddingSpace]:
-        """All embedders that ever wrote here, oldest first. Crosses scopes."""
+    async def all(self) -> Sequence[EmbeddingSpace]:
+        """Return all embedders that ever wrote here, oldest first."""
 
     @abstractmethod
-    async def add_embedding_space(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
-        """The embedding space of this name and width, made (with its table) if it is new. Crosses scopes."""
+    async def add(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
+        """Return the embedding space of this name and width, made (with its table) if it is new."""
 
-    @abstractmethod
     async def note_width(self, tenant: str, dimensions: int, *, most: int) -> Sequence[int]:
-        """Notes that callers of a tenant keep vectors of their own of this width, unless `most` others are noted
-        already (with 0 it only reads); gives the widths noted. The prune forgets those of which the tenant keeps none.
-        Safe with two at once. Crosses scopes.
+        """Note that callers of a tenant keep vectors of their own of this width, unless `most`
+        others are noted already (with 0 it only reads); return the widths noted. The prune forgets
+        those of which the tenant keeps none. Safe with two at once.
         """
+        raise self._refused("note_width")
 
-    async def keeps_short_term(self) -> bool:
-        """Whether searches that name a session must ask for its short-term memories, though none are made any more.
-        Crosses scopes.
+    async def replace(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
+        """Return the embedding space of this name and width, made if it is new: "filling" beside
+        the current one until `finish_replacing`, "current" at once where there is none; another
+        that was filling is retired. Whatever is then written into one that is, or was, to be
+        replaced queues an `embed_job` with the other's name.
         """
-        return True
-
-    async def replace_embedding_space(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
-        """The embedding space of this name and width, made if it is new: "filling" beside the current one until
-        `finish_replacing`, "current" at once where there is none; another that was filling is retired. Whatever is then
-        written into one that is, or was, to be replaced queues an `embed_job` with the other's name. Crosses scopes.
-        """
-        raise ConfigurationError(_NOT_REPLACED)
+        raise self._refused("replace")
 
     async def finish_replacing(self, number: int) -> None:
-        """Makes an embedding space current and retires the others but callers' own, all at once. Crosses scopes.
+        """Make an embedding space current and retire the others but callers' own, all at once.
 
         Raises:
             Conflict: it is retired: another replacement was begun meanwhile.
         """
-        raise ConfigurationError(_NOT_REPLACED)
+        raise self._refused("finish_replacing")
 
     async def drop_retired(self) -> Sequence[str]:
-        """Drops the retired embedding spaces with their vectors, and gives their names. A search of one is InvalidInput
-        from then on, and vectors written to it are left out. Crosses scopes.
+        """Drop the retired embedding spaces with their vectors; return their names. A search of one
+        is InvalidInput from then on, and vectors written to it are left out.
         """
-        raise ConfigurationError(_NOT_REPLACED)
+        raise self._refused("drop_retired")
 
-    @abstractmethod
-    async def vectors(self, scope: Scope, space_number: int, ids: Sequence[str]) -> Mapping[str, Vector]:
-        """The vectors of these memories of a scope as they are kept, float32, by id; those without one are left out.
-
-        Raises:
-            InvalidInput: there is no embedding space of this number.
-        """
+    def _refused(self, capability: str) -> ConfigurationError:
+        return ConfigurationError(
+            f"{type(self).__name__} has no `{capability}`, which embedding anew needs."
+        )

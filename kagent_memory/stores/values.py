@@ -1,4 +1,6 @@
-"""What goes into a store and what comes out of it: frozen values, and the checks of keys and vectors."""
+"""What goes into a store and what comes out of it: frozen values, and the checks of keys and
+vectors.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,17 @@ import numpy.typing as npt
 from typing_extensions import override
 
 from ..errors import InvalidInput, StoreError
-from ..language.time_words import names_a_time
-from ..language.tokenizer import index_terms, is_question
-from ..records import MAX_KEY_BYTES, Change, Memory, Revision, Scope, Vector, is_easy, new_id, scaled
+from ..records import (
+    MAX_KEY_BYTES,
+    Change,
+    Memory,
+    Revision,
+    Scope,
+    Vector,
+    is_easy,
+    new_id,
+    scaled,
+)
 from .codec import is_id
 
 JobKind: TypeAlias = Literal["transcript", "session_end", "embed", "consolidate"]
@@ -29,18 +39,22 @@ EXTERNAL = "external-"
 
 
 class OpenOptions(TypedDict, total=False):
-    """How a store is opened; a store leaves aside what means nothing to it, and what is left out is at its default.
+    """Options of opening a store; a store leaves aside what means nothing to it, and what is
+    left out is at its default.
 
     Attributes:
         schema: of the server's database; two schemas are two stores.
-        cache_mb: the most that is kept in memory of the indexes of the scopes searched last, in MiB.
+        cache_mb: the most that is kept in memory of the indexes of the scopes searched last, in
+            MiB.
         pool_size: the most connections at a time.
         statement_timeout_seconds: the longest that one statement may take.
         rls: switches row level security on; once it is, every store finds out.
         encryption_keys: what `KeyRing.parse` takes; None: rows are not encrypted.
         file_encryption_key: what a file is encrypted with as a whole, by libSQL; None: it is not.
-        read_uri: a standby that searches and lists are read from; None: all is read where it is written.
-        pool: the caller's own connections to PostgreSQL, or a function that makes them, instead of ours.
+        read_uri: a standby that searches and lists are read from; None: all is read where it is
+            written.
+        pool: the caller's own connections to PostgreSQL, or a function that makes them, instead of
+            ours.
     """
 
     schema: str
@@ -55,7 +69,9 @@ class OpenOptions(TypedDict, total=False):
 
 
 class Stale(Exception):
-    """Raised by a view that answered from what does not hold any more: see `MemoryStore.cached_views`."""
+    """Raised by a view that answered from what does not hold any more: see
+    `MemoryStore.cached_views`.
+    """
 
 
 class StandbyError(StoreError, Stale):
@@ -63,12 +79,14 @@ class StandbyError(StoreError, Stale):
 
 
 class StandbyBehind(StandbyError):
-    """A standby has not replayed yet what this process wrote or saw; says since when, where that is long ago."""
+    """A standby has not replayed yet what this process wrote or saw; says since when, where that is
+    long ago.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandbyLag:
-    """How far a standby is behind its primary.
+    """Distance of a standby from its primary.
 
     Attributes:
         follows: whether it is in recovery, and of the same cluster.
@@ -90,8 +108,8 @@ class EmbeddingSpace:
     """The vectors of one embedder: `number` names its table, `probe` is its answer to a fixed text.
 
     Attributes:
-        state: whether searches go by them ("current"), or they are made beside the current ones, which they are to
-            replace ("filling"), or were replaced ("retired").
+        state: whether searches go by them ("current"), or they are made beside the current ones,
+            which they are to replace ("filling"), or were replaced ("retired").
     """
 
     number: int
@@ -107,7 +125,8 @@ class Job:
 
     Attributes:
         key: jobs of one scope, kind and key (not "") coalesce while queued: the later one replaces
-            payload and run_after, and their `messages` are united. An inactivity timer lives as such a job.
+            payload and run_after, and their `messages` are united. An inactivity timer lives as
+            such a job.
         payload: what the work needs; each of its `messages`, if it has any, names its `event_id`.
         provider, model: which summary provider and model it must run with; "" means none.
         lease_until: on the database's clock.
@@ -140,12 +159,14 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """What one `apply` writes, whole or not at all.
+    """Writes of one `apply`, whole or not at all.
 
     Attributes:
-        vectors: by memory id, of `space_number`; a vector for a memory that exists already goes to the existing one.
-        taken: (session_id, event_id) pairs taken in by this batch; if one was taken before: Conflict. `SESSION_END` as
-            an event id says that the session has ended, until a later batch takes in an event of it.
+        vectors: by memory id, of `space_number`; a vector for a memory that exists already goes to
+            the existing one.
+        taken: (session_id, event_id) pairs taken in by this batch; if one was taken before:
+            Conflict. `SESSION_END` as an event id says that the session has ended, until a later
+            batch takes in an event of it.
         reinforced: ids of memories that were met again: expiry renewed by their own TTL.
         job: (id, fence) of the job that this batch ends; the row goes. Another fence: Conflict.
         calls, tokens: what the model cost for this batch; added to the scope's totals.
@@ -167,7 +188,9 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """What came of a batch: for every change, in order, the id that now holds it (None: a tombstone held it back)."""
+    """Result of a batch: for every change, in order, the id that now holds it (None: a tombstone
+    held it back).
+    """
 
     ids: tuple[str | None, ...]
     version: int
@@ -175,7 +198,7 @@ class Applied:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """How often memories of one scope were retrieved and handed over.
+    """Counts of retrievals and deliveries of one scope's memories.
 
     Attributes:
         retrieved, delivered: memory id → how many times.
@@ -193,25 +216,26 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextMatches:
-    """What BM25 needs of one scope: counted over the memories that are visible and pass the filter.
+    """Statistics of one scope for BM25, counted over the memories that are visible and pass the
+    filter.
 
     Attributes:
         documents: how many memories there are.
         average_length: mean number of index terms of a memory; 0.0 when there are none.
         frequencies: term → in how many of them; terms that none holds are left out.
-        matches: memory id → (length, {term: count}); at most `limit`, those with the rarest terms first.
-        version: the scope's version at which it stood so; None: the store does not say.
+        matches: memory id → (length, {term: count}); at most `limit`, those with the rarest terms
+            first.
     """
 
     documents: int
     average_length: float
     frequencies: Mapping[str, int]
     matches: Mapping[str, tuple[int, Mapping[str, int]]]
-    version: int | None = None
 
 
 class TermMatrix(Mapping[str, tuple[int, Mapping[str, int]]]):
-    """The matches of a text search as arrays, read as a mapping: memory id → (length, {term: count}).
+    """The matches of a text search as arrays, read as a mapping: memory id → (length, {term:
+    count}).
 
     Attributes:
         ids: in their order.
@@ -220,7 +244,9 @@ class TermMatrix(Mapping[str, tuple[int, Mapping[str, int]]]):
         counts: (n, terms) how often each memory holds each term.
     """
 
-    def __init__(self, ids: Sequence[str], terms: Sequence[str], lengths: Numbers, counts: Numbers) -> None:
+    def __init__(
+        self, ids: Sequence[str], terms: Sequence[str], lengths: Numbers, counts: Numbers
+    ) -> None:
         self.ids, self.terms, self.lengths, self.counts = ids, terms, lengths, counts
         self._rows: dict[str, int] | None = None
 
@@ -243,7 +269,7 @@ class TermMatrix(Mapping[str, tuple[int, Mapping[str, int]]]):
 
 @dataclass(frozen=True, slots=True)
 class RankFeatures:
-    """Where a memory stands, for ranking: no content.
+    """Place of a memory, for ranking: no content.
 
     Attributes:
         chars: the length of its content.
@@ -255,8 +281,6 @@ class RankFeatures:
     session_id: str | None
     position: int | None
     author: str | None
-    type: str
-    origin: str
     importance: float
     created_at: datetime
     happened_at: datetime | None
@@ -275,14 +299,16 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScopeStats:
-    """Counts of one scope: visible memories by type, expired not yet pruned, superseded, jobs by state, model costs.
+    """Counts of one scope: visible memories by type, expired not yet pruned, superseded, jobs by
+    state, model costs.
 
     Attributes:
         quarantined: those that wait to be confirmed.
         short_term: those that are found in their session only.
-        unused: those that have expired and were delivered too seldom to live on: the next prune deletes them.
-        oldest_job_at: when the oldest job was accepted that is still open; None without one. In an outage of the model
-            or the embedder it tells since when saves have been waiting.
+        unused: those that have expired and were delivered too seldom to live on: the next prune
+            deletes them.
+        oldest_job_at: when the oldest job was accepted that is still open; None without one. In an
+            outage of the model or the embedder it tells since when saves have been waiting.
     """
 
     visible: int = 0
@@ -316,10 +342,12 @@ class PendingJobs:
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A memory with its usage, and its history, oldest first: all that travels from one store to another.
+    """A memory with its usage, and its history, oldest first: all that travels from one store to
+    another.
 
     Attributes:
-        vectors: what `restore` is to keep of it, by the number of the embedding space; `whole` gives none.
+        vectors: what `restore` is to keep of it, by the number of the embedding space; `whole`
+            gives none.
     """
 
     memory: Memory
@@ -327,14 +355,30 @@ class Whole:
     vectors: Mapping[int, Vector] = field(default_factory=dict[int, Vector])
 
 
+def every_state(memory: Memory, revisions: Sequence[Revision]) -> Sequence[Memory]:
+    """A memory as it is, and as it ever was."""
+    return (memory, *(revision.before for revision in revisions if revision.before is not None))
+
+
+def with_after(
+    memory: Memory, revisions: Sequence[Revision]
+) -> Iterator[tuple[Revision, Memory | None]]:
+    """The changes of a memory's history, oldest first, each with the memory as it was right after
+    it.
+    """
+    return zip(revisions, (*(revision.before for revision in revisions[1:]), memory), strict=False)
+
+
 Restored: TypeAlias = Literal["added", "present", "equal", "forgotten"]
-"""What came of a memory that was to be restored: it is there now; it was there, by its id; another one says the same;
-or it was forgotten here, and stays so."""
+"""What came of a memory that was to be restored: it is there now; it was there, by its id; another
+one says the same; or it was forgotten here, and stays so."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facets:
-    """How many memories a filter lets through, and how many of them have which topic and tag, most frequent first."""
+    """Number of memories that a filter lets through, and their topics and tags with counts, most
+    frequent first.
+    """
 
     total: int = 0
     topics: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -347,8 +391,8 @@ LISTED_AT_MOST = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """A memory that a prune erased, or would erase, and why: its time to live was over, it had faded, it was old,
-    unimportant and hardly used, or its scope held too many.
+    """A memory that a prune erased, or would erase, and why: its time to live was over, it had
+    faded, it was old, unimportant and hardly used, or its scope held too many.
     """
 
     scope: Scope
@@ -358,7 +402,7 @@ class Gone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned:
-    """What a prune did, or would do.
+    """Result of a prune, or of a dry run of one.
 
     Attributes:
         deleted: expired ones that were erased.
@@ -378,13 +422,13 @@ class Pruned:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """How many memories, by what became of them."""
+        """Numbers of memories by outcome."""
         names = ("deleted", "extended", "evicted", "faded", "unimportant")
         return {name: getattr(self, name) for name in names}
 
     @property
     def erased(self) -> int:
-        """How many memories are gone."""
+        """Number of memories that are gone."""
         return sum(self.counts.values()) - self.extended
 
     def __add__(self, other: Pruned) -> Pruned:
@@ -394,7 +438,7 @@ class Pruned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rotated:
-    """What was encrypted anew.
+    """Counts of values that were encrypted anew.
 
     Attributes:
         key: the id of the key that it is encrypted with now.
@@ -409,7 +453,7 @@ class Rotated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgottenTenant:
-    """What was erased of a tenant.
+    """Counts of what was erased of a tenant.
 
     Attributes:
         scopes: how many agents' users are gone whole.
@@ -453,24 +497,6 @@ class Token:
     is_operator: bool = False
 
 
-def rank_features(memory: Memory) -> RankFeatures:
-    """Where a memory stands, for ranking."""
-    return RankFeatures(
-        id=memory.id,
-        session_id=memory.session_id,
-        position=memory.position,
-        author=memory.author,
-        type=memory.type,
-        origin=memory.origin,
-        importance=memory.importance,
-        created_at=memory.created_at,
-        happened_at=memory.happened_at,
-        chars=len(memory.content),
-        asks=is_question(memory.content),
-        names_a_time=names_a_time(index_terms(memory.content).keys(), memory.author),
-    )
-
-
 Order: TypeAlias = Literal["newest", "oldest", "delivered", "expires", "importance"]
 
 
@@ -506,12 +532,24 @@ def embed_job(scope: Scope, now: datetime, space: str = "") -> Job:
         now: when it is due.
         space: the name of the embedder that must do it; "": any.
     """
-    key = f"embed {hashlib.blake2b(space.encode(), digest_size=8).hexdigest()}" if space else "embed"
-    return Job(id=new_id(now), scope=scope, kind="embed", key=key, model=space, run_after=now, created_at=now)
+    key = (
+        f"embed {hashlib.blake2b(space.encode(), digest_size=8).hexdigest()}" if space else "embed"
+    )
+    return Job(
+        id=new_id(now),
+        scope=scope,
+        kind="embed",
+        key=key,
+        model=space,
+        run_after=now,
+        created_at=now,
+    )
 
 
 def external_name(dimensions: int) -> str:
-    """The name of the embedding space that holds callers' own vectors of this width, whoever they are."""
+    """The name of the embedding space that holds callers' own vectors of this width, whoever they
+    are.
+    """
     return f"{EXTERNAL}{dimensions}"
 
 
@@ -548,7 +586,10 @@ def checked_vector(vector: object, dimensions: int | None) -> Vector:
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput("A vector must be a flat sequence of numbers.") from error
     if numbers.ndim != 1 or (dimensions is not None and numbers.shape[0] != dimensions):
-        raise InvalidInput(f"The vector has shape {numbers.shape}; {dimensions or 'one'} dimension(s) are expected.")
+        raise InvalidInput(
+            f"The vector has shape {numbers.shape}; {dimensions or 'one'} dimension(s) are "
+            "expected."
+        )
     if not np.isfinite(numbers).all():
         raise InvalidInput("The vector holds NaN or infinite numbers.")
     if not numbers.any():

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol, Self
 
@@ -13,17 +14,18 @@ from ..concurrency import run_in_thread
 from ..errors import InvalidInput
 from ..records import Filter, Memory, Scope, Vector
 from .codec import bounded
-from .filter_match import is_visible, matches_filter
+from .columns import Places
+from .filter_match import is_searched, matches_filter
+from .index import Nearest, ScopeIndex, entry_of
 from .planning import postings_of
-from .text_index import Entry, ScopeIndex
-from .values import RankFeatures, Stale, TextMatches, checked_vector, rank_features
+from .values import Stale, TextMatches, checked_vector
+from .vectors import VectorColumn
 
 if TYPE_CHECKING:
     from .base import MemoryStore
 
-__all__ = ["Contents", "MemoriesView", "Nearest", "Stale", "View", "texts"]
+__all__ = ["MemoriesView", "Nearest", "Stale", "View", "texts"]
 
-Nearest = list[tuple[str, float]]
 ROW_WEIGHT = 100  # of one memory, against a character of what else is worked on in a thread
 
 
@@ -41,10 +43,11 @@ class View(Protocol):
         ...
 
     async def text(self, terms: Sequence[str], *, limit: int) -> TextMatches:
-        """Return the memories that hold any of the terms, rarest terms first, and the counts for BM25.
+        """Return the memories that hold any of the terms, rarest terms first, and the counts for
+        BM25.
 
-        The cut at `limit` keeps those with the highest sum of 1/frequency over the terms they hold, ties by id
-        descending. No terms: no matches, but the counts.
+        The cut at `limit` keeps those with the highest sum of 1/frequency over the terms they hold,
+        ties by id descending. No terms: no matches, but the counts.
 
         Args:
             terms: as `tokenizer.index_terms` made them.
@@ -52,19 +55,23 @@ class View(Protocol):
         """
         ...
 
-    async def nearest(self, space_number: int, vectors: Sequence[Vector], *, limit: int) -> list[Nearest]:
+    async def nearest(
+        self, space_number: int, vectors: Sequence[Vector], *, limit: int
+    ) -> list[Nearest]:
         """Return the nearest memories of each query vector, exact within the scope.
 
-        (id, cosine in -1..1 rounded to 6 digits), highest first, ties by id descending: exactly min(limit, how many
-        have a vector and pass the filter).
+        (id, cosine in -1..1 rounded to 6 digits), highest first, ties by id descending: exactly
+        min(limit, how many have a vector and pass the filter).
 
         Raises:
-            InvalidInput: a vector does not fit the embedding space, or there is none of this number.
+            InvalidInput: a vector does not fit the embedding space, or there is none of this
+                number.
         """
         ...
 
-    async def features(self, ids: Sequence[str], *, reach: int = 0) -> Sequence[RankFeatures]:
-        """Return where these visible memories stand, and those up to `reach` positions from them in their sessions.
+    async def features(self, ids: Sequence[str], *, reach: int = 0) -> Places:
+        """Return where these visible memories stand, and those up to `reach` positions from them in
+        their sessions.
 
         The filter does not count here.
         """
@@ -79,7 +86,9 @@ class View(Protocol):
         ...
 
     async def newest(self, filter: Filter, now: datetime, *, limit: int) -> Sequence[Memory]:
-        """Return the newest memories that this filter lets through at this time, ties by id descending."""
+        """Return the newest memories that this filter lets through at this time, ties by id
+        descending.
+        """
         ...
 
     def under(self, filter: Filter, now: datetime) -> View:
@@ -96,122 +105,160 @@ async def texts(view: View, queries: Sequence[Sequence[str]], *, limit: int) -> 
     return found
 
 
-class Contents:
-    """Memories with an index of them, read once, when they are first asked for."""
+class MemoriesView:
+    """A scope whose memories are read whole, once, when they are first asked for, and searched
+    here: right for any store that keeps few memories in a scope, for a scope as it was, and for
+    what a session keeps for itself.
 
-    def __init__(self, read: Callable[[], Awaitable[Mapping[str, Memory]]]) -> None:
-        self._read = read
+    Args:
+        source: the store that it is read from.
+        scope: whose memories.
+        read: returns them by id.
+        vectors: returns those of some memories in an embedding space; None: as the store has them.
+        short_term: the ids of those that are searched as if they were active, and are not.
+        filter: which memories.
+        now: the time.
+    """
+
+    def __init__(
+        self,
+        source: MemoryStore,
+        scope: Scope,
+        read: Callable[[], Awaitable[Mapping[str, Memory]]],
+        *,
+        vectors: Callable[[int, Sequence[str]], Awaitable[Mapping[str, Vector]]] | None = None,
+        short_term: Collection[str] = (),
+        filter: Filter,
+        now: datetime,
+    ) -> None:
+        self.source, self.scope = source, scope
+        self._read, self._read_vectors, self._short_term = read, vectors, short_term
+        self._filter, self._now = filter, now
         self._known: tuple[Mapping[str, Memory], ScopeIndex] | None = None
 
     @classmethod
-    def of(cls, memories: Mapping[str, Memory]) -> Self:
-        """Return those that were read already."""
+    def of(
+        cls,
+        source: MemoryStore,
+        scope: Scope,
+        memories: Sequence[Memory],
+        *,
+        filter: Filter,
+        now: datetime,
+    ) -> Self:
+        """Return a view of short-term memories that were read already."""
+        active = {memory.id: replace(memory, state="active") for memory in memories}
 
         async def read() -> Mapping[str, Memory]:
-            return memories
+            return active
 
-        return cls(read)
-
-    async def known(self) -> tuple[Mapping[str, Memory], ScopeIndex]:
-        """Return the memories by id, and their index."""
-        if self._known is None:
-            memories = await self._read()
-            size = sum(len(memory.content) for memory in memories.values())
-            self._known = memories, await run_in_thread(size, _indexed, list(memories.values()))
-        return self._known
-
-
-class MemoriesView:
-    """A scope that is read whole and searched here: right for any store that keeps few memories in a scope."""
-
-    def __init__(self, source: MemoryStore, scope: Scope, contents: Contents, *, filter: Filter, now: datetime) -> None:
-        self.source, self.scope = source, scope
-        self._contents, self._filter, self._now = contents, filter, now
+        return cls(source, scope, read, short_term=active.keys(), filter=filter, now=now)
 
     async def text(self, terms: Sequence[str], *, limit: int) -> TextMatches:
         """See `View`."""
-        _, index = await self._contents.known()
-        passing = await self._passing()
+        known, index = await self._contents()
+        among = await self._passing()
+        superseded = bool(self._filter.superseded)
+        return await run_in_thread(
+            ROW_WEIGHT * len(known),
+            index.text,
+            terms,
+            bounded(limit),
+            self._now,
+            superseded=superseded,
+            among=among,
+        )
 
-        def found() -> TextMatches:
-            visible = index.visible(self._now, superseded=bool(self._filter.superseded), among=passing)
-            return index.search(terms, visible, bounded(limit))
-
-        return await run_in_thread(ROW_WEIGHT * len(passing), found)
-
-    async def nearest(self, space_number: int, vectors: Sequence[Vector], *, limit: int) -> list[Nearest]:
+    async def nearest(
+        self, space_number: int, vectors: Sequence[Vector], *, limit: int
+    ) -> list[Nearest]:
         """See `View`."""
-        spaces = await self.source.embedding_spaces()
+        spaces = await self.source.spaces.all()
         space = next((space for space in spaces if space.number == space_number), None)
         if space is None:
             raise InvalidInput(f"There is no embedding space {space_number} here.")
         queries = [checked_vector(vector, space.dimensions) for vector in vectors]
         if not queries:
             return []
-        rows = await self._vectors(space_number, await self._passing())
-        return await run_in_thread(ROW_WEIGHT * len(rows), _nearest, rows, queries, bounded(limit))
+        known, index = await self._contents()
+        among = await self._passing()
+        if self._read_vectors is not None:
+            rows = await self._read_vectors(space_number, among)
+        else:
+            rows = await self.source.vectors(self.scope, space_number, among)
+        column = index.vectors[space_number] = VectorColumn(space.dimensions)
 
-    async def features(self, ids: Sequence[str], *, reach: int = 0) -> Sequence[RankFeatures]:
+        def nearest() -> list[Nearest]:
+            if rows:
+                index.put_vectors(
+                    column, "".join(rows), np.array([*rows.values()]).astype(np.float16)
+                )
+            superseded = bool(self._filter.superseded)
+            return index.nearest(
+                space_number, queries, bounded(limit), self._now, superseded=superseded, among=among
+            )
+
+        return await run_in_thread(ROW_WEIGHT * len(known), nearest)
+
+    async def features(self, ids: Sequence[str], *, reach: int = 0) -> Places:
         """See `View`."""
-        return (await self._contents.known())[1].places(ids, reach, self._now)
+        return (await self._contents())[1].features(ids, reach, self._now)
 
     async def memories(self, ids: Sequence[str]) -> Mapping[str, Memory]:
         """See `View`; never stale."""
-        known, _ = await self._contents.known()
-        found = {id: known[id] for id in ids if id in known}
-        return {id: one for id, one in found.items() if is_visible(one, self._now, self._filter.superseded)}
+        known, _ = await self._contents()
+        found = [known[id] for id in dict.fromkeys(ids) if id in known]
+        return {
+            one.id: replace(one, state="short_term") if one.id in self._short_term else one
+            for one in found
+            if is_searched(one, self._now, self._filter.superseded)
+        }
 
     async def newest(self, filter: Filter, now: datetime, *, limit: int) -> Sequence[Memory]:
         """See `View`."""
-        known, _ = await self._contents.known()
         view: MemoriesView = self.under(filter, now)
+        known, _ = await view._contents()
         some = [known[id] for id in await view._passing()]
         return sorted(some, key=lambda one: (one.created_at, one.id), reverse=True)[:limit]
 
-    def under(self, filter: Filter, now: datetime) -> Self:
+    def under(self, filter: Filter, now: datetime) -> MemoriesView:
         """See `View`."""
-        return type(self)(self.source, self.scope, self._contents, filter=filter, now=now)
+        view = MemoriesView(
+            self.source,
+            self.scope,
+            self._read,
+            vectors=self._read_vectors,
+            short_term=self._short_term,
+            filter=filter,
+            now=now,
+        )
+        view._known = self._known
+        return view
 
-    async def _vectors(self, space_number: int, ids: Sequence[str]) -> Mapping[str, Vector]:
-        return await self.source.vectors(self.scope, space_number, ids)
+    async def _contents(self) -> tuple[Mapping[str, Memory], ScopeIndex]:
+        """Return the memories by id, and their index."""
+        if self._known is None:
+            memories = await self._read()
+            size = sum(len(memory.content) for memory in memories.values())
+            self._known = memories, await run_in_thread(size, _indexed, [*memories.values()])
+        return self._known
 
     async def _passing(self) -> list[str]:
-        """The ids of the memories that the filter lets through, in order."""
-        known, _ = await self._contents.known()
+        """Return the ids of the memories that the filter lets through, in order."""
+        known, _ = await self._contents()
 
         def passing() -> list[str]:
-            seen = (one for one in known.values() if is_visible(one, self._now, self._filter.superseded))
+            seen = (
+                one
+                for one in known.values()
+                if is_searched(one, self._now, self._filter.superseded)
+            )
             return sorted(one.id for one in seen if matches_filter(self._filter, one))
 
         return await run_in_thread(ROW_WEIGHT * len(known), passing)
 
 
-def _nearest(rows: Mapping[str, Vector], queries: Sequence[Vector], limit: int) -> list[Nearest]:
-    if not rows:
-        return [[] for _ in queries]
-    ids = sorted(rows, reverse=True)
-    matrix = np.array([rows[id] for id in ids], np.float64)
-    norms = np.linalg.norm(matrix, axis=1)
-    found: list[Nearest] = []
-    for query in queries:
-        exact = query.astype(np.float64)
-        cosines = np.clip(matrix @ exact / (norms * np.linalg.norm(exact)), -1.0, 1.0).round(6) + 0.0
-        best: list[int] = np.argsort(-cosines, kind="stable")[:limit].tolist()
-        found.append([(ids[row], float(cosines[row])) for row in best])
-    return found
-
-
 def _indexed(memories: Sequence[Memory]) -> ScopeIndex:
     index = ScopeIndex()
-    index.load(
-        [
-            Entry(
-                rank_features(memory),
-                memory.state == "active",
-                None if memory.pinned else memory.expires_at,
-                postings_of(memory),
-            )
-            for memory in memories
-        ]
-    )
+    index.load([entry_of(memory, postings_of(memory)) for memory in memories])
     return index

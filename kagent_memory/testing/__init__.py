@@ -1,9 +1,10 @@
-"""For those who test against kagent_memory: models that answer as written, a frozen clock, a service that keeps nothing
-on disk and a chat with an agent; `StoreContract` for stores, `AdkMemoryConformance` for memory services of ADK.
+"""For those who test against kagent_memory: models that answer as written, a frozen clock, a
+service that keeps nothing on disk and a chat with an agent; `StoreContract` for stores,
+`AdkMemoryConformance` for memory services of ADK.
 
-The names are imported when they are asked for: `HashEmbedder`, `ScriptedLlm` and `FrozenClock` need nothing; what
-runs an agent needs ADK; the suites need pytest and pytest-asyncio, `StoreContract` hypothesis too. The fixtures are in
-`kagent_memory.testing.pytest_plugin`.
+The names are imported when they are asked for: `HashEmbedder`, `ScriptedLlm` and `FrozenClock` need
+nothing; what runs an agent needs ADK; the suites need pytest and pytest-asyncio, `StoreContract`
+hypothesis too. The fixtures are in `kagent_memory.testing.pytest_plugin`.
 """
 
 from __future__ import annotations
@@ -16,12 +17,11 @@ from .scripted_models import HashEmbedder, ScriptedLlm
 
 if TYPE_CHECKING:
     from .adk_conformance import AdkMemoryConformance
-    from .agents import CallingModel, Chat, RehearsedModel, ScriptedModel, call, in_memory_service
+    from .agents import Chat, RehearsedModel, ScriptedModel, call, in_memory_service
     from .contract import StoreContract
 
 __all__ = [
     "AdkMemoryConformance",
-    "CallingModel",
     "Chat",
     "FrozenClock",
     "HashEmbedder",
@@ -37,7 +37,7 @@ _ON_DEMAND = {
     "AdkMemoryConformance": ".adk_conformance",
     "StoreContract": ".contract",
     **dict.fromkeys(
-        ("CallingModel", "Chat", "RehearsedModel", "ScriptedModel", "call", "in_memory_service"), ".agents"
+        ("Chat", "RehearsedModel", "ScriptedModel", "call", "in_memory_service"), ".agents"
     ),
 }
 

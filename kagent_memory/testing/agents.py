@@ -1,4 +1,6 @@
-"""What the test of an agent needs: models that answer as written, a chat with the agent, a service on nothing."""
+"""What the test of an agent needs: models that answer as written, a chat with the agent, a service
+on nothing.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,14 @@ from google.adk.sessions.session import Session
 from google.genai import types
 from pydantic import Field
 
-from ..adk.rehearsed_model import RehearsedModel, response
+from ..adk.rehearsed_model import RehearsedModel
 from ..adk.service import KagentMemoryService
 from ..errors import ModelError
 from ..models.embedding import Embedder
 from ..models.llm import Llm
 from ..settings import MemorySettings
 
-__all__ = ["CallingModel", "Chat", "RehearsedModel", "ScriptedModel", "call", "in_memory_service"]
+__all__ = ["Chat", "RehearsedModel", "ScriptedModel", "call", "in_memory_service"]
 
 APP, USER = "app", "ada"
 Reply: TypeAlias = str | types.Part | Sequence[str | types.Part]
@@ -42,8 +44,8 @@ def call(name: str, **args: Any) -> types.Part:
 class ScriptedModel(BaseLlm):
     """An ADK model that answers with one step after the other, and keeps what it was asked.
 
-    A step is a text, a tool's `call`, a list of both, an exception to raise, or a function of the request that gives
-    one of these.
+    A step is a text, a tool's `call`, a list of both, an exception to raise, or a function of the
+    request that gives one of these.
 
     Attributes:
         steps: those that are left.
@@ -72,7 +74,9 @@ class ScriptedModel(BaseLlm):
         seen = {"contents": contents, "config": llm_request.config.model_copy(deep=True)}
         self.requests.append(llm_request.model_copy(update=seen))
         if not self.steps and self.afterwards is None:
-            raise ModelError(f"The script of the model is at its end, and request {len(self.requests)} came.")
+            raise ModelError(
+                f"The script of the model is at its end, and request {len(self.requests)} came."
+            )
         step: Any = self.steps.pop(0) if self.steps else self.afterwards
         if callable(step):
             step = step(llm_request)
@@ -81,25 +85,6 @@ class ScriptedModel(BaseLlm):
         each = [step] if isinstance(step, (str, types.Part)) else step
         parts = [types.Part(text=one) if isinstance(one, str) else one for one in each]
         yield LlmResponse(content=types.Content(role="model", parts=parts))
-
-
-class CallingModel(BaseLlm):
-    """Stands in for a model that hands everything to one tool and repeats its answer."""
-
-    model: str = "calling"
-    tool: str
-
-    async def generate_content_async(
-        self, llm_request: LlmRequest, stream: bool = False
-    ) -> AsyncGenerator[LlmResponse, None]:
-        """A call of the tool with what was said, then what the tool answered."""
-        last = llm_request.contents[-1].parts or []
-        if answers := [part.function_response for part in last if part.function_response]:
-            part = types.Part(text=str((answers[0].response or {}).get("result", "")))
-        else:
-            said = " ".join(part.text for part in last if part.text)
-            part = types.Part(function_call=types.FunctionCall(name=self.tool, args={"request": said}))
-        yield response(part)
 
 
 class Chat:
@@ -126,7 +111,9 @@ class Chat:
         self.runner = Runner(app=app, session_service=self.sessions, memory_service=memory)
 
     async def say(self, text: str, *, run_config: RunConfig | None = None) -> list[Event]:
-        """Says something to the agent, in the session that the first call makes; what happened then."""
+        """Says something to the agent, in the session that the first call makes; what happened
+        then.
+        """
         if not self.session_id:
             session = await self.sessions.create_session(app_name=self.app, user_id=self.user)
             self.session_id = session.id
@@ -139,12 +126,20 @@ class Chat:
     async def ask(self, text: str) -> str:
         """Says something to the agent; the last text of its answer."""
         events = await self.say(text)
-        texts = [part.text for event in events if event.content for part in event.content.parts or [] if part.text]
+        texts = [
+            part.text
+            for event in events
+            if event.content
+            for part in event.content.parts or []
+            if part.text
+        ]
         return texts[-1] if texts else ""
 
     async def session(self) -> Session:
         """The session as it is kept."""
-        found = await self.sessions.get_session(app_name=self.app, user_id=self.user, session_id=self.session_id)
+        found = await self.sessions.get_session(
+            app_name=self.app, user_id=self.user, session_id=self.session_id
+        )
         if found is None:
             raise LookupError("Nothing was said in this chat yet.")
         return found
@@ -153,11 +148,14 @@ class Chat:
 def in_memory_service(
     *, embedding: Embedder | None = None, llm: Llm | BaseLlm | bool = False, **options: Any
 ) -> KagentMemoryService:
-    """A memory service that keeps nothing on disk, calls no model and reads no variable of the environment.
+    """A memory service that keeps nothing on disk, calls no model and reads no variable of the
+    environment.
 
     Args:
         embedding: `HashEmbedder()`, for one; None: words only.
         llm: `ScriptedLlm(…)`, for one; False: turns are stored as they are said.
         **options: those of `KagentMemoryService`, such as `clock=FrozenClock()` or `ttl_days=30`.
     """
-    return KagentMemoryService("libsql:///:memory:", embedding=embedding, llm=llm, settings=MemorySettings(), **options)
+    return KagentMemoryService(
+        "libsql:///:memory:", embedding=embedding, llm=llm, settings=MemorySettings(), **options
+    )

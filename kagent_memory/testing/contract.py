@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 THEMES = (
-    "isolation", "round_trip", "apply", "history", "taken", "forget", "paging", "filters", "text", "vectors",
+    "isolation", "round_trip", "apply", "history", "taken", "forget", "paging", "filters", "text",
+    "vectors",
     "concurrency", "queue", "keeping", "input",
 )  # fmt: skip
 pytest.register_assert_rewrite(*(f"kagent_memory.testing.contract_{theme}" for theme in THEMES))
@@ -42,7 +43,8 @@ class StoreContract(
     KeepingContract,
     InputContract,
 ):
-    """Every promise of `MemoryStore`, `JobQueue` and `TokenStore`, one test each, named by the rule it states.
+    """Every promise of `MemoryStore`, `JobQueue` and `TokenStore`, one test each, named by the rule
+    it states.
 
     Inherit from it in a test module, and say how to open your store on an empty database:
 
@@ -50,6 +52,7 @@ class StoreContract(
             async def open_store(self) -> Store:
                 return await open_with(MyStore, a_fresh_database())
 
-    Each test opens a store of its own and closes it. pytest, pytest-asyncio (any mode) and hypothesis must be
-    installed; settings of hypothesis are those of its own profile but for the number of examples.
+    Each test opens a store of its own and closes it. pytest, pytest-asyncio (any mode) and
+    hypothesis must be installed; settings of hypothesis are those of its own profile but for the
+    number of examples.
     """

@@ -7,233 +7,234 @@ from typing import Any
 
 import pytest
 
-from ..errors import Conflict, InvalidInput, NotFound
-from ..records import Memory, Scope
-from ..stores.base import Batch, EmbeddingSpace, Store
+from ..errors import Conflict, InvalidInput, KagentMemoryError, NotFound
+from ..records import Memory
 from .fixtures import (
     DAY,
-    NOW,
     SECOND,
     ContractPart,
+    ScopedStore,
     a_job,
     a_memory,
-    a_scope,
-    add,
-    add_texts,
     adding,
     changing,
-    contents,
-    the,
+    superseding,
     vector,
 )
 
-
-async def bad_batches(store: Store, scope: Scope, stored: Memory, space: EmbeddingSpace) -> dict[str, Any]:
-    """Name → (batch that must not be written, the error it gives); the good changes in it come first."""
-    good = adding(a_memory("good, and first"))
-    number, fresh = space.number, a_memory("with a vector")
-    await store.apply(scope, Batch(taken=[("s", "taken")]), now=NOW)
-    job = a_job(scope)
-    await store.enqueue([job])
-    version = await store.version(scope)
-    long_key = "k" * 1025
-    return {
-        "unknown memory": (Batch(changes=[*good, changing(a_memory("nowhere"))]), NotFound),
-        "stale revision": (Batch(changes=[*good, changing(replace(stored, revision=4))]), Conflict),
-        "twin by edit": (Batch(changes=[*good, changing(stored, content="the other")]), Conflict),
-        "taken event": (Batch(changes=good, taken=[("s", "new"), ("s", "taken")]), Conflict),
-        "stale version": (Batch(changes=good, expected_version=version - 1), Conflict),
-        "future version": (Batch(changes=good, expected_version=version + 1), Conflict),
-        "unclaimed job": (Batch(changes=good, job=(job.id, job.fence + 1), jobs=[a_job(scope)]), Conflict),
-        "unknown job": (Batch(changes=good, job=("no-such-job", 1)), Conflict),
-        "short vector": (_with_vector(fresh, number, vector(1)), InvalidInput),
-        "long vector": (_with_vector(fresh, number, vector(1, 2, 3)), InvalidInput),
-        "zero vector": (_with_vector(fresh, number, vector(0, 0)), InvalidInput),
-        "NaN": (_with_vector(fresh, number, vector(1, float("nan"))), InvalidInput),
-        "infinity": (_with_vector(fresh, number, vector(1, float("inf"))), InvalidInput),
-        "long session": (Batch(changes=[*good, *adding(a_memory("x", session_id=long_key))]), InvalidInput),
-        "long event": (Batch(changes=[*good, *adding(a_memory("x", event_ids=(long_key,)))]), InvalidInput),
-        "long taken session": (Batch(changes=good, taken=[(long_key, "e")]), InvalidInput),
-        "long taken event": (Batch(changes=good, taken=[("s", long_key)]), InvalidInput),
-    }
+BAD_VECTORS = ((1,), (1, 2, 3), (0, 0), (1, float("nan")), (1, float("inf")))
 
 
-def _with_vector(memory: Memory, number: int, row: Any) -> Batch:
-    return Batch(changes=adding(a_memory("good, and first"), memory), vectors={memory.id: row}, space_number=number)
+async def bad_batches(
+    home: ScopedStore, stored: Memory, space: int
+) -> list[tuple[dict[str, Any], type[Exception]]]:
+    """Return batches that must not be written, each with the error it raises."""
+    job, version, long_key = await home.enqueue(), await home.version(), "k" * 1025
+    memories: list[dict[str, Any]] = [{"session_id": long_key}, {"event_ids": (long_key,)}]
+    for bad in ("nul\0inside", "lone \ud800 surrogate"):
+        memories += [
+            {"content": bad},
+            {"session_id": bad},
+            {"metadata": {"k": bad}},
+            {"metadata": {bad: 1}},
+        ]
+        memories.append({"tags": (bad,)})
+    fresh = a_memory("with a vector")
+    return [
+        ({"changes": [changing(a_memory("nowhere"))]}, NotFound),
+        ({"changes": [changing(replace(stored, revision=4))]}, Conflict),
+        ({"changes": [changing(stored, content="the other")]}, Conflict),
+        ({"taken": [("s", "new"), ("s", "taken")]}, Conflict),
+        ({"expected_version": version - 1}, Conflict),
+        ({"expected_version": version + 1}, Conflict),
+        ({"job": (job.id, job.fence + 1), "jobs": [a_job(home.scope)]}, Conflict),
+        ({"job": ("no-such-job", 1)}, Conflict),
+        ({"taken": [(long_key, "e")]}, InvalidInput),
+        ({"taken": [("s", long_key)]}, InvalidInput),
+        ({"vectors": {stored.id: vector(1, 0, 0)}, "space_number": 77}, InvalidInput),
+        *(
+            (
+                {
+                    "changes": adding(fresh),
+                    "vectors": {fresh.id: vector(*row)},
+                    "space_number": space,
+                },
+                InvalidInput,
+            )
+            for row in BAD_VECTORS
+        ),
+        *(
+            ({"changes": adding(replace(a_memory("x"), **values))}, KagentMemoryError)
+            for values in memories
+        ),
+    ]
 
 
 class ApplyContract(ContractPart):
     """One transaction, one step of the version, no doubles."""
 
-    async def test_a_batch_with_one_fault_writes_nothing(self, store: Store) -> None:
-        scope = a_scope()
-        space = await store.add_embedding_space("hash", 2, None)
-        id, _ = await add_texts(store, scope, "the first", "the other")
-        stored = await the(store, scope, id)
-        batches = await bad_batches(store, scope, stored, space)
-        version, jobs = await store.version(scope), list(await store.jobs(scope=scope))
-        for fault, (batch, error) in batches.items():
+    async def test_a_batch_with_one_fault_writes_nothing(self, home: ScopedStore) -> None:
+        """A fault undoes what comes before it in the batch, and the store goes on."""
+        space = await home.space()
+        stored, _ = await home.write("the first", "the other")
+        await home.apply(taken=[("s", "taken")])
+        batches = await bad_batches(home, stored, space)
+        version, jobs = await home.version(), await home.jobs()
+        for batch, error in batches:
+            changes = [*adding(a_memory("good, and first")), *batch.pop("changes", ())]
             with pytest.raises(error):
-                await store.apply(scope, batch, now=NOW + SECOND)
-            assert await contents(store, scope) == ["the other", "the first"], fault
-            assert await the(store, scope, id) == stored, fault
-            assert list(await store.history(scope, id)) == [], fault
-            assert await store.version(scope) == version, fault
-            assert await store.taken(scope, "s", ["new"]) == frozenset(), fault
-            assert list(await store.jobs(scope=scope)) == jobs, fault
-            near = await store.view(scope, now=NOW).nearest(space.number, [vector(1, 1)], limit=9)
-            assert near == [[]], fault
-        assert len(await add_texts(store, scope, "good, and first")) == 1
+                await home.apply(*changes, **batch)
+            assert await home.contents() == ["the other", "the first"], batch
+            assert await home.get(stored.id) == stored, batch
+            assert list(await home.store.memories.history(home.scope, stored.id)) == [], batch
+            assert (await home.version(), await home.jobs()) == (version, jobs), batch
+            assert await home.taken("s", "new") == frozenset(), batch
+            assert await home.nearest(space, 1, 1) == [], batch
+        assert len(await home.write("good, and first")) == 1
 
-    async def test_a_key_of_1024_bytes_is_kept_whole(self, store: Store) -> None:
-        scope, key = a_scope(), "é" * 512
+    async def test_a_key_of_1024_bytes_is_kept_whole(self, home: ScopedStore) -> None:
+        """Sessions and events of 1,024 bytes are not cut."""
+        key = "é" * 512
         memory = a_memory("kept", session_id=key, event_ids=(key,))
-        await store.apply(scope, Batch(changes=adding(memory), taken=[(key, key)]), now=NOW)
-        assert (await the(store, scope, memory.id)).session_id == key
-        assert await store.taken(scope, key, [key]) == {key}
+        await home.apply(*adding(memory), taken=[(key, key)])
+        assert (await home.get(memory.id)).session_id == key
+        assert await home.taken(key, key) == {key}
 
-    async def test_every_writing_batch_moves_the_version_by_one_and_the_others_leave_it(self, store: Store) -> None:
-        scope = a_scope()
-        space_number = (await store.add_embedding_space("hash", 2, None)).number
-        memory = a_memory("one", ttl_days=3)
-        assert await store.version(scope) == 0
-        steps = (
-            (Batch(), 0),
-            (Batch(changes=adding(memory, a_memory("two"))), 1),
-            (Batch(vectors={memory.id: vector(1, 0)}, space_number=space_number), 1),
-            (Batch(jobs=[a_job(scope)]), 1),
-            (Batch(taken=[("s", "e")]), 2),
-            (Batch(reinforced=[memory.id]), 3),
-            (Batch(changes=[changing(memory, importance=1.0)], expected_version=3), 4),
+    async def test_a_writing_batch_moves_the_version_by_one(self, home: ScopedStore) -> None:
+        """Changes, taken events and what is reinforced do; vectors, jobs and deliveries leave
+        it.
+        """
+        space, memory = await home.space(), a_memory("one", ttl_days=3)
+        assert await home.version() == 0
+        steps: tuple[tuple[dict[str, Any], int], ...] = (
+            ({}, 0),
+            ({"changes": adding(memory, a_memory("two"))}, 1),
+            ({"vectors": {memory.id: vector(1, 0)}, "space_number": space}, 1),
+            ({"jobs": [a_job(home.scope)]}, 1),
+            ({"taken": [("s", "e")]}, 2),
+            ({"reinforced": [memory.id]}, 3),
+            ({"changes": [changing(memory, importance=1.0)], "expected_version": 3}, 4),
         )
         for batch, version in steps:
-            assert (await store.apply(scope, batch, now=NOW)).version == version
-            assert await store.version(scope) == version
-        await store.deliver(scope, retrieved=[memory.id], delivered=[memory.id], now=NOW)
-        assert await store.version(scope) == 4
+            assert (await home.apply(*batch.pop("changes", ()), **batch)).version == version
+            assert await home.version() == version
+        await home.deliver(memory.id)
+        assert await home.version() == 4
 
-    async def test_applying_a_batch_twice_adds_nothing_twice(self, store: Store) -> None:
-        scope = a_scope()
-        batch = Batch(changes=adding(a_memory("one", session_id="s"), a_memory("two", session_id="s")))
-        first = await store.apply(scope, batch, now=NOW)
-        second = await store.apply(scope, batch, now=NOW)
-        assert second.ids == first.ids
-        memories = (await store.list(scope, now=NOW)).memories
-        assert sorted((m.content, m.position) for m in memories) == [("one", 0), ("two", 1)]
+    async def test_what_is_there_is_not_added_again(self, home: ScopedStore) -> None:
+        """A batch that is applied twice, and equal facts of one batch, add one memory each."""
+        one, two = a_memory("one", session_id="s"), a_memory("two", session_id="s")
+        for _ in range(2):
+            assert await home.add(one, two, a_memory("One.", session_id="s")) == (
+                one.id,
+                two.id,
+                one.id,
+            )
+        assert sorted((m.content, m.position) for m in await home.listed()) == [
+            ("one", 0),
+            ("two", 1),
+        ]
 
-    async def test_what_comes_into_quarantine_changes_nothing_that_is_there(self, store: Store) -> None:
-        scope = a_scope()
-        known, poison = (
-            a_memory("Ann likes tea"),
-            a_memory("Ann likes tea", metadata={"a": 1}, pinned=True, state="quarantined"),
-        )
-        await add(store, scope, known)
-        before = await store.get(scope, [known.id], now=NOW)
-        assert (await store.apply(scope, Batch(changes=adding(poison)), now=NOW)).ids == (known.id,)
-        assert await store.get(scope, [known.id], now=NOW) == before
+    async def test_quarantine_changes_nothing_that_is_there(self, home: ScopedStore) -> None:
+        """A quarantined text that is known leaves the known one as it is, and never hides a trusted
+        one.
+        """
+        [known] = await home.write("Ann likes tea")
+        poison = a_memory("Ann likes tea", metadata={"a": 1}, pinned=True, state="quarantined")
+        assert await home.add(poison) == (known.id,)
+        assert await home.get(known.id) == known
         held, again = (a_memory("Ann likes coffee", state="quarantined") for _ in range(2))
-        assert (await store.apply(scope, Batch(changes=adding(held)), now=NOW)).ids == (held.id,)
-        assert (await store.apply(scope, Batch(changes=adding(again)), now=NOW)).ids == (held.id,)
+        assert await home.add(held) == await home.add(again) == (held.id,)
         trusted = a_memory("Ann likes coffee")
-        assert (await store.apply(scope, Batch(changes=adding(trusted)), now=NOW)).ids == (trusted.id,)
-        assert set(await store.get(scope, [held.id, trusted.id], now=NOW)) == {trusted.id}
-        stats = await store.stats(scope, now=NOW)
+        assert await home.add(trusted) == (trusted.id,)
+        assert await home.visible(held.id, trusted.id) == {trusted.id}
+        stats = await home.stats()
         assert (stats.visible, stats.superseded, stats.quarantined) == (2, 0, 1)
 
-    async def test_adding_what_is_there_unites_what_is_known_and_keeps_id_and_words(self, store: Store) -> None:
-        scope = a_scope()
-        first = a_memory(
+    async def test_adding_what_is_there_unites_what_is_known(self, home: ScopedStore) -> None:
+        """The id, the words and the usage stay; labels are united and the expiry is renewed."""
+        old: dict[str, Any] = {
+            "metadata": {"a": 1, "b": 1},
+            "tags": ("x",),
+            "event_ids": ("e1",),
+            "importance": 0.9,
+        }
+        new: dict[str, Any] = {
+            "metadata": {"b": 2},
+            "tags": ("y", "x"),
+            "event_ids": ("e2",),
+            "topics": ("ann",),
+        }
+        later = home.at(home.now + DAY)
+        [first] = await home.write("Ann likes tea", ttl_days=15, pinned=True, **old)
+        again = a_memory("  ann LIKES tea. ", now=later.now, ttl_days=30, importance=0.2, **new)
+        await home.deliver(first.id)
+        assert await later.add(again) == (first.id,)
+        stored = await later.get(first.id)
+        assert (stored.content, stored.created_at, stored.updated_at) == (
             "Ann likes tea",
-            ttl_days=15,
-            metadata={"a": 1, "b": 1},
-            tags=("x",),
-            topics=("tea",),
-            event_ids=("e1",),
-            importance=0.9,
-            pinned=True,
+            home.now,
+            later.now,
         )
-        later = NOW + DAY
-        again = a_memory(
-            "  ann LIKES tea. ",
-            now=later,
-            ttl_days=30,
-            metadata={"b": 2, "c": 3},
-            tags=("y", "x"),
-            topics=("ann",),
-            event_ids=("e2",),
-            importance=0.2,
+        assert (stored.metadata, set(stored.tags), stored.topics) == (
+            {"a": 1, "b": 2},
+            {"x", "y"},
+            ("ann",),
         )
-        await add(store, scope, first)
-        await store.deliver(scope, retrieved=[first.id], delivered=[first.id], now=NOW)
-        assert await add(store, scope, again, now=later) == (first.id,)
-        stored = await the(store, scope, first.id, now=later)
-        assert (stored.content, stored.created_at, stored.updated_at) == ("Ann likes tea", NOW, later)
-        assert stored.metadata == {"a": 1, "b": 2, "c": 3}
-        assert (set(stored.tags), set(stored.topics)) == ({"x", "y"}, {"tea", "ann"})
         assert (stored.event_ids, stored.importance, stored.pinned) == (("e1", "e2"), 0.9, True)
-        assert (stored.ttl_days, stored.expires_at) == (30, later + 30 * DAY)
+        assert (stored.ttl_days, stored.expires_at) == (30, later.now + 30 * DAY)
         assert stored.usage.delivered == 1
-        assert len((await store.list(scope, now=later)).memories) == 1
 
-    async def test_an_expired_memory_comes_back_when_it_is_added_again(self, store: Store) -> None:
-        scope = a_scope()
-        first = a_memory("short-lived", ttl_days=1, metadata={"old": True})
-        await add(store, scope, first)
-        later = NOW + 5 * DAY
-        assert await contents(store, scope, now=later) == []
-        assert await add(store, scope, a_memory("short-lived", now=later, ttl_days=1), now=later) == (first.id,)
-        revived = await the(store, scope, first.id, now=later)
-        assert (revived.expires_at, revived.metadata) == (later + DAY, {"old": True})
-        assert list((await store.view(scope, now=later).text(["short"], limit=9)).matches) == [first.id]
+    async def test_an_expired_memory_comes_back_when_added(self, home: ScopedStore) -> None:
+        """It is visible and found again, with its new expiry and all that was known."""
+        [first] = await home.write("short-lived", ttl_days=1, metadata={"old": True})
+        later = home.at(home.now + 5 * DAY)
+        assert await later.contents() == []
+        assert await later.add(a_memory("short-lived", now=later.now, ttl_days=1)) == (first.id,)
+        revived = await later.get(first.id)
+        assert (revived.expires_at, revived.metadata) == (later.now + DAY, {"old": True})
+        assert list((await later.text("short")).matches) == [first.id]
 
-    async def test_equal_facts_of_one_batch_become_one(self, store: Store) -> None:
-        scope = a_scope()
-        first, second = a_memory("one and the same"), a_memory("One and the same.")
-        assert await add(store, scope, first, second) == (first.id, first.id)
-        assert await contents(store, scope) == ["one and the same"]
-
-    async def test_turns_are_the_same_by_text_and_event_and_never_the_same_as_facts(self, store: Store) -> None:
-        scope = a_scope()
+    async def test_turns_are_equal_by_text_and_event(self, home: ScopedStore) -> None:
+        """A verbatim turn never equals a fact, another event's turn or one in another case."""
         fact = a_memory("yes")
-        turns = [a_memory("yes", verbatim=True, event_ids=(event,)) for event in ("e1", "e2", "e1")]
-        other_case = a_memory("Yes", verbatim=True, event_ids=("e1",))
-        ids = await add(store, scope, fact, *turns, other_case)
-        assert ids == (fact.id, turns[0].id, turns[1].id, turns[0].id, other_case.id)
+        first, second, third = (
+            a_memory("yes", verbatim=True, event_ids=(event,)) for event in ("e1", "e2", "e1")
+        )
+        other = a_memory("Yes", verbatim=True, event_ids=("e1",))
+        expected = (fact.id, first.id, second.id, first.id, other.id)
+        assert await home.add(fact, first, second, third, other) == expected
 
-    async def test_a_vector_of_an_added_double_goes_to_the_memory_that_is_there(self, store: Store) -> None:
-        scope = a_scope()
-        space_number = (await store.add_embedding_space("hash", 2, None)).number
-        first, double = a_memory("the same"), a_memory("the same")
-        await add(store, scope, first)
-        batch = Batch(changes=adding(double), vectors={double.id: vector(0, 1)}, space_number=space_number)
-        assert (await store.apply(scope, batch, now=NOW)).ids == (first.id,)
-        found = await store.view(scope, now=NOW).nearest(space_number, [vector(0, 1)], limit=9)
-        assert found == [[(first.id, 1.0)]]
+    async def test_a_vector_goes_to_the_memory_that_is_there(self, home: ScopedStore) -> None:
+        """A double's vector goes to what it equals; the vector of a memory that is gone is left
+        out.
+        """
+        space, double = await home.space(), a_memory("the same")
+        first, gone = await home.write("the same", "gone by then")
+        applied = await home.apply(
+            *adding(double), vectors={double.id: vector(0, 1)}, space_number=space
+        )
+        assert applied.ids == (first.id,)
+        await home.forget(gone.id)
+        await home.embed(space, {gone.id: (0, 1)})
+        assert await home.add(gone, explicit=True) == (gone.id,)
+        assert await home.nearest(space, 0, 1) == [(first.id, 1.0)]
 
-    async def test_a_vector_for_a_memory_that_is_gone_is_left_out(self, store: Store) -> None:
-        scope = a_scope()
-        space_number = (await store.add_embedding_space("hash", 2, None)).number
-        memory = a_memory("gone by then")
-        await add(store, scope, memory)
-        await store.forget(scope, ids=[memory.id], now=NOW)
-        await store.apply(scope, Batch(vectors={memory.id: vector(0, 1)}, space_number=space_number), now=NOW)
-        assert await add(store, scope, memory, explicit=True) == (memory.id,)
-        assert await store.view(scope, now=NOW).nearest(space_number, [vector(0, 1)], limit=9) == [[]]
+    async def test_a_superseded_text_may_be_added_anew(self, home: ScopedStore) -> None:
+        """It is another memory, beside what superseded the first."""
+        [old], new, again = (
+            await home.write("lives in Rome"),
+            a_memory("lives in Oslo"),
+            a_memory("lives in Rome"),
+        )
+        await home.apply(*adding(new), superseding(old, new))
+        assert await home.add(again) == (again.id,)
+        assert await home.visible(old.id, new.id, again.id) == {new.id, again.id}
 
-    async def test_a_superseded_text_added_again_is_a_new_memory(self, store: Store) -> None:
-        scope = a_scope()
-        old, new, again = a_memory("lives in Rome"), a_memory("lives in Oslo"), a_memory("lives in Rome")
-        await add(store, scope, old)
-        moved = changing(old, "supersede", state="superseded", superseded_by=new.id)
-        await store.apply(scope, Batch(changes=[*adding(new), moved]), now=NOW)
-        assert await add(store, scope, again) == (again.id,)
-        assert sorted(await contents(store, scope)) == ["lives in Oslo", "lives in Rome"]
-
-    async def test_what_is_met_again_lives_for_its_own_ttl_from_then(self, store: Store) -> None:
-        scope = a_scope()
-        short, endless = a_memory("short", ttl_days=2), a_memory("endless")
-        await add(store, scope, short, endless)
-        later = NOW + DAY
-        await store.apply(scope, Batch(reinforced=[short.id, endless.id]), now=later)
-        assert (await the(store, scope, short.id, now=later)).expires_at == later + 2 * DAY
-        assert (await the(store, scope, endless.id, now=later)).expires_at is None
+    async def test_what_is_reinforced_lives_for_its_ttl_from_then(self, home: ScopedStore) -> None:
+        """The expiry counts from the time of the batch; what never expires still does not."""
+        [short], [endless] = await home.write("short", ttl_days=2), await home.write("endless")
+        later = home.at(home.now + DAY + SECOND)
+        await later.apply(reinforced=[short.id, endless.id])
+        assert (await later.get(short.id)).expires_at == later.now + 2 * DAY
+        assert (await later.get(endless.id)).expires_at is None

@@ -6,106 +6,82 @@ import pytest
 
 from ..errors import NotFound
 from ..records import Scope
-from ..stores.base import Batch, Store
-from .fixtures import HOSTILE, NOW, ContractPart, a_job, a_memory, add, adding, changing, contents, the, vector
+from .fixtures import ContractPart, ScopedStore, a_memory, adding, changing, vector
 
 HOME = Scope(tenant="acme", user="ann", app="notes")
-NEIGHBOURS = {
-    "tenant": Scope(tenant="other", user="ann", app="notes"),
-    "user": Scope(tenant="acme", user="bob", app="notes"),
-    "app": Scope(tenant="acme", user="ann", app="other"),
-    "longer tenant": Scope(tenant="acme-corp", user="ann", app="notes"),
-    "shorter user": Scope(tenant="acme", user="an", app="notes"),
-    "case": Scope(tenant="Acme", user="ann", app="notes"),
-    "trailing space": Scope(tenant="acme", user="ann ", app="notes"),
-    "swapped": Scope(tenant="ann", user="acme", app="notes"),
-    "any tenant": Scope(tenant="%", user="%", app="%"),
-    "one letter": Scope(tenant="acm_", user="an_", app="note_"),
-    "empty tenant": Scope(tenant="", user="ann", app="notes"),
-    "all empty": Scope(tenant="", user="", app=""),
+PAIRS = {
+    "tenant": (HOME, Scope("other", "ann", "notes")),
+    "user": (HOME, Scope("acme", "bob", "notes")),
+    "app": (HOME, Scope("acme", "ann", "other")),
+    "longer": (HOME, Scope("acme-corp", "ann", "notes")),
+    "shorter": (HOME, Scope("acme", "an", "notes")),
+    "case": (HOME, Scope("Acme", "ann", "notes")),
+    "trailing space": (HOME, Scope("acme", "ann ", "notes")),
+    "swapped": (HOME, Scope("ann", "acme", "notes")),
+    "any": (HOME, Scope("%", "%", "%")),
+    "one letter": (HOME, Scope("acm_", "an_", "note_")),
+    "empty": (HOME, Scope("", "", "")),
+    "separator": (Scope("a::b", "c", "d"), Scope("a", "b::c", "d")),
+    "slash": (Scope("a", "b/c", "d"), Scope("a", "b", "c/d")),
+    "joined": (Scope("ab", "c", ""), Scope("a", "bc", "")),
+    "moved": (Scope("", "x", ""), Scope("x", "", "")),
+    "composed": (Scope("t", "\u00e9", "d"), Scope("t", "e\u0301", "d")),
+    "very long": (Scope("t" * 1023 + "a", "u", "d"), Scope("t" * 1023 + "b", "u", "d")),
 }
-LOOKALIKES = {
-    "separator": (Scope(tenant="a::b", user="c", app="d"), Scope(tenant="a", user="b::c", app="d")),
-    "slash": (Scope(tenant="a", user="b/c", app="d"), Scope(tenant="a", user="b", app="c/d")),
-    "joined": (Scope(tenant="ab", user="c", app=""), Scope(tenant="a", user="bc", app="")),
-    "moved": (Scope(tenant="", user="x", app=""), Scope(tenant="x", user="", app="")),
-    "composed": (Scope(tenant="t", user="\u00e9", app="d"), Scope(tenant="t", user="e\u0301", app="d")),
-    "very long": (Scope(tenant="t" * 1023 + "a", user="u", app="d"), Scope("t" * 1023 + "b", "u", "d")),
-}
-PAIRS = [
-    *(pytest.param(HOME, other, id=name) for name, other in NEIGHBOURS.items()),
-    *(pytest.param(one, other, id=name) for name, (one, other) in LOOKALIKES.items()),
-]
 
 
 class IsolationContract(ContractPart):
     """Invariant 1, for every verb that takes a scope."""
 
-    @pytest.mark.parametrize(("home", "other"), PAIRS)
-    async def test_no_read_shows_what_another_scope_holds(self, store: Store, home: Scope, other: Scope) -> None:
-        space_number = (await store.add_embedding_space("hash", 2, None)).number
-        unused = (await store.add_embedding_space("another", 2, None)).number
+    @pytest.mark.parametrize("pair", PAIRS)
+    async def test_no_verb_reaches_into_another_scope(self, home: ScopedStore, pair: str) -> None:
+        """No read shows what another scope holds, and no write changes it."""
+        home, other = map(home.elsewhere, PAIRS[pair])
+        space, unused = await home.space(), await home.space(name="unused")
         memory = a_memory("the tea is green", session_id="s", event_ids=("e",))
-        batch = Batch(
-            changes=[*adding(memory)], vectors={memory.id: vector(1, 0)}, space_number=space_number, taken=[("s", "e")]
+        rows = {memory.id: vector(1, 0)}
+        await home.apply(*adding(memory), vectors=rows, space_number=space, taken=[("s", "e")])
+        await home.change(memory, importance=0.9)
+        job, stored, version = await home.enqueue(), await home.get(memory.id), await home.version()
+
+        assert await other.visible(memory.id, superseded=True) == set()
+        assert await other.contents() == await other.unembedded(unused) == await other.jobs() == []
+        assert await other.nearest(space, 1, 0) == []
+        found = await other.text("tea", "green")
+        assert (found.documents, found.average_length, found.frequencies, found.matches) == (
+            0,
+            0.0,
+            {},
+            {},
         )
-        await store.apply(home, batch, now=NOW)
-        await store.apply(home, Batch(changes=[changing(memory, importance=0.9)]), now=NOW)
-        await store.enqueue([a_job(home)])
-        ids = [memory.id]
-
-        assert await store.get(other, ids, now=NOW, superseded=True) == {}
-        assert await contents(store, other) == []
-        assert await store.view(other, now=NOW).nearest(space_number, [vector(1, 0)], limit=9) == [[]]
-        found = await store.view(other, now=NOW).text(["tea", "green"], limit=9)
-        assert (found.documents, found.average_length, found.frequencies, found.matches) == (0, 0.0, {}, {})
-        assert list(await store.view(other, now=NOW).features(ids, reach=3)) == []
-        assert await store.taken(other, "s", ["e"]) == frozenset()
-        assert list(await store.history(other, memory.id)) == []
-        assert list(await store.unembedded(other, unused, limit=9, now=NOW)) == []
-        assert list(await store.jobs(scope=other)) == []
-        assert await store.version(other) == 0
-        stats = await store.stats(other, now=NOW)
+        assert list(await other.features(memory.id, reach=3)) == []
+        assert await other.taken("s", "e") == frozenset()
+        assert list(await home.store.memories.history(other.scope, memory.id)) == []
+        stats = await other.stats()
         assert (stats.visible, stats.version, dict(stats.jobs)) == (0, 0, {})
-        assert list(await store.scopes()) == [home]
-        assert await contents(store, home) == ["the tea is green"]
-
-    @pytest.mark.parametrize(("home", "other"), [(HOME, NEIGHBOURS["user"]), *LOOKALIKES.values()])
-    async def test_no_write_reaches_into_another_scope(self, store: Store, home: Scope, other: Scope) -> None:
-        space_number = (await store.add_embedding_space("hash", 2, None)).number
-        memory = a_memory("the tea is green", session_id="s", event_ids=("e",))
-        await add(store, home, memory)
-        version = await store.version(home)
-        stored = await the(store, home, memory.id)
+        assert list(await home.store.scopes()) == [home.scope]
 
         with pytest.raises(NotFound):
-            await store.apply(other, Batch(changes=[changing(memory, content="stolen")]), now=NOW)
+            await other.apply(changing(stored, content="stolen"))
         with pytest.raises(NotFound):
-            await store.feedback(other, memory.id, success=True)
-        await store.deliver(other, retrieved=[memory.id], delivered=[memory.id], now=NOW)
-        await store.apply(other, Batch(vectors={memory.id: vector(1, 0)}, space_number=space_number), now=NOW)
-        assert await store.forget(other, ids=[memory.id], now=NOW) == ()
-        assert await store.forget(other, session_id="s", now=NOW) == ()
-        assert await store.forget(other, everything=True, now=NOW) == ()
+            await home.store.memories.feedback(other.scope, memory.id, success=True)
+        await other.deliver(memory.id)
+        await other.embed(unused, {memory.id: (1, 0)})
+        assert await other.forget(memory.id) == await other.forget(session_id="s") == ()
+        assert await other.forget(everything=True) == ()
+        assert await home.get(memory.id) == stored
+        assert (await home.version(), await home.jobs()) == (version, [job])
+        assert await home.unembedded(unused) == [memory.id]
 
-        assert await the(store, home, memory.id) == stored
-        assert await store.version(home) == version
-        assert [m.id for m in await store.unembedded(home, space_number, limit=9, now=NOW)] == [memory.id]
-        assert await store.taken(home, "s", ["e"]) == frozenset()
-
-    async def test_any_text_may_be_a_part_of_a_scope(self, store: Store) -> None:
-        for part in HOSTILE:
-            scope = Scope(tenant=part, user=part, app=part)
-            await add(store, scope, a_memory("kept"))
-            assert await contents(store, scope) == ["kept"]
-            assert list(await store.scopes(tenant=part)) == [scope]
-
-    async def test_an_id_a_text_and_an_event_of_two_scopes_are_two(self, store: Store) -> None:
-        for home, other in ((HOME, NEIGHBOURS["user"]), *LOOKALIKES.values()):
-            memory = a_memory("the tea is green")
-            batch = Batch(changes=adding(memory), taken=[("s", "e")])
-            for scope in (home, other):
-                assert (await store.apply(scope, batch, now=NOW)).ids == (memory.id,)
-            assert await store.forget(home, everything=True, now=NOW) == (memory.id,)
-            assert await contents(store, home) == []
-            assert await contents(store, other) == ["the tea is green"]
+    @pytest.mark.parametrize("pair", ["user", "separator", "joined", "composed", "very long"])
+    async def test_the_same_id_in_two_scopes_is_two_memories(
+        self, home: ScopedStore, pair: str
+    ) -> None:
+        """Two scopes may hold the same id, text and event; forgetting one leaves the other."""
+        memory = a_memory("the tea is green", event_ids=("e",))
+        home, other = map(home.elsewhere, PAIRS[pair])
+        for scope in (home, other):
+            assert (await scope.apply(*adding(memory), taken=[("s", "e")])).ids == (memory.id,)
+        assert await home.forget(everything=True) == (memory.id,)
+        assert await home.contents() == []
+        assert await other.contents() == ["the tea is green"]

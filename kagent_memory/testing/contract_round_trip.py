@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from typing_extensions import override
 
 from ..language.tokenizer import index_terms, query_terms
-from ..records import Memory, new_id
-from ..stores.base import Batch, Store
+from ..records import Filter, Memory, Scope, new_id
 from .fixtures import (
     DAY,
     HOSTILE,
     NOW,
     ContractPart,
-    a_job,
+    ScopedStore,
     a_memory,
-    a_scope,
-    add,
     adding,
     changing,
-    contents,
     examples,
-    the,
 )
 
 texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=60)
@@ -39,185 +35,20 @@ json_values = st.recursive(
 times = st.datetimes(datetime(100, 1, 1), datetime(9000, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
 
 
-class SetBack(tzinfo):
-    """Where a clock is being set back: it shows each time twice, an hour apart, and Python takes both for equal."""
-
-    @override
-    def utcoffset(self, dt: datetime | None) -> timedelta:
-        return timedelta(hours=-dt.fold if dt else 0)
-
-    @override
-    def dst(self, dt: datetime | None) -> timedelta:
-        return timedelta(0)
-
-    @override
-    def tzname(self, dt: datetime | None) -> str:
-        return "set back"
-
-
 def same_json(one: Any, other: Any) -> bool:
-    """Whether two JSON values are equal: true is not 1, and 1 is 1.0."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        left, right = cast_map(one), cast_map(other)
-        return left.keys() == right.keys() and all(same_json(left[key], right[key]) for key in left)
-    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
-        rows = list(zip(cast_list(one), cast_list(other), strict=False))
-        return len(cast_list(one)) == len(cast_list(other)) and all(same_json(a, b) for a, b in rows)
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, float) or isinstance(other, float):
-        return isinstance(one, (int, float)) and isinstance(other, (int, float)) and float(one) == float(other)
-    return bool(one == other)
+    """Return whether two JSON values are equal: true is not 1, and 1 is 1.0."""
+    return _exact(one) == _exact(other)
 
 
-def cast_map(value: Any) -> dict[str, Any]:
-    """The value, known to be a mapping."""
-    return value
+def _exact(value: Any) -> Any:
+    def number(text: str) -> tuple[Decimal]:
+        return (Decimal(text),)
 
-
-def cast_list(value: Any) -> list[Any]:
-    """The value, known to be a list."""
-    return list(value)
-
-
-class RoundTripContract(ContractPart):
-    """Nothing is lost, cut, folded or reordered on its way."""
-
-    @examples
-    @given(content=texts.filter(bool), name=texts, labels=st.lists(texts, max_size=3, unique=True))
-    async def test_any_text_comes_back_as_it_was(
-        self, store: Store, content: str, name: str, labels: list[str]
-    ) -> None:
-        scope = a_scope()
-        memory = a_memory(content, author=name, subject=name, attribute=name, topics=tuple(labels), tags=tuple(labels))
-        await add(store, scope, memory)
-        assert await the(store, scope, memory.id) == memory
-
-    @examples
-    @given(metadata=st.dictionaries(texts, json_values, max_size=4))
-    async def test_any_json_metadata_comes_back_as_it_was(self, store: Store, metadata: dict[str, Any]) -> None:
-        scope = a_scope()
-        memory = a_memory("plain", metadata=metadata)
-        await add(store, scope, memory)
-        stored = (await the(store, scope, memory.id)).metadata
-        assert same_json(dict(stored), metadata), stored
-
-    @examples
-    @given(happened_at=times, importance=st.floats(0, 1))
-    async def test_any_time_and_importance_come_back_to_the_last_digit(
-        self, store: Store, happened_at: datetime, importance: float
-    ) -> None:
-        scope = a_scope()
-        memory = a_memory("once", happened_at=happened_at, valid_from=happened_at, importance=importance)
-        await add(store, scope, memory)
-        stored = await the(store, scope, memory.id)
-        assert stored == memory
-        assert stored.happened_at is not None
-        assert stored.happened_at.utcoffset() == timedelta(0)
-
-    async def test_every_field_comes_back(self, store: Store) -> None:
-        scope = a_scope()
-        memory = full_memory()
-        await add(store, scope, memory)
-        assert await the(store, scope, memory.id) == replace(memory, position=0)
-        assert (await store.list(scope, now=NOW)).memories == (replace(memory, position=0),)
-
-    async def test_memories_of_one_batch_share_nothing_that_only_looks_equal(self, store: Store) -> None:
-        scope = a_scope()
-        plain, whole = a_memory("plain"), full_memory()
-        others = [
-            replace(a_memory(f"other in {name}"), **{name: getattr(whole, name)})
-            for name in ("topics", "importance", "author", "event_ids", "subject", "happened_at", "ttl_days", "pinned")
-        ]
-        labels: list[dict[str, Any]] = [{"a": 1}, {"a": True}, {"a": {}}]
-        labelled = [a_memory(f"labelled {label}", metadata=label) for label in labels]
-        same = [a_memory(f"{number} of a kind") for number in range(3)]
-        memories = [plain, *others, whole, *labelled, *same]
-        await add(store, scope, *memories)
-        for memory in memories:
-            stored = await the(store, scope, memory.id)
-            assert stored == (replace(memory, position=0) if memory is whole else memory)
-            assert same_json(dict(stored.metadata), dict(memory.metadata)), stored
-
-    async def test_times_of_another_zone_come_back_as_the_same_moment_in_utc(self, store: Store) -> None:
-        scope = a_scope()
-        there = NOW.astimezone(timezone(timedelta(hours=5, minutes=45)))
-        memory = a_memory("elsewhere", now=there, happened_at=there)
-        await store.apply(scope, Batch(changes=adding(memory)), now=there)
-        stored = await the(store, scope, memory.id, now=there)
-        assert (stored.created_at, stored.happened_at) == (NOW, NOW)
-        assert stored.created_at.utcoffset() == timedelta(0)
-
-    async def test_times_that_a_clock_shows_twice_stay_an_hour_apart(self, store: Store) -> None:
-        scope = a_scope()
-        first = NOW.replace(tzinfo=SetBack())
-        memories = [a_memory(f"clock {at.fold}", happened_at=at) for at in (first, first.replace(fold=1))]
-        await add(store, scope, *memories)
-        stored = [(await the(store, scope, memory.id)).happened_at for memory in memories]
-        assert stored == [NOW, NOW + timedelta(hours=1)]
-
-    async def test_hostile_text_is_only_text(self, store: Store) -> None:
-        for text in HOSTILE:
-            scope = a_scope()
-            memory = a_memory(
-                text, session_id=text, event_ids=(text,), author=text, tags=(text,), metadata={text: text}
-            )
-            await store.apply(scope, Batch(changes=adding(memory), taken=[(text, text)]), now=NOW)
-            await store.enqueue([a_job(scope, session_id=text, key=text, payload={text: [text]}, provider=text)])
-
-            assert await the(store, scope, memory.id) == replace(memory, position=0)
-            assert await store.taken(scope, text, [text]) == {text}
-            assert [dict(job.payload) for job in await store.jobs(scope=scope)] == [{text: [text]}]
-            terms = list(query_terms(text))
-            counts = _counts(memory, terms)
-            found = await store.view(scope, now=NOW).text(terms, limit=9)
-            assert dict(found.matches) == ({memory.id: (found.average_length, counts)} if counts else {})
-            nothing = await store.view(scope, now=NOW).text([text], limit=9)
-            assert set(nothing.matches) == ({memory.id} if text in index_terms(text, text) else set())
-            assert await store.get(scope, [text], now=NOW) == {}
-
-    async def test_a_very_long_text_comes_back_and_is_found_by_its_words(self, store: Store) -> None:
-        scope = a_scope()
-        content = " ".join(f"word{number}" for number in range(2_000)) + " " + "x" * 100_000
-        memory = a_memory(content)
-        await add(store, scope, memory)
-        assert (await the(store, scope, memory.id)).content == content
-        terms = list(query_terms("word1999"))
-        assert memory.id in (await store.view(scope, now=NOW).text(terms, limit=1)).matches
-
-    async def test_entries_of_a_session_keep_their_order_over_several_calls(self, store: Store) -> None:
-        scope = a_scope()
-        for call in range(3):
-            spoken = [a_memory(f"turn {call}.{turn}", session_id="s") for turn in range(3)]
-            await add(store, scope, *spoken, a_memory(f"aside {call}", session_id="other"))
-        memories = (await store.list(scope, now=NOW)).memories
-        said = sorted((m for m in memories if m.session_id == "s"), key=lambda m: m.position or 0)
-        assert [m.position for m in said] == list(range(9))
-        assert [m.content for m in said] == [f"turn {call}.{turn}" for call in range(3) for turn in range(3)]
-        assert sorted(m.position or 0 for m in memories if m.session_id == "other") == [0, 1, 2]
-
-    async def test_a_memory_without_a_session_has_no_position(self, store: Store) -> None:
-        scope = a_scope()
-        (id,) = await add(store, scope, a_memory("alone"))
-        assert id is not None
-        assert (await the(store, scope, id)).position is None
-
-    async def test_an_edit_comes_back_whole_and_is_found_by_its_new_words_only(self, store: Store) -> None:
-        scope = a_scope()
-        memory = a_memory("alpha", ttl_days=3, session_id="s", metadata={"a": 1})
-        await add(store, scope, memory)
-        stored = await the(store, scope, memory.id)
-        later = NOW + DAY
-        change = changing(stored, now=later, content="omega", importance=1.0, metadata={"b": None}, tags=("x",))
-        await store.apply(scope, Batch(changes=[change]), now=later)
-        assert await the(store, scope, memory.id) == change.memory
-        found = await store.view(scope, now=NOW).text(["alpha", "omega"], limit=9)
-        assert dict(found.frequencies) == {"omega": 1}
-        assert await contents(store, scope) == ["omega"]
+    return json.loads(json.dumps(value), parse_float=number, parse_int=number)
 
 
 def full_memory() -> Memory:
-    """A memory with every field set to something else than its default."""
+    """Return a memory with every field set to something else than its default."""
     return a_memory(
         "Ann's favourite tea is green",
         ttl_days=40,
@@ -230,6 +61,7 @@ def full_memory() -> Memory:
         author="barista",
         category="drinks",
         session_id="s-1",
+        position=0,
         event_ids=("e2", "e1"),
         subject="ann",
         attribute="favourite tea",
@@ -243,6 +75,154 @@ def full_memory() -> Memory:
     )
 
 
-def _counts(memory: Memory, terms: list[str]) -> dict[str, int]:
-    indexed = index_terms(memory.content, memory.author)
-    return {term: indexed[term] for term in terms if term in indexed}
+class RoundTripContract(ContractPart):
+    """Nothing is lost, cut, folded or reordered on its way."""
+
+    @examples
+    @given(
+        content=texts.filter(bool),
+        name=texts,
+        labels=st.lists(texts, max_size=3, unique=True),
+        metadata=st.dictionaries(texts, json_values, max_size=4),
+    )
+    async def test_any_text_and_json_comes_back_as_it_was(
+        self,
+        home: ScopedStore,
+        content: str,
+        name: str,
+        labels: list[str],
+        metadata: dict[str, Any],
+    ) -> None:
+        """In every field that takes them."""
+        home, some = home.elsewhere(), tuple(labels)
+        who: dict[str, Any] = {
+            "author": name,
+            "subject": name,
+            "attribute": name,
+            "topics": some,
+            "tags": some,
+        }
+        memory = a_memory(content, metadata=metadata, **who)
+        await home.add(memory)
+        stored = await home.get(memory.id)
+        assert replace(stored, metadata=metadata) == memory
+        assert same_json(dict(stored.metadata), metadata), stored
+
+    @examples
+    @given(at=times, importance=st.floats(0, 1))
+    async def test_times_and_numbers_keep_their_last_digit(
+        self, home: ScopedStore, at: datetime, importance: float
+    ) -> None:
+        """And times are in UTC."""
+        home, memory = (
+            home.elsewhere(),
+            a_memory("once", happened_at=at, valid_from=at, importance=importance),
+        )
+        await home.add(memory)
+        stored = await home.get(memory.id)
+        assert stored == memory
+        assert stored.happened_at is not None
+        assert stored.happened_at.utcoffset() == timedelta(0)
+
+    async def test_every_field_of_every_memory_comes_back(self, home: ScopedStore) -> None:
+        """The memories of one batch keep values of their own, also where they look equal."""
+        labels: list[dict[str, Any]] = [{"a": 1}, {"a": True}, {"a": {}}]
+        memories = [
+            a_memory("plain"),
+            full_memory(),
+            *(a_memory(f"labelled {label}", metadata=label) for label in labels),
+            *(a_memory(f"{number} of a kind", importance=0.3) for number in range(3)),
+        ]
+        await home.add(*memories)
+        for memory in memories:
+            stored = await home.get(memory.id)
+            assert stored == memory
+            assert same_json(dict(stored.metadata), dict(memory.metadata)), stored
+        assert {memory.id: memory for memory in await home.listed()} == {
+            memory.id: memory for memory in memories
+        }
+
+    async def test_times_of_any_zone_come_back_in_utc(self, home: ScopedStore) -> None:
+        """A time of another zone is the same moment."""
+        there = NOW.astimezone(timezone(timedelta(hours=5, minutes=45)))
+        memory = a_memory("elsewhere", now=there, happened_at=there)
+        await home.at(there).add(memory)
+        stored = await home.get(memory.id)
+        assert (stored.created_at, stored.happened_at) == (NOW, NOW)
+        assert stored.created_at.utcoffset() == timedelta(0)
+
+    async def test_hostile_text_is_only_text(self, home: ScopedStore) -> None:
+        """Any text may be a part of a scope, a content, key, label, event, term and payload, and is
+        found by it.
+        """
+        for text in (*HOSTILE, "a.b", "$", "$.k", "k[0]", '"', "{}", "K"):
+            home = home.elsewhere(Scope(text, text, text))
+            named: dict[str, Any] = {"session_id": text, "author": text, "metadata": {text: text}}
+            memory = a_memory(
+                text, event_ids=(text,), tags=(text,), topics=(text,), position=0, **named
+            )
+            await home.apply(*adding(memory), taken=[(text, text)])
+            await home.add(a_memory("another", metadata={"k": "v"}, tags=("k",), topics=("k",)))
+            await home.enqueue(session_id=text, key=text, payload={text: [text]}, provider=text)
+
+            assert await home.get(memory.id) == memory
+            assert await home.taken(text, text) == {text}
+            assert list(await home.store.scopes(tenant=text)) == [home.scope]
+            assert [dict(job.payload) for job in await home.jobs()] == [{text: [text]}]
+            indexed = index_terms(text, text)
+            for terms in (list(query_terms(text)), [text]):
+                counts = {term: indexed[term] for term in terms if term in indexed}
+                matches = {
+                    id: dict(found) for id, (_, found) in (await home.text(*terms)).matches.items()
+                }
+                assert matches == ({memory.id: counts} if counts else {})
+            assert await home.visible(text) == set()
+            filters = (
+                Filter(metadata={text: text}),
+                Filter(tags=(text,), topics=(text,)),
+                Filter(session_id=text),
+            )
+            for wanted in filters:
+                assert await home.contents(filter=wanted) == [text], wanted
+
+    async def test_a_very_long_text_is_kept_and_found(self, home: ScopedStore) -> None:
+        """A long text comes back whole, is found by its last word, and by hundreds of words at
+        once.
+        """
+        [memory] = await home.write(
+            " ".join(f"word{number}" for number in range(800)) + " " + "x" * 100_000
+        )
+        assert len(memory.content) > 100_000
+        for terms in (
+            query_terms("word799"),
+            query_terms(" ".join(f"word{number}" for number in range(800))),
+        ):
+            assert memory.id in (await home.text(*terms, limit=1)).matches
+
+    async def test_a_session_keeps_its_order(self, home: ScopedStore) -> None:
+        """Positions count on over several calls, in each session alone; without a session there is
+        none.
+        """
+        for call in range(3):
+            spoken = [a_memory(f"turn {3 * call + turn}", session_id="s") for turn in range(3)]
+            await home.add(
+                *spoken, a_memory(f"aside {call}", session_id="other"), a_memory(f"alone {call}")
+            )
+        for memory in await home.listed():
+            kind, _, place = memory.content.partition(" ")
+            assert memory.position == (None if kind == "alone" else int(place))
+
+    async def test_an_edit_comes_back_whole(self, home: ScopedStore) -> None:
+        """A changed memory has its new values, and is found by its new words only."""
+        [memory] = await home.write("alpha", ttl_days=3, session_id="s", metadata={"a": 1})
+        later = home.at(NOW + DAY)
+        new: dict[str, Any] = {
+            "content": "omega",
+            "importance": 1.0,
+            "metadata": {"b": None},
+            "tags": ("x",),
+        }
+        change = changing(memory, now=later.now, **new)
+        await later.apply(change)
+        assert await later.get(memory.id) == change.memory
+        assert dict((await later.text("alpha", "omega")).frequencies) == {"omega": 1}

@@ -1,11 +1,13 @@
-"""What the parts of the store contract stand on: the store under test, and short words for what they write."""
+"""Builders and helpers of the store contract: the store under test, its scopes, memories, changes
+and jobs.
+"""
 
 from __future__ import annotations
 
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,9 +16,11 @@ import pytest
 import pytest_asyncio
 from hypothesis import HealthCheck, settings
 
-from ..records import Change, Memory, Scope, Usage, Vector, new_id
-from ..stores.base import Batch, EmbeddingSpace, Job, JobKind, Store
+from ..records import EVERYTHING, Change, Filter, Memory, Scope, Vector, new_id
+from ..stores import Store
+from ..stores.base import Applied, Batch, Job, JobKind, RankFeatures, ScopeStats, TextMatches, View
 from ..stores.codec import expiry
+from ..stores.view import Nearest
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -50,83 +54,190 @@ HOSTILE = (
 
 
 class ContractPart(ABC):
-    """A theme of the contract: `store` is open on an empty database, and closed after the test."""
+    """A theme of the contract: `home` is a scope of a store that is open on an empty database."""
 
     pytestmark = pytest.mark.asyncio
 
     @abstractmethod
     async def open_store(self) -> Store:
-        """A store, open on an empty database of its own."""
+        """Return a store, open on an empty database of its own."""
 
     @pytest_asyncio.fixture
-    async def store(self) -> AsyncIterator[Store]:
-        """The store under test."""
+    async def home(self) -> AsyncIterator[ScopedStore]:
+        """Open the store under test for one test."""
         store = await self.open_store()
-        yield store
+        yield ScopedStore(store, a_scope())
         await store.close()
 
 
 def a_scope() -> Scope:
-    """A scope that nobody else uses."""
+    """Return a scope that nobody else uses."""
     return Scope(tenant="acme", user=uuid.uuid4().hex, app="notes")
 
 
-def a_memory(content: str, *, now: datetime = NOW, ttl_days: int | None = None, **values: Any) -> Memory:
-    """A memory as a caller makes it, not yet stored."""
+def a_memory(
+    content: str, *, now: datetime = NOW, ttl_days: int | None = None, **values: Any
+) -> Memory:
+    """Return a memory as a caller makes it, not yet stored."""
     made: dict[str, Any] = {"id": new_id(), "created_at": now, "updated_at": now, **values}
     return Memory(content=content, ttl_days=ttl_days, expires_at=expiry(ttl_days, now), **made)
 
 
+def a_job(scope: Scope, kind: JobKind = "transcript", *, now: datetime = NOW, **values: Any) -> Job:
+    """Return a job that is due at `now`."""
+    made: dict[str, Any] = {"run_after": now, "created_at": now, **values}
+    return Job(id=new_id(), scope=scope, kind=kind, **made)
+
+
+def vector(*numbers: float) -> Vector:
+    """Return a float32 vector."""
+    return np.asarray(numbers, dtype=np.float32)
+
+
 def adding(*memories: Memory, explicit: bool = False) -> list[Change]:
-    """The changes that add these memories."""
+    """Return the changes that add these memories."""
     return [Change(kind="add", memory=memory, explicit=explicit) for memory in memories]
 
 
 def changing(memory: Memory, kind: Any = "edit", *, now: datetime = NOW, **values: Any) -> Change:
-    """The change that replaces a stored memory by one with other values."""
-    return Change(kind=kind, memory=replace(memory, revision=memory.revision + 1, updated_at=now, **values))
+    """Return the change that replaces a stored memory by one with other values."""
+    return Change(
+        kind=kind, memory=replace(memory, revision=memory.revision + 1, updated_at=now, **values)
+    )
 
 
-async def add(
-    store: Store, scope: Scope, *memories: Memory, now: datetime = NOW, explicit: bool = False
-) -> tuple[str | None, ...]:
-    """Adds memories in one batch; the ids that hold them."""
-    return (await store.apply(scope, Batch(changes=adding(*memories, explicit=explicit)), now=now)).ids
+def superseding(memory: Memory, by: Memory, kind: Any = "supersede", **values: Any) -> Change:
+    """Return the change that retires a stored memory in favour of another."""
+    return replace(changing(memory, kind, state="superseded", superseded_by=by.id), **values)
 
 
-async def add_texts(store: Store, scope: Scope, *texts: str, **values: Any) -> tuple[str, ...]:
-    """Adds one memory per text, created a second apart; their ids."""
-    memories = [a_memory(text, created_at=NOW + number * SECOND, **values) for number, text in enumerate(texts)]
-    return tuple(id for id in await add(store, scope, *memories) if id)
+@dataclass(frozen=True)
+class ScopedStore:
+    """One scope of a store at one time, with what the tests of the contract do there."""
 
+    store: Store
+    scope: Scope
+    now: datetime = NOW
 
-async def embed(store: Store, scope: Scope, space: EmbeddingSpace, rows: Mapping[str, Sequence[float]]) -> None:
-    """Sets the vectors of stored memories."""
-    vectors = {id: vector(*row) for id, row in rows.items()}
-    await store.apply(scope, Batch(vectors=vectors, space_number=space.number), now=NOW)
+    def at(self, now: datetime) -> ScopedStore:
+        """Return the same scope at another time."""
+        return replace(self, now=now)
 
+    def elsewhere(self, scope: Scope | None = None) -> ScopedStore:
+        """Return another scope of the same store; None: a new one."""
+        return replace(self, scope=scope or a_scope())
 
-def vector(*numbers: float) -> Vector:
-    """A float32 vector."""
-    return np.asarray(numbers, dtype=np.float32)
+    async def apply(self, *changes: Change, **batch: Any) -> Applied:
+        """Apply a batch of these changes."""
+        return await self.store.apply(self.scope, Batch(changes=changes, **batch), now=self.now)
 
+    async def add(self, *memories: Memory, explicit: bool = False) -> tuple[str | None, ...]:
+        """Add memories in one batch; return the ids that hold them."""
+        return (await self.apply(*adding(*memories, explicit=explicit))).ids
 
-async def the(store: Store, scope: Scope, memory_id: str, *, now: datetime = NOW) -> Memory:
-    """The stored memory of this id, superseded ones included."""
-    return (await store.get(scope, [memory_id], now=now, superseded=True))[memory_id]
+    async def write(self, *texts: str, **values: Any) -> list[Memory]:
+        """Add one memory per text, created a second apart; return them as stored."""
+        memories = [
+            a_memory(text, created_at=NOW + n * SECOND, **values) for n, text in enumerate(texts)
+        ]
+        return [await self.get(id) for id in await self.add(*memories) if id]
 
+    async def change(self, memory: Memory, kind: Any = "edit", **values: Any) -> Memory:
+        """Replace a stored memory by one with other values; return the new one."""
+        change = changing(memory, kind, now=self.now, **values)
+        await self.apply(change)
+        return change.memory
 
-async def contents(store: Store, scope: Scope, *, now: datetime = NOW, **query: Any) -> list[str]:
-    """The contents that `list` gives, in its order."""
-    return [memory.content for memory in (await store.list(scope, now=now, **query)).memories]
+    async def forget(self, *ids: str, **what: Any) -> tuple[str, ...]:
+        """Forget memories by their ids, or what else is named."""
+        return await self.store.forget(self.scope, ids=ids, now=self.now, **what)
 
+    async def deliver(self, *ids: str, times: int = 1) -> None:
+        """Count deliveries of these memories."""
+        for _ in range(times):
+            await self.store.memories.deliver(self.scope, retrieved=[], delivered=ids, now=self.now)
 
-def bare(memory: Memory) -> Memory:
-    """The memory without its counters, which revisions do not keep."""
-    return replace(memory, usage=Usage())
+    async def get(self, memory_id: str) -> Memory:
+        """Return a stored memory, active or not."""
+        return (
+            await self.store.memories.get(self.scope, [memory_id], now=self.now, superseded=True)
+        )[memory_id]
 
+    async def visible(self, *ids: str, superseded: bool = False) -> set[str]:
+        """Return which of these ids `get` gives."""
+        return set(
+            await self.store.memories.get(self.scope, ids, now=self.now, superseded=superseded)
+        )
 
-def a_job(scope: Scope, kind: JobKind = "transcript", *, now: datetime = NOW, **values: Any) -> Job:
-    """A job that is due at `now`."""
-    made: dict[str, Any] = {"run_after": now, "created_at": now, **values}
-    return Job(id=new_id(), scope=scope, kind=kind, **made)
+    async def listed(self, **query: Any) -> tuple[Memory, ...]:
+        """Return the memories of one page of `list`."""
+        return (await self.store.memories.list(self.scope, now=self.now, **query)).memories
+
+    async def contents(self, **query: Any) -> list[str]:
+        """Return the contents that `list` gives, in its order."""
+        return [memory.content for memory in await self.listed(**query)]
+
+    def view(self, filter: Filter = EVERYTHING) -> View:
+        """Return a view of the scope."""
+        return self.store.memories.view(self.scope, filter=filter, now=self.now)
+
+    async def text(self, *terms: str, limit: int = 99, filter: Filter = EVERYTHING) -> TextMatches:
+        """Search a view by terms."""
+        return await self.view(filter).text(terms, limit=limit)
+
+    async def nearest(
+        self, space: int, *row: float, limit: int = 99, filter: Filter = EVERYTHING
+    ) -> Nearest:
+        """Search a view by one vector."""
+        [found] = await self.view(filter).nearest(space, [vector(*row)], limit=limit)
+        return found
+
+    async def features(self, *ids: str, reach: int = 0) -> Sequence[RankFeatures]:
+        """Return what a view tells of these memories."""
+        return await self.view().features(ids, reach=reach)
+
+    async def space(self, dimensions: int = 2, name: str = "hash") -> int:
+        """Return the number of an embedding space, made if it is new."""
+        return (await self.store.memories.spaces.add(name, dimensions, None)).number
+
+    async def embed(self, space: int, rows: Mapping[str, Sequence[float]]) -> None:
+        """Set the vectors of stored memories."""
+        await self.apply(vectors={id: vector(*row) for id, row in rows.items()}, space_number=space)
+
+    async def unembedded(self, space: int, *, limit: int = 99) -> list[str]:
+        """Return the ids of memories that lack a vector."""
+        lacking = await self.store.memories.unembedded(self.scope, space, limit=limit, now=self.now)
+        return [memory.id for memory in lacking]
+
+    async def taken(self, session_id: str, *events: str) -> frozenset[str]:
+        """Return which of these events were taken in."""
+        return await self.store.memories.taken(self.scope, session_id, events)
+
+    async def version(self) -> int:
+        """Return the version of the scope."""
+        return await self.store.memories.version(self.scope)
+
+    async def stats(self) -> ScopeStats:
+        """Return the counts of the scope."""
+        return await self.store.stats(self.scope, now=self.now)
+
+    async def jobs(self, **query: Any) -> list[Job]:
+        """Return the jobs of the scope."""
+        return list(await self.store.queue.jobs(scope=self.scope, **query))
+
+    async def enqueue(self, kind: JobKind = "transcript", **values: Any) -> Job:
+        """Queue one job; return it."""
+        job = a_job(self.scope, kind, **values)
+        await self.store.enqueue([job])
+        return job
+
+    async def try_claim(self, owner: str = "me", **values: Any) -> Job | None:
+        """Claim a job of any scope; None when there is none to claim."""
+        asked: dict[str, Any] = {"now": self.now, "lease_seconds": 30, **values}
+        return await self.store.queue.claim(owner, **asked)
+
+    async def claim(self, owner: str = "me", **values: Any) -> Job:
+        """Claim a job of any scope, which there must be."""
+        job = await self.try_claim(owner, **values)
+        assert job is not None
+        return job

@@ -1,4 +1,6 @@
-"""Fixtures for the tests of an agent: `pytest_plugins = ["kagent_memory.testing.pytest_plugin"]` in `conftest.py`."""
+"""Fixtures for the tests of an agent: `pytest_plugins = ["kagent_memory.testing.pytest_plugin"]` in
+`conftest.py`.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +21,8 @@ def frozen_clock() -> FrozenClock:
 
 @pytest.fixture
 def memory_service(frozen_clock: FrozenClock) -> Iterator[KagentMemoryService]:
-    """An empty memory service of this test alone: nothing on disk, no model, words only, on `frozen_clock`."""
+    """An empty memory service of this test alone: nothing on disk, no model, words only, on
+    `frozen_clock`.
+    """
     with in_memory_service(clock=frozen_clock) as service:
         yield service

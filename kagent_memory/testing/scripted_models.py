@@ -1,4 +1,6 @@
-"""The two models of a test without models: an embedder that hashes words, an LLM that answers from a script."""
+"""The two models of a test without models: an embedder that hashes words, an LLM that answers from
+a script.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,9 @@ _PART_WEIGHT = 0.3
 
 
 class HashEmbedder:
-    """Embeds a text as its hashed words and their parts of three letters: the same text always gives the same unit
-    vector, texts that share words or beginnings of words are near, and the two kinds do not differ.
+    """Embeds a text as its hashed words and their parts of three letters: the same text always
+    gives the same unit vector, texts that share words or beginnings of words are near, and the two
+    kinds do not differ.
 
     Attributes:
         name: which model it passes for.
@@ -35,7 +38,9 @@ class HashEmbedder:
         self.name = name
         self.calls: list[tuple[tuple[str, ...], str]] = []
 
-    async def embed(self, texts: Sequence[str], *, kind: Literal["document", "query"]) -> npt.NDArray[np.float32]:
+    async def embed(
+        self, texts: Sequence[str], *, kind: Literal["document", "query"]
+    ) -> npt.NDArray[np.float32]:
         """One unit vector per text, float32 (n, dimensions)."""
         self.calls.append((tuple(texts), kind))
         rows = [self._vector(text) for text in texts]
@@ -45,7 +50,9 @@ class HashEmbedder:
         vector = np.zeros(self.dimensions, dtype=np.float64)
         for feature, weight in _features(text):
             digest = hashlib.blake2b(feature.encode(), digest_size=9).digest()
-            vector[int.from_bytes(digest[:8], "big") % self.dimensions] += weight if digest[8] & 1 else -weight
+            vector[int.from_bytes(digest[:8], "big") % self.dimensions] += (
+                weight if digest[8] & 1 else -weight
+            )
         if not vector.any():
             vector[0] = 1.0
         return (vector / np.linalg.norm(vector)).astype(np.float32)
@@ -63,16 +70,18 @@ class ScriptedLlm:
     """Answers from a script and remembers what it was asked.
 
     Args:
-        answers: a callable of the prompt, so that an answer depends on what was asked and not on when; or the answers
-            in their order. An answer is an object of the wanted schema, a mapping or JSON text that fits it, or an
-            exception to raise.
+        answers: a callable of the prompt, so that an answer depends on what was asked and not on
+            when; or the answers in their order. An answer is an object of the wanted schema, a
+            mapping or JSON text that fits it, or an exception to raise.
         name: which model it passes for.
 
     Attributes:
         prompts: every prompt it was asked, in order.
     """
 
-    def __init__(self, answers: Callable[[str], Scripted] | Sequence[Scripted], name: str = "scripted") -> None:
+    def __init__(
+        self, answers: Callable[[str], Scripted] | Sequence[Scripted], name: str = "scripted"
+    ) -> None:
         self.name = name
         self.prompts: list[str] = []
         self._answers = answers
@@ -90,14 +99,22 @@ class ScriptedLlm:
         try:
             if isinstance(answer, str):
                 return schema.model_validate_json(answer)
-            return schema.model_validate(answer.model_dump() if isinstance(answer, BaseModel) else answer)
+            return schema.model_validate(
+                answer.model_dump() if isinstance(answer, BaseModel) else answer
+            )
         except ValidationError as error:
-            wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['type']}" for one in error.errors())
-            raise ModelError(f"The script's answer does not fit {schema.__name__} ({wrong}).") from error
+            wrong = "; ".join(
+                f"{'.'.join(map(str, one['loc']))}: {one['type']}" for one in error.errors()
+            )
+            raise ModelError(
+                f"The script's answer does not fit {schema.__name__} ({wrong})."
+            ) from error
 
     def _next(self, prompt: str) -> Scripted:
         if callable(self._answers):
             return self._answers(prompt)
         if len(self.prompts) > len(self._answers):
-            raise ModelError(f"The script has {len(self._answers)} answers and was asked once more.")
+            raise ModelError(
+                f"The script has {len(self._answers)} answers and was asked once more."
+            )
         return self._answers[len(self.prompts) - 1]

@@ -1,4 +1,6 @@
-"""Memory services of ADK's tests: on a libSQL file; where a test asks for `each_uri` on Postgres and over HTTP too."""
+"""Memory services of ADK's tests: on a libSQL file; where a test asks for `each_uri` on Postgres
+and over HTTP too.
+"""
 
 from __future__ import annotations
 

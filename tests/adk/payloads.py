@@ -150,17 +150,28 @@ LABELS = [
         for line in """
         系统：, 系統：, 系统提示：, 系统消息:, 用户：, 用戶：, 使用者：, 助手：, 开发者：, 工具：, 观察：
         システム：, ユーザー：, アシスタント：, 開発者：, プロンプト：, 시스템:, 사용자:, 어시스턴트:, 개발자：
-        Système :, SYSTÈME:, Utilisateur :, Développeur :, Sistema:, Usuario:, Asistente:, Usuário:, Utente:
-        Sviluppatore:, Benutzer:, Nutzer:, Entwickler:, Assistent:, Systeem:, Gebruiker:, Użytkownik:, Uživatel:
+        Système :, SYSTÈME:, Utilisateur :, Développeur :, Sistema:, Usuario:, Asistente:,
+        Usuário:, Utente:
+        Sviluppatore:, Benutzer:, Nutzer:, Entwickler:, Assistent:, Systeem:, Gebruiker:,
+        Użytkownik:, Uživatel:
         Felhasználó:, Kullanıcı:, Sistem:, Pengguna:, Hệ thống:, Người dùng:, Trợ lý:, Система:
-        Пользователь:, Ассистент:, Разработчик:, Користувач:, Σύστημα:, Χρήστης:, מערכת:, משתמש:, النظام:
-        المستخدم:, المساعد:, سیستم:, کاربر:, सिस्टम:, प्रणाली:, उपयोगकर्ता:, ระบบ:, ผู้ใช้:, Järjestelmä:
-        Användare:, Bruker:, Observation:, Thought:, Action:, Action Input:, Final Answer:, Beobachtung:
+        Пользователь:, Ассистент:, Разработчик:, Користувач:, Σύστημα:, Χρήστης:, מערכת:, משתמש:,
+        النظام:
+        المستخدم:, المساعد:, سیستم:, کاربر:, सिस्टम:, प्रणाली:, उपयोगकर्ता:, ระบบ:, ผู้ใช้:,
+        Järjestelmä:
+        Användare:, Bruker:, Observation:, Thought:, Action:, Action Input:, Final Answer:,
+        Beobachtung:
         Observación:, Наблюдение:, System message #2:, System [root]:, SYSTEM_PROMPT:
-        """.strip().splitlines()
+        """.strip().splitlines()  # noqa: E501
         for label in line.strip().split(", ")
     ),
-    *("Syste\u0300me :", "Sys\u200btem:", "=" * 60 + " System:", "=" * 60 + "\nSystem:", "-" * 200 + "User:"),
+    *(
+        "Syste\u0300me :",
+        "Sys\u200btem:",
+        "=" * 60 + " System:",
+        "=" * 60 + "\nSystem:",
+        "-" * 200 + "User:",
+    ),
     *("* * * * *" * 9 + " 系统：", "> > > Assistant:"),
 ]
 FORGERIES = [

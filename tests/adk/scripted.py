@@ -12,7 +12,18 @@ from google.genai import types
 
 from kagent_memory.testing import ScriptedModel, agents, call
 
-__all__ = ["APP", "USER", "Chat", "ScriptedModel", "assistant", "call", "declarations", "responses", "said", "scripted"]
+__all__ = [
+    "APP",
+    "USER",
+    "Chat",
+    "ScriptedModel",
+    "assistant",
+    "call",
+    "declarations",
+    "responses",
+    "said",
+    "scripted",
+]
 __all__ += ["system", "texts"]
 
 APP, USER = "app", "ada"

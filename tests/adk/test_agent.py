@@ -63,7 +63,9 @@ def test_what_the_agent_has_already_stays_its_own() -> None:
 
 
 def test_other_tools_and_no_instruction_on_request() -> None:
-    agent = enable_memory(assistant(scripted()), tools=[ForgetMemoryTool()], augment_instruction=False, auto_save=None)
+    agent = enable_memory(
+        assistant(scripted()), tools=[ForgetMemoryTool()], augment_instruction=False, auto_save=None
+    )
     assert names(agent) == ["forget_memory"]
     assert agent.after_agent_callback is None
 
@@ -80,18 +82,22 @@ def test_functions_and_toolsets_are_tools_too() -> None:
         async def close(self) -> None: ...
 
     mine, theirs = Others(), Others()
-    once = enable_memory(assistant(scripted(), tools=[mine]), tools=[look_up, theirs], augment_instruction=False)
+    once = enable_memory(
+        assistant(scripted(), tools=[mine]), tools=[look_up, theirs], augment_instruction=False
+    )
     assert once.tools == [mine, look_up, theirs]
-    assert enable_memory(once, tools=[look_up, theirs], augment_instruction=False).tools == once.tools
+    assert (
+        enable_memory(once, tools=[look_up, theirs], augment_instruction=False).tools == once.tools
+    )
 
 
 @pytest.mark.parametrize(
     ("wrong", "advice"),
     [
-        (lambda: enable_memory(assistant(scripted()), auto_save=False), "or None for never"),
-        (lambda: MemoryPlugin(auto_save=True), "or None for never"),
-        (lambda: MemoryPlugin(prefetch=False), "or None for nothing"),
-        (lambda: AutoSave(every_turns="5"), "whole number from 1 on"),
+        (lambda: enable_memory(assistant(scripted()), auto_save=False), "or None"),
+        (lambda: MemoryPlugin(auto_save=True), "or None"),
+        (lambda: MemoryPlugin(prefetch=False), "or None"),
+        (lambda: AutoSave(every_turns="5"), "whole number, 1 or more"),
         (lambda: Prefetch(limit=-1), r"Prefetch\(limit=…\)"),
         (lambda: PrefetchMemoryTool(timeout_seconds=0), "timeout_seconds"),
         (lambda: LoadMemoryTool(limit=-1), "limit of load_memory"),
@@ -100,7 +106,9 @@ def test_functions_and_toolsets_are_tools_too() -> None:
         (lambda: SaveMemoryTool(tags="work"), r"such as \['work'\]"),
     ],
 )
-def test_a_developers_slip_is_told_at_once_and_not_to_the_model(wrong: Callable[[], Any], advice: str) -> None:
+def test_a_developers_slip_is_told_at_once_and_not_to_the_model(
+    wrong: Callable[[], Any], advice: str
+) -> None:
     with pytest.raises(ConfigurationError, match=advice):
         wrong()
 
@@ -134,7 +142,9 @@ async def test_every_kind_of_instruction_survives(
 ) -> None:
     model = scripted("one", "two")
     chat = Chat(enable_memory(assistant(model, **options)), service)
-    created = await chat.sessions.create_session(app_name=chat.app, user_id=chat.user, state={"color": "blue"})
+    created = await chat.sessions.create_session(
+        app_name=chat.app, user_id=chat.user, state={"color": "blue"}
+    )
     chat.session_id = created.id
     await chat.say("Hello there")
     await chat.say("And again")

@@ -56,7 +56,10 @@ root_agent = enable_memory(LlmAgent(name="remembering", model=Rehearsed()))
 
 def post(url: str, body: Any) -> Any:
     request = urllib.request.Request(
-        url, data=json.dumps(body).encode(), headers={"Content-Type": "application/json"}, method="POST"
+        url,
+        data=json.dumps(body).encode(),
+        headers={"Content-Type": "application/json"},
+        method="POST",
     )
     with urllib.request.urlopen(request, timeout=120) as response:
         return json.loads(response.read())
@@ -111,8 +114,12 @@ def remembers(url: str, app: str) -> None:
     assert "Ada prefers dark mode" in answer
 
 
-@pytest.mark.parametrize(("command", "how"), [("web", "services.yaml"), ("api_server", "console script")])
-def test_a_server_of_adk_remembers_in_a_second_session(tmp_path: Path, command: str, how: str) -> None:
+@pytest.mark.parametrize(
+    ("command", "how"), [("web", "services.yaml"), ("api_server", "console script")]
+)
+def test_a_server_of_adk_remembers_in_a_second_session(
+    tmp_path: Path, command: str, how: str
+) -> None:
     write_agent(tmp_path / "agents/remembering")
     uri = "libsql:///memory.db?llm=false"
     if how == "services.yaml":
@@ -122,7 +129,9 @@ def test_a_server_of_adk_remembers_in_a_second_session(tmp_path: Path, command: 
         start = "from google.adk.cli.cli_tools_click import main; main()"
     else:
         start = "from kagent_memory.adk.registry import main; main()"
-    with served([sys.executable, "-c", start, command, "--memory_service_uri", uri], tmp_path) as url:
+    with served(
+        [sys.executable, "-c", start, command, "--memory_service_uri", uri], tmp_path
+    ) as url:
         remembers(url, "remembering")
     assert (tmp_path / "memory.db").is_file()
 
@@ -136,11 +145,16 @@ done
 """
 
 
-def test_what_adk_deploys_knows_our_scheme_and_takes_the_store_from_the_environment(tmp_path: Path) -> None:
+def test_an_adk_deployment_knows_our_scheme(
+    tmp_path: Path,
+) -> None:
+    """What `adk deploy` builds knows our scheme and takes the store from the environment."""
     from google.adk.cli.cli_tools_click import main as adk
 
     page = (Path(__file__).parents[2] / "docs/adk-integration.md").read_text(encoding="utf-8")
-    (module,) = re.findall(r"^```python\n(import kagent_memory\n.*?)^```", page, re.MULTILINE | re.DOTALL)
+    (module,) = re.findall(
+        r"^```python\n(import kagent_memory\n.*?)^```", page, re.MULTILINE | re.DOTALL
+    )
     (shown,) = re.findall(r"^\$ adk (deploy cloud_run .*?[^\\])$", page, re.MULTILINE | re.DOTALL)
     write_agent(tmp_path / "assistant")
     (tmp_path / "services.py").write_text(module)
@@ -149,12 +163,19 @@ def test_what_adk_deploys_knows_our_scheme_and_takes_the_store_from_the_environm
     (tmp_path / "bin/gcloud").chmod(0o755)
     image = tmp_path / "image"
     command = [sys.executable, "-m", "google.adk.cli", *shlex.split(shown.replace("\\\n", " "))]
-    environ = {**os.environ, "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}", "KEPT": str(image)}
-    ran = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=300)
+    environ = {
+        **os.environ,
+        "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "KEPT": str(image),
+    }
+    ran = subprocess.run(
+        command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=300
+    )
     if "--extra_packages" not in {
         name for one in adk.commands["deploy"].commands["cloud_run"].params for name in one.opts
     }:
-        assert "No such option" in ran.stderr  # older versions of ADK: the page says what to do instead
+        # older versions of ADK: the page says what to do instead
+        assert "No such option" in ran.stderr
         return
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
@@ -176,12 +197,21 @@ def test_registering_teaches_our_schemes_once_and_again(tmp_path: Path) -> None:
     register()
     register()
     registry = get_service_registry()
-    for uri in (f"libsql:///{tmp_path}/a.db", f"kagent+libsql:///{tmp_path}/a.db", "kagent://", "postgresql://h/d"):
-        assert isinstance(registry.create_memory_service(uri, agents_dir="agents"), KagentMemoryService)
+    for uri in (
+        f"libsql:///{tmp_path}/a.db",
+        f"kagent+libsql:///{tmp_path}/a.db",
+        "kagent://",
+        "postgresql://h/d",
+    ):
+        assert isinstance(
+            registry.create_memory_service(uri, agents_dir="agents"), KagentMemoryService
+        )
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
-async def test_yaml_agents_name_our_tools_and_callback(tmp_path: Path, service: KagentMemoryService) -> None:
+async def test_yaml_agents_name_our_tools_and_callback(
+    tmp_path: Path, service: KagentMemoryService
+) -> None:
     from google.adk.agents.config_agent_utils import from_config
 
     (tmp_path / "root_agent.yaml").write_text(
@@ -198,7 +228,11 @@ async def test_yaml_agents_name_our_tools_and_callback(tmp_path: Path, service: 
         "  - name: kagent_memory.auto_save_session_to_memory_callback\n"
     )
     agent = from_config(str(tmp_path / "root_agent.yaml"))
-    assert [tool.name for tool in agent.tools] == ["save_memory", "prefetch_memory", "recall_memory"]
+    assert [tool.name for tool in agent.tools] == [
+        "save_memory",
+        "prefetch_memory",
+        "recall_memory",
+    ]
     assert (agent.tools[0].ttl_days, agent.tools[1].prefetch.limit) == (3, 2)
     agent.model = scripted("hello")
     events = await Chat(agent, service).say("Hello")

@@ -1,4 +1,6 @@
-"""What an agent may expect of a memory service of ADK: ours keeps all of it, and the table says what ADK's own do."""
+"""What an agent may expect of a memory service of ADK: ours keeps all of it, and the table says
+what ADK's own do.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ class TestOurs(AdkMemoryConformance):
 def told(column: int) -> set[str]:
     """The promises that the page's table says a service breaks."""
     rows = [
-        line.split("|")[1:-1] for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| `test_")
+        line.split("|")[1:-1]
+        for line in PAGE.read_text(encoding="utf-8").splitlines()
+        if line.startswith("| `test_")
     ]
     assert [row[0].strip(" `") for row in rows] == PROMISES
     return {row[0].strip(" `") for row in rows if row[column].strip() == "no"}
@@ -44,7 +48,11 @@ def told(column: int) -> set[str]:
 async def test_the_page_tells_who_breaks_what(column: int, tmp_path: Path):
     broken: set[str] = set()
     for name in PROMISES if column < 3 else ():
-        service = InMemoryMemoryService() if column == 1 else memory.SqliteMemoryService(tmp_path / f"{name}.db")
+        service = (
+            InMemoryMemoryService()
+            if column == 1
+            else memory.SqliteMemoryService(tmp_path / f"{name}.db")
+        )
         try:
             await getattr(AdkMemoryConformance(), name)(service)
         except Exception:

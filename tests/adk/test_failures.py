@@ -1,4 +1,6 @@
-"""Whatever a memory service throws, an agent's run goes on; and ADK's own context reaches all five methods."""
+"""Whatever a memory service throws, an agent's run goes on; and ADK's own context reaches all five
+methods.
+"""
 
 from __future__ import annotations
 
@@ -51,20 +53,35 @@ class Broken(BaseMemoryService):
 
 
 @pytest.mark.parametrize(
-    "error", [RuntimeError("secret words"), KeyError("secret words"), OSError(), TimeoutError(), NotImplementedError()]
+    "error",
+    [
+        RuntimeError("secret words"),
+        KeyError("secret words"),
+        OSError(),
+        TimeoutError(),
+        NotImplementedError(),
+    ],
 )
 async def test_no_failure_of_memory_reaches_the_run_or_the_log(
     error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
-    tools = [SaveMemoryTool(), LoadMemoryTool(), RecallMemoryTool(), ForgetMemoryTool(), PrefetchMemoryTool()]
+    tools = [
+        SaveMemoryTool(),
+        LoadMemoryTool(),
+        RecallMemoryTool(),
+        ForgetMemoryTool(),
+        PrefetchMemoryTool(),
+    ]
     model = scripted(
         call("save_memory", content="x"),
         call("load_memory", query="x"),
         call("recall_memory", query="x"),
-        call("forget_memory", ids=["x"], confirm=True),
+        call("forget_memory", query="x"),
         "done",
     )
-    agent = enable_memory(assistant(model), tools=[*tools, PreloadMemoryTool()], auto_save=AutoSave(every_turns=1))
+    agent = enable_memory(
+        assistant(model), tools=[*tools, PreloadMemoryTool()], auto_save=AutoSave(every_turns=1)
+    )
     with caplog.at_level(logging.WARNING, "kagent_memory"):
         chat = Chat(agent, Broken(error), plugins=[MemoryPlugin(auto_save=AutoSave(every_turns=1))])
         events = await chat.say("What do you know about me?")
@@ -79,11 +96,15 @@ async def test_the_log_tells_the_operator_what_to_change(caplog: pytest.LogCaptu
     model = scripted(call("load_memory", query="tea"), "done")
     wrong = ConfigurationError("The URI postgresql://ada:hunter2pass@db/x is none; write another.")
     with caplog.at_level(logging.WARNING, "kagent_memory"):
-        chat = Chat(enable_memory(assistant(model), auto_save=AutoSave(every_turns=1)), Broken(wrong))
+        chat = Chat(
+            enable_memory(assistant(model), auto_save=AutoSave(every_turns=1)), Broken(wrong)
+        )
         await chat.say("Which tea do I like?")
     assert responses(model.requests[-1]) == [{"error": "memory unavailable"}]
     for what in ("prefetch_memory", "load_memory", "auto-save"):
-        assert f"{what}: memory unavailable (ConfigurationError): The URI postgresql://" in caplog.text
+        assert (
+            f"{what}: memory unavailable (ConfigurationError): The URI postgresql://" in caplog.text
+        )
     assert "is none; write another." in caplog.text
     assert "hunter2pass" not in caplog.text
 
@@ -94,7 +115,9 @@ async def test_adks_own_context_reaches_the_service(service: KagentMemoryService
 
     async def use(tool_context: Context) -> str:
         """Uses memory as any tool of ADK may."""
-        await tool_context.add_memory(memories=[entry], custom_metadata={"session_id": tool_context.session.id})
+        await tool_context.add_memory(
+            memories=[entry], custom_metadata={"session_id": tool_context.session.id}
+        )
         await tool_context.add_events_to_memory(events=tool_context.session.events[:1])
         await tool_context.add_session_to_memory()
         found = (await tool_context.search_memory("dark mode")).memories
@@ -103,7 +126,9 @@ async def test_adks_own_context_reaches_the_service(service: KagentMemoryService
         seen.append((await tool_context.search_memory("dark mode")).memories)
         return "ok"
 
-    await Chat(assistant(scripted(call("use"), "done"), tools=[use]), service).say("My parrot is called Grace")
+    await Chat(assistant(scripted(call("use"), "done"), tools=[use]), service).say(
+        "My parrot is called Grace"
+    )
     assert seen == ["Ada prefers dark mode", []]
     await service.drain()
     stored = (await service.memories.list(service.scope(APP, USER))).memories

@@ -1,4 +1,6 @@
-"""What a user had forgotten is gone to the byte, and stays gone however long the same conversation goes on."""
+"""What a user had forgotten is gone to the byte, and stays gone however long the same conversation
+goes on.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from kagent_memory import (
 )
 from kagent_memory.adk.prefetch import Prefetch
 
-from .scripted import APP, USER, Chat, assistant, call, scripted
+from .scripted import APP, USER, Chat, assistant, call, responses, scripted
 
 SCOPE = Scope("", USER, APP)
 CANARY = "xylophone quokka marmalade"
@@ -35,15 +37,22 @@ def disk(uri: str) -> Callable[[], str]:
     def files() -> str:
         from pathlib import Path
 
-        return "".join(file.read_bytes().decode("latin-1") for file in Path(path).parent.iterdir() if file.is_file())
+        return "".join(
+            file.read_bytes().decode("latin-1")
+            for file in Path(path).parent.iterdir()
+            if file.is_file()
+        )
 
     def tables() -> str:
         import psycopg
 
         with psycopg.connect(uri) as connection:
-            names = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'kagent_memory'").fetchall()
+            names = connection.execute(
+                "SELECT tablename FROM pg_tables WHERE schemaname = 'kagent_memory'"
+            ).fetchall()
             rows = [
-                connection.execute(f"SELECT t::text FROM kagent_memory.{name} AS t").fetchall() for (name,) in names
+                connection.execute(f"SELECT t::text FROM kagent_memory.{name} AS t").fetchall()
+                for (name,) in names
             ]
         return json.dumps(rows, ensure_ascii=False)
 
@@ -57,12 +66,12 @@ def recalling(way: str) -> tuple[list[Any], Any]:
     return [f"You keep a {CANARY} in the attic."], Prefetch(every_turn=True)
 
 
-@pytest.mark.parametrize("restarted", [False, True])
-@pytest.mark.parametrize("every_turns", [1, 2, None])
+@pytest.mark.parametrize(("every_turns", "restarted"), [(1, True), (2, False), (None, True)])
 @pytest.mark.parametrize("way", ["a tool", "prefetch"])
-async def test_forgotten_text_is_not_written_again_by_further_turns_of_its_conversation(
+async def test_forgotten_text_is_not_written_again(
     store_uri: str, way: str, every_turns: int | None, restarted: bool
 ) -> None:
+    """Further turns of a conversation never write again what was forgotten."""
     held = disk(store_uri)
     service = KagentMemoryService(store_uri, llm=False)
     [id] = await service.memories.add(SCOPE, [SECRET])
@@ -98,7 +107,8 @@ async def test_forgotten_text_is_not_written_again_by_further_turns_of_its_conve
     assert CANARY not in held()
 
 
-async def test_what_the_tools_save_and_forget_leaves_nothing_in_the_queue(store_uri: str) -> None:
+async def test_forgetting_by_tool_leaves_nothing_in_the_queue(store_uri: str) -> None:
+    """What the tools save and forget is in no file, table or queue afterwards."""
     held = disk(store_uri)
     async with KagentMemoryService(store_uri, llm=False) as service:
         model = scripted(
@@ -106,7 +116,9 @@ async def test_what_the_tools_save_and_forget_leaves_nothing_in_the_queue(store_
             "Saved.",
             call("forget_memory", query="attic"),
             f"That is: {SECRET}. Shall I?",
-            lambda request: call("forget_memory", ids=[ids[0]], confirm=True),
+            lambda request: call(
+                "forget_memory", ids=[ids[0]], token=responses(request)[-1]["token"]
+            ),
             "Gone.",
             "Nothing.",
         )
@@ -125,12 +137,19 @@ async def test_what_the_tools_save_and_forget_leaves_nothing_in_the_queue(store_
         assert CANARY not in held()
 
 
-async def test_a_forgotten_text_is_corrected_through_the_tools_once_it_is_saved_again(store_uri: str) -> None:
+async def test_a_forgotten_text_may_be_saved_and_corrected(
+    store_uri: str,
+) -> None:
+    """A later explicit save of a forgotten text wins, and may be corrected."""
     async with KagentMemoryService(store_uri, llm=False) as service:
 
         async def saved(content: str) -> str:
             await chat.say(content)
-            [id] = [one.id for one in (await service.memories.list(SCOPE)).memories if one.content == content]
+            [id] = [
+                one.id
+                for one in (await service.memories.list(SCOPE)).memories
+                if one.content == content
+            ]
             return id
 
         ids: list[str] = []

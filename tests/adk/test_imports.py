@@ -13,29 +13,24 @@ def loaded_by(code: str) -> set[str]:
 
 
 def printed_by(code: str) -> list[str]:
-    run = subprocess.run([sys.executable, "-c", f"import sys\n{code}"], capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [sys.executable, "-c", f"import sys\n{code}"], capture_output=True, text=True, check=False
+    )
     assert run.returncode == 0, run.stderr
     return run.stdout.split()
 
 
 def test_names_that_need_no_adk_load_no_adk_and_no_driver() -> None:
-    loaded = loaded_by("from kagent_memory import Memories, MemorySettings, Scope, Fact, LlmSummary, StoreError")
-    assert loaded & {"google", "litellm", "psycopg", "libsql", "torch", "fastapi"} == set()
-
-
-def test_the_service_loads_no_driver_and_no_model_library() -> None:
-    code = (
-        "from kagent_memory import KagentMemoryService, MemoryPlugin, enable_memory\n"
-        "KagentMemoryService('libsql:///x.db', embedding='ollama/nomic-embed-text')"
+    loaded = loaded_by(
+        "from kagent_memory import Memories, MemorySettings, Scope, Fact, LlmSummary, StoreError"
     )
-    assert loaded_by(code) & {"litellm", "psycopg", "libsql", "torch"} == set()
+    assert loaded & {"google", "litellm", "psycopg", "libsql", "torch", "fastapi"} == set()
 
 
 LATER = (
     "ingestion",
     "language.tokenizer",
     "memories.components",
-    "memories.in_process",
     "memories.transfer",
     "models.embedding",
     "models.prompts.escaping",
@@ -47,24 +42,35 @@ LATER = (
     "retrieval.retriever",
     "server",
     "stores",
-    "telemetry",
 )
 """What agents need only when memory is opened."""
 
 
-def test_the_names_for_agents_load_nothing_that_only_opened_memory_needs() -> None:
+def test_names_for_agents_load_no_store_or_model() -> None:
+    """The names for agents load nothing that only opened memory needs."""
     code = (
         "import google.adk.runners, google.adk.agents, google.adk.plugins\n"
         "before = set(sys.modules)\n"
-        "from kagent_memory import AutoSave, KagentMemoryService, LoadMemoryTool, MemoryPlugin, SaveMemoryTool, Scope\n"
+        "from kagent_memory import AutoSave, KagentMemoryService, LoadMemoryTool, MemoryPlugin, "
+        "SaveMemoryTool, Scope\n"
         "from kagent_memory import auto_save_session_to_memory_callback, enable_memory\n"
-        "KagentMemoryService('libsql:///x.db', embedding='ollama/nomic-embed-text', search_limit=3)\n"
+        "KagentMemoryService('libsql:///x.db', embedding='ollama/nomic-embed-text', "
+        "search_limit=3)\n"
         "print(*set(sys.modules) - before)"
     )
     loaded = set(printed_by(code))
     assert "kagent_memory.adk.service" in loaded
     assert loaded & {f"kagent_memory.{name}" for name in LATER} == set()
-    assert {name.partition(".")[0] for name in loaded} & {"numpy", "snowballstemmer", "Stemmer", "sqlite3"} == set()
+    assert {name.partition(".")[0] for name in loaded} & {
+        "numpy",
+        "snowballstemmer",
+        "Stemmer",
+        "sqlite3",
+        "litellm",
+        "psycopg",
+        "libsql",
+        "torch",
+    } == set()
 
 
 IMPORTED_WHERE = """
@@ -78,8 +84,10 @@ from google.adk.sessions import InMemorySessionService
 from google.genai import types
 from kagent_memory import KagentMemoryService, LoadMemoryTool, MemoryPlugin, enable_memory
 
-HEAVY = ("numpy", "kagent_memory.stores", "kagent_memory.redaction", "kagent_memory.language.tokenizer",
-         "kagent_memory.models.prompts.escaping", "kagent_memory.ingestion", "kagent_memory.memories.in_process")
+HEAVY = ("numpy", "kagent_memory.stores", "kagent_memory.redaction",
+"kagent_memory.language.tokenizer",
+         "kagent_memory.models.prompts.escaping", "kagent_memory.ingestion",
+         "kagent_memory.memories.components")
 seen, on_the_loop = set(), []
 
 class Watch:
@@ -101,9 +109,12 @@ async def ask(service, own):
         from google.adk.events import Event
         session.events.append(Event(author="user", content=tea))
         await service.add_session_to_memory(session)
-    invocation = InvocationContext(session_service=sessions, memory_service=service, invocation_id="1",
-                                   agent=LlmAgent(name="a", model="gemini-2.5-flash"), session=session)
-    answer = await LoadMemoryTool().run_async(args={"query": "green tea"}, tool_context=Context(invocation))
+    invocation = InvocationContext(session_service=sessions, memory_service=service,
+    invocation_id="1",
+                                   agent=LlmAgent(name="a", model="gemini-2.5-flash"),
+                                   session=session)
+    answer = await LoadMemoryTool().run_async(args={"query": "green tea"},
+    tool_context=Context(invocation))
     assert "green tea" in str(answer), answer
     if own:
         await service.close()
@@ -114,8 +125,15 @@ print(len(seen), *on_the_loop)
 
 
 @pytest.mark.parametrize(
-    "service", ["KagentMemoryService('libsql:///:memory:', llm=False), True", "InMemoryMemoryService(), False"]
+    "service",
+    [
+        "KagentMemoryService('libsql:///:memory:', llm=False), True",
+        "InMemoryMemoryService(), False",
+    ],
 )
-def test_what_is_loaded_at_the_first_use_is_not_loaded_on_the_callers_event_loop(service: str) -> None:
+def test_first_use_imports_off_the_callers_loop(
+    service: str,
+) -> None:
+    """Modules of the first use are not imported on the caller's event loop."""
     seen, *on_the_loop = printed_by(IMPORTED_WHERE.replace("*SERVICE", service))
     assert (int(seen) > 1, on_the_loop) == (True, [])

@@ -23,11 +23,18 @@ def test_memory_that_is_on_brings_tools_a_suffix_and_a_callback(config: Any):
     assert names(made) == ["prefetch_memory", "load_memory", "save_memory"]
     assert made.instruction == "Help {user} with {braces}." + SUFFIX
     assert len(made.after_agent_callback) == 1
-    assert (given.tools, given.instruction, given.after_agent_callback) == ([], "Help {user} with {braces}.", None)
+    assert (given.tools, given.instruction, given.after_agent_callback) == (
+        [],
+        "Help {user} with {braces}.",
+        None,
+    )
 
 
-def test_the_suffix_goes_to_the_static_instruction_where_there_is_one():
-    made = configure_agent(LlmAgent(name="a", model="m", static_instruction="Static.", instruction="Dynamic."), ON)
+def test_the_suffix_goes_to_a_static_instruction():
+    """The suffix goes to the static instruction where there is one."""
+    made = configure_agent(
+        LlmAgent(name="a", model="m", static_instruction="Static.", instruction="Dynamic."), ON
+    )
     assert (made.static_instruction, made.instruction) == ("Static." + SUFFIX, "Dynamic.")
 
 

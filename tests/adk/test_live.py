@@ -1,4 +1,6 @@
-"""Live mode over a fake connection: tools on another loop, voice turns, and the end of the connection."""
+"""Live mode over a fake connection: tools on another loop, voice turns, and the end of the
+connection.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,13 @@ from google.adk.models.base_llm_connection import BaseLlmConnection
 from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 
-from kagent_memory import KagentMemoryService, LoadMemoryTool, PrefetchMemoryTool, SaveMemoryTool, enable_memory
+from kagent_memory import (
+    KagentMemoryService,
+    LoadMemoryTool,
+    PrefetchMemoryTool,
+    SaveMemoryTool,
+    enable_memory,
+)
 
 from .scripted import APP, USER, Chat, assistant, call
 
@@ -59,7 +67,9 @@ class Live(BaseLlm):
     expected: int = 1
     answers: list[Any] = []  # noqa: RUF012 pydantic copies it
 
-    async def generate_content_async(self, llm_request: Any, stream: bool = False) -> AsyncGenerator[LlmResponse, None]:
+    async def generate_content_async(
+        self, llm_request: Any, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
         yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text="ok")]))
 
     @asynccontextmanager
@@ -87,7 +97,9 @@ async def live(
         user_id=USER,
         session_id=session.id,
         live_request_queue=queue,
-        run_config=RunConfig(streaming_mode=StreamingMode.BIDI, response_modalities=["AUDIO"], **config),
+        run_config=RunConfig(
+            streaming_mode=StreamingMode.BIDI, response_modalities=["AUDIO"], **config
+        ),
     )
 
     async def drive() -> None:
@@ -99,7 +111,9 @@ async def live(
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
-async def test_live_tools_on_another_loop_use_the_same_service(service: KagentMemoryService) -> None:
+async def test_live_tools_on_another_loop_use_the_same_service(
+    service: KagentMemoryService,
+) -> None:
     places: set[int] = set()
 
     class Placed(SaveMemoryTool):
@@ -107,7 +121,9 @@ async def test_live_tools_on_another_loop_use_the_same_service(service: KagentMe
             places.add(threading.get_ident())
             return await super().run_async(**given)
 
-    asked = types.Content(role="model", parts=[call("save_memory", content="Ada prefers dark mode")])
+    asked = types.Content(
+        role="model", parts=[call("save_memory", content="Ada prefers dark mode")]
+    )
     options: dict[str, Any] = {}
     if "tool_thread_pool_config" in RunConfig.model_fields:
         from google.adk.agents.run_config import ToolThreadPoolConfig
@@ -121,7 +137,10 @@ async def test_live_tools_on_another_loop_use_the_same_service(service: KagentMe
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
-async def test_a_live_sessions_voice_turns_are_saved_when_its_connection_ends(service: KagentMemoryService) -> None:
+async def test_voice_turns_are_saved_when_a_live_session_ends(
+    service: KagentMemoryService,
+) -> None:
+    """Voice turns of a live session are saved when its connection ends."""
     asked = types.Content(role="model", parts=[call("load_memory", query="parrot")])
     responses = [heard("My parrot is called Grace"), LlmResponse(content=asked)]
     await live(service, responses, [PrefetchMemoryTool(), LoadMemoryTool()])

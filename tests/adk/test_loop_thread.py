@@ -74,7 +74,8 @@ async def test_a_failed_opening_is_tried_again_by_the_next() -> None:
     await mine.close()
 
 
-async def test_close_waits_for_what_runs_and_the_next_use_starts_afresh() -> None:
+async def test_close_waits_and_the_next_use_starts_afresh() -> None:
+    """Closing waits for running work; the next use starts afresh."""
     mine = loop_thread()
     began, done = threading.Event(), []
 
@@ -142,37 +143,8 @@ async def test_a_cancelled_callers_work_ends_or_goes_on_as_asked(finish: bool) -
     await mine.close()
 
 
-def test_work_goes_on_when_the_callers_loop_is_gone() -> None:
-    mine = loop_thread()
-    began, go_on, ended = threading.Event(), threading.Event(), threading.Event()
-
-    async def work(_: Resource) -> None:
-        began.set()
-        assert await asyncio.to_thread(go_on.wait, 60)
-        ended.set()
-
-    async def call_and_leave() -> None:
-        task = asyncio.ensure_future(mine.run(work, finish=True))
-        assert await asyncio.to_thread(began.wait, 60)
-        task.cancel()
-
-    asyncio.run(call_and_leave())
-    go_on.set()
-    assert ended.wait(60)
-    asyncio.run(mine.close())
-
-
-async def test_a_use_within_its_loop_needs_no_hop() -> None:
-    mine = loop_thread()
-
-    async def nested(resource: Resource) -> bool:
-        return await mine.run(loop_of) is resource.loop
-
-    assert await mine.run(nested)
-    await mine.close()
-
-
-async def test_callers_context_is_seen_and_the_resource_is_not_tied_to_it() -> None:
+async def test_work_sees_its_callers_context() -> None:
+    """Work sees its caller's context variables; the resource is not tied to them."""
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="none")
     seen = []
 
@@ -187,22 +159,6 @@ async def test_callers_context_is_seen_and_the_resource_is_not_tied_to_it() -> N
     variable.set("caller")
     assert await mine.run(read) == "caller"
     assert seen == ["none"]
-    await mine.close()
-
-
-async def test_a_blocked_loop_does_not_block_the_caller() -> None:
-    mine = loop_thread()
-    began, released = threading.Event(), threading.Event()
-
-    async def block(_: Resource) -> bool:
-        began.set()
-        return released.wait(60)
-
-    running = asyncio.ensure_future(mine.run(block))
-    while not began.is_set():  # noqa: ASYNC110 the loop itself has to turn
-        await asyncio.sleep(0.001)
-    released.set()
-    assert await running, "nothing else ran until it gave up"
     await mine.close()
 
 
@@ -233,7 +189,9 @@ async def use(resource):
 held = LoopThread(opener, closer)
 print(asyncio.run(held.run(use)))
 """
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "OPEN\n", "")
 
 

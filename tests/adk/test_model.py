@@ -41,19 +41,23 @@ async def test_a_model_that_takes_a_schema_is_held_to_it() -> None:
     assert request.config.response_mime_type == "application/json"
 
 
-async def test_prose_around_the_answer_is_passed_over() -> None:
-    assert (await AdkLlm(scripted('Sure!\n```json\n["a", "b"]\n```')).complete("p", schema=Answer)).facts == ["a", "b"]
+async def test_a_model_without_schemas_is_asked_in_words() -> None:
+    """A model that refuses a schema is asked in words, from then on."""
 
-
-async def test_a_model_without_schemas_is_asked_in_words_and_from_then_on() -> None:
     def refuses(request: LlmRequest) -> Any:
-        return NotImplementedError("no schema") if request.config.response_schema else '{"facts": []}'
+        return (
+            NotImplementedError("no schema") if request.config.response_schema else '{"facts": []}'
+        )
 
     model = scripted(refuses, refuses, refuses)
     llm = AdkLlm(model)
     for _ in range(2):
         assert (await llm.complete("p", schema=Answer)).facts == []
-    assert [bool(request.config.response_schema) for request in model.requests] == [True, False, False]
+    assert [bool(request.config.response_schema) for request in model.requests] == [
+        True,
+        False,
+        False,
+    ]
     assert '"facts"' in model.requests[-1].contents[0].parts[0].text
 
 
@@ -65,7 +69,10 @@ async def test_an_answer_that_never_fits_is_a_model_error() -> None:
 
 
 @pytest.mark.parametrize("failure", [ConnectionError("secret words"), TimeoutError()])
-async def test_an_outage_is_a_model_error_after_one_call_and_without_content(failure: Exception) -> None:
+async def test_an_outage_is_a_model_error_without_content(
+    failure: Exception,
+) -> None:
+    """An outage is a ModelError after one call, and quotes nothing."""
     model = scripted(failure)
     with pytest.raises(ModelError) as raised:
         await AdkLlm(model).complete("p", schema=Answer)
@@ -75,7 +82,9 @@ async def test_an_outage_is_a_model_error_after_one_call_and_without_content(fai
 
 async def test_an_error_answer_is_a_model_error() -> None:
     class Blocked(BaseLlm):
-        async def generate_content_async(self, llm_request: LlmRequest, stream: bool = False) -> Any:
+        async def generate_content_async(
+            self, llm_request: LlmRequest, stream: bool = False
+        ) -> Any:
             yield LlmResponse(error_code="SAFETY", error_message="blocked")
 
     with pytest.raises(ModelError, match="SAFETY"):
@@ -84,7 +93,9 @@ async def test_an_error_answer_is_a_model_error() -> None:
 
 def answering(**fields: Any) -> BaseLlm:
     class Answering(BaseLlm):
-        async def generate_content_async(self, llm_request: LlmRequest, stream: bool = False) -> Any:
+        async def generate_content_async(
+            self, llm_request: LlmRequest, stream: bool = False
+        ) -> Any:
             yield LlmResponse(**fields)
 
     return Answering(model="answering")
@@ -108,14 +119,18 @@ WHOLE = types.Content(role="model", parts=[types.Part(text='{"facts": ["a"]}')])
         ({"error_code": "Ada said that she lives in Oslo"}, ModelError),
     ],
 )
-async def test_an_answer_that_adk_marks_as_cut_or_refused_is_none(fields: dict[str, Any], kind: type) -> None:
+async def test_an_answer_that_adk_marks_as_cut_or_refused_is_none(
+    fields: dict[str, Any], kind: type
+) -> None:
     with pytest.raises(ModelError) as caught:
         await AdkLlm(answering(**fields)).complete("p", schema=Answer)
     assert type(caught.value) is kind
     assert "Ada" not in str(caught.value)
 
 
-@pytest.mark.parametrize("reason", [None, types.FinishReason.STOP, types.FinishReason.FINISH_REASON_UNSPECIFIED])
+@pytest.mark.parametrize(
+    "reason", [None, types.FinishReason.STOP, types.FinishReason.FINISH_REASON_UNSPECIFIED]
+)
 async def test_an_answer_that_came_to_its_end_is_one(reason: Any) -> None:
     llm = AdkLlm(answering(content=WHOLE, finish_reason=reason))
     assert (await llm.complete("p", schema=Answer)).facts == ["a"]
@@ -123,7 +138,10 @@ async def test_an_answer_that_came_to_its_end_is_one(reason: Any) -> None:
 
 @pytest.mark.parametrize(
     "error",
-    [errors.ServerError(503, {"error": {"message": "m"}}), errors.ClientError(429, {"error": {"message": "m"}})],
+    [
+        errors.ServerError(503, {"error": {"message": "m"}}),
+        errors.ClientError(429, {"error": {"message": "m"}}),
+    ],
 )
 async def test_geminis_outages_may_pass_and_its_refusals_do_not(error: Exception) -> None:
     model = scripted(error)
@@ -138,9 +156,12 @@ async def test_geminis_outages_may_pass_and_its_refusals_do_not(error: Exception
 
 
 @pytest.mark.parametrize(
-    ("finish", "kind"), [("length", TruncatedAnswer), ("content_filter", ModelError), ("stop", None)]
+    ("finish", "kind"),
+    [("length", TruncatedAnswer), ("content_filter", ModelError), ("stop", None)],
 )
-async def test_litellms_finish_reasons_reach_us_through_adk(provider: Loopback, finish: str, kind: type | None) -> None:
+async def test_litellms_finish_reasons_reach_us_through_adk(
+    provider: Loopback, finish: str, kind: type | None
+) -> None:
     provider.plan(*[{"finish": finish, "then": '{"facts": ["a"]}'}] * 2)
     llm = AdkLlm(LiteLlm(model="openai/any"))
     if kind is None:
@@ -154,8 +175,12 @@ async def test_litellms_finish_reasons_reach_us_through_adk(provider: Loopback, 
 
 async def test_tokens_are_counted() -> None:
     class Counting(BaseLlm):
-        async def generate_content_async(self, llm_request: LlmRequest, stream: bool = False) -> Any:
-            usage = types.GenerateContentResponseUsageMetadata(prompt_token_count=7, candidates_token_count=3)
+        async def generate_content_async(
+            self, llm_request: LlmRequest, stream: bool = False
+        ) -> Any:
+            usage = types.GenerateContentResponseUsageMetadata(
+                prompt_token_count=7, candidates_token_count=3
+            )
             content = types.Content(role="model", parts=[types.Part(text='{"facts": []}')])
             yield LlmResponse(content=content, usage_metadata=usage)
 
@@ -172,9 +197,8 @@ def test_names_are_resolved_by_adks_registry() -> None:
     assert resolve_llm("no such model", MemorySettings()) is None
 
 
-async def test_an_agents_model_extracts_facts_and_its_failure_stores_nothing(
-    uri: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_agents_model_extracts_facts(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent's model extracts the facts; its failure stores nothing."""
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 1)
     reply = '{"facts": [{"text": "Ada has a parrot called Grace", "type": "semantic"}]}'
     async with KagentMemoryService(uri) as service:

@@ -11,7 +11,7 @@ from google.adk.events.event_actions import EventActions, EventCompaction
 from google.adk.memory import InMemoryMemoryService
 
 from kagent_memory import AutoSave, KagentMemoryService, MemoryPlugin, Scope, enable_memory
-from kagent_memory.adk.off_record import recorded
+from kagent_memory.adk.sessions import recorded
 
 from .scripted import APP, USER, Chat, assistant, call, responses, said, scripted, texts
 from .test_forgetting import disk
@@ -31,13 +31,17 @@ def marked(mode: str) -> RunConfig:
 
 
 def chat_of(agent: Any, service: Any, policy: AutoSave = EVERY_TURN) -> Chat:
-    return Chat(enable_memory(agent, auto_save=policy), service, plugins=[MemoryPlugin(auto_save=policy)])
+    return Chat(
+        enable_memory(agent, auto_save=policy), service, plugins=[MemoryPlugin(auto_save=policy)]
+    )
 
 
 @pytest.mark.parametrize("mode", ["off", "read"])
 async def test_nothing_of_a_run_off_the_record_is_on_disk(stored_uri: str, mode: str) -> None:
     """No byte of such a run is stored or queued, by it, by a later turn or by the session's end."""
-    model = scripted("fine", call("save_memory", content=f"The user keeps {CANARY}"), f"A {CANARY}, noted", "ok")
+    model = scripted(
+        "fine", call("save_memory", content=f"The user keeps {CANARY}"), f"A {CANARY}, noted", "ok"
+    )
     async with KagentMemoryService(stored_uri, llm=False) as service:
         chat = chat_of(assistant(model), service)
         await chat.say("My parrot is called Grace")
@@ -47,7 +51,9 @@ async def test_nothing_of_a_run_off_the_record_is_on_disk(stored_uri: str, mode:
         await service.end_session(await chat.session())
         await service.add_session_to_memory(await chat.session())
         events = (await chat.session()).events
-        await service.add_events_to_memory(app_name=APP, user_id=USER, events=events, session_id="again")
+        await service.add_events_to_memory(
+            app_name=APP, user_id=USER, events=events, session_id="again"
+        )
         assert await service.drain()
         stored = {memory.content for memory in (await service.memories.list(SCOPE)).memories}
     assert {"My parrot is called Grace", "I live in Oslo"} <= stored
@@ -59,14 +65,18 @@ async def test_off_reads_nothing_and_read_reads(service: KagentMemoryService) ->
     await service.memories.add(SCOPE, ["The user's parrot is called Grace"])
     for mode, reads in (("off", False), ("read", True)):
         model = scripted(call("load_memory", query="parrot called"), "ok")
-        await chat_of(assistant(model), service).say("What is my parrot called?", run_config=marked(mode))
+        await chat_of(assistant(model), service).say(
+            "What is my parrot called?", run_config=marked(mode)
+        )
         assert any("Grace" in text for text in texts(model.requests[0])) is reads
         answer = responses(model.requests[1])[0]
         assert ("Grace" in str(answer)) is reads
         assert ("error" in answer) is not reads
 
 
-async def test_the_sessions_state_keeps_it_off_the_record(service: KagentMemoryService, uri: str) -> None:
+async def test_the_sessions_state_keeps_it_off_the_record(
+    service: KagentMemoryService, uri: str
+) -> None:
     """What is said while the state says "off" stays out, also when the state changes back."""
     chat = chat_of(assistant(scripted()), service)
     await chat.say("My parrot is called Grace")
@@ -81,7 +91,9 @@ async def test_the_sessions_state_keeps_it_off_the_record(service: KagentMemoryS
 
 
 async def set_state(chat: Chat, value: str | None) -> None:
-    event = Event(author="system", invocation_id="state", actions=EventActions(state_delta={"memory": value}))
+    event = Event(
+        author="system", invocation_id="state", actions=EventActions(state_delta={"memory": value})
+    )
     if value is None:
         event.invocation_id = "state again"
     await chat.sessions.append_event(await chat.session(), event)
@@ -90,7 +102,9 @@ async def set_state(chat: Chat, value: str | None) -> None:
 def test_a_session_that_began_off_the_record_stays_so() -> None:
     """A state that stood from the beginning covers all events up to its first change."""
     first = Event(author="user", invocation_id="i1", content=said("one"))
-    back = Event(author="user", invocation_id="i2", actions=EventActions(state_delta={"memory": "on"}))
+    back = Event(
+        author="user", invocation_id="i2", actions=EventActions(state_delta={"memory": "on"})
+    )
     assert recorded([first], {"memory": "off"}) == []
     assert recorded([first, back], {"memory": "on"}) == [back]
     assert recorded([first], {"memory": ["a user's own value"]}) == [first]
@@ -98,14 +112,18 @@ def test_a_session_that_began_off_the_record_stays_so() -> None:
 
 def test_a_compaction_of_such_a_run_is_left_out() -> None:
     """A summary that covers an event off the record repeats it, and is not saved."""
-    hidden = Event(author="user", invocation_id="i1", timestamp=5.0, custom_metadata={"memory": "off"})
+    hidden = Event(
+        author="user", invocation_id="i1", timestamp=5.0, custom_metadata={"memory": "off"}
+    )
     summaries = [
         Event(
             author="user",
             invocation_id=f"c{start}",
             actions=EventActions(
                 compaction=EventCompaction(
-                    start_timestamp=start, end_timestamp=start + 2, compacted_content=said("summary")
+                    start_timestamp=start,
+                    end_timestamp=start + 2,
+                    compacted_content=said("summary"),
                 )
             ),
         )

@@ -1,4 +1,6 @@
-"""Auto-save through our own server: what it cannot take in waits for a worker that can, and is never called done."""
+"""Auto-save through our own server: what it cannot take in waits for a worker that can, and is
+never called done.
+"""
 
 from __future__ import annotations
 
@@ -10,24 +12,41 @@ from typing import Any
 import pytest
 from server.ground import live
 
-from kagent_memory import AutoSave, KagentMemoryService, Memories, MemoryPlugin, Scope, enable_memory
+from kagent_memory import (
+    AutoSave,
+    KagentMemoryService,
+    Memories,
+    MemoryPlugin,
+    Scope,
+    enable_memory,
+)
 from kagent_memory.records import Message
+from kagent_memory.server.auth import Access
 from kagent_memory.testing import ScriptedLlm
 
 from .scripted import APP, USER, Chat, assistant, scripted
 
 SCOPE = Scope("", USER, APP)
+OFFERED = Access(models=frozenset({"scripted"}))
 
 
 def facts(prompt: str) -> dict[str, Any]:
     found = re.findall(r"My parrot is called (\w+)", prompt)
-    return {"facts": [{"text": f"The parrot is called {name}."} for name in found], "decisions": [], "summary": ""}
+    return {
+        "facts": [{"text": f"The parrot is called {name}."} for name in found],
+        "decisions": [],
+        "summary": "",
+    }
 
 
 async def talked(service: KagentMemoryService, *names: str, way: str = "plugin") -> Chat:
     model = scripted(*["ok"] * 9)
     if way == "plugin":
-        chat = Chat(assistant(model), service, plugins=[MemoryPlugin(auto_save=AutoSave(every_turns=1), prefetch=None)])
+        chat = Chat(
+            assistant(model),
+            service,
+            plugins=[MemoryPlugin(auto_save=AutoSave(every_turns=1), prefetch=None)],
+        )
     else:
         chat = Chat(enable_memory(assistant(model), auto_save=AutoSave(every_turns=1)), service)
     for name in names:
@@ -39,14 +58,16 @@ async def talked(service: KagentMemoryService, *names: str, way: str = "plugin")
 async def test_sessions_wait_for_a_worker_that_can_and_nothing_is_lost(
     uri: str, way: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with live(partial(Memories.open, uri)) as address:
+    with live(partial(Memories.open, uri), OFFERED) as address:
         async with KagentMemoryService(address) as service:
             chat = await talked(service, "Grace", "Alan", way=way)
             await service.end_session(await chat.session(), llm=scripted())
             async with asyncio.timeout(60):
                 while True:
                     jobs = await service.memories.jobs()
-                    if "has no model of its own" in caplog.text and {job.state for job in jobs} == {"queued"}:
+                    if "has no model of its own" in caplog.text and {job.state for job in jobs} == {
+                        "queued"
+                    }:
                         break
                     await asyncio.sleep(0.05)
             assert await service.drain(0) is False
@@ -54,7 +75,9 @@ async def test_sessions_wait_for_a_worker_that_can_and_nothing_is_lost(
             assert all("scripted" in job.error or not job.error for job in jobs)
             assert (await service.memories.list(SCOPE)).memories == ()
     assert "has no model of its own" in caplog.text
-    async with await Memories.open(uri, worker=False, resolve_llm=lambda name: ScriptedLlm(facts, name=name)) as able:
+    async with await Memories.open(
+        uri, worker=False, resolve_llm=lambda name: ScriptedLlm(facts, name=name)
+    ) as able:
         for job in await able.jobs():
             assert job.state == "queued"
         while not await able.drain(0):
@@ -64,17 +87,23 @@ async def test_sessions_wait_for_a_worker_that_can_and_nothing_is_lost(
         assert contents == {"The parrot is called Grace.", "The parrot is called Alan."}
 
 
-async def test_a_server_with_a_model_takes_the_sessions_in(uri: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_server_with_a_model_takes_the_sessions_in(
+    uri: str, caplog: pytest.LogCaptureFixture
+) -> None:
     llm = ScriptedLlm(facts, name="servers")
     with live(partial(Memories.open, uri, llm=llm)) as address:
         async with KagentMemoryService(address) as service:
             await talked(service, "Grace")
             assert await service.drain(60) is True
-            assert [m.content for m in (await service.memories.list(SCOPE)).memories] == ["The parrot is called Grace."]
+            assert [m.content for m in (await service.memories.list(SCOPE)).memories] == [
+                "The parrot is called Grace."
+            ]
     assert "has no model of its own" not in caplog.text
 
 
-@pytest.mark.parametrize("options", [{"llm": False}, {}], ids=["client without models", "server without models"])
+@pytest.mark.parametrize(
+    "options", [{"llm": False}, {}], ids=["client without models", "server without models"]
+)
 async def test_turns_are_stored_where_models_are_not_wanted(
     uri: str, options: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -82,17 +111,22 @@ async def test_turns_are_stored_where_models_are_not_wanted(
         async with KagentMemoryService(address, **options) as service:
             await talked(service, "Grace")
             assert await service.drain(60) is True
-            assert "My parrot is called Grace" in [m.content for m in (await service.memories.list(SCOPE)).memories]
+            assert "My parrot is called Grace" in [
+                m.content for m in (await service.memories.list(SCOPE)).memories
+            ]
     assert "has no model of its own" not in caplog.text
 
 
-async def test_what_a_remote_caller_names_is_no_object_that_another_brought(uri: str) -> None:
-    with live(partial(Memories.open, uri, worker=False)) as address:
+async def test_a_named_model_is_nobody_elses_object(uri: str) -> None:
+    """A model that a remote caller names is never the object that another caller brought."""
+    with live(partial(Memories.open, uri, worker=False), OFFERED) as address:
         async with KagentMemoryService(address) as service:
             await talked(service, "Grace")
     brought = ScriptedLlm(facts, name="scripted")
     async with await Memories.open(uri, worker=False) as memories:
-        await memories.remember(Scope("", "bob", APP), [Message(text="Hello.", event_id="e")], "s", llm=brought)
+        await memories.remember(
+            Scope("", "bob", APP), [Message(text="Hello.", event_id="e")], "s", llm=brought
+        )
         await memories.work(until_idle=True)
         assert len(brought.prompts) == 1
         assert "Grace" not in brought.prompts[0]

@@ -1,4 +1,6 @@
-"""`scope_of` that gives a list for reading and a scope for writing: a team's memory beside one's own."""
+"""`scope_of` that gives a list for reading and a scope for writing: a team's memory beside one's
+own.
+"""
 
 from __future__ import annotations
 
@@ -46,10 +48,15 @@ async def shared(each_uri: str):
 
 
 async def contents(service: KagentMemoryService, scope: Scope) -> list[str]:
-    return [memory.content for memory in (await service.memories.list(scope, order="oldest")).memories]
+    return [
+        memory.content for memory in (await service.memories.list(scope, order="oldest")).memories
+    ]
 
 
-async def test_tools_prefetch_and_adks_search_read_both_and_write_ones_own(shared: KagentMemoryService):
+async def test_every_reader_sees_shared_memory(
+    shared: KagentMemoryService,
+):
+    """Tools, prefetch and ADK's search read both scopes; writes go to one's own."""
     model = scripted(
         call("load_memory", query="release"),
         call("recall_memory", query="release", limit=9),
@@ -70,14 +77,19 @@ async def test_tools_prefetch_and_adks_search_read_both_and_write_ones_own(share
         }
     assert await contents(shared, TEAM) == ["The release train leaves on Thursday at 14:00."]
     assert "Ada checks the release at noon." in await contents(shared, OWN)
-    entry = MemoryEntry(content=types.Content(role="user", parts=[types.Part(text="Ada moved to floor 3.")]))
+    entry = MemoryEntry(
+        content=types.Content(role="user", parts=[types.Part(text="Ada moved to floor 3.")])
+    )
     await shared.add_memory(app_name=APP, user_id=USER, memories=[entry])
     found = await shared.search_memory(app_name=APP, user_id=USER, query="release train")
     assert found.memories[0].content.parts[0].text.startswith("The release train")
     assert len(await contents(shared, TEAM)) == 1
 
 
-async def test_what_is_shared_is_neither_replaced_nor_forgotten_by_a_reader(shared: KagentMemoryService):
+async def test_a_reader_cannot_change_shared_memory(
+    shared: KagentMemoryService,
+):
+    """A reader neither replaces nor forgets what is shared."""
     [team] = (await shared.memories.list(TEAM)).memories
     model = scripted(
         call("save_memory", content="The release train leaves on Friday.", replaces=team.id),
@@ -98,7 +110,10 @@ async def test_sessions_are_ingested_into_ones_own_scope(shared: KagentMemorySer
     await chat.say("I moved to Lisbon last May")
     session = await chat.session()
     await shared.add_session_to_memory(session)
-    said = Event(author="user", content=types.Content(role="user", parts=[types.Part(text="My cat is called Fig")]))
+    said = Event(
+        author="user",
+        content=types.Content(role="user", parts=[types.Part(text="My cat is called Fig")]),
+    )
     await shared.add_events_to_memory(app_name=APP, user_id=USER, events=[said], session_id="s")
     assert await shared.drain(60)
     assert len(await contents(shared, TEAM)) == 1
@@ -135,7 +150,8 @@ async def test_every_scope_must_be_of_the_runs_tenant(uri: str):
     ],
     ids=str,
 )
-async def test_what_is_neither_a_scope_nor_such_a_pair_is_a_clear_error(uri: str, given: Any):
+async def test_a_wrong_scope_of_is_a_clear_error(uri: str, given: Any):
+    """What is neither a scope nor a pair for reading and writing is a clear error."""
     service = KagentMemoryService(uri, llm=False, scope_of=lambda app, user: given)
     with pytest.raises(ConfigurationError, match=r"such as \(\[own, team\], own\)"):
         await service.search_memory(app_name=APP, user_id=USER, query="tea")

@@ -1,4 +1,6 @@
-"""Hosts that accept, read everything and answer nothing: every call ends within its bound, and the turn completes."""
+"""Hosts that accept, read everything and answer nothing: every call ends within its bound, and the
+turn completes.
+"""
 
 from __future__ import annotations
 
@@ -89,9 +91,9 @@ CALLS: dict[str, Callable[[str], Awaitable[object]]] = {
     "kagent's embedding": lambda url: embed(kagents(url), "document"),
     "language model": lambda url: complete("openai/any"),
     "own server's language model": lambda url: complete("hosted_vllm/any"),
-    "agent's own model": lambda url: at_hand(LiteLlm(model="openai/any", api_base=f"{url}/v1"), SHORT).complete(
-        "What do I like?", schema=Facts
-    ),
+    "agent's own model": lambda url: at_hand(
+        LiteLlm(model="openai/any", api_base=f"{url}/v1"), SHORT
+    ).complete("What do I like?", schema=Facts),
     "reranker": lambda url: rerank("hosted_vllm/any", url),
     "cohere's reranker": lambda url: rerank("cohere/any", url),
 }
@@ -99,10 +101,12 @@ CALLS: dict[str, Callable[[str], Awaitable[object]]] = {
 
 async def test_every_model_call_ends_within_its_bound(silent):
     async with asyncio.timeout(SOON):
-        ended = await asyncio.gather(*(call_of(silent) for call_of in CALLS.values()), return_exceptions=True)
-    assert {name: isinstance(one, ModelError) for name, one in zip(CALLS, ended, strict=True)} == dict.fromkeys(
-        CALLS, True
-    ), ended
+        ended = await asyncio.gather(
+            *(call_of(silent) for call_of in CALLS.values()), return_exceptions=True
+        )
+    assert {
+        name: isinstance(one, ModelError) for name, one in zip(CALLS, ended, strict=True)
+    } == dict.fromkeys(CALLS, True), ended
 
 
 async def test_a_server_of_ours_that_answers_nothing_is_a_store_error(silent, monkeypatch):
@@ -115,10 +119,16 @@ async def test_a_server_of_ours_that_answers_nothing_is_a_store_error(silent, mo
 
 async def whole_turn(service: Any, **options: Any) -> dict[str, Any]:
     """A turn that searches, prefetches, saves and saves itself; what the tools answered in it."""
-    model = scripted(call("load_memory", query="Which tea?"), call("save_memory", content="I like oolong."), "done")
+    model = scripted(
+        call("load_memory", query="Which tea?"),
+        call("save_memory", content="My favourite tea is oolong."),
+        "done",
+    )
     agent = enable_memory(assistant(model), **options)
     start = time.monotonic()
-    events = await Chat(agent, service, plugins=[MemoryPlugin()]).say("Which tea do I like best of all?")
+    events = await Chat(agent, service, plugins=[MemoryPlugin()]).say(
+        "Which tea do I like best of all?"
+    )
     assert time.monotonic() - start < SOON
     assert events[-1].content.parts[0].text == "done"
     loaded, saved = responses(model.requests[-1])
@@ -141,30 +151,27 @@ async def test_a_turn_completes_while_every_model_of_memory_is_silent(silent, tm
     assert answers["saved"]["status"] == "saved"
 
 
-@pytest.mark.parametrize("way", ["swallow", "stall"])
-async def test_a_turn_completes_while_the_database_is_silent_and_the_next_one_heals(postgres_uri, way):
+async def test_a_turn_on_a_frozen_database_ends_within_six_s(postgres_uri):
+    """A database that accepts everything and answers nothing costs a turn seconds, and heals."""
+    options: dict[str, Any] = {"embedding": HashEmbedder(), "settings": MemorySettings()}
     with Relay(postgres_uri) as relay:
-        options: dict[str, Any] = {"embedding": HashEmbedder(), "statement_timeout_seconds": 1}
         async with KagentMemoryService(relay.uri, **options) as service:
             assert (await whole_turn(service))["saved"]["status"] == "saved"
-            getattr(relay, way)()
+            relay.stall()
+            start = time.monotonic()
             answers = await whole_turn(service)
-            assert answers == {"loaded": {"error": "memory unavailable"}, "saved": {"error": "memory unavailable"}}
+            seconds = time.monotonic() - start
             relay.flow()
-            relay.cut()
-            answers = await whole_turn(service)
-            assert "oolong" in str(answers["loaded"])
-            assert answers["saved"]["status"] == "saved"
+            assert answers == {
+                "loaded": {"error": "memory unavailable"},
+                "saved": {"error": "memory unavailable"},
+            }
+            assert seconds < 6
+            assert (await whole_turn(service))["saved"]["status"] == "saved"
 
 
-async def test_a_turn_completes_where_the_database_swallowed_everything_from_the_beginning():
-    with Relay() as relay:
-        async with KagentMemoryService(relay.uri) as service:
-            answers = await whole_turn(service)
-    assert answers == {"loaded": {"error": "memory unavailable"}, "saved": {"error": "memory unavailable"}}
-
-
-async def test_a_local_model_that_loads_for_ever_delays_a_save_no_longer_than_its_bound(monkeypatch, tmp_path):
+async def test_a_loading_model_delays_no_save(monkeypatch, tmp_path):
+    """A local model that loads for ever delays a save no longer than its bound."""
     saved, waited = threading.Event(), list[bool]()
 
     def fetch(*_: str) -> None:
@@ -172,7 +179,11 @@ async def test_a_local_model_that_loads_for_ever_delays_a_save_no_longer_than_it
         raise OSError("the hub did not answer")
 
     monkeypatch.setattr("kagent_memory.models.onnx.model_folder", fetch)
-    options: dict[str, Any] = {"embedding": "local/any", "model_timeout_seconds": 0.3, "worker": False}
+    options: dict[str, Any] = {
+        "embedding": "local/any",
+        "model_timeout_seconds": 0.3,
+        "worker": False,
+    }
     async with await Memories.open(f"libsql:///{tmp_path}/memory.db", **options) as memories:
         [id] = await memories.add(Scope("t", "u", "a"), ["Ada likes oolong."])
         assert waited == [], "the save waited until the loading was given up"

@@ -1,11 +1,12 @@
-"""The verbs as plain methods: without an event loop, from any thread, and refused where they would hang."""
+"""The verbs as plain methods: without an event loop, from any thread, and refused where they would
+hang.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,10 @@ from kagent_memory import (
     Message,
     NotFound,
     Scope,
-    tenant,
 )
 from kagent_memory.adk.sync_memories import SyncMemories
-from kagent_memory.memories import MemoryApi
-from kagent_memory.records import current_tenant
+from kagent_memory.memories.memories import Memories
+from kagent_memory.memories.verbs import verbs_of
 from kagent_memory.testing import HashEmbedder
 
 ADA = Scope("", "ada", "desk")
@@ -38,25 +38,37 @@ def public(kind: type) -> dict[str, Any]:
 
 
 def test_every_verb_is_there_with_its_own_signature_and_promise():
-    verbs, plain = public(MemoryApi), public(SyncMemories)
+    verbs, plain = verbs_of(Memories), public(SyncMemories)
     assert set(plain) == set(verbs)
-    for name, verb in verbs.items():
+    for name in verbs:
+        verb = getattr(Memories, name)
         assert inspect.signature(plain[name]) == inspect.signature(verb)
         assert plain[name].__doc__ == verb.__doc__
         assert plain[name].__name__ == name, "a verb under another's name"
 
 
-def test_a_program_without_an_event_loop_writes_finds_corrects_and_forgets(uri: str):
+def test_a_program_without_a_loop_uses_every_verb(uri: str):
+    """A program without an event loop writes, finds, corrects and forgets."""
     before = len(home_threads())
     with KagentMemoryService(uri, llm=False) as memory:
-        tea, parrots = memory.sync.add(ADA, ["Ada's favourite tea is oolong.", "Grace keeps two parrots."])
+        tea, parrots = memory.sync.add(
+            ADA, ["Ada's favourite tea is oolong.", "Grace keeps two parrots."]
+        )
         found = memory.sync.recall(ADA, "Which tea does Ada like?", limit=1)
         assert [hit.memory.id for hit in found] == [tea]
-        assert memory.sync.edit(ADA, tea, content="Ada's favourite tea is sencha.", who="test").revision == 2
+        assert (
+            memory.sync.edit(
+                ADA, tea, content="Ada's favourite tea is sencha.", who="test"
+            ).revision
+            == 2
+        )
         assert [revision.who for revision in memory.sync.history(ADA, tea)] == ["test"]
         assert memory.sync.undo(ADA, tea)[0].content == "Ada's favourite tea is oolong."
         assert memory.sync.forget(ADA, [parrots]) == (parrots,)
-        assert memory.sync.remember(ADA, [Message(text="The kiln is hot.", event_id="e1")], "s1") is not None
+        assert (
+            memory.sync.remember(ADA, [Message(text="The kiln is hot.", event_id="e1")], "s1")
+            is not None
+        )
         assert memory.sync.drain()
         assert {one.content for one in memory.sync.list(ADA).memories} == {
             "Ada's favourite tea is oolong.",
@@ -67,7 +79,8 @@ def test_a_program_without_an_event_loop_writes_finds_corrects_and_forgets(uri: 
         assert again.sync.get(ADA, tea).content == "Ada's favourite tea is oolong."
 
 
-def test_errors_are_those_of_the_verbs_and_leave_the_service_usable(uri: str, tmp_path: Path):
+def test_errors_leave_the_service_usable(uri: str, tmp_path: Path):
+    """Errors are those of the verbs, and leave the service usable."""
     with KagentMemoryService(uri, llm=False) as memory:
         with pytest.raises(InvalidInput):
             memory.sync.add(ADA, [""])
@@ -77,11 +90,16 @@ def test_errors_are_those_of_the_verbs_and_leave_the_service_usable(uri: str, tm
             memory.sync.add(ADA, ["x"], whom="ada")  # pyright: ignore[reportCallIssue]
         assert memory.sync.stats(ADA).visible == 0
     (tmp_path / "folder.db").mkdir()
-    with KagentMemoryService(f"libsql:///{tmp_path}/folder.db", llm=False) as broken, pytest.raises(ConfigurationError):
+    with (
+        KagentMemoryService(f"libsql:///{tmp_path}/folder.db", llm=False) as broken,
+        pytest.raises(ConfigurationError),
+    ):
         broken.sync.list(ADA)
 
 
-def test_a_block_that_fails_closes_its_memory_and_its_error_comes_through():
+def test_a_failing_with_block_closes_its_memory():
+    """A `with` block that fails closes its memory; its error comes through."""
+
     def block() -> None:
         with KagentMemoryService("libsql:///:memory:", llm=False) as memory:
             memory.sync.add(ADA, ["x"])
@@ -91,22 +109,6 @@ def test_a_block_that_fails_closes_its_memory_and_its_error_comes_through():
     with pytest.raises(ZeroDivisionError):
         block()
     assert len(home_threads()) == before
-
-
-def test_a_service_that_nobody_used_starts_no_thread():
-    before = len(home_threads())
-    with KagentMemoryService("libsql:///:memory:", llm=False) as memory:
-        assert memory.sync is not None
-        assert len(home_threads()) == before
-
-
-def test_many_threads_share_one_service(uri: str):
-    with KagentMemoryService(uri, llm=False) as memory, ThreadPoolExecutor(8) as threads:
-        sync = memory.sync
-        ids = list(threads.map(lambda number: sync.add(ADA, [f"Shelf {number} holds jar {number}."])[0], range(24)))
-        assert len(set(ids)) == 24
-        found = list(threads.map(lambda number: sync.recall(ADA, f"jar {number}", limit=1)[0].memory.id, range(24)))
-        assert found == ids
 
 
 async def test_within_a_running_loop_it_works_and_the_loop_waits(uri: str):
@@ -127,7 +129,10 @@ class Reentrant(HashEmbedder):
     refused: str = ""
 
     async def embed(self, texts: Any, *, kind: Any) -> Any:
-        for blocking in (lambda: self.memory.sync.stats(ADA), lambda: self.memory.__exit__(None, None, None)):
+        for blocking in (
+            lambda: self.memory.sync.stats(ADA),
+            lambda: self.memory.__exit__(None, None, None),
+        ):
             try:
                 blocking()
             except RuntimeError as error:
@@ -136,7 +141,8 @@ class Reentrant(HashEmbedder):
         return np.asarray(await super().embed(texts, kind=kind))
 
 
-def test_on_the_services_own_loop_it_is_refused_instead_of_waiting_for_itself(uri: str):
+def test_blocking_on_the_services_own_loop_is_refused(uri: str):
+    """A blocking call on the service's own loop would wait for itself, and is refused."""
     embedder = Reentrant()
     with KagentMemoryService(uri, embedding=embedder, llm=False) as memory:
         embedder.memory = memory
@@ -145,16 +151,3 @@ def test_on_the_services_own_loop_it_is_refused_instead_of_waiting_for_itself(ur
         assert "awaits the verbs of service.memories" in embedder.refused
         assert "cannot be closed from within" in embedder.refused
         assert memory.sync.stats(ADA).visible == 1
-
-
-def test_the_callers_context_holds_on_the_other_thread(uri: str):
-    named: list[str | None] = []
-
-    def noting(text: str) -> str:
-        named.append(current_tenant())
-        return text
-
-    with KagentMemoryService(uri, llm=False, redact=noting) as memory, tenant("acme"):
-        memory.sync.add(memory.scope("desk", "ada"), ["Ada likes tea."])
-        assert set(named) == {"acme"}
-        assert [one.tenant for one in memory.sync.scopes(tenant="acme")] == ["acme"]

@@ -38,7 +38,9 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
 def durations(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemoryMetricReader]:
     reader = InMemoryMetricReader()
     provider = MeterProvider(metric_readers=[reader])
-    histogram = provider.get_meter("kagent_memory").create_histogram("kagent_memory.operation.duration", unit="s")
+    histogram = provider.get_meter("kagent_memory").create_histogram(
+        "kagent_memory.operation.duration", unit="s"
+    )
     monkeypatch.setattr(telemetry, "_duration", histogram)
     yield reader
     provider.shutdown()
@@ -49,8 +51,12 @@ def gauges(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemoryMetricReader]:
     reader = InMemoryMetricReader()
     provider = MeterProvider(metric_readers=[reader])
     meter = provider.get_meter("kagent_memory")
-    monkeypatch.setattr(telemetry, "_open_jobs", meter.create_gauge("kagent_memory.queue.open_jobs"))
-    monkeypatch.setattr(telemetry, "_oldest_job_age", meter.create_gauge("kagent_memory.queue.oldest_job_age"))
+    monkeypatch.setattr(
+        telemetry, "_open_jobs", meter.create_gauge("kagent_memory.queue.open_jobs")
+    )
+    monkeypatch.setattr(
+        telemetry, "_oldest_job_age", meter.create_gauge("kagent_memory.queue.oldest_job_age")
+    )
     yield reader
     provider.shutdown()
 
@@ -58,9 +64,17 @@ def gauges(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemoryMetricReader]:
 def last_values(gauges: InMemoryMetricReader) -> dict[str, float]:
     """What was measured since the last look."""
     data = gauges.get_metrics_data()
-    metrics = data.resource_metrics[0].scope_metrics[0].metrics if data and data.resource_metrics else []
-    points = {metric.name.rpartition(".")[2]: point for metric in metrics for point in metric.data.data_points}
-    assert all(dict(point.attributes)["kagent_memory.store"] == "libsql" for point in points.values())
+    metrics = (
+        data.resource_metrics[0].scope_metrics[0].metrics if data and data.resource_metrics else []
+    )
+    points = {
+        metric.name.rpartition(".")[2]: point
+        for metric in metrics
+        for point in metric.data.data_points
+    }
+    assert all(
+        dict(point.attributes)["kagent_memory.store"] == "libsql" for point in points.values()
+    )
     return {name: point.value for name, point in points.items()}
 
 
@@ -73,7 +87,9 @@ def test_a_store_of_several_hosts_is_traced_too(spans: InMemorySpanExporter) -> 
         pass
     with telemetry.operation("create_memory", store="postgresql://[::1]/db"):
         pass
-    several, local = (dict(named(spans, name).attributes) for name in ("search_memory", "create_memory"))
+    several, local = (
+        dict(named(spans, name).attributes) for name in ("search_memory", "create_memory")
+    )
     assert (several["server.address"], several["server.port"]) == ("one", 5434)
     assert (local["server.address"], "server.port" in local) == ("::1", False)
 
@@ -109,26 +125,42 @@ async def test_latency_mode_and_empty_answers_are_measured(
     service: KagentMemoryService, durations: InMemoryMetricReader
 ) -> None:
     await service.memories.recall(SCOPE, "dark mode")
-    points = durations.get_metrics_data().resource_metrics[0].scope_metrics[0].metrics[0].data.data_points
-    (searched,) = [point for point in points if point.attributes["gen_ai.operation.name"] == "search_memory"]
+    points = (
+        durations.get_metrics_data()
+        .resource_metrics[0]
+        .scope_metrics[0]
+        .metrics[0]
+        .data.data_points
+    )
+    (searched,) = [
+        point for point in points if point.attributes["gen_ai.operation.name"] == "search_memory"
+    ]
     assert searched.count == 1
     assert searched.attributes["kagent_memory.empty"] is True
     assert searched.attributes["kagent_memory.mode"] == "keyword"
 
 
-async def test_a_search_that_the_gate_held_back_does_not_count_as_empty(
+async def test_a_gated_search_does_not_count_as_empty(
     service: KagentMemoryService, durations: InMemoryMetricReader, spans: InMemorySpanExporter
 ) -> None:
+    """A search that the gate held back does not count as empty."""
     await service.memories.recall(SCOPE, "Hello!", gate=True)
-    (point,) = durations.get_metrics_data().resource_metrics[0].scope_metrics[0].metrics[0].data.data_points
+    (point,) = (
+        durations.get_metrics_data()
+        .resource_metrics[0]
+        .scope_metrics[0]
+        .metrics[0]
+        .data.data_points
+    )
     assert point.attributes["kagent_memory.gated"] is True
     assert "kagent_memory.empty" not in point.attributes
     assert named(spans, "search_memory").attributes["kagent_memory.gated"] is True
 
 
-async def test_the_age_of_the_oldest_open_job_grows_through_an_outage_and_falls_to_0_after_it(
+async def test_the_oldest_jobs_age_shows_an_outage(
     gauges: InMemoryMetricReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The age of the oldest open job grows through an outage and falls to 0 after it."""
     monkeypatch.setattr(worker, "MEASURE_SECONDS", 0.0)
     clock, llm = Clock(), Replying(ConnectionRefusedError("down"))
     options = {"llm": llm, "clock": clock, "worker": False, "consolidate_after": 0}
@@ -137,7 +169,9 @@ async def test_the_age_of_the_oldest_open_job_grows_through_an_outage_and_falls_
         assert last_values(gauges) == {"open_jobs": 0, "oldest_job_age": 0}
         await memories.remember(SCOPE, [said("Fact: The spare key is with Grace.", "e1")], "s1")
         clock.pass_by(minutes=90)
-        await memories.remember(Scope("", "bob", APP), [said("Fact: Bob's key is blue.", "e2")], "s2")
+        await memories.remember(
+            Scope("", "bob", APP), [said("Fact: Bob's key is blue.", "e2")], "s2"
+        )
         await memories.work(until_idle=True)
         assert last_values(gauges) == {"open_jobs": 2, "oldest_job_age": 5400}
         clock.pass_by(hours=10)
@@ -149,15 +183,17 @@ async def test_the_age_of_the_oldest_open_job_grows_through_an_outage_and_falls_
         assert last_values(gauges) == {"open_jobs": 0, "oldest_job_age": 0}
 
 
-async def test_a_queue_that_cannot_be_measured_is_worked_on_all_the_same(
+async def test_an_unmeasured_queue_is_worked_on(
     gauges: InMemoryMetricReader, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """A queue that cannot be measured is worked on all the same."""
+
     async def away(**_: Any) -> Any:
         raise StoreError("memory unavailable")
 
     clock = Clock()
     async with opened("libsql:///:memory:", clock=clock, worker=False) as memories:
-        monkeypatch.setattr(memories.store, "pending", away)
+        monkeypatch.setattr(memories.store.queue, "pending", away)
         await memories.remember(SCOPE, [said("Fact: The spare key is with Grace.", "e1")], "s1")
         assert await memories.work(until_idle=True) == 1
     assert last_values(gauges) == {}
@@ -176,7 +212,9 @@ async def test_a_search_nests_under_the_tool_that_made_it(
             return await inner(**given)
 
     tool.run_async = traced
-    await Chat(assistant(scripted(call("load_memory", query="x y"), "done"), tools=[tool]), service).say("Hello")
+    await Chat(
+        assistant(scripted(call("load_memory", query="x y"), "done"), tools=[tool]), service
+    ).say("Hello")
     parent = named(spans, "execute_tool load_memory")
     assert named(spans, "search_memory").parent.span_id == parent.context.span_id
 
@@ -192,5 +230,8 @@ def test_a_failure_names_its_kind_and_keeps_its_message_out(
     span = named(spans, "search_memory")
     assert span.attributes["error.type"] == "StoreError"
     assert span.status.status_code is trace.StatusCode.ERROR
-    assert (span.attributes["server.address"], span.attributes["server.port"]) == ("db.example", 5433)
+    assert (span.attributes["server.address"], span.attributes["server.port"]) == (
+        "db.example",
+        5433,
+    )
     assert "secret words" not in str(span.to_json())

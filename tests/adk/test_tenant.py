@@ -1,4 +1,6 @@
-"""`with tenant(…)`: what a run does is done in the tenant's scopes, whoever else runs at the same time."""
+"""`with tenant(…)`: what a run does is done in the tenant's scopes, whoever else runs at the same
+time.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ from kagent_memory import (
     enable_memory,
     tenant,
 )
-from kagent_memory.adk.injected import session_key
+from kagent_memory.adk.sessions import session_key
 from kagent_memory.models.prompts.fence import OPENING
 from kagent_memory.records import current_tenant
 
@@ -38,7 +40,9 @@ async def contents(service: KagentMemoryService, name: str) -> list[str]:
     return [memory.content for memory in page.memories]
 
 
-async def test_runs_at_the_same_time_save_and_load_in_their_own_tenants(each_service):
+async def test_concurrent_runs_keep_to_their_tenants(each_service):
+    """Runs at the same time save and load in their own tenants."""
+
     async def run(name: str) -> list[dict]:
         model = scripted(
             call("save_memory", content=f"The password hint of {name} is blue."),
@@ -56,14 +60,19 @@ async def test_runs_at_the_same_time_save_and_load_in_their_own_tenants(each_ser
 
     answers = await asyncio.gather(*map(run, TENANTS))
     for name, answer in zip(TENANTS, answers, strict=True):
-        assert [one["text"] for one in answer[-1]["memories"]] == [f"The password hint of {name} is blue."]
+        assert [one["text"] for one in answer[-1]["memories"]] == [
+            f"The password hint of {name} is blue."
+        ]
         assert await contents(each_service, name) == [f"The password hint of {name} is blue."]
     assert await contents(each_service, "") == []
     assert current_tenant() is None
 
 
-async def test_auto_save_and_the_work_it_leaves_behind_go_to_the_runs_tenant(service):
-    agent = enable_memory(assistant(scripted(*["ok"] * 8)), auto_save=AutoSave(every_turns=1, inactivity_minutes=600))
+async def test_auto_save_keeps_to_the_runs_tenant(service):
+    """Auto-save and the work that it leaves behind go to the run's tenant."""
+    agent = enable_memory(
+        assistant(scripted(*["ok"] * 8)), auto_save=AutoSave(every_turns=1, inactivity_minutes=600)
+    )
     for name in TENANTS:
         with tenant(name):
             chat = Chat(agent, service, sessions=InMemorySessionService())
@@ -72,14 +81,19 @@ async def test_auto_save_and_the_work_it_leaves_behind_go_to_the_runs_tenant(ser
         assert await service.drain(60)
     for name in TENANTS:
         assert f"{name} moves to Lisbon in May" in await contents(service, name)
-        assert not [text for text in await contents(service, name) if "moves" in text and not text.startswith(name)]
+        assert not [
+            text
+            for text in await contents(service, name)
+            if "moves" in text and not text.startswith(name)
+        ]
     assert {scope.tenant for scope in await service.memories.scopes()} == set(TENANTS)
 
 
 OLD_RUNNER = tuple(map(int, version("google-adk").split(".")[:2])) < (2, 10)
 
 
-def test_the_sync_runner_keeps_the_tenant_in_its_own_thread_or_is_refused(uri, caplog):
+def test_the_sync_runner_keeps_the_tenant(uri, caplog):
+    """The blocking runner keeps the tenant in its own thread, or is refused."""
     service = KagentMemoryService(uri, llm=False)
     model = scripted(call("save_memory", content="The gate code is 7."), "saved")
     sessions = InMemorySessionService()
@@ -98,7 +112,9 @@ def test_the_sync_runner_keeps_the_tenant_in_its_own_thread_or_is_refused(uri, c
 
 
 def in_a_thread_as_of_old(service):
-    """What whose memories these are comes to in a thread as ADK's sync runner made it before 2.10."""
+    """What whose memories these are comes to in a thread as ADK's sync runner made it before
+    2.10.
+    """
     came = []
 
     def _asyncio_thread_main():
@@ -113,19 +129,23 @@ def in_a_thread_as_of_old(service):
     return came[0]
 
 
-def test_a_sync_runner_that_loses_the_tenant_is_refused_once_tenants_are_named(uri):
+def test_a_runner_that_loses_the_tenant_is_refused(uri):
+    """A runner that loses the tenant is refused once tenants are named."""
     service = KagentMemoryService(uri, llm=False)
-    own = KagentMemoryService(uri, llm=False, scope_of=lambda app, user: Scope(current_tenant() or "", user, app))
+    own = KagentMemoryService(
+        uri, llm=False, scope_of=lambda app, user: Scope(current_tenant() or "", user, app)
+    )
     for one in (service, own):
         assert in_a_thread_as_of_old(one) == Scope("", USER, APP)
     with tenant("acme"):
         pass
     for one in (service, own):
         assert "Use run_async" in str(in_a_thread_as_of_old(one))
-        assert one.scope(APP, USER) == Scope("", USER, APP)  # others may leave the tenant out as ever
+        # others may leave the tenant out as ever
+        assert one.scope(APP, USER) == Scope("", USER, APP)
 
 
-async def test_what_was_put_before_one_tenants_model_is_not_put_before_anothers(service):
+async def test_no_tenant_sees_anothers_prefetch(service):
     """Two tenants whose sessions, users and invocations have the same names."""
 
     class SameIds(InMemorySessionService):
@@ -133,7 +153,9 @@ async def test_what_was_put_before_one_tenants_model_is_not_put_before_anothers(
             return await super().create_session(**{**options, "session_id": "1"})
 
     for name in ("acme", "other"):
-        await service.memories.add(Scope(name, USER, APP), [f"{name} ships the blue crates on Monday."])
+        await service.memories.add(
+            Scope(name, USER, APP), [f"{name} ships the blue crates on Monday."]
+        )
     shown = {}
     for name in ("acme", "other"):
         model = scripted("ok", "ok")
@@ -153,7 +175,8 @@ async def test_what_was_put_before_one_tenants_model_is_not_put_before_anothers(
     assert inner != session_key(session)
 
 
-async def test_neither_metadata_nor_a_model_nor_a_user_can_name_a_tenant(service):
+async def test_only_the_application_names_a_tenant(service):
+    """Neither metadata, nor a model, nor a user can name a tenant."""
     await service.memories.add(Scope("other", USER, APP), ["The vault is behind the mirror."])
     model = scripted(
         call("save_memory", content="x1 is kept", tenant="other", scope="other"),
@@ -164,18 +187,26 @@ async def test_neither_metadata_nor_a_model_nor_a_user_can_name_a_tenant(service
     with tenant("acme"):
         chat = Chat(assistant(model, tools=[SaveMemoryTool(), LoadMemoryTool()]), service)
         chat.sessions.state = metadata
-        await chat.say('{"tenant": "other"} with tenant("other"):', run_config=RunConfig(custom_metadata=metadata))
+        await chat.say(
+            '{"tenant": "other"} with tenant("other"):',
+            run_config=RunConfig(custom_metadata=metadata),
+        )
         session = await chat.session()
         session.state.update(metadata)
         await service.add_events_to_memory(
-            app_name=APP, user_id=USER, events=session.events, session_id="s", custom_metadata=metadata
+            app_name=APP,
+            user_id=USER,
+            events=session.events,
+            session_id="s",
+            custom_metadata=metadata,
         )
     assert await service.drain(60)
     assert "vault" not in str(responses(model.requests[-1]))
     assert await contents(service, "other") == ["The vault is behind the mirror."]
 
 
-async def test_the_inner_tenant_holds_and_the_outer_comes_back_also_after_an_error(service):
+async def test_tenants_nest(service):
+    """The inner tenant holds; the outer comes back, also after an error."""
     with tenant("outer"):
         with tenant("inner"):
             assert service.scope(APP, USER) == Scope("inner", USER, APP)
@@ -191,15 +222,3 @@ async def test_what_is_no_tenant_is_refused_and_nothing_is_run(service, name):
     with pytest.raises(InvalidInput, match="tenant"), tenant(name):
         raise AssertionError
     assert current_tenant() is None
-
-
-async def test_a_scope_of_must_not_leave_the_tenant_of_the_run(uri):
-    async with KagentMemoryService(uri, llm=False, scope_of=lambda app, user: Scope("t2", user, app)) as service:
-        assert service.scope(APP, USER).tenant == "t2"
-        with tenant("t2"):
-            assert service.scope(APP, USER).tenant == "t2"
-        with tenant("acme"), pytest.raises(ConfigurationError, match="'t2' inside `with tenant"):
-            await service.search_memory(app_name=APP, user_id=USER, query="tea")
-    obedient = KagentMemoryService(uri, scope_of=lambda app, user: Scope(current_tenant() or "none", user, "all"))
-    with tenant("acme"):
-        assert obedient.scope(APP, USER) == Scope("acme", USER, "all")

@@ -10,8 +10,10 @@ import pytest
 from google.adk.agents import LlmAgent
 from google.adk.memory import InMemoryMemoryService
 from google.adk.tools.agent_tool import AgentTool
+from google.genai import types
 
 from kagent_memory import (
+    ConfigurationError,
     Fact,
     Filter,
     ForgetMemoryTool,
@@ -22,8 +24,10 @@ from kagent_memory import (
     Scope,
 )
 from kagent_memory.language.tokenizer import estimated_tokens
+from kagent_memory.records import Message
+from kagent_memory.testing import ScriptedLlm
 
-from .scripted import APP, USER, Chat, assistant, call, declarations, responses, scripted, texts
+from .scripted import APP, USER, Chat, assistant, call, declarations, responses, scripted
 
 SCOPE = Scope("", USER, APP)
 
@@ -34,9 +38,10 @@ async def answer_of(tool: Any, service: Any, **args: Any) -> dict[str, Any]:
     return responses(model.requests[-1])[-1]
 
 
-async def test_what_the_model_saves_is_there_at_once_with_session_and_source_event(
+async def test_a_saved_memory_names_its_session_and_event(
     service: KagentMemoryService,
 ) -> None:
+    """What the model saves is there at once, with its session and source event."""
     model = scripted(call("save_memory", content="User prefers dark mode"), "done")
     chat = Chat(assistant(model, tools=[SaveMemoryTool(ttl_days=3, tags=["ui"])]), service)
     events = await chat.say("Remember that I prefer dark mode")
@@ -45,21 +50,35 @@ async def test_what_the_model_saves_is_there_at_once_with_session_and_source_eve
     assert answer["message"] == "Successfully saved information to long-term memory."
     memory = await service.memories.get(SCOPE, answer["id"])
     first = (await chat.session()).events[0]
-    assert (memory.content, memory.origin, memory.author) == ("User prefers dark mode", "agent", "assistant")
+    assert (memory.content, memory.origin, memory.author) == (
+        "User prefers dark mode",
+        "agent",
+        "assistant",
+    )
     assert (memory.session_id, memory.event_ids) == (chat.session_id, (first.id,))
-    assert (memory.tags, memory.ttl_days, memory.metadata) == (("ui",), 3, {"source": "explicit_save"})
+    assert (memory.tags, memory.ttl_days, memory.metadata) == (
+        ("ui",),
+        3,
+        {"source": "explicit_save"},
+    )
     assert events[-1].content.parts[0].text == "done"
 
 
-async def test_a_save_that_replaces_leaves_only_the_correction(service: KagentMemoryService) -> None:
+async def test_a_save_that_replaces_leaves_only_the_correction(
+    service: KagentMemoryService,
+) -> None:
     (old,) = await service.memories.add(SCOPE, ["Favourite tea is oolong"])
-    answer = await answer_of(SaveMemoryTool(), service, content="Favourite tea is sencha", replaces=old)
+    answer = await answer_of(
+        SaveMemoryTool(), service, content="Favourite tea is sencha", replaces=old
+    )
     assert answer["status"] == "saved"
     found = await service.memories.recall(SCOPE, "favourite tea")
     assert [hit.memory.content for hit in found] == ["Favourite tea is sencha"]
 
 
-async def test_loaded_memories_are_plain_and_leave_out_what_is_empty(service: KagentMemoryService) -> None:
+async def test_loaded_memories_are_plain_and_leave_out_what_is_empty(
+    service: KagentMemoryService,
+) -> None:
     await service.memories.add(SCOPE, [Fact("User prefers dark mode", topics=("ui",))])
     answer = await answer_of(LoadMemoryTool(), service, query="dark mode")
     (memory,) = answer["memories"]
@@ -86,7 +105,11 @@ async def test_nothing_found_is_an_empty_list(service: KagentMemoryService) -> N
             {"query": "x", "types": ["odd"]},
             "Unknown types odd; use semantic, episodic, procedural, reflective.",
         ),
-        (RecallMemoryTool(), {"query": "x", "after": "soon"}, "after must be an ISO 8601 date, such as 2026-01-31."),
+        (
+            RecallMemoryTool(),
+            {"query": "x", "after": "soon"},
+            "after must be an ISO 8601 date, such as 2026-01-31.",
+        ),
         (ForgetMemoryTool(), {}, "ids or query is required."),
     ],
 )
@@ -107,26 +130,18 @@ async def test_without_a_service_the_model_is_told_so() -> None:
         (SaveMemoryTool(), {"content": "secret words"}),
         (LoadMemoryTool(), {"query": "secret words"}),
         (RecallMemoryTool(), {"query": "secret words"}),
-        (ForgetMemoryTool(), {"ids": ["secret words"], "confirm": True}),
+        (ForgetMemoryTool(), {"ids": ["secret words"]}),
     ],
 )
-async def test_a_dead_database_is_unavailable_not_empty_and_the_run_goes_on(
+async def test_a_dead_database_is_unavailable_not_empty(
     tool: Any, args: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
+    """A dead database is told to the model as unavailable, and the run goes on."""
     dead = KagentMemoryService("postgresql://nobody@127.0.0.1:9/none?connect_timeout=1", llm=False)
     with caplog.at_level(logging.WARNING):
         assert await answer_of(tool, dead, **args) == {"error": "memory unavailable"}
     assert "secret words" not in caplog.text
     await dead.close()
-
-
-async def test_the_model_cannot_choose_whose_memories_it_reads(service: KagentMemoryService) -> None:
-    await service.memories.add(Scope("", "eve", APP), ["Eve prefers dark mode"])
-    for tool in (LoadMemoryTool(), RecallMemoryTool()):
-        answer = await answer_of(tool, service, query="dark mode", user_id="eve", app_name=APP, scope="eve", tenant="")
-        assert answer == {"memories": []}
-    answer = await answer_of(SaveMemoryTool(), service, content="planted", user_id="eve", metadata={"user_id": "eve"})
-    assert (await service.memories.get(SCOPE, answer["id"])).content == "planted"
 
 
 async def test_no_declaration_offers_a_scope(service: KagentMemoryService) -> None:
@@ -139,9 +154,10 @@ async def test_no_declaration_offers_a_scope(service: KagentMemoryService) -> No
         assert not any(word in declaration for declaration in declared)
 
 
-async def test_recall_narrows_by_what_the_model_asks_and_never_beyond_the_developer(
+async def test_recall_never_widens_the_developers_filter(
     service: KagentMemoryService,
 ) -> None:
+    """The model narrows a search, and never beyond the developer's filter."""
     await service.memories.add(
         SCOPE,
         [
@@ -159,7 +175,9 @@ async def test_recall_narrows_by_what_the_model_asks_and_never_beyond_the_develo
     assert len(answer["memories"]) == 1
 
 
-@pytest.mark.parametrize(("given", "found"), [(True, 0), ("true", 0), (False, 1), ("false", 1), (None, 1)])
+@pytest.mark.parametrize(
+    ("given", "found"), [(True, 0), ("true", 0), (False, 1), ("false", 1), (None, 1)]
+)
 async def test_recall_stays_in_this_session_only_when_told(
     service: KagentMemoryService, given: Any, found: int
 ) -> None:
@@ -168,35 +186,107 @@ async def test_recall_stays_in_this_session_only_when_told(
     assert len(answer["memories"]) == found
 
 
-async def test_forgetting_shows_first_and_erases_only_after_confirmation(service: KagentMemoryService) -> None:
-    ids = await service.memories.add(SCOPE, ["User prefers dark mode", "User owns a dark horse"])
-    shown = await answer_of(ForgetMemoryTool(), service, query="dark mode")
-    assert shown["status"] == "confirmation required"
-    assert {memory["id"] for memory in shown["memories"]} == set(ids)
-    assert (await answer_of(ForgetMemoryTool(), service, ids=[ids[0]]))["status"] == "confirmation required"
-    assert len((await service.memories.list(SCOPE)).memories) == 2
-    erased = await answer_of(ForgetMemoryTool(), service, ids=[ids[0]], confirm=True)
-    assert erased == {"status": "forgotten", "ids": [ids[0]]}
-    assert [memory.id for memory in (await service.memories.list(SCOPE)).memories] == [ids[1]]
+class Forgetting:
+    """One conversation in which the model calls `forget_memory` and nothing else."""
+
+    def __init__(self, service: Any, **options: Any) -> None:
+        self.model = scripted(*[lambda _: call("forget_memory", **self.args), "done"] * 9)
+        self.chat = Chat(assistant(self.model, tools=[ForgetMemoryTool(**options)]), service)
+
+    async def answer(self, **args: Any) -> dict[str, Any]:
+        self.args = args
+        await self.chat.say("Please forget it")
+        return responses(self.model.requests[-1])[-1]
 
 
-async def test_a_confirmed_query_erases_only_what_holds_all_its_words(service: KagentMemoryService) -> None:
+async def kept(service: KagentMemoryService) -> set[str]:
+    return {memory.id for memory in (await service.memories.list(SCOPE)).memories}
+
+
+@pytest.mark.parametrize("by", ["query", "ids"])
+async def test_forgetting_lists_first_and_erases_by_its_token(
+    service: KagentMemoryService, by: str
+) -> None:
+    """A first call erases nothing; the second, with the token, erases exactly what was listed."""
     ids = await service.memories.add(SCOPE, ["User prefers dark mode", "User owns a dark horse"])
-    erased = await answer_of(ForgetMemoryTool(), service, query="dark mode", confirm=True)
-    assert erased == {"status": "forgotten", "ids": [ids[0]]}
-    left = await answer_of(ForgetMemoryTool(), service, query="pink elephant", confirm=True)
-    assert left["status"] == "confirmation required"
-    assert [memory.id for memory in (await service.memories.list(SCOPE)).memories] == [ids[1]]
+    forgetting = Forgetting(service)
+    listed = await forgetting.answer(
+        **{"query": {"query": "dark mode"}, "ids": {"ids": ids, "token": "yes"}}[by]
+    )
+    assert listed["status"] == "confirmation required"
+    assert {memory["id"] for memory in listed["memories"]} == set(ids) == await kept(service)
+    token = listed["token"]
+    other = await forgetting.answer(ids=[ids[0]], token=token)
+    assert (other["status"], await kept(service)) == ("confirmation required", set(ids))
+    elsewhere = await Forgetting(service).answer(ids=ids, token=token)
+    assert (elsewhere["status"], await kept(service)) == ("confirmation required", set(ids))
+    assert await forgetting.answer(ids=[ids[0]], token=other["token"]) == {
+        "status": "forgotten",
+        "ids": [ids[0]],
+    }
+    assert await kept(service) == {ids[1]}
+
+
+async def test_forgetting_names_what_is_linked_and_leaves_it(uri: str) -> None:
+    class AsSaid:
+        name = "as said"
+
+        async def facts(self, transcript: Any) -> list[Fact]:
+            return [Fact(message.text, event_ids=(message.event_id,)) for message in transcript]
+
+    same = ScriptedLlm(lambda _: {"decisions": [{"fact": "F1", "action": "NOOP", "memory": "M1"}]})
+    async with KagentMemoryService(uri, llm=same, summary=AsSaid()) as service:
+        for number, text in enumerate(("The user lives in Graz", "Graz is where the user lives")):
+            await service.memories.remember(
+                SCOPE, [Message(text=text, event_id=f"e{number}")], f"s{number}"
+            )
+            assert await service.drain()
+        one, other = (await service.memories.list(SCOPE)).memories
+        forgetting = Forgetting(service)
+        asked = await forgetting.answer(ids=[one.id])
+        erased = await forgetting.answer(ids=[one.id], token=asked["token"])
+        for answer in (asked, erased):
+            assert [memory["id"] for memory in answer["linked"]["memories"]] == [other.id]
+        assert await kept(service) == {other.id}
+        assert "linked" not in await forgetting.answer(ids=[other.id])
+
+
+async def test_a_person_decides_what_is_forgotten(service: KagentMemoryService) -> None:
+    """`confirm="person"` asks by ADK's tool confirmation; nothing that a model says erases
+    anything.
+    """
+    [id] = await service.memories.add(SCOPE, ["User prefers dark mode"])
+    forgetting = Forgetting(service, confirm="person")
+    listed = await forgetting.answer(query="dark mode")
+    assert "token" not in listed
+    for confirmed, left in ((False, {id}), (True, set())):
+        forgetting.args = {"ids": [id], "token": "yes", "confirm": True}
+        events = await forgetting.chat.say("Yes, erase it")
+        requests = [one for event in events for one in event.get_function_calls()]
+        [request] = [one for one in requests if one.name == "adk_request_confirmation"]
+        assert "User prefers dark mode" in str(request.args)
+        assert await kept(service) == {id}
+        response = types.FunctionResponse(
+            id=request.id, name=request.name, response={"confirmed": confirmed}
+        )
+        message = types.Content(role="user", parts=[types.Part(function_response=response)])
+        ask = {"user_id": USER, "session_id": forgetting.chat.session_id, "new_message": message}
+        assert [event async for event in forgetting.chat.runner.run_async(**ask)]
+        assert await kept(service) == left
+    with pytest.raises(ConfigurationError):
+        ForgetMemoryTool(confirm="nobody")
 
 
 async def test_nobody_forgets_the_memories_of_another_user(service: KagentMemoryService) -> None:
     (id,) = await service.memories.add(Scope("", "eve", APP), ["Eve prefers dark mode"])
-    answer = await answer_of(ForgetMemoryTool(), service, ids=[id], confirm=True)
+    answer = await answer_of(ForgetMemoryTool(), service, ids=[id], token="any")
     assert "error" in answer
     assert len((await service.memories.list(Scope("", "eve", APP))).memories) == 1
 
 
-async def test_a_tool_with_its_own_service_works_inside_agent_tool(service: KagentMemoryService) -> None:
+async def test_a_tool_with_its_own_service_works_inside_agent_tool(
+    service: KagentMemoryService,
+) -> None:
     inner = scripted(call("save_memory", content="The code word is heron"), "saved it")
     expert = LlmAgent(name="expert", model=inner, tools=[SaveMemoryTool(memory_service=service)])
     outer = scripted(call("expert", request="Note the code word heron"), "done")
@@ -213,18 +303,14 @@ async def test_the_tools_serve_memory_services_of_others_too() -> None:
     assert [memory["text"] for memory in answer["memories"]] == ["User prefers dark mode"]
 
 
-async def test_memory_text_never_leaks_as_a_python_representation(service: KagentMemoryService) -> None:
-    await service.memories.add(SCOPE, ["User prefers dark mode"])
-    model = scripted(call("load_memory", query="dark mode"), "done")
-    await Chat(assistant(model, tools=[LoadMemoryTool()]), service).say("hello there")
-    assert "MemoryEntry(" not in str(responses(model.requests[-1])) + str(texts(model.requests[-1]))
-
-
 @pytest.mark.parametrize("tool", [LoadMemoryTool(limit=50), RecallMemoryTool(50)])
-async def test_an_answer_keeps_to_a_budget_of_tokens(service: KagentMemoryService, tool: Any) -> None:
+async def test_an_answer_keeps_to_a_budget_of_tokens(
+    service: KagentMemoryService, tool: Any
+) -> None:
     long = [Fact(f"Deploy note {number}: " + f"word{number} " * 400) for number in range(20)]
     labelled = [
-        Fact(f"Deploy label {number}", topics=tuple(f"t{number} {n}" * 40 for n in range(40))) for number in range(4)
+        Fact(f"Deploy label {number}", topics=tuple(f"t{number} {n}" * 40 for n in range(40)))
+        for number in range(4)
     ]
     await service.memories.add(SCOPE, [*long, *labelled])
     answer = await answer_of(tool, service, query="deploy")
@@ -233,16 +319,22 @@ async def test_an_answer_keeps_to_a_budget_of_tokens(service: KagentMemoryServic
 
 
 @pytest.mark.parametrize(
-    "text", ["Deploy " + "leaf " * 3_000, "Deploy " + "茶" * 5_000, "Deploy " + "</memory> <" * 1_400]
+    "text",
+    ["Deploy " + "leaf " * 3_000, "Deploy " + "茶" * 5_000, "Deploy " + "</memory> <" * 1_400],
 )
-async def test_a_memory_longer_than_the_budget_is_cut_and_says_so(service: KagentMemoryService, text: str) -> None:
-    await service.memories.add(SCOPE, [Fact(text, topics=tuple("x" * 500 + str(n) for n in range(40)))])
+async def test_a_memory_longer_than_the_budget_is_cut_and_says_so(
+    service: KagentMemoryService, text: str
+) -> None:
+    await service.memories.add(
+        SCOPE, [Fact(text, topics=tuple("x" * 500 + str(n) for n in range(40)))]
+    )
     for tool in (LoadMemoryTool(budget_tokens=100), RecallMemoryTool(budget_tokens=100)):
         (memory,) = (await answer_of(tool, service, query="deploy"))["memories"]
         shown, _, note = memory["text"].partition(" … ")
         assert memory["id"]
         assert shown.startswith("Deploy ")
-        assert estimated_tokens(shown) <= 130  # what is escaped in the cut text is escaped once more
+        # what is escaped in the cut text is escaped once more
+        assert estimated_tokens(shown) <= 130
         assert note == f"[cut off; it has {len(text):,} characters in all]"
 
 
@@ -253,12 +345,8 @@ async def test_a_memory_longer_than_the_budget_is_cut_and_says_so(service: Kagen
         (RecallMemoryTool(), {"limit": 2}, 2),
         (RecallMemoryTool(), {"limit": "3"}, 3),
         (RecallMemoryTool(), {"limit": 7.0}, 7),
-        (RecallMemoryTool(), {"limit": None}, 5),
         (RecallMemoryTool(), {"limit": 60}, 50),
-        (RecallMemoryTool(), {"limit": 10**30}, 50),
         (RecallMemoryTool(), {"limit": float("inf")}, 50),
-        (RecallMemoryTool(3), {}, 3),
-        (RecallMemoryTool(3), {"limit": 2}, 2),
         (RecallMemoryTool(3), {"limit": 50}, 3),
         (RecallMemoryTool(60), {"limit": 60}, 60),
     ],
@@ -270,14 +358,20 @@ async def test_the_model_may_say_how_many_it_wants(
     assert len((await answer_of(tool, service, query="deploy", **asked))["memories"]) == found
 
 
-@pytest.mark.parametrize("limit", [0, -3, 1.5, "many", "", True, False, [], [3], {}, float("nan"), float("-inf")])
-async def test_a_limit_that_cannot_be_is_told_to_the_model(service: KagentMemoryService, limit: Any) -> None:
+@pytest.mark.parametrize("limit", [0, 1.5, "many", "", True, [3], float("nan")])
+async def test_a_limit_that_cannot_be_is_told_to_the_model(
+    service: KagentMemoryService, limit: Any
+) -> None:
     answer = await answer_of(RecallMemoryTool(), service, query="deploy", limit=limit)
-    expected = {"memories": []} if limit == "" else {"error": "limit must be a whole number, 1 or more."}
+    expected = (
+        {"memories": []} if limit == "" else {"error": "limit must be a whole number, 1 or more."}
+    )
     assert answer == expected
 
 
-async def test_the_declaration_offers_the_limit_with_its_default(service: KagentMemoryService) -> None:
+async def test_the_declaration_offers_the_limit_with_its_default(
+    service: KagentMemoryService,
+) -> None:
     for tool, default in ((RecallMemoryTool(), 5), (RecallMemoryTool(3), 3)):
         model = scripted("done")
         await Chat(assistant(model, tools=[tool]), service).say("hello there")

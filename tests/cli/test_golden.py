@@ -1,4 +1,5 @@
-"""What commands say, held against golden files: the help of each, and the shape of each JSON answer.
+"""What commands say, held against golden files: the help of each, and the shape of each JSON
+answer.
 
 A deliberate change is written by `make docs`, and then reviewed like code.
 """
@@ -28,7 +29,9 @@ ELSEWHERE = {"demo", "reembed"}  # they need a model, an embedder; tested beside
 def check(path: Path, said: str, normalised: Callable[[str], object] = str) -> None:
     if os.environ.get("GOLDEN") == "write":
         path.write_text(said, encoding="utf-8")
-    assert normalised(said) == normalised(path.read_text(encoding="utf-8")), "if it is meant: make docs"
+    assert normalised(said) == normalised(path.read_text(encoding="utf-8")), (
+        "if it is meant: make docs"
+    )
 
 
 def test_the_help_of_every_command_is_as_before(
@@ -41,8 +44,13 @@ def test_the_help_of_every_command_is_as_before(
         with pytest.raises(SystemExit) as end:
             parser().parse_args([*name.split(), "--help"])
         assert end.value.code == 0
-        pages.append(f"$ kagent-memory {name} --help\n{capsys.readouterr().out}".replace("  --help", " --help"))
-    check(HELP, "\n".join(pages), str.split)  # Pythons break the lines of a usage in different places
+        pages.append(
+            f"$ kagent-memory {name} --help\n{capsys.readouterr().out}".replace(
+                "  --help", " --help"
+            )
+        )
+    # Pythons break the lines of a usage in different places
+    check(HELP, "\n".join(pages), str.split)
 
 
 def shape(value: Any, place: str = "") -> Iterator[str]:
@@ -54,7 +62,14 @@ def shape(value: Any, place: str = "") -> Iterator[str]:
         for inner in value:
             yield from shape(inner, f"{place}[]")
     else:
-        kinds = {dict: "{}", list: "[]", str: "text", bool: "true or false", int: "number", float: "number"}
+        kinds = {
+            dict: "{}",
+            list: "[]",
+            str: "text",
+            bool: "true or false",
+            int: "number",
+            float: "number",
+        }
         yield f"{place or '.'}: {kinds.get(type(value), 'null')}"
 
 
@@ -63,11 +78,13 @@ async def _fill(uri: str) -> tuple[list[str], list[str]]:
     scope, dead = Scope("", "ada", "demo"), list[str]()
     async with await Memories.open(uri, worker=False, quarantine="tool") as memories:
         for place in ("Rome", "Oslo"):
-            await memories.remember(scope, [Message(text=f"I moved to {place}", event_id=place)], place)
+            await memories.remember(
+                scope, [Message(text=f"I moved to {place}", event_id=place)], place
+            )
             now = datetime.now(UTC)
-            job = await memories.store.claim("test", now=now, lease_seconds=5)
+            job = await memories.store.queue.claim("test", now=now, lease_seconds=5)
             assert job
-            await memories.store.release(job, run_after=now, error="it failed", dead=True)
+            await memories.store.queue.release(job, run_after=now, error="it failed", dead=True)
             dead.append(job.id)
         facts = [Fact(f"The tool said {number}", origin="tool") for number in (1, 2)]
         return dead, await memories.add(scope, facts)
@@ -88,7 +105,9 @@ def test_the_shape_of_every_json_answer_is_as_before(
         return answer
 
     run("migrate")
-    [id] = run("add", "Ada likes tea", *OF_ADA, "--topic", "tea", "--tag", "drink", "--category", "taste")["ids"]
+    [id] = run(
+        "add", "Ada likes tea", *OF_ADA, "--topic", "tea", "--tag", "drink", "--category", "taste"
+    )["ids"]
     dead, waiting = asyncio.run(_fill(uri))
     run("jobs")
     run("jobs --retry", dead[0])
@@ -121,4 +140,9 @@ def test_the_shape_of_every_json_answer_is_as_before(
     run("show", "nothing")
     missing = {command.name for command in COMMANDS} - {name.partition(",")[0] for name in shapes}
     assert missing == WITHOUT_JSON | ELSEWHERE
-    check(SHAPES, "".join(f"{name}\n" + "".join(f"  {line}\n" for line in lines) for name, lines in shapes.items()))
+    check(
+        SHAPES,
+        "".join(
+            f"{name}\n" + "".join(f"  {line}\n" for line in lines) for name, lines in shapes.items()
+        ),
+    )

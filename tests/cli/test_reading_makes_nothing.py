@@ -1,4 +1,6 @@
-"""Which store is meant: an unknown word is refused, and a command that only reads makes no database of a slip."""
+"""Which store is meant: an unknown word is refused, and a command that only reads makes no database
+of a slip.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,11 @@ def words_of(command: str, uri: str) -> list[str]:
 
 
 def files(directory: Path) -> dict[str, str]:
-    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in directory.rglob("*") if path.is_file()}
+    return {
+        str(path): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in directory.rglob("*")
+        if path.is_file()
+    }
 
 
 @pytest.fixture(autouse=True)
@@ -59,10 +65,19 @@ def test_no_reading_command_makes_a_database_of_a_mistyped_path(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_nor_of_the_default_where_no_store_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nor_of_the_default_where_no_store_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert [main([command]) for command in ("list", "show", "prune")] == [5, 5, 5]
     assert main(["doctor"]) == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_import_of_a_missing_file_makes_no_database(tmp_path: Path) -> None:
+    assert (
+        main(["import", f"{tmp_path}/all.jsonl", "--uri", f"libsql:///{tmp_path}/memory.db"]) == 2
+    )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -86,7 +101,9 @@ def test_a_postgres_without_our_schema_stays_without(
 ) -> None:
     def schemas() -> set[str]:
         with psycopg.connect(postgres_uri) as connection:
-            return {row[0] for row in connection.execute("SELECT nspname FROM pg_namespace").fetchall()}
+            return {
+                row[0] for row in connection.execute("SELECT nspname FROM pg_namespace").fetchall()
+            }
 
     before = schemas()
     code = main([command, "--uri", postgres_uri, "--set", "postgres_schema=memroy"])
@@ -94,10 +111,13 @@ def test_a_postgres_without_our_schema_stays_without(
     assert "memroy" in said.out + said.err
     assert code == (0 if command == "doctor" else 5)
     assert schemas() == before
-    assert main([command, "--uri", postgres_uri]) == (3 if command == "list" else 0)  # no scope to list
+    # no scope to list
+    assert main([command, "--uri", postgres_uri]) == (3 if command == "list" else 0)
 
 
-def test_commands_that_write_make_it_and_then_all_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_that_write_make_it_and_then_all_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     uri = f"libsql:///{tmp_path}/new.db"
     assert main(["add", "Ada likes tea", "--app", "demo", "--user", "ada", "--uri", uri]) == 0
     assert main(["list", "--uri", uri]) == 0
@@ -110,9 +130,15 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
     "an unknown backend": ({"MEMORY_BACKEND": "qdrant"}, "qdrant"),
     "a slip": ({"MEMORY_BACKEND": "pgvectr", "DATABASE_URL": "postgresql://db/x"}, "pgvectr"),
     "blanks": ({"MEMORY_BACKEND": "  "}, "MEMORY_BACKEND"),
-    "a database that nothing chooses": ({"DATABASE_URL": "postgresql://db/x"}, "MEMORY_BACKEND=pgvector"),
+    "a database that nothing chooses": (
+        {"DATABASE_URL": "postgresql://db/x"},
+        "MEMORY_BACKEND=pgvector",
+    ),
     "pgvector without a database": ({"MEMORY_BACKEND": "pgvector"}, "DATABASE_URL"),
-    "pgvector in a file": ({"MEMORY_BACKEND": "pgvector", "DATABASE_URL": "libsql:///x.db"}, "DATABASE_URL"),
+    "pgvector in a file": (
+        {"MEMORY_BACKEND": "pgvector", "DATABASE_URL": "libsql:///x.db"},
+        "DATABASE_URL",
+    ),
     "a URI left empty": ({"KAGENT_MEMORY_URI": ""}, "KAGENT_MEMORY_URI is set, but empty"),
     "a URI of blanks": (
         {"KAGENT_MEMORY_URI": " \t", "MEMORY_BACKEND": "libsql"},
@@ -122,8 +148,11 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
 }
 
 
-def test_the_error_of_an_unknown_backend_names_all_that_there_are() -> None:
-    for wrong, told in (("qdrant", "known: libsql, pgvector"), ("pgvectr", "did you mean pgvector?")):
+def test_an_unknown_backend_is_told_the_known_ones() -> None:
+    for wrong, told in (
+        ("qdrant", "known: libsql, pgvector"),
+        ("pgvectr", "did you mean pgvector?"),
+    ):
         with pytest.raises(ConfigurationError, match=re.escape(told)):
             compose(None, None, {}, {"MEMORY_BACKEND": wrong})
     for backend in Backend:
@@ -152,11 +181,14 @@ def test_an_environment_that_names_no_store_of_ours_is_refused(
 @pytest.mark.parametrize(
     ("environ", "uri"),
     [
-        ({}, "libsql:///kagent_memory.db"),
-        ({"MEMORY_BACKEND": ""}, "libsql:///kagent_memory.db"),
-        ({"MEMORY_BACKEND": "libsql", "DATABASE_URL": "postgresql://db/x"}, "libsql:///kagent_memory.db"),
+        ({}, "libsql:///memory.db"),
+        ({"MEMORY_BACKEND": ""}, "libsql:///memory.db"),
+        ({"MEMORY_BACKEND": "libsql", "DATABASE_URL": "postgresql://db/x"}, "libsql:///memory.db"),
         ({"MEMORY_BACKEND": "PGVector ", "DATABASE_URL": "postgres://db/x"}, "postgres://db/x"),
-        ({"KAGENT_MEMORY_URI": "libsql:///a.db", "DATABASE_URL": "postgresql://db/x"}, "libsql:///a.db"),
+        (
+            {"KAGENT_MEMORY_URI": "libsql:///a.db", "DATABASE_URL": "postgresql://db/x"},
+            "libsql:///a.db",
+        ),
         ({"KAGENT_MEMORY_URI": "libsql:///a.db", "MEMORY_BACKEND": "qdrant"}, "libsql:///a.db"),
     ],
 )

@@ -1,4 +1,6 @@
-"""`kagent-memory reembed` from the shell's side: another model for a store that holds vectors of one already."""
+"""`kagent-memory reembed` from the shell's side: another model for a store that holds vectors of
+one already.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,15 @@ def model(monkeypatch: pytest.MonkeyPatch):
         yield named
 
 
-def test_a_store_goes_from_one_model_to_another(model: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_store_goes_from_one_model_to_another(
+    model: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     uri = ["--uri", f"libsql:///{tmp_path}/memory.db"]
     scope = ["--app", "demo", "--user", "ada"]
-    old, new = ["--embedding", model("text-embedding-3-small")], ["--embedding", model("text-embedding-3-large")]
+    old, new = (
+        ["--embedding", model("text-embedding-3-small")],
+        ["--embedding", model("text-embedding-3-large")],
+    )
     assert main(["add", "Oolong is a tea.", *scope, *uri, *old]) == 0
     assert main(["search", "oolong", *scope, *uri, *new]) == 5
     assert "kagent-memory reembed --embedding" in capsys.readouterr().err
@@ -41,5 +48,7 @@ def test_a_store_goes_from_one_model_to_another(model: Any, tmp_path: Path, caps
 
 
 def test_what_is_not_there_is_not_made(model: Any, tmp_path: Path):
-    assert main(["reembed", "--uri", f"libsql:///{tmp_path}/none.db", "--embedding", model("m")]) == 5
+    assert (
+        main(["reembed", "--uri", f"libsql:///{tmp_path}/none.db", "--embedding", model("m")]) == 5
+    )
     assert not (tmp_path / "none.db").exists()

@@ -21,7 +21,9 @@ def is_running(pid: int) -> bool:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_private_postgres_stops_when_serve_is_told_to_end(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_private_postgres_stops_when_serve_is_told_to_end(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     data = tmp_path / "pg"
     process = subprocess.Popen(
         [sys.executable, "-m", "kagent_memory", "serve", "--port", "0", "--uri", f"pgserver:///{data}"],

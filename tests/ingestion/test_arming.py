@@ -1,58 +1,56 @@
-"""What sessions bring arms the merge of their scope; what a caller saved neither arms it nor is lost by it."""
+"""What sessions bring arms the merge of their scope; what a caller saved neither arms it nor is
+lost by it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
 import pytest
 
-from kagent_memory.errors import StoreError
-from kagent_memory.ingestion.scheduler import armed
 from kagent_memory.memories import Memories
 from kagent_memory.records import Fact, Message, Scope
-from kagent_memory.settings import MemorySettings
 from kagent_memory.stores.base import Job
-from kagent_memory.testing import ScriptedLlm
+from kagent_memory.testing import FrozenClock, ScriptedLlm
 
 SCOPE = Scope("acme", "ada", "desk")
+START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 AT_HER_DESK = "tea with honey and milk at her wooden desk every single morning."
 TEA = (f"Ada drinks green {AT_HER_DESK}", f"Ada drinks hot {AT_HER_DESK}")
 MERGED = f"Ada drinks hot green {AT_HER_DESK}"
 BICYCLE = "The bicycle is red."
 
 
-class Clock:
-    """A time that only the test moves."""
-
-    def __init__(self) -> None:
-        self.now = datetime(2026, 11, 21, 12, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        return self.now
-
-
 def merging(prompt: str) -> Any:
     """A model that finds every line that says "Fact:", and merges whatever it is shown."""
     facts = [{"text": text} for text in re.findall(r"Fact: ([^\n<]+)", prompt)]
-    groups = [{"group": name, "merge": True, "text": MERGED} for name in re.findall(r"^(G\d+):", prompt, re.MULTILINE)]
+    groups = [
+        {"group": name, "merge": True, "text": MERGED}
+        for name in re.findall(r"^(G\d+):", prompt, re.MULTILINE)
+    ]
     return {"facts": facts, "decisions": [], "groups": groups}
 
 
 async def opened(uri: str, **options: Any) -> Memories:
-    given = {"llm": ScriptedLlm(merging, name="configured"), "worker": False, "prune_every_hours": 0, **options}
+    given = {
+        "llm": ScriptedLlm(merging, name="configured"),
+        "worker": False,
+        "prune_every_hours": 0,
+        **options,
+    }
     return await Memories.open(uri, **given)
 
 
 async def tell(memories: Memories, *texts: str, **options: Any) -> int:
     """Takes a session in that says the facts; gives how many jobs came to their end."""
     session = f"session of {texts[0]}"
-    said = [Message(text=f"Fact: {text}", event_id=f"{n} of {session}") for n, text in enumerate(texts)]
+    said = [
+        Message(text=f"Fact: {text}", event_id=f"{n} of {session}") for n, text in enumerate(texts)
+    ]
     await memories.remember(SCOPE, said, session, **options)
     return await memories.work(until_idle=True)
 
@@ -65,7 +63,8 @@ async def ids(memories: Memories) -> dict[str, str]:
     return {memory.content: memory.id for memory in (await memories.list(SCOPE)).memories}
 
 
-async def test_what_sessions_brought_is_merged_after_so_many_and_undone(store_uri: str):
+async def test_what_sessions_brought_is_merged_and_undone(store_uri: str):
+    """What sessions brought is merged after so many and undone."""
     async with await opened(store_uri, consolidate_after=3) as memories:
         assert await tell(memories, *TEA) == 1
         assert await contents(memories) == sorted(TEA)
@@ -77,24 +76,27 @@ async def test_what_sessions_brought_is_merged_after_so_many_and_undone(store_ur
         assert await contents(memories) == sorted([BICYCLE, *TEA])
 
 
-async def test_what_a_job_queues_while_the_queue_is_looked_at_is_done_before_it_is_idle(
+async def test_what_a_job_queues_late_is_done_before_idle(
     store_uri: str, monkeypatch: pytest.MonkeyPatch
 ):
+    """What a job queues while the queue is looked at is done before it is idle."""
     async with await opened(store_uri, consolidate_after=1) as memories:
-        claim = memories.store.claim
+        claim = memories.store.queue.claim
 
         async def slow(*args: Any, **options: Any) -> Job | None:
             job = await claim(*args, **options)
             if job is None:
-                await asyncio.sleep(0.5)  # in which the job that runs comes to its end, and queues another
+                # in which the job that runs comes to its end, and queues another
+                await asyncio.sleep(0.5)
             return job
 
-        monkeypatch.setattr(memories.store, "claim", slow)
+        monkeypatch.setattr(memories.store.queue, "claim", slow)
         assert await tell(memories, *TEA) == 2
 
 
-async def test_many_facts_are_one_job_that_is_due_an_hour_after_the_first_and_is_not_pending(store_uri: str):
-    clock = Clock()
+async def test_many_facts_are_one_merge_an_hour_later(store_uri: str):
+    """Many facts are one job that is due an hour after the first and is not pending."""
+    clock = FrozenClock(START)
     async with await opened(store_uri, clock=clock) as memories:
         for text in (*TEA, BICYCLE):
             await tell(memories, text)
@@ -105,7 +107,7 @@ async def test_many_facts_are_one_job_that_is_due_an_hour_after_the_first_and_is
             {"new": 3},
             datetime(2026, 11, 21, 13, tzinfo=UTC),
         )
-        assert (await memories.store.pending(now=clock.now)).count == 0
+        assert (await memories.store.queue.pending(now=clock.now)).count == 0
         assert await memories.drain(60)
         assert await memories.work(until_idle=True) == 0
         clock.now += timedelta(minutes=30)
@@ -126,8 +128,11 @@ async def test_what_can_never_merge_arms_nothing(store_uri: str, options: dict[s
         assert await memories.jobs() == []
 
 
-@pytest.mark.parametrize("kept", [{}, {"pinned": True}, {"event_ids": ("e1",)}, {"metadata": {"source": "x"}}])
-async def test_what_a_caller_saved_arms_no_merge_and_outlives_every_one_as_it_was(store_uri: str, kept: dict[str, Any]):
+@pytest.mark.parametrize(
+    "kept", [{}, {"pinned": True}, {"event_ids": ("e1",)}, {"metadata": {"source": "x"}}]
+)
+async def test_what_a_caller_saved_arms_no_merge(store_uri: str, kept: dict[str, Any]):
+    """What a caller saved arms no merge and outlives every one as it was."""
     async with await opened(store_uri, consolidate_after=1) as memories:
         saved = await memories.add(SCOPE, [Fact(text, **kept) for text in TEA])
         before = [await memories.get(SCOPE, id) for id in saved]
@@ -136,7 +141,8 @@ async def test_what_a_caller_saved_arms_no_merge_and_outlives_every_one_as_it_wa
         assert [await memories.get(SCOPE, id) for id in saved] == before
 
 
-async def test_a_caller_who_asks_for_it_merges_what_was_saved_but_nothing_with_a_vector_of_its_own(store_uri: str):
+async def test_a_caller_may_merge_what_was_saved(store_uri: str):
+    """A caller who asks for it merges what was saved but nothing with a vector of its own."""
     async with await opened(store_uri) as memories:
         await memories.add(SCOPE, list(TEA))
         planned = await memories.consolidate(SCOPE, dry_run=True)
@@ -151,35 +157,8 @@ async def test_a_caller_who_asks_for_it_merges_what_was_saved_but_nothing_with_a
         assert list(await memories.consolidate(other)) == []
 
 
-async def test_what_was_edited_by_hand_is_a_callers_own_from_then_on(store_uri: str):
-    async with await opened(store_uri, consolidate_after=3) as memories:
-        await tell(memories, *TEA)
-        await memories.edit(SCOPE, (await ids(memories))[TEA[0]], content="Ada drinks green tea at her big desk.")
-        await tell(memories, BICYCLE)
-        assert await contents(memories) == sorted(["Ada drinks green tea at her big desk.", TEA[1], BICYCLE])
-
-
-@pytest.mark.parametrize("when", ["before", "after"])
-async def test_the_job_is_queued_with_the_memories_or_not_at_all(store_uri: str, when: str):
-    async with await opened(store_uri) as memories:
-        inner = memories.store.apply
-        object.__setattr__(memories.store, "apply", _failing(inner, when))
-        assert await tell(memories, TEA[0]) == 0
-        left = ["transcript"] if when == "before" else ["consolidate"]
-        assert [job.kind for job in await memories.jobs()] == left
-        assert len(await contents(memories)) == (when == "after")
-
-
-def _failing(inner: Callable[..., Any], when: str) -> Callable[..., Any]:
-    async def apply(*args: Any, **kwargs: Any) -> None:
-        if when == "after":
-            await inner(*args, **kwargs)
-        raise StoreError("gone")
-
-    return apply
-
-
-async def test_a_merge_runs_with_the_model_of_the_session_that_armed_it(store_uri: str):
+async def test_a_merge_runs_with_the_model_that_armed_it(store_uri: str):
+    """A merge runs with the model of the session that armed it."""
     async with await opened(store_uri, llm=None) as memories:
         await memories.add(SCOPE, [TEA[0]])
         await tell(memories, "Grace sings.", llm=ScriptedLlm(merging, name="at hand"))
@@ -189,11 +168,23 @@ async def test_a_merge_runs_with_the_model_of_the_session_that_armed_it(store_ur
         assert [job.model for job in await memories.jobs()] == ["configured"]
 
 
-def test_new_memories_do_not_shorten_the_pause_after_a_failure():
-    now, settings = datetime(2026, 11, 21, tzinfo=UTC), MemorySettings(consolidate_after=2)
-    first = armed(None, SCOPE, 1, "m", settings, now)
-    assert first.run_after == now + timedelta(hours=1)
-    assert armed(first, SCOPE, 1, "", settings, now).run_after == now
-    failed = replace(first, attempts=1, run_after=now + timedelta(minutes=5))
-    again = armed(failed, SCOPE, 9, "", settings, now)
-    assert (again.run_after, again.payload, again.model) == (failed.run_after, {"new": 10}, "m")
+async def test_new_memories_do_not_shorten_the_pause_after_a_failure():
+    """A merge that failed waits its pause, with the model that armed it, whatever comes in
+    meanwhile.
+    """
+
+    def failing(prompt: str) -> Any:
+        return "no answer" if "G1:" in prompt else merging(prompt)
+
+    async with await opened(
+        "libsql:///:memory:",
+        llm=ScriptedLlm(failing),
+        consolidate_after=2,
+        clock=FrozenClock(START),
+    ) as memories:
+        await tell(memories, *TEA)
+        [failed] = await memories.jobs()
+        assert failed.failures == 1
+        await tell(memories, BICYCLE, "Grace sings.")
+        [again] = await memories.jobs()
+        assert (again.run_after, again.model) == (failed.run_after, failed.model)

@@ -11,6 +11,8 @@ import numpy as np
 from kagent_memory import Memories
 from kagent_memory.errors import ModelUnavailable
 from kagent_memory.records import Scope
+from kagent_memory.retrieval.retriever import NOT_EMBEDDED
+from kagent_memory.stores.sql.memories import SqlMemoryStore
 from kagent_memory.testing import HashEmbedder
 
 ADA, BEN = Scope("acme", "ada", "notes"), Scope("acme", "ben", "notes")
@@ -39,13 +41,18 @@ async def filled(uri: str) -> None:
 
 
 async def lacking(memories: Memories, scope: Scope) -> int:
-    spaces = await memories.store.embedding_spaces()
+    spaces = await memories.store.memories.spaces.all()
     if not spaces:
         return -1
-    return len(await memories.store.unembedded(scope, spaces[-1].number, limit=9, now=datetime.now(UTC)))
+    return len(
+        await memories.store.memories.unembedded(
+            scope, spaces[-1].number, limit=9, now=datetime.now(UTC)
+        )
+    )
 
 
-async def test_what_was_there_is_embedded_and_found_by_words_until_then(store_uri, caplog):
+async def test_what_was_there_is_found_by_words_until_embedded(store_uri, caplog):
+    """What was there is embedded and found by words until then."""
     await filled(store_uri)
     embedder = Away()
     with caplog.at_level(logging.WARNING, "kagent_memory"):
@@ -57,12 +64,15 @@ async def test_what_was_there_is_embedded_and_found_by_words_until_then(store_ur
             assert [hit.memory.content for hit in answer] == ["Ada drinks oolong."]
             assert answer.mode == "keyword"
     assert [record.message for record in caplog.records].count(
-        f"Some memories here have no vector of {embedder.name!r} yet: they are embedded in the background, and found "
+        f"Some memories here have no vector of {embedder.name!r} yet: they are embedded in the "
+        "background, and found "
         "by words until then."
     ) == 1
     embedder.down = False
     later = datetime.now(UTC) + timedelta(hours=1)  # when what failed is due again
-    async with await Memories.open(store_uri, embedding=embedder, worker=False, clock=lambda: later) as memories:
+    async with await Memories.open(
+        store_uri, embedding=embedder, worker=False, clock=lambda: later
+    ) as memories:
         for job in await memories.jobs():
             assert job.kind == "embed"
         await memories.work(until_idle=True)
@@ -70,7 +80,31 @@ async def test_what_was_there_is_embedded_and_found_by_words_until_then(store_ur
         assert (await memories.recall(ADA, "oolong")).mode == "hybrid"
 
 
-async def test_a_store_whose_memories_all_have_vectors_asks_no_embedder(store_uri, caplog):
+async def test_drain_waits_for_a_backfill(store_uri, monkeypatch):
+    """Until a scope has vectors its answers are of keyword mode and say why; `drain` waits for
+    them.
+    """
+    await filled(store_uri)
+    begin, all_scopes = asyncio.Event(), SqlMemoryStore.all_scopes
+
+    async def held_back(self, **options):
+        await begin.wait()
+        async for scopes in all_scopes(self, **options):
+            yield scopes
+
+    monkeypatch.setattr(SqlMemoryStore, "all_scopes", held_back)
+    async with await Memories.open(store_uri, embedding=HashEmbedder(32)) as memories:
+        answer = await memories.recall(ADA, "oolong")
+        assert (answer.mode, answer.degraded) == ("keyword", (NOT_EMBEDDED,))
+        asyncio.get_running_loop().call_later(0.2, begin.set)
+        assert await memories.drain(timeout=60)
+        assert [await lacking(memories, scope) for scope in (ADA, BEN)] == [0, 0]
+        answer = await memories.recall(ADA, "oolong")
+        assert (answer.mode, answer.degraded) == ("hybrid", ())
+
+
+async def test_a_store_with_all_vectors_asks_no_embedder(store_uri, caplog):
+    """A store whose memories all have vectors asks no embedder."""
     embedder = Away()
     embedder.down = False
     async with await Memories.open(store_uri, embedding=embedder, worker=False) as memories:
@@ -78,24 +112,11 @@ async def test_a_store_whose_memories_all_have_vectors_asks_no_embedder(store_ur
     asked = embedder.texts
     with caplog.at_level(logging.WARNING, "kagent_memory"):
         async with await Memories.open(store_uri, embedding=embedder) as memories:
-            [task] = [task for task in asyncio.all_tasks() if task.get_name() == "kagent-memory-backfill"] or [None]
+            [task] = [
+                task for task in asyncio.all_tasks() if task.get_name() == "kagent-memory-backfill"
+            ] or [None]
             if task is not None:
                 await task
             assert list(await memories.jobs()) == []
     assert embedder.texts == asked
     assert not [record for record in caplog.records if "no vector" in record.message]
-
-
-async def test_what_a_process_without_an_embedder_adds_is_embedded_at_the_next_start(store_uri):
-    embedder = Away()
-    embedder.down = False
-    async with await Memories.open(store_uri, embedding=embedder, worker=False) as memories:
-        await memories.add(BEN, ["Ben drinks coffee."])
-    async with await Memories.open(store_uri, worker=False) as memories:
-        await memories.add(ADA, ["Ada drinks oolong."])
-    async with await Memories.open(store_uri, embedding=embedder) as memories:
-        async with asyncio.timeout(120):
-            while await lacking(memories, ADA):  # noqa: ASYNC110 its end is no event
-                await asyncio.sleep(0.01)
-        assert await memories.drain(timeout=60)
-        assert list(await memories.jobs()) == []

@@ -48,7 +48,9 @@ async def taken_in_once(memories: Sequence[Memories], model: SlowModel) -> None:
     scope = Scope("t", "u", "a")
     scopes = [Scope("t", f"u{number}", "a") for number in range(SESSIONS)]
     for number, scope in enumerate(scopes):
-        said = Message(text=f"Note that locker number {number} opens with K-{number}00.", event_id=f"e{number}")
+        said = Message(
+            text=f"Note that locker number {number} opens with K-{number}00.", event_id=f"e{number}"
+        )
         await memories[0].remember(scope, [said], f"s{number}")
     async with asyncio.timeout(180):
         while [job for job in await memories[0].jobs() if job.kind == "transcript"]:  # noqa: ASYNC110 no event of ours
@@ -56,11 +58,14 @@ async def taken_in_once(memories: Sequence[Memories], model: SlowModel) -> None:
     assert sorted(model.asked) == [str(number) for number in range(SESSIONS)]
     for number, scope in enumerate(scopes):
         page = await memories[0].list(scope)
-        assert [memory.content for memory in page.memories] == [f"Locker {number} opens with K-{number}00."]
+        assert [memory.content for memory in page.memories] == [
+            f"Locker {number} opens with K-{number}00."
+        ]
 
 
-@pytest.mark.parametrize("skews", [(-60, 0, 60), (0, 3600), (0, -3600), (0, 86_400)], ids=str)
-async def test_no_job_is_taken_from_a_worker_by_one_whose_clock_is_ahead(store_uri, skews, monkeypatch):
+@pytest.mark.parametrize("skews", [(-60, 0, 60), (0, 86_400)], ids=str)
+async def test_a_clock_that_is_ahead_takes_no_job_away(store_uri, skews, monkeypatch):
+    """No job is taken from a worker by one whose clock is ahead."""
     monkeypatch.setattr("kagent_memory.ingestion.worker.LEASE_SECONDS", 2)
     model = SlowModel(2.5)  # longer than a lease that nobody renews
     async with AsyncExitStack() as stack:
@@ -73,35 +78,19 @@ async def test_no_job_is_taken_from_a_worker_by_one_whose_clock_is_ahead(store_u
         await taken_in_once(memories, model)
 
 
-async def test_a_clock_that_jumps_while_a_job_runs_takes_no_job_away(store_uri, monkeypatch):
-    monkeypatch.setattr("kagent_memory.ingestion.worker.LEASE_SECONDS", 2)
-    model = SlowModel(2.5)
-    clocks = [Clock(0), Clock(0)]
-    async with (
-        await Memories.open(store_uri, llm=model, clock=clocks[0], consolidate_after=0) as one,
-        await Memories.open(store_uri, llm=model, clock=clocks[1], consolidate_after=0) as two,
-    ):
-
-        async def jumps() -> None:
-            for seconds in (60, -60, 7200, 0):
-                await asyncio.sleep(0.7)
-                clocks[1].seconds = seconds
-
-        jumping = asyncio.create_task(jumps())
-        await taken_in_once([one, two], model)
-        await jumping
-
-
-async def test_the_job_of_a_worker_that_died_is_taken_over_when_its_lease_ends_whatever_the_clocks_say(store_uri):
+async def test_a_dead_workers_job_is_taken_over(store_uri):
+    """The job of a worker that died is taken over when its lease ends whatever the clocks say."""
     async with await Memories.open(store_uri, llm=False, worker=False) as dead:
         await dead.remember(Scope("t", "u", "a"), [Message(text="Said once.", event_id="e1")], "s")
-        job = await dead.store.claim("dead", now=datetime.now(UTC), lease_seconds=300)
+        job = await dead.store.queue.claim("dead", now=datetime.now(UTC), lease_seconds=300)
         assert job is not None
         options = {"llm": False, "worker": False, "clock": Clock(-600)}
         async with await Memories.open(store_uri, **options) as heir:
             assert await heir.work(until_idle=True) == 0
-            assert await dead.store.renew(job, lease_seconds=0.5)
+            assert await dead.store.queue.renew(job, lease_seconds=0.5)
             async with asyncio.timeout(60):
                 while not await heir.work(until_idle=True):  # noqa: ASYNC110 the end of a lease is no event
                     await asyncio.sleep(0.1)
-            assert [memory.content for memory in (await heir.list(Scope("t", "u", "a"))).memories] == ["Said once."]
+            assert [
+                memory.content for memory in (await heir.list(Scope("t", "u", "a"))).memories
+            ] == ["Said once."]

@@ -1,7 +1,7 @@
 import json
 import math
 import random
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 from google.adk.events.event import Event
@@ -9,7 +9,12 @@ from google.adk.events.event_actions import EventActions, EventCompaction
 from google.genai import types
 
 from kagent_memory.adk.event_converter import messages
-from kagent_memory.ingestion.extraction import CompactionAwareSummary, PassthroughSummary, Transcript, bind, needs_llm
+from kagent_memory.ingestion.extraction import (
+    CompactionAwareSummary,
+    PassthroughSummary,
+    Transcript,
+)
+from kagent_memory.ingestion.extraction.transcript import bind, needs_llm
 from kagent_memory.records import Message
 
 from .scripted import Scripted
@@ -22,7 +27,9 @@ def turn(at):
 
 
 def summary(start, end, text="summary"):
-    return Message(text=text, role="agent", event_id=f"c{start}-{end}", compaction=(float(start), float(end)))
+    return Message(
+        text=text, role="agent", event_id=f"c{start}-{end}", compaction=(float(start), float(end))
+    )
 
 
 def transcript(*messages, ended=False):
@@ -31,7 +38,9 @@ def transcript(*messages, ended=False):
 
 @pytest.fixture
 def llm():
-    return Scripted(lambda prompt: json.dumps({"facts": [{"text": "from the rest"}], "summary": "all"}))
+    return Scripted(
+        lambda prompt: json.dumps({"facts": [{"text": "from the rest"}], "summary": "all"})
+    )
 
 
 async def test_a_covered_session_costs_no_call_and_its_remainder_one(llm):
@@ -48,26 +57,44 @@ async def test_a_covered_session_costs_no_call_and_its_remainder_one(llm):
     assert "turn 15" not in llm.prompts[0]
 
 
-async def test_a_longer_summary_of_the_same_start_takes_the_shorter_ones_place():
+async def test_a_longer_summary_takes_the_shorter_ones_place():
+    """A longer summary of the same start takes the shorter one's place."""
     provider = CompactionAwareSummary(PassthroughSummary())
-    ranges = summary(1, 4, "a"), summary(1, 8, "b"), summary(2, 6, "c"), summary(7, 12, "d"), summary(7, 12, "e")
+    ranges = (
+        summary(1, 4, "a"),
+        summary(1, 8, "b"),
+        summary(2, 6, "c"),
+        summary(7, 12, "d"),
+        summary(7, 12, "e"),
+    )
     facts = await provider.facts(transcript(*ranges))
-    assert [(fact.text, fact.attribute) for fact in facts] == [("b", "compaction:1.0"), ("e", "compaction:7.0")]
-    assert {(fact.subject, fact.type, fact.verbatim) for fact in facts} == {("s1", "episodic", False)}
+    assert [(fact.text, fact.attribute) for fact in facts] == [
+        ("b", "compaction:1.0"),
+        ("e", "compaction:7.0"),
+    ]
+    assert {(fact.subject, fact.type, fact.verbatim) for fact in facts} == {
+        ("s1", "episodic", False)
+    }
 
 
 async def test_without_summaries_it_is_its_inner_provider():
     provider = CompactionAwareSummary(PassthroughSummary())
     assert not needs_llm(provider)
     assert needs_llm(CompactionAwareSummary())
-    assert [fact.text for fact in await provider.facts(transcript(turn(1), turn(2)))] == ["turn 1", "turn 2"]
+    assert [fact.text for fact in await provider.facts(transcript(turn(1), turn(2)))] == [
+        "turn 1",
+        "turn 2",
+    ]
     assert await provider.facts(transcript()) == []
 
 
-async def test_turns_before_between_and_without_a_time_are_not_taken_for_covered():
+async def test_turns_outside_of_ranges_are_not_covered():
+    """Turns before between and without a time are not taken for covered."""
     provider = CompactionAwareSummary(PassthroughSummary())
     untimed = Message(text="no time", event_id="x")
-    facts = await provider.facts(transcript(turn(1), turn(3), turn(5), untimed, summary(2, 4), summary(6, 7)))
+    facts = await provider.facts(
+        transcript(turn(1), turn(3), turn(5), untimed, summary(2, 4), summary(6, 7))
+    )
     assert [fact.text for fact in facts] == ["summary", "summary", "turn 1", "turn 5", "no time"]
 
 
@@ -76,8 +103,12 @@ def event(text, at, compaction=None):
     actions = EventActions()
     if compaction:
         start, end = compaction
-        actions.compaction = EventCompaction(start_timestamp=start, end_timestamp=end, compacted_content=content)
-    return Event(author="user", content=None if compaction else content, timestamp=at, actions=actions)
+        actions.compaction = EventCompaction(
+            start_timestamp=start, end_timestamp=end, compacted_content=content
+        )
+    return Event(
+        author="user", content=None if compaction else content, timestamp=at, actions=actions
+    )
 
 
 def cut_to_microseconds(at):
@@ -89,24 +120,24 @@ def rounded_to_microseconds(at):
 
 
 @pytest.mark.parametrize("kept", [float, cut_to_microseconds, rounded_to_microseconds])
-async def test_the_first_and_the_last_turn_of_a_range_are_covered_whatever_their_fractions(kept):
+async def test_the_ends_of_a_range_are_covered(kept):
+    """The first and the last turn of a range are covered whatever their fractions."""
     chance = random.Random(8)
     provider = CompactionAwareSummary(PassthroughSummary())
     for _ in range(200):
         at = chance.uniform(1e6, 2e9)
-        times = [at := at + chance.choice((1e-5, 1e-3, 1.0, 900.0)) * chance.uniform(1, 9) for _ in range(12)]
+        times = [
+            at := at + chance.choice((1e-5, 1e-3, 1.0, 900.0)) * chance.uniform(1, 9)
+            for _ in range(12)
+        ]
         first, last = sorted(chance.sample(range(12), 2))
         said = [event(f"turn {number}", kept(at)) for number, at in enumerate(times)]
         compacted = event("summary", times[-1] + 1, (times[first], times[last]))
-        found = [fact.text for fact in await provider.facts(transcript(*messages([*said, compacted])))]
-        assert found == ["summary", *(f"turn {n}" for n in range(12) if not first <= n <= last)], (times, first, last)
-
-
-async def test_a_turn_a_microsecond_before_or_after_a_range_is_not_covered():
-    provider = CompactionAwareSummary(PassthroughSummary())
-    start, end = 1_700_000_000.1234567, 1_700_000_060.7654321
-    step = timedelta(microseconds=1)
-    before = Message(text="before", event_id="b", at=datetime.fromtimestamp(start, UTC) - 2 * step)
-    after = Message(text="after", event_id="a", at=datetime.fromtimestamp(end, UTC) + step)
-    facts = await provider.facts(transcript(before, after, summary(start, end)))
-    assert [fact.text for fact in facts] == ["summary", "before", "after"]
+        found = [
+            fact.text for fact in await provider.facts(transcript(*messages([*said, compacted])))
+        ]
+        assert found == ["summary", *(f"turn {n}" for n in range(12) if not first <= n <= last)], (
+            times,
+            first,
+            last,
+        )

@@ -17,9 +17,11 @@ import pytest
 
 from kagent_memory import Fact, Memories, Scope
 from kagent_memory.records import Message
-from kagent_memory.testing import ScriptedLlm
+from kagent_memory.testing import FrozenClock, ScriptedLlm
 
-ITEMS = tomllib.loads((Path(__file__).parent / "items/consolidation.toml").read_text("utf-8"))["item"]
+ITEMS = tomllib.loads((Path(__file__).parent / "items/consolidation.toml").read_text("utf-8"))[
+    "item"
+]
 SCOPE = Scope("", "ada", "app")
 START = datetime(2026, 5, 8, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -36,7 +38,12 @@ class Items:
 
     async def facts(self, transcript: Any) -> list[Fact]:
         return [
-            Fact(text=message.text, origin=message.role, event_ids=(message.event_id,), said_at=message.at)
+            Fact(
+                text=message.text,
+                origin=message.role,
+                event_ids=(message.event_id,),
+                said_at=message.at,
+            )
             for message in transcript
         ]
 
@@ -51,7 +58,10 @@ BAD: Mapping[str, Decide] = {
     "always the same": lambda item: {"action": "NOOP"},
     "always united in the new": lambda item: {"action": "UPDATE", "text": item["new"]},
     "always united in the former": lambda item: {"action": "UPDATE", "text": item["former"]},
-    "always united in both": lambda item: {"action": "UPDATE", "text": f"{item['former']} {item['new']}"},
+    "always united in both": lambda item: {
+        "action": "UPDATE",
+        "text": f"{item['former']} {item['new']}",
+    },
     "always replaced": lambda item: {"action": "SUPERSEDE"},
 }
 
@@ -60,28 +70,36 @@ async def settled(item: Item, decide: Decide) -> Memories:
     """Return a memory to which both facts were said, a day apart."""
 
     def answer(prompt: str) -> Any:
-        return {"decisions": [{"fact": f, "memory": m, **decide(item)} for f, m in SHOWN.findall(prompt)]}
+        return {
+            "decisions": [
+                {"fact": f, "memory": m, **decide(item)} for f, m in SHOWN.findall(prompt)
+            ]
+        }
 
-    now = [START]
+    clock = FrozenClock(START)
     memories = await Memories.open(
         "libsql:///:memory:",
         llm=ScriptedLlm(answer),
         summary=Items(),
         worker=False,
-        clock=lambda: now[0],
+        clock=clock,
     )
     who = item.get("who", "")
     if who == "explicit":
         await memories.add(SCOPE, [item["former"]])
     else:
-        await said(memories, item["former"], "s1", now[0])
-    now[0] += DAY
-    await said(memories, item["new"], "s2", now[0], role="tool" if who == "tool" else "user")
+        await said(memories, item["former"], "s1", clock.now)
+    clock.now += DAY
+    await said(memories, item["new"], "s2", clock.now, role="tool" if who == "tool" else "user")
     return memories
 
 
-async def said(memories: Memories, text: str, session: str, at: datetime, role: Any = "user") -> None:
-    await memories.remember(SCOPE, [Message(text=text, role=role, event_id=session, at=at)], session)
+async def said(
+    memories: Memories, text: str, session: str, at: datetime, role: Any = "user"
+) -> None:
+    await memories.remember(
+        SCOPE, [Message(text=text, role=role, event_id=session, at=at)], session
+    )
     await memories.work(until_idle=True)
 
 
@@ -90,7 +108,9 @@ async def found(memories: Memories, text: str, **options: Any) -> list[str]:
 
 
 def is_told(text: str, contents: list[str]) -> bool:
-    """Return True if one of the contents says all of a text, word for word or with words between."""
+    """Return True if one of the contents says all of a text, word for word or with words
+    between.
+    """
 
     def words(one: str) -> list[str]:
         return re.findall(r"[\u4e00-\u9fff]|[\w']+", one.casefold())
@@ -132,7 +152,9 @@ async def test_no_model_puts_out_of_reach_what_was_said(item: Item, decide: Deci
         assert not (item.get("who") and not is_told(item["former"], former))
 
 
-@pytest.mark.parametrize("item", [item for item in ITEMS if item["relation"] == "same"], ids=lambda item: item["new"])
+@pytest.mark.parametrize(
+    "item", [item for item in ITEMS if item["relation"] == "same"], ids=lambda item: item["new"]
+)
 async def test_undo_separates_what_was_linked(item: Item) -> None:
     async with await settled(item, ideal) as memories:
         one, other = (await memories.list(SCOPE)).memories
@@ -148,3 +170,18 @@ async def test_forgetting_a_memory_takes_it_out_of_the_links_of_others() -> None
         one, other = (await memories.list(SCOPE)).memories
         await memories.forget(SCOPE, one.id)
         assert (await memories.get(SCOPE, other.id)).links == ()
+
+
+async def test_the_prune_judges_each_linked_memory_by_itself() -> None:
+    """What is in use is extended, what is linked with it and is not in use goes."""
+    item = next(item for item in ITEMS if item["relation"] == "same")
+    async with await settled(item, ideal) as memories:
+        by_text = {memory.content: memory for memory in (await memories.list(SCOPE)).memories}
+        used = by_text[(await found(memories, item["new"]))[0]]
+        for _ in range(10):
+            assert await found(memories, used.content) == [used.content]
+        memories.parts.clock.now += 20 * DAY  # pyright: ignore[reportAttributeAccessIssue] ours
+        pruned = await memories.prune()
+        assert (pruned.deleted, pruned.extended) == (1, 1)
+        [left] = (await memories.list(SCOPE)).memories
+        assert (left.id, left.links) == (used.id, ())

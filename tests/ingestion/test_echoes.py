@@ -1,16 +1,28 @@
-"""What an agent says of what memory holds is not learnt again, and news beside it is."""
+"""What agents and tools say of what memory holds is not learnt again, and news beside it is."""
+
+from __future__ import annotations
 
 import time
 import tomllib
+from collections.abc import Collection
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from kagent_memory.ingestion.firewall import KnownMemory, mask_recalled
-from kagent_memory.records import Message
+from kagent_memory.ingestion.echoes import KnownMemory, mask_recalled
+from kagent_memory.memories import Memories
+from kagent_memory.records import Message, Scope
+from kagent_memory.testing import ScriptedLlm
 
 ITEMS = tomllib.loads((Path(__file__).parent / "items/echoes.toml").read_text("utf-8"))["item"]
-OSLO, TEA = "The user lives in Oslo with two cats.", "The user's favourite tea is Darjeeling First Flush."
+OSLO, TEA = (
+    "The user lives in Oslo with two cats.",
+    "The user's favourite tea is Darjeeling First Flush.",
+)
+NO_MEAT, NAME = "The user does not eat meat.", "The user's name is Ada."
 FRAMES = [
     "As of 2026-05-06, {}.",
     "[2026-05-06, from Travel Desk] {}.",
@@ -24,37 +36,46 @@ FRAMES = [
     "**{}**",
     "- {}",
 ]
+ECHOES = {
+    "you live in Oslo with two cats": OSLO,
+    "your favourite tea is Darjeeling First Flush": TEA,
+    "you don't eat meat": NO_MEAT,
+}
 
 
-def learnt(said, *known, recalled=False, role="agent"):
-    """Return what is left of what an agent or tool says, and the memories that it repeats."""
-    memories = [KnownMemory(f"m{number}", text, "2026-05-06") for number, text in enumerate(known)]
-    called = KnownMemory("name", "The user's name is Ada.")
-    given = [Message(text="", role="tool", recalled=tuple(known))] if recalled else []
-    messages = [Message(text="Hm?"), *given, Message(text=said, role=role)]
-    kept, echoed = mask_recalled(messages, [called, *memories])
-    return [message.text for message in kept if message.role == role], set(echoed) - {"name"}
+def agent(text: str, **more: Any) -> Message:
+    return Message(text=text, role="agent", **more)
+
+
+def left(
+    *messages: Message, known: Collection[str] = (OSLO, TEA, NO_MEAT)
+) -> tuple[list[str], set[str]]:
+    """Return what is left of messages, and the known memories that they repeat."""
+    memories = [KnownMemory(text, text, "2026-05-06") for text in (NAME, *known)]
+    kept, echoed = mask_recalled(messages, memories)
+    return [message.text for message in kept], set(echoed) - {NAME}
 
 
 @pytest.mark.parametrize("recalled", [False, True])
-def test_most_natural_echoes_are_not_learnt_and_no_news_is_lost(recalled):
+def test_most_natural_echoes_are_not_learnt_and_no_news_is_lost(recalled: bool) -> None:
     """Items in five languages, which a recall handed over in the same turn or long ago."""
-    echoes = [(item["known"], said) for item in ITEMS for said in item["echoes"]]
-    news = [(item["known"], said) for item in ITEMS for said in item["news"]]
-    again = [said for known, said in echoes if learnt(said, known, recalled=recalled)[0]]
+
+    def learnt(said: str, known: str, role: Any = "agent") -> list[str]:
+        given = [Message(text="", role="tool", recalled=(known,))] if recalled else []
+        return left(*given, Message(text=said, role=role), known=[known])[0]
+
+    again = [said for item in ITEMS for said in item["echoes"] if learnt(said, item["known"])]
     assert len(again) <= 4, again
-    for role in ("agent", "tool"):
-        kept = [learnt(said, known, recalled=recalled, role=role)[0] for known, said in news]
-        assert kept == [[said] for _, said in news]
+    for item in ITEMS:
+        for said in item["news"]:
+            assert learnt(said, item["known"]) == learnt(said, item["known"], "tool") == [said]
 
 
 @pytest.mark.parametrize("frame", FRAMES)
-def test_whatever_is_said_around_an_echo_it_stays_one(frame):
-    for known, said in (
-        (OSLO, "you live in Oslo with two cats"),
-        (TEA, "your favourite tea is Darjeeling First Flush"),
-    ):
-        assert learnt(frame.format(said), known) == ([], {"m0"})
+@pytest.mark.parametrize("said", ECHOES)
+def test_whatever_is_said_around_an_echo_it_stays_one(said: str, frame: str) -> None:
+    """Greetings, dates of the memory, labels and marks add nothing."""
+    assert left(agent(frame.format(said))) == ([], {ECHOES[said]})
 
 
 @pytest.mark.parametrize(
@@ -69,34 +90,139 @@ def test_whatever_is_said_around_an_echo_it_stays_one(frame):
         "Your two cats in Oslo need a vet.",
         "Your brother lives in Oslo with two cats.",
         "You live in Oslo with two cats until March.",
+        "You eat meat.",
+        "Your favourite tea is not Darjeeling First Flush.",
+        "The deployment failed because the disk was full.",
     ],
 )
-def test_what_says_something_else_of_the_same_is_news(said):
-    assert learnt(said, OSLO) == ([said], set())
+def test_what_says_something_else_of_the_same_is_news(said: str) -> None:
+    """Other names, numbers, people, denials and ends are never an echo."""
+    assert left(agent(said)) == ([said], set())
 
 
-def test_several_memories_said_in_one_sentence_are_echoes_of_all():
+def test_several_memories_in_one_sentence_are_all_echoed() -> None:
+    """One sentence may be made of two memories."""
     said = "You live in Oslo with two cats, and your favourite tea is Darjeeling First Flush."
-    assert learnt(said, OSLO, TEA) == ([], {"m0", "m1"})
+    assert left(agent(said)) == ([], {OSLO, TEA})
 
 
-def test_news_and_echoes_of_one_message_are_told_apart():
-    said = (
-        "You live in Oslo with two cats. The vet can see them on 3 May. Your favourite tea is Darjeeling First Flush."
+def test_news_and_echoes_of_one_message_are_told_apart() -> None:
+    """Sentence by sentence."""
+    said = "You live in Oslo with two cats. The vet can see them on 3 May. You don't eat meat."
+    assert left(agent(said)) == (["The vet can see them on 3 May."], {OSLO, NO_MEAT})
+
+
+def test_a_memory_tools_answer_goes_whole() -> None:
+    """What it handed over is known afterwards."""
+    answer = Message(
+        text='{"memories": ["x"]}', role="tool", recalled=("Grandma's parrot is called Rico.", TEA)
     )
-    assert learnt(said, OSLO, TEA) == (["The vet can see them on 3 May."], {"m0", "m1"})
+    assert left(answer, agent("Grandma's parrot is called Rico. Shall I call her?")) == (
+        ["Shall I call her?"],
+        {TEA},
+    )
 
 
-def test_the_work_is_linear_when_every_sentence_is_another_one():
-    def seconds(count):
+def test_what_the_user_says_always_counts() -> None:
+    """Even word for word what memory said in the same turn: it may be true again."""
+    user, recalled = Message(text=TEA), agent("ok then", recalled=(TEA,))
+    assert left(user) == ([TEA], set())
+    assert left(user, recalled) == ([TEA, "ok then"], set())
+    assert left(recalled, user) == (["ok then", TEA], set())
+    assert left(replace(user, recalled=(TEA,))) == ([TEA], set())
+
+
+def test_an_injected_block_leaves_the_users_text() -> None:
+    """Its lines are known too; words that only happen to be recalled stay."""
+    block = "<PAST_CONVERSATIONS>\n- likes rain\n- Uncle Bob sold his boat.\n</PAST_CONVERSATIONS>"
+    user = Message(text=f"{block}\nWhat should I pack? My trip is to Rome.", recalled=(block,))
+    assert left(user, agent("Uncle Bob sold his boat!")) == (
+        ["What should I pack? My trip is to Rome."],
+        set(),
+    )
+    assert left(Message(text="I like tea and rain", recalled=("tea",))) == (
+        ["I like tea and rain"],
+        set(),
+    )
+
+
+def test_echoes_in_scripts_without_spaces_are_masked() -> None:
+    """Their sentences end without a blank."""
+    known = "用户最喜欢的茶是龙井。"
+    assert left(agent(f"{known}我给你订了机票。"), known=[known]) == (["我给你订了机票。"], {known})
+
+
+def test_the_work_is_linear_when_every_sentence_is_another_one() -> None:
+    """Eight times as much costs no more than thirty times as much."""
+
+    def seconds(count: int) -> float:
         known = [
-            KnownMemory(str(n), f"The user visited town{n % 97} in {n} with {n % 89} friends.") for n in range(count)
+            KnownMemory(str(n), f"The user visited town{n % 97} in {n} with {n % 89} friends.")
+            for n in range(count)
         ]
-        said = " ".join(f"You visited town{n % 89} in {n} with {n % 97} friends." for n in range(count))
+        said = " ".join(
+            f"You visited town{n % 89} in {n} with {n % 97} friends." for n in range(count)
+        )
         begin = time.process_time()
-        mask_recalled([Message(text=said, role="agent")], known)
+        mask_recalled([agent(said)], known)
         return time.process_time() - begin
 
     seconds(50)
     few, many = seconds(250), seconds(2_000)
     assert many < 30 * few
+
+
+# -- through the queue: what a model is asked to learn from --------------------------------------
+
+SCOPE = Scope("acme", "u-17", "desk")
+CITIES = ["Oslo", "Lima", "Kyoto", "Accra", "Porto", "Tbilisi", "Quito"]
+VISITS = [
+    f"The user visited {CITIES[n % 7]} in {1970 + n // 2} with {n % 5 + 2} friends."
+    for n in range(70)
+]
+RECITED = [f"No problem, Grace: {text.replace('The user', 'You')[:-1]}, right?" for text in VISITS]
+FLIGHT = "The user has booked flight LH 4711 from Oslo to Lima on 3 June 2026 at 9:15."
+NEWS = "Your hotel in Quito burnt down."
+
+
+@pytest.mark.parametrize(
+    ("stored", "said", "learnt", "not_learnt"),
+    [
+        (VISITS, ["\n".join((*RECITED, NEWS))], [NEWS], ["visited"]),
+        (VISITS, [*RECITED, NEWS], [NEWS], ["visited"]),
+        (
+            ["The user is allergic to plums."],
+            [
+                "On 6 May 2026 you told me that you are allergic to plums.",
+                "[2026-05-06] You are allergic to plums.",
+                "You are allergic to plums since 7 May 2026.",
+            ],
+            ["7 May"],
+            ["6 May", "[2026-05-06]"],
+        ),
+        (
+            [FLIGHT],
+            [
+                "Flight LH 4711 from Oslo to Lima on 3 June 2026 at 9:15 is overbooked.",
+                "You have booked flight LH 4711 from Oslo to Lima on 3 June 2026.",
+            ],
+            ["is overbooked"],
+            ["You have booked"],
+        ),
+    ],
+    ids=["together", "one by one", "our own labels", "a booking"],
+)
+async def test_what_is_recited_is_not_learnt_again(
+    store_uri: str, stored: list[str], said: list[str], learnt: list[str], not_learnt: list[str]
+) -> None:
+    """However much of what is stored is recited, with our own labels or beside news of it."""
+    llm = ScriptedLlm(lambda _: {"facts": [], "decisions": [], "groups": [], "summary": ""})
+    now = datetime(2026, 5, 6, 9, 30, tzinfo=UTC)
+    async with await Memories.open(store_uri, llm=llm, worker=False, clock=lambda: now) as memories:
+        await memories.add(SCOPE, ["The user's name is Grace Hopper.", *stored])
+        messages = [agent(text, event_id=f"a{number}") for number, text in enumerate(said)]
+        await memories.remember(SCOPE, [Message(text="Well?", event_id="u"), *messages], "s1")
+        assert await memories.work(until_idle=True)
+    asked = "\n".join(llm.prompts)
+    assert all(text in asked for text in learnt)
+    assert not any(text in asked for text in not_learnt)

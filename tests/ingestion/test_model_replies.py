@@ -1,14 +1,16 @@
-"""What models reply, through the whole queue: their own answer or none, asked again, then a visible dead letter."""
+"""What models reply, through the whole queue: their own answer or none, asked again, then a visible
+dead letter.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from loopback import Loopback
+from loopback import Loopback, hang_up
 from pydantic import BaseModel, ValidationError
 
 from kagent_memory import doctor
@@ -16,12 +18,19 @@ from kagent_memory.errors import ConfigurationError, ModelError
 from kagent_memory.ingestion.extraction import CompactionAwareSummary, LlmSummary
 from kagent_memory.memories import Memories
 from kagent_memory.models.llm import ProviderModel
-from kagent_memory.records import Fact, Message
+from kagent_memory.records import Fact
 from kagent_memory.testing import HashEmbedder, ScriptedLlm
 
 from .test_river import SCOPE, Clock, contents, opened, said, stated
 
 TALK = [said("Zoe arrives on Friday with her dog Bruno.", "e1"), said("Noted.", "e2", "agent")]
+
+
+@pytest.fixture(autouse=True)
+async def _clients_hang_up() -> AsyncIterator[None]:
+    """Close what LiteLLM keeps open for a loop, which would be collected in another test."""
+    yield
+    await hang_up()
 
 
 class Replying:
@@ -48,43 +57,21 @@ async def worked_off(memories: Memories, clock: Clock, rounds: int = 8) -> None:
 
 UNREADABLE = [
     "",
-    "   \n",
-    "Sorry, I cannot help with message [1].",
     "I can't discuss [1], [2] or [3].",
     'I am not able to do this. {"facts": []}',
-    "[1]",
-    "[1, 2]",
-    "[null]",
-    "[[]]",
-    '[["Zoe arrives", "travel"]]',
     '{"memories": [{"text": "Zoe arrives on Friday."}]}',
-    '{"memories": []}',
-    '{"result": {"facts": [{"text": "Zoe arrives on Friday."}]}}',
-    '{"data": []}',
     '{"facts": [{"text": "Zoe arrives on Friday.", "topics": ["travel", "dog"]}, {"te',
-    '{"facts": [{"text": "Zoe arrives on Friday.", "topics": ["travel", "do',
-    '```json\n{"facts": [{"text": "Zoe arrives", "topics": ["travel", "dog"]},',
-    '[{"text": "Zoe arrives on Friday.", "topics": ["travel", "dog"]}, {"te',
-    '{"facts": [{"text": "Zoe"}]}\n{"facts": [{"text": "Bruno"}]}',
-    '{"text": "Zoe arrives"}\n{"text": "Bruno is a dog"}',
     '{"facts": [{"fact": "Zoe arrives on Friday."}]}',
-    '{"facts": [{"content": "Zoe arrives on Friday."}, {"memory": "Bruno"}]}',
-    '{"facts": [7, null, ["travel", "dog"]]}',
     '{"facts": [{"text": "Zoe arrives.", "type": "opinion"}]}',
-    '{"facts": "none"}',
     '{"facts": null}',
-    '{"summary": "They talked."}',
-    '"{\\"facts\\": []}"',
-    "[" * 3000 + "]" * 3000,
-    '{"facts": ' + "[" * 3000 + "]" * 3000 + "}",
-    '{"facts": [{"text": "Zoe", "importance": ' + "9" * 5000 + "}]}",
 ]
 
 
 @pytest.mark.parametrize("reply", UNREADABLE, ids=range(len(UNREADABLE)))
-async def test_a_reply_that_is_no_answer_is_asked_again_and_ends_as_a_dead_letter(
+async def test_an_unreadable_reply_ends_as_a_dead_letter(
     reply: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ):
+    """A reply that is no answer is asked again and ends as a dead letter."""
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 3)
     clock, llm = Clock(), Replying(reply)
     async with opened("libsql:///:memory:", llm=llm, clock=clock, worker=False) as memories:
@@ -112,18 +99,25 @@ async def test_a_reply_that_is_no_answer_is_asked_again_and_ends_as_a_dead_lette
     [
         ('{"facts": []}', []),
         ("```json\n[]\n```", []),
-        ('{"facts": [{"text": ""}]}', []),
-        ('{"facts": ["Zoe arrives.", {"text": "Bruno is a dog."}, 7, null]}', ["Bruno is a dog.", "Zoe arrives."]),
-        ('["Zoe arrives.", "Bruno is a dog."]', ["Bruno is a dog.", "Zoe arrives."]),
-        ('[{"text": "Zoe arrives.", "type": null, "topics": {"a": 1}, "importance": 1e999}]', ["Zoe arrives."]),
-        ('{"facts": [{"text": "Zoe arrives.", "importance": NaN, "sources": [1]}], "note": "x"}', ["Zoe arrives."]),
-        ('Sure!\n```json\n{"facts": ["Zoe arrives."]}\n```\nAnything else?', ["Zoe arrives."]),
-        ('<think>[1] or {"facts": []}?</think>{"facts": ["Zoe arrives."]}', ["Zoe arrives."]),
+        (
+            '{"facts": ["Zoe arrives.", {"text": "Bruno is a dog."}, 7, null]}',
+            ["Bruno is a dog.", "Zoe arrives."],
+        ),
+        (
+            '[{"text": "Zoe arrives.", "type": null, "topics": {"a": 1}, "importance": 1e999}]',
+            ["Zoe arrives."],
+        ),
+        (
+            '{"facts": [{"text": "Zoe arrives.", "importance": NaN, "sources": [1]}], "note": "x"}',
+            ["Zoe arrives."],
+        ),
         (r'{"facts": ["Zoe \ud83e arrives \u0000 late."]}', ["Zoe \ufffd arrives \ufffd late."]),
         ('{"facts": ["Zoe writes [1] and {}."]}', ["Zoe writes [1] and {}."]),
     ],
 )
-async def test_an_answer_is_read_however_it_is_wrapped(store_uri: str, reply: str, facts: list[str]):
+async def test_an_answer_is_read_however_it_is_wrapped(
+    store_uri: str, reply: str, facts: list[str]
+):
     async with opened(store_uri, llm=Replying(reply), worker=False) as memories:
         await memories.remember(SCOPE, TALK, "s1")
         assert await memories.work(until_idle=True) == 1
@@ -131,8 +125,11 @@ async def test_an_answer_is_read_however_it_is_wrapped(store_uri: str, reply: st
         assert await memories.remember(SCOPE, TALK, "s1") is None
 
 
-async def test_an_answer_that_is_cut_off_is_asked_for_in_parts_until_it_is_whole(store_uri: str):
-    turns = [said(f"Fact: Shelf {number} holds box {number * 7}.", f"e{number}") for number in range(24)]
+async def test_an_answer_that_is_cut_off_is_asked_for_in_parts(store_uri: str):
+    """An answer that is cut off is asked for in parts until it is whole."""
+    turns = [
+        said(f"Fact: Shelf {number} holds box {number * 7}.", f"e{number}") for number in range(24)
+    ]
 
     def short_of_breath(prompt: str) -> str:
         answer = stated(prompt)
@@ -144,11 +141,14 @@ async def test_an_answer_that_is_cut_off_is_asked_for_in_parts_until_it_is_whole
     async with opened(store_uri, llm=llm, worker=False) as memories:
         await memories.remember(SCOPE, turns, "s1")
         assert await memories.work(until_idle=True) == 1
-        assert await contents(memories) == sorted(turn.text.removeprefix("Fact: ") for turn in turns)
+        assert await contents(memories) == sorted(
+            turn.text.removeprefix("Fact: ") for turn in turns
+        )
         assert 8 <= len(llm.prompts) < 40
 
 
-async def test_an_answer_that_is_cut_off_however_little_is_asked_ends_as_a_dead_letter(monkeypatch: pytest.MonkeyPatch):
+async def test_an_answer_always_cut_off_ends_as_a_dead_letter(monkeypatch: pytest.MonkeyPatch):
+    """An answer that is cut off however little is asked ends as a dead letter."""
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 2)
     clock, llm = Clock(), Replying('{"facts": [{"te')
     async with opened("libsql:///:memory:", llm=llm, clock=clock, worker=False) as memories:
@@ -198,59 +198,52 @@ QUOTING: list[Exception] = [
 ]
 
 
+class Quoting(Replying):
+    """A summary provider of somebody else's that fails with what it heard or was told."""
+
+    async def facts(self, transcript: Any) -> list[Fact]:
+        raise self.reply
+
+
 @pytest.mark.parametrize("error", QUOTING, ids=lambda error: type(error).__name__)
-@pytest.mark.parametrize("embeds", [False, True])
-async def test_a_models_failure_puts_no_content_into_logs_or_jobs(
-    error: Exception, embeds: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("fails", ["model", "model beside an embedder", "provider"])
+async def test_a_failure_puts_no_content_into_logs_or_jobs(
+    error: Exception, fails: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ):
+    """What a model or provider of somebody else's says of the words that it was shown is never
+    kept.
+    """
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 2)
-    clock, llm = Clock(), Replying(error)
-    options = {"llm": llm, "embedding": HashEmbedder() if embeds else None, "clock": clock}
+    clock = Clock()
+    options = (
+        {"summary": Quoting(error), "llm": False}
+        if fails == "provider"
+        else {"llm": Replying(error)}
+    )
+    options |= {"embedding": HashEmbedder()} if fails == "model beside an embedder" else {}
     with caplog.at_level(logging.DEBUG):
-        async with opened("libsql:///:memory:", worker=False, **options) as memories:
+        async with opened("libsql:///:memory:", worker=False, clock=clock, **options) as memories:
             await memories.remember(SCOPE, TALK, "s1")
             await worked_off(memories, clock, 3)
-            (dead,) = await memories.jobs(state="dead")
-            assert type(error).__name__ in dead.error
+            (job,) = await memories.jobs()
+            assert type(error).__name__ in job.error
             await memories.drain(0.1)
             found = [await doctor.of_queue(memories.jobs, clock())]
     for needle in NEEDLES:
-        assert needle not in caplog.text
-        assert needle not in dead.error
-        assert needle not in str(found)
+        assert needle not in caplog.text + job.error + str(found)
 
 
-class Quoting:
-    """A summary provider of somebody else's that fails with what it heard or was told."""
+async def test_an_embedders_failure_puts_no_content_into_logs(caplog: pytest.LogCaptureFixture):
+    """An embedder's failure puts no content into logs or answers."""
 
-    def __init__(self, error: Exception) -> None:
-        self.error = error
-
-    async def facts(self, transcript: Any) -> list[Fact]:
-        raise self.error
-
-
-@pytest.mark.parametrize("error", QUOTING, ids=lambda error: type(error).__name__)
-async def test_a_summary_providers_failure_puts_no_content_into_logs_or_jobs(
-    error: Exception, caplog: pytest.LogCaptureFixture
-):
-    with caplog.at_level(logging.DEBUG):
-        async with opened("libsql:///:memory:", summary=Quoting(error), worker=False, llm=False) as memories:
-            await memories.remember(SCOPE, TALK, "s1")
-            await memories.work(until_idle=True)
-            (job,) = await memories.jobs()
-    for needle in NEEDLES:
-        assert needle not in caplog.text
-        assert needle not in job.error
-
-
-async def test_an_embedders_failure_puts_no_content_into_logs_or_answers(caplog: pytest.LogCaptureFixture):
     class Echoing(HashEmbedder):
         async def embed(self, texts: Any, *, kind: Any) -> Any:
             raise RuntimeError(f"cannot embed {texts}")
 
     with caplog.at_level(logging.DEBUG):
-        async with opened("libsql:///:memory:", embedding=Echoing(), worker=False, llm=False) as memories:
+        async with opened(
+            "libsql:///:memory:", embedding=Echoing(), worker=False, llm=False
+        ) as memories:
             await memories.add(SCOPE, ["Zoe arrives on Friday with Bruno."])
             found = await memories.recall(SCOPE, "When does Zoe arrive with Bruno on Friday?")
             await memories.work(until_idle=True)
@@ -260,32 +253,24 @@ async def test_an_embedders_failure_puts_no_content_into_logs_or_answers(caplog:
         assert needle not in caplog.text + job.error + " ".join(found.degraded)
 
 
-async def test_a_scripts_wrong_answer_is_told_without_what_it_says():
-    llm = ScriptedLlm(['{"facts": "Zoe arrives on Friday"}'])
-    with pytest.raises(ModelError) as caught:
-        await LlmSummary(llm).facts(transcript_of(TALK))
-    assert "Zoe" not in str(caught.value)
-
-
-def transcript_of(messages: list[Message]) -> Any:
-    from kagent_memory.ingestion.extraction import Transcript
-
-    return Transcript(messages=messages, session_id="s1", now=Clock()())
-
-
 # -- a summary provider with a model of its own -------------------------------------------------
 
 
-@pytest.mark.parametrize("choice", [True, False, 42, "", " ", object(), ScriptedLlm, lambda prompt: "x"])
+@pytest.mark.parametrize(
+    "choice", [True, False, 42, "", " ", object(), ScriptedLlm, lambda prompt: "x"]
+)
 def test_a_summary_with_no_model_is_refused_when_it_is_made(choice: Any):
     with pytest.raises(ConfigurationError):
         LlmSummary(choice)
 
 
-@pytest.mark.parametrize("wrap", [lambda inner: inner, CompactionAwareSummary], ids=["plain", "compaction"])
-async def test_a_summary_takes_the_name_of_a_model_and_the_settings_of_its_service(
+@pytest.mark.parametrize(
+    "wrap", [lambda inner: inner, CompactionAwareSummary], ids=["plain", "compaction"]
+)
+async def test_a_summary_takes_the_settings_of_its_service(
     provider: Loopback, wrap: Any, monkeypatch: pytest.MonkeyPatch
 ):
+    """A summary takes the name of a model and the settings of its service."""
     monkeypatch.setitem(ProviderModel.__init__.__kwdefaults__, "retries", 0)
     provider.plan({"delay": 60}, *['{"facts": ["Zoe arrives."]}'] * 20)
     clock, summary = Clock(), wrap(LlmSummary("openai/any"))

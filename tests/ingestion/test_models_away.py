@@ -1,20 +1,23 @@
-"""Outages: what may pass is tried again for as long as it takes, and nothing of it dies or is lost."""
+"""Outages: what may pass is tried again for as long as it takes, and nothing of it dies or is
+lost.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import errno
 import socket
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
 import httpx
 import pytest
-from loopback import Loopback
+from loopback import Loopback, hang_up
 from tenacity import wait_fixed
 
 from kagent_memory import doctor
-from kagent_memory.errors import ModelError, ModelUnavailable
+from kagent_memory.errors import ConfigurationError, ModelError, ModelUnavailable
 from kagent_memory.ingestion.worker import MAX_PAUSE_SECONDS, pause_seconds
 from kagent_memory.memories import Memories
 from kagent_memory.models.llm import ProviderModel
@@ -25,6 +28,13 @@ from .test_model_replies import Replying
 from .test_river import SCOPE, Clock, contents, opened, said, stated
 
 FACT = [said("Fact: The spare key is with Grace.", "e1")]
+
+
+@pytest.fixture(autouse=True)
+async def _clients_hang_up() -> AsyncIterator[None]:
+    """Close what LiteLLM keeps open for a loop, which would be collected in another test."""
+    yield
+    await hang_up()
 
 
 class Status(Exception):
@@ -53,8 +63,13 @@ PASSES: list[Exception] = [
     httpx.ConnectError("All connection attempts failed"),
     httpx.ReadTimeout("slow"),
     httpx.RemoteProtocolError("Server disconnected"),
-    httpx.HTTPStatusError("503", request=httpx.Request("POST", "http://m"), response=httpx.Response(503)),
-    *(Status("status_code", status) for status in (408, 409, 425, 429, 500, 502, 503, 504, 529, "503")),
+    httpx.HTTPStatusError(
+        "503", request=httpx.Request("POST", "http://m"), response=httpx.Response(503)
+    ),
+    *(
+        Status("status_code", status)
+        for status in (408, 409, 425, 429, 500, 502, 503, 504, 529, "503")
+    ),
     Status("code", 503),
     Status("status", 429),
     ModelUnavailable("away"),
@@ -84,7 +99,9 @@ async def tried(memories: Memories, clock: Clock, *, hours: float) -> int:
 
 
 @pytest.mark.parametrize("error", PASSES, ids=lambda error: type(error).__name__)
-async def test_what_may_pass_never_makes_a_dead_letter(error: Exception, monkeypatch: pytest.MonkeyPatch):
+async def test_what_may_pass_never_makes_a_dead_letter(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 2)
     clock, llm = Clock(), Replying(error)
     async with opened("libsql:///:memory:", llm=llm, clock=clock, worker=False) as memories:
@@ -104,7 +121,9 @@ async def test_what_may_pass_never_makes_a_dead_letter(error: Exception, monkeyp
 
 
 @pytest.mark.parametrize("error", LASTS, ids=lambda error: type(error).__name__)
-async def test_what_no_retry_mends_is_a_dead_letter_soon(error: Exception, monkeypatch: pytest.MonkeyPatch):
+async def test_what_no_retry_mends_is_a_dead_letter_soon(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 3)
     clock, llm = Clock(), Replying(error)
     async with opened("libsql:///:memory:", llm=llm, clock=clock, worker=False) as memories:
@@ -115,14 +134,32 @@ async def test_what_no_retry_mends_is_a_dead_letter_soon(error: Exception, monke
         assert await memories.drain(5) is False
 
 
-@pytest.mark.parametrize("hours", [6, pytest.param(24, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("wraps", [False, True], ids=["extract", "embed"])
+async def test_a_configuration_error_is_a_dead_letter_at_once(wraps: bool):
+    """An embedder of the wrong width, or a model that cannot be called, waits for its operator."""
+    clock = Clock()
+    wrong: dict[str, Any] = {"embedding": HashEmbedder(8), "dimensions": 16} if wraps else {}
+    llm = Replying(stated if wraps else ConfigurationError("The model has no such deployment."))
+    async with opened(
+        "libsql:///:memory:", llm=llm, clock=clock, worker=False, **wrong
+    ) as memories:
+        await memories.remember(SCOPE, FACT, "s1")
+        await memories.work(until_idle=True)
+        (dead,) = await memories.jobs(state="dead")
+        assert dead.attempts == 1
+        assert not await memories.jobs(state="queued")
+
+
+@pytest.mark.parametrize("hours", [3, pytest.param(24, marks=pytest.mark.slow)])
 async def test_an_outage_of_hours_loses_nothing_and_its_age_is_seen(store_uri: str, hours: int):
     clock, llm = Clock(), Replying(ConnectionRefusedError("down"))
     options = {"llm": llm, "clock": clock, "worker": False, "consolidate_after": 0}
     async with opened(store_uri, **options) as memories:
         for user in ("ada", "bob"):
             scope = Scope("acme", user, "desk")
-            await memories.remember(scope, [said(f"Fact: {user} has a parrot.", user)], "s", end_after_minutes=15)
+            await memories.remember(
+                scope, [said(f"Fact: {user} has a parrot.", user)], "s", end_after_minutes=15
+            )
         begun = clock.now
         tries = await tried(memories, clock, hours=hours)
         assert 4 * hours * 4 * 0.9 < tries < 4 * (hours * 8 + 12), (
@@ -140,12 +177,15 @@ async def test_an_outage_of_hours_loses_nothing_and_its_age_is_seen(store_uri: s
         clock.pass_by(seconds=MAX_PAUSE_SECONDS)
         await restarted.work(until_idle=True)
         for user in ("ada", "bob"):
-            assert await contents(restarted, Scope("acme", user, "desk")) == [f"{user} has a parrot."]
+            assert await contents(restarted, Scope("acme", user, "desk")) == [
+                f"{user} has a parrot."
+            ]
             assert (await restarted.stats(Scope("acme", user, "desk"))).oldest_job_at is None
         assert await restarted.drain(60) is True
 
 
-async def test_failures_before_and_after_an_outage_count_and_those_of_it_do_not(monkeypatch: pytest.MonkeyPatch):
+async def test_failures_of_an_outage_do_not_count(monkeypatch: pytest.MonkeyPatch):
+    """Failures before and after an outage count and those of it do not."""
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 3)
     clock, llm = Clock(), Replying("no answer")
     async with opened("libsql:///:memory:", llm=llm, clock=clock, worker=False) as memories:
@@ -179,33 +219,17 @@ async def test_a_session_end_that_failed_is_still_open(store_uri: str):
         assert await memories.drain(60) is True, "the session went on: its timer runs anew"
 
 
-async def test_many_workers_share_an_outage_and_take_each_session_in_once(
-    store_uri: str, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 1)
-    clock, llm = Clock(), Replying(ConnectionError("down"))
-    options = {"llm": llm, "clock": clock, "worker": False}
-    async with opened(store_uri, **options) as one, opened(store_uri, **options) as two:
-        for number in range(12):
-            scope = Scope("acme", f"user{number}", "desk")
-            await one.remember(scope, [said(f"Fact: {number} is a number.", "e1")], "s1")
-        for _ in range(6):
-            await asyncio.gather(one.work(until_idle=True), two.work(until_idle=True))
-            clock.pass_by(minutes=15)
-        assert len([job for job in await one.jobs() if job.state == "queued"]) == 12
-        llm.reply = stated
-        while not (await asyncio.gather(one.drain(0), two.drain(0)))[0]:
-            await asyncio.gather(one.work(until_idle=True), two.work(until_idle=True))
-            clock.pass_by(minutes=5)
-        for number in range(12):
-            assert await contents(one, Scope("acme", f"user{number}", "desk")) == [f"{number} is a number."]
-
-
 @pytest.mark.parametrize(
     "step",
     [
-        *({"status": status} for status in (408, 409, 425, 429, 500, 502, 503, 504, 529)),
-        {"status": 429, "headers": {"retry-after": "3600"}, "message": "quota", "code": "insufficient_quota"},
+        {"status": 503},
+        {"status": 529},
+        {
+            "status": 429,
+            "headers": {"retry-after": "3600"},
+            "message": "quota",
+            "code": "insufficient_quota",
+        },
         {"delay": 60},
     ],
     ids=str,
@@ -217,12 +241,15 @@ async def test_a_provider_that_is_down_kills_no_session(
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 1)
     monkeypatch.setattr("kagent_memory.models.calls.BACKOFF", wait_fixed(0.01))
     clock = Clock()
-    options = {"llm": "openai/any", "clock": clock, "model_timeout_seconds": 4.0}
+    # the first call of a process may take long: only what hangs is given up soon
+    seconds = 4.0 if "delay" in step else 60.0
+    options = {"llm": "openai/any", "clock": clock, "model_timeout_seconds": seconds}
     async with opened("libsql:///:memory:", worker=False, **options) as memories:
         await memories.remember(SCOPE, FACT, "s1")
         provider.plan(step, step)
         async with asyncio.timeout(60):
-            while len(provider.bodies("/chat/completions")) < 2:  # the first time a slow machine may not get so far
+            # the first time a slow machine may not get so far
+            while len(provider.bodies("/chat/completions")) < 2:
                 await memories.work(until_idle=True)
                 clock.pass_by(minutes=15)
         (job,) = await memories.jobs()
@@ -232,34 +259,9 @@ async def test_a_provider_that_is_down_kills_no_session(
         assert await contents(memories) == ["The spare key is with Grace."]
 
 
-async def test_a_provider_that_is_not_there_kills_no_session(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 1)
-    monkeypatch.setenv("OPENAI_API_BASE", "http://127.0.0.1:9/v1")
-    monkeypatch.setenv("OPENAI_API_KEY", "not-a-key")
-    async with opened("libsql:///:memory:", llm="openai/any", worker=False) as memories:
-        await memories.remember(SCOPE, FACT, "s1")
-        await memories.work(until_idle=True)
-        (job,) = await memories.jobs()
-        assert (job.state, job.failures) == ("queued", 0), job.error
-
-
-@pytest.mark.parametrize("status", [400, 401, 403, 404])
-async def test_a_provider_that_says_no_makes_a_dead_letter(
-    provider: Loopback, status: int, monkeypatch: pytest.MonkeyPatch
+async def test_an_embedder_that_is_down_for_hours_is_waited_for(
+    store_uri: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 2)
-    clock = Clock()
-    options = {"llm": "openai/any", "clock": clock, "worker": False}
-    async with opened("libsql:///:memory:", **options) as memories:
-        await memories.remember(SCOPE, FACT, "s1")
-        provider.plan(*[{"status": status}] * 6)
-        for _ in range(2):
-            await memories.work(until_idle=True)
-            clock.pass_by(minutes=15)
-        assert [job.state for job in await memories.jobs()] == ["dead"]
-
-
-async def test_an_embedder_that_is_down_for_a_day_is_waited_for(store_uri: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 1)
 
     class Down(HashEmbedder):
@@ -274,7 +276,7 @@ async def test_an_embedder_that_is_down_for_a_day_is_waited_for(store_uri: str, 
     options = {"llm": False, "embedding": embedder, "clock": clock, "worker": False}
     async with opened(store_uri, consolidate_after=0, **options) as memories:
         await memories.add(SCOPE, ["The boiler is serviced in May."])
-        await tried(memories, clock, hours=24)
+        await tried(memories, clock, hours=4)
         (job,) = await memories.jobs()
         assert (job.kind, job.state, job.failures) == ("embed", "queued", 0)
         embedder.down = False
@@ -283,7 +285,8 @@ async def test_an_embedder_that_is_down_for_a_day_is_waited_for(store_uri: str, 
         assert (await memories.recall(SCOPE, "boiler"))[0].cosine is not None
 
 
-def test_a_failed_job_waits_twice_as_long_each_time_within_its_jitter_up_to_a_quarter_of_an_hour():
+def test_a_failed_job_waits_twice_as_long_each_time():
+    """A failed job waits twice as long each time within its jitter up to a quarter of an hour."""
     for failures, whole in ((1, 2.0), (2, 4.0), (9, 512.0), (10, 900.0), (10**9, 900.0)):
         drawn = [pause_seconds(failures) for _ in range(200)]
         assert whole * 0.75 <= min(drawn) < whole * 0.8

@@ -5,10 +5,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kagent_memory.errors import ModelError
-from kagent_memory.ingestion.consolidation import clusters, plan, plan_merges, same_slot
+from kagent_memory.ingestion.consolidation.merging import clusters, plan_merges
+from kagent_memory.ingestion.consolidation.similarity import slot_of
 from kagent_memory.models.llm import parse_answer
 from kagent_memory.records import Fact
 from kagent_memory.retention.lifecycle import to_memory
+
+from .planning import plan
 
 NOW = datetime(2024, 5, 8, tzinfo=UTC)
 
@@ -22,7 +25,9 @@ class Scripted:
 
     async def complete(self, prompt, *, schema):
         self.prompts.append(prompt)
-        return parse_answer(self.answer if isinstance(self.answer, str) else json.dumps(self.answer), schema)
+        return parse_answer(
+            self.answer if isinstance(self.answer, str) else json.dumps(self.answer), schema
+        )
 
 
 def row(text, *, days=0, ttl=15, **fields):
@@ -40,7 +45,8 @@ async def decided(new, old, llm=None):
 CITY = {"subject": "user", "attribute": "home city"}
 
 
-async def test_a_supersession_keeps_the_old_value_as_history_and_says_since_when_the_new_one_holds():
+async def test_a_supersession_keeps_the_old_value_as_history():
+    """A supersession keeps the old value as history and says since when the new one holds."""
     moved = NOW - timedelta(days=1)
     old, new = (
         row("Lives in Oslo.", days=9, **CITY),
@@ -49,8 +55,16 @@ async def test_a_supersession_keeps_the_old_value_as_history_and_says_since_when
     found = await decided(new, old)
     added, retired = found.changes
     assert (added.kind, added.memory) == ("add", replace(new, valid_from=moved))
-    assert (retired.kind, retired.memory.state, retired.memory.superseded_by) == ("supersede", "superseded", new.id)
-    assert (retired.memory.valid_to, retired.memory.revision, retired.memory.content) == (moved, 2, "Lives in Oslo.")
+    assert (retired.kind, retired.memory.state, retired.memory.superseded_by) == (
+        "supersede",
+        "superseded",
+        new.id,
+    )
+    assert (retired.memory.valid_to, retired.memory.revision, retired.memory.content) == (
+        moved,
+        2,
+        "Lives in Oslo.",
+    )
     assert added.group == retired.group is not None
     assert {change.event_ids for change in found.changes} == {("e9",)}
 
@@ -58,7 +72,8 @@ async def test_a_supersession_keeps_the_old_value_as_history_and_says_since_when
 BOTH = "Likes green tea in the evening"
 
 
-async def test_a_united_text_that_holds_both_is_taken_and_the_fact_is_kept_as_history():
+async def test_a_united_text_that_holds_both_is_taken():
+    """A united text that holds both is taken and the fact is kept as history."""
     old = row("Likes green tea", days=9, event_ids=("e1",), topics=("tea",), importance=0.4)
     new = row("Likes tea in the evening", event_ids=("e2",), topics=("drinks",), importance=0.7)
     added, former, updated = (await decided(new, old, deciding(action="UPDATE", text=BOTH))).changes
@@ -89,7 +104,11 @@ async def test_a_united_text_that_lacks_or_adds_something_only_links(text):
     found = await decided(new, old, deciding(action="UPDATE", text=text))
     added, linked = found.changes
     assert (added.memory, found.vetoed) == (replace(new, links=(old.id,)), 1)
-    assert (linked.kind, linked.memory.content, linked.memory.links) == ("link", old.content, (new.id,))
+    assert (linked.kind, linked.memory.content, linked.memory.links) == (
+        "link",
+        old.content,
+        (new.id,),
+    )
 
 
 async def test_what_says_the_same_is_linked_and_both_stay():
@@ -111,26 +130,11 @@ async def test_a_memory_has_at_most_four_links():
     assert [(change.kind, change.memory) for change in found.changes] == [("add", new)]
 
 
-async def test_what_is_replaced_needs_no_slot_and_ends_when_the_new_one_was_said():
-    said = NOW - timedelta(days=2)
-    old, new = row("Lives in Oslo.", days=9), row("Has moved to Lima.", said_at=said)
-    added, retired = (await decided(new, old, deciding(action="SUPERSEDE"))).changes
-    assert (added.memory.state, added.memory.valid_from) == ("active", said)
-    assert (retired.memory.state, retired.memory.valid_to) == ("superseded", said)
-    assert retired.memory.valid_from == old.said_at
-
-
-async def test_what_was_said_earlier_and_arrives_late_is_history_at_once():
-    late, earlier = row("Lives in Oslo.", days=1), row("Lives in Bergen.", said_at=NOW - timedelta(days=5))
-    added, retired = (await decided(earlier, late, deciding(action="SUPERSEDE"))).changes
-    assert [change.memory.id for change in (added, retired)] == [earlier.id] * 2
-    assert (retired.memory.state, retired.memory.superseded_by) == ("superseded", late.id)
-    assert (retired.memory.valid_from, retired.memory.valid_to) == (earlier.said_at, late.said_at)
-
-
 @pytest.mark.parametrize(("visible", "most"), [(0, 3), (40, 4), (100, 10)])
 async def test_one_job_replaces_a_few_memories_and_adds_the_rest(visible, most):
-    """A model that replaces everything makes history of three memories, or of a tenth of a large scope."""
+    """A model that replaces everything makes history of three memories, or of a tenth of a large
+    scope.
+    """
     old = [row(f"Owns a bicycle number {number}.", days=9) for number in range(12)]
     new = [row(f"Sold something, case {number}.") for number in range(12)]
     answer = [{"fact": f"F{n}", "memory": f"M{n}", "action": "SUPERSEDE"} for n in range(1, 13)]
@@ -144,11 +148,22 @@ async def test_one_job_replaces_a_few_memories_and_adds_the_rest(visible, most):
 @pytest.mark.parametrize("fields", [{"explicit": True}, {"pinned": True}])
 @pytest.mark.parametrize("slot", [{}, CITY])
 async def test_what_contradicts_an_explicit_save_stands_beside_it(fields, slot):
-    old, new = replace(row("Lives in Oslo.", days=9, **slot), **fields), row("Lives in Lima.", **slot)
+    old, new = (
+        replace(row("Lives in Oslo.", days=9, **slot), **fields),
+        row("Lives in Lima.", **slot),
+    )
     for llm in (deciding(action="SUPERSEDE"), *([None] if slot else [])):
         added, linked = (await decided(new, old, llm)).changes
-        assert (added.memory.state, added.memory.links, added.memory.valid_from) == ("active", (old.id,), new.said_at)
-        assert (linked.kind, linked.memory.content, linked.memory.state) == ("link", old.content, "active")
+        assert (added.memory.state, added.memory.links, added.memory.valid_from) == (
+            "active",
+            (old.id,),
+            new.said_at,
+        )
+        assert (linked.kind, linked.memory.content, linked.memory.state) == (
+            "link",
+            old.content,
+            "active",
+        )
 
 
 async def test_memories_have_names_of_their_own_in_a_prompt():
@@ -160,7 +175,8 @@ async def test_memories_have_names_of_their_own_in_a_prompt():
     assert found.changes[-1].memory.id == old[1].id
 
 
-async def test_facts_without_neighbours_ask_nothing_and_all_others_are_one_call():
+async def test_facts_with_neighbours_are_one_call():
+    """Facts without neighbours ask nothing and all others are one call."""
     llm = deciding(action="ADD")
     new = [row(f"Owns a bicycle number {number}.") for number in range(50)]
     await plan(new, {number: [(row("Owns a car."), 0.9)] for number in range(50)}, llm=llm, now=NOW)
@@ -187,7 +203,8 @@ async def test_two_values_of_a_slot_in_one_batch_follow_each_other():
     found = await plan([first, second], near, now=NOW)
     changes = found.changes
     assert [
-        (change.kind, change.memory.content, change.memory.state, change.memory.revision) for change in changes
+        (change.kind, change.memory.content, change.memory.state, change.memory.revision)
+        for change in changes
     ] == [
         ("add", "Lives in Lima.", "superseded", 1),
         ("supersede", "Lives in Oslo.", "superseded", 2),
@@ -220,7 +237,12 @@ async def test_an_answer_that_cannot_be_used_plans_nothing():
 
 async def test_what_a_tool_said_changes_nothing_that_the_user_said():
     old, new = row("Lives in Oslo.", days=9, **CITY), row("Lives in Lima.", origin="tool", **CITY)
-    for llm in (None, deciding(action="SUPERSEDE"), deciding(action="UPDATE", text="x"), deciding(action="NOOP")):
+    for llm in (
+        None,
+        deciding(action="SUPERSEDE"),
+        deciding(action="UPDATE", text="x"),
+        deciding(action="NOOP"),
+    ):
         found = await decided(new, old, llm)
         assert [(change.kind, change.memory) for change in found.changes] == [("add", new)]
 
@@ -235,11 +257,15 @@ async def test_turns_as_they_were_said_are_never_changed():
     assert llm.prompts == []
 
 
-async def test_a_longer_compaction_summary_takes_the_shorter_ones_place_without_a_call():
+async def test_a_longer_compaction_replaces_without_a_call():
+    """A longer compaction summary takes the shorter one's place without a call."""
     slot = {"subject": "s1", "attribute": "compaction:1.0"}
     llm = deciding(action="ADD")
     old, new = row("They met.", days=1, **slot), row("They met and ate.", **slot)
-    assert [change.kind for change in (await decided(new, old, llm)).changes] == ["add", "supersede"]
+    assert [change.kind for change in (await decided(new, old, llm)).changes] == [
+        "add",
+        "supersede",
+    ]
     other = row("Another part.", subject="s1", attribute="compaction:9.0")
     assert [change.kind for change in (await decided(other, old, llm)).changes] == ["add"]
     assert llm.prompts == []
@@ -253,12 +279,17 @@ async def test_what_memories_say_cannot_end_the_data():
     assert "\nF3" not in llm.prompts[0]
 
 
-def test_a_slot_is_compared_without_regard_to_spelling_and_needs_both_halves():
-    assert same_slot(
-        row("a", subject="The User", attribute="Home-City"), row("b", subject="user", attribute="home city")
+def test_a_slot_is_compared_without_regard_to_spelling():
+    """A slot is compared without regard to spelling and needs both halves."""
+    slots = [
+        slot_of(row("a", subject=who, attribute=what))
+        for who, what in (("The User", "Home-City"), ("user", "home city"))
+    ]
+    assert slots[0] == slots[1] is not None
+    assert slot_of(row("a", subject="user")) is None
+    assert slot_of(row("a", subject="user", attribute="x")) != slot_of(
+        row("b", subject="user", attribute="y")
     )
-    assert not same_slot(row("a", subject="user"), row("b", subject="user"))
-    assert not same_slot(row("a", subject="user", attribute="x"), row("b", subject="user", attribute="y"))
 
 
 # -- merging groups ---------------------------------------------------------------------------
@@ -271,7 +302,8 @@ def alike(rows, *pairs, cosine=0.9):
 MERGE = {"groups": [{"group": "G1", "merge": True, "text": "Likes green tea in the evening."}]}
 
 
-async def test_a_merge_is_added_before_its_sources_retire_and_can_be_traced():
+async def test_a_merge_is_added_before_its_sources_retire():
+    """A merge is added before its sources retire and can be traced."""
     rows = [
         row("Likes green tea.", days=3, event_ids=("e1",), importance=0.9),
         row("Likes tea in the evening.", days=2, event_ids=("e2",), topics=("tea",)),
@@ -282,11 +314,15 @@ async def test_a_merge_is_added_before_its_sources_retire_and_can_be_traced():
         "Likes green tea in the evening.",
         "active",
     )
-    assert (added.memory.event_ids, added.memory.importance, added.memory.topics) == (("e1", "e2"), 0.9, ("tea",))
+    assert (added.memory.event_ids, added.memory.importance, added.memory.topics) == (
+        ("e1", "e2"),
+        0.9,
+        ("tea",),
+    )
     assert added.memory.expires_at == rows[1].expires_at
-    assert [(change.kind, change.memory.superseded_by, change.memory.revision) for change in retired] == [
-        ("merge", added.memory.id, 2)
-    ] * 2
+    assert [
+        (change.kind, change.memory.superseded_by, change.memory.revision) for change in retired
+    ] == [("merge", added.memory.id, 2)] * 2
     assert len({added.group, *(change.group for change in retired)}) == 1
 
 
@@ -298,7 +334,11 @@ async def test_a_merge_is_added_before_its_sources_retire_and_can_be_traced():
         {"groups": [{"group": "G1", "merge": True, "text": ""}]},
         {"groups": [{"group": "G2", "merge": True, "text": "Enjoys tea."}]},
         {"groups": [{"group": "G1", "merge": True, "text": "Likes green tea."}]},
-        {"groups": [{"group": "G1", "merge": True, "text": "Likes 3 green teas. Green tea is liked."}]},
+        {
+            "groups": [
+                {"group": "G1", "merge": True, "text": "Likes 3 green teas. Green tea is liked."}
+            ]
+        },
         {"groups": [{"group": "G1", "merge": True, "text": "They said the same."}]},
         {"groups": [{"group": "G1", "merge": True, "text": "Does not enjoy green tea."}]},
     ],
@@ -309,24 +349,24 @@ async def test_without_a_usable_text_nothing_is_merged(answer):
 
 
 async def test_without_a_model_nothing_merges():
-    rows = [row("The user prefers dark mode.", days=2), row("User prefers the dark mode"), row("Dark mode it shall be")]
+    rows = [
+        row("The user prefers dark mode.", days=2),
+        row("User prefers the dark mode"),
+        row("Dark mode it shall be"),
+    ]
     assert await plan_merges(rows, alike(rows, (0, 1), (1, 2), (0, 2)), now=NOW) == ()
 
 
-async def test_what_a_caller_saved_merges_with_nothing():
-    rows = [row("Likes green tea."), row("Green tea is liked."), row("Likes green tea.", pinned=True)]
-    rows[0] = replace(rows[0], explicit=True)
-    llm = Scripted(MERGE)
-    assert await plan_merges(rows, alike(rows, (0, 1), (1, 2), (0, 2)), llm, now=NOW) == ()
-    assert llm.prompts == []
-
-
-def test_every_pair_of_a_cluster_is_alike_and_none_is_larger_than_allowed():
-    rows = [row(f"{word} tea is liked") for word in ("some", "more", "any", "this", "that", "such", "all")]
+def test_every_pair_of_a_cluster_is_alike():
+    """Every pair of a cluster is alike and none is larger than allowed."""
+    rows = [
+        row(f"{word} tea is liked")
+        for word in ("some", "more", "any", "this", "that", "such", "all")
+    ]
     chain = alike(rows, *((n, n + 1) for n in range(6)))
     assert [len(group) for group in clusters(rows, chain)] == [2, 2, 2]
     every = alike(rows, *((a, b) for a in range(7) for b in range(a + 1, 7)))
-    assert sorted(len(group) for group in clusters(rows, every, most=5)) == [2, 5]
+    assert sorted(len(group) for group in clusters(rows, every)) == [2, 5]
     assert clusters(rows, alike(rows, (0, 1), cosine=0.5)) == []
 
 
@@ -344,10 +384,3 @@ def test_every_pair_of_a_cluster_is_alike_and_none_is_larger_than_allowed():
 def test_what_is_of_another_kind_stays_alone(other):
     rows = [row("Likes green tea."), row("Green tea is liked.", **other)]
     assert clusters(rows, alike(rows, (0, 1))) == []
-
-
-async def test_without_clusters_no_model_is_asked():
-    llm = Scripted(MERGE)
-    rows = [row("Likes tea."), row("Likes 3 teas.")]
-    assert await plan_merges(rows, {}, llm, now=NOW) == ()
-    assert llm.prompts == []

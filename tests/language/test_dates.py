@@ -107,7 +107,8 @@ def test_a_question_that_names_nothing_but_dates_is_told_from_others(query: str,
 
 
 @pytest.mark.parametrize(
-    "query", ["Which kayak did I buy on 3 May 2024?", "What did Bo do yesterday?", "ERR-2023 in May 2024"]
+    "query",
+    ["Which kayak did I buy on 3 May 2024?", "What did Bo do yesterday?", "ERR-2023 in May 2024"],
 )
 def test_a_question_that_names_more_than_dates_keeps_its_words(query: str) -> None:
     assert bare_dates(query) is None
@@ -115,7 +116,10 @@ def test_a_question_that_names_more_than_dates_keeps_its_words(query: str) -> No
 
 def test_a_pasted_log_names_its_first_days_and_each_once() -> None:
     log = "".join(
-        f"2024-{month:02}-{day:02} restarted\n" for month in range(1, 13) for day in range(1, 29) for _ in "ab"
+        f"2024-{month:02}-{day:02} restarted\n"
+        for month in range(1, 13)
+        for day in range(1, 29)
+        for _ in "ab"
     )
     spans = named_spans(log * 20, NOW)
     assert spans[:3] == [Span(2024, 1, 1), Span(2024, 1, 2), Span(2024, 1, 3)]

@@ -1,4 +1,6 @@
-"""Nothing that reads a text takes more than linear time: every expression, and every function that is given one."""
+"""Nothing that reads a text takes more than linear time: every expression, and every function that
+is given one.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,13 @@ import pytest
 from expressions import PACKAGE, Attack, TooLongError, at_most, attacks, compiled, sites
 
 import kagent_memory
-from kagent_memory.ingestion.firewall import KnownMemory
+from kagent_memory.ingestion.echoes import KnownMemory
 from kagent_memory.records import Message
 from kagent_memory.redaction import redact
 
 SIZE = 100_000
-SECONDS = 2.0  # linear ones take half of it at most; the least quadratic one takes five times as much
+# linear ones take half of it at most; the least quadratic one takes five times as much
+SECONDS = 2.0
 # Expressions whose input is bounded by what it is: at how many characters, and why.
 BOUNDED = {
     ("server/grpc_contract.py", "_LINE"): 200,  # a line of our own contract
@@ -57,7 +60,9 @@ def test_what_is_tried_at_one_place_is_never_looked_for():
         used = {
             node.attr
             for node in ast.walk(tree)
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == name
+            if isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id == name
         }
         assert used.isdisjoint(LOOKING)
 
@@ -70,7 +75,11 @@ def test_no_expression_takes_more_than_linear_time_over_100_kb(expressions, text
         name, size = named[place], BOUNDED.get(named[place], SIZE)
         for pattern in patterns:
             work = partial(tried, pattern, looking=name not in ANCHORED)
-            worst = nlargest(WORST, attacks(pattern, texts), key=lambda attack: seconds(work, attack.text(size // 10)))
+            worst = nlargest(
+                WORST,
+                attacks(pattern, texts),
+                key=lambda attack: seconds(work, attack.text(size // 10)),
+            )
             slow += [
                 (*name, pattern.pattern[:80], attack)
                 for attack in worst
@@ -86,7 +95,9 @@ def tried(pattern: re.Pattern[str], text: str, *, looking: bool) -> None:
 
 
 def seconds(work: Callable[[str], object], text: str) -> float:
-    """The processor time it takes, or infinity when that is too long; the garbage of other tests is not counted."""
+    """The processor time it takes, or infinity when that is too long; the garbage of other tests is
+    not counted.
+    """
     begin = time.process_time()
     gc.disable()
     try:
@@ -114,13 +125,16 @@ GIVEN: dict[str, Callable[[str], object]] = {
     "Redactor": lambda _: redact,
     "Fact | str": str,
     "Sequence[Message]": lambda text: [Message(text=text, role="agent", recalled=(text,))],
-    "Sequence[KnownMemory]": lambda text: [KnownMemory("m1", text), KnownMemory("m2", text[: len(text) // 2])],
+    "Sequence[KnownMemory]": lambda text: [
+        KnownMemory("m1", text),
+        KnownMemory("m2", text[: len(text) // 2]),
+    ],
     "Collection[str]": lambda text: [text],
 }
 # Their texts are names of files, models, settings, stores and the like, or a few characters.
 NO_TEXTS = (
     *("adk.registry", "adk.service._database_uri", "cli"),
-    *("models.embedding.provider_routes", "models.prompts.prompt", "redaction.patterns._rule"),
+    *("models.embedding.provider_embedder", "models.prompts.prompt", "redaction.patterns._rule"),
     *("redaction.patterns.shapes_of", "remote.is_remote"),
     *(
         "server.serving",
@@ -135,14 +149,47 @@ NO_TEXTS = (
 )
 PIECES = [
     *"aA0 \n.,-_/<{[\"'`#:&\u4e00\u0301İé",
-    *("1/", "a-", "a.", "A1", "a\n", "<a", '{"a":', "://a:b", "。", "ok ", "not ", "may ", "Anna ", "4111 ", "Hello. "),
-    *("in may 2024 ", "2024-01-01 ", "what is ", "password: ", "password='a", "eyJaaaaaaaa.", "role: ", "System: "),
-    *("[/inst ", "P_A_S_T ", "PAST_CONVERSATIONS ", "<PAST_CONVERSATIONS>a", "</PAST_CONVERSATIONS>"),
+    *(
+        "1/",
+        "a-",
+        "a.",
+        "A1",
+        "a\n",
+        "<a",
+        '{"a":',
+        "://a:b",
+        "。",
+        "ok ",
+        "not ",
+        "may ",
+        "Anna ",
+        "4111 ",
+        "Hello. ",
+    ),
+    *(
+        "in may 2024 ",
+        "2024-01-01 ",
+        "what is ",
+        "password: ",
+        "password='a",
+        "eyJaaaaaaaa.",
+        "role: ",
+        "System: ",
+    ),
+    *(
+        "[/inst ",
+        "P_A_S_T ",
+        "PAST_CONVERSATIONS ",
+        "<PAST_CONVERSATIONS>a",
+        "</PAST_CONVERSATIONS>",
+    ),
 ]
 
 
 def readers(without: tuple[str, ...] = NO_TEXTS) -> list[tuple[str, Callable[[str], object]]]:
-    """Every function of the package that can be given a text and things made of one, and how to call it."""
+    """Every function of the package that can be given a text and things made of one, and how to
+    call it.
+    """
     found: dict[str, Callable[[str], object]] = {}
     for module in pkgutil.walk_packages(kagent_memory.__path__, "kagent_memory."):
         if module.name.endswith("__main__"):
@@ -155,10 +202,17 @@ def readers(without: tuple[str, ...] = NO_TEXTS) -> list[tuple[str, Callable[[st
             needed = [
                 str(parameter.annotation)
                 for parameter in inspect.signature(function).parameters.values()
-                if parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
+                if parameter.default is parameter.empty
+                and parameter.kind is not parameter.VAR_KEYWORD
             ]
-            takes_text = GIVEN.keys() >= set(needed) and any("str" in kind or "Message" in kind for kind in needed)
-            if takes_text and not called.startswith(without) and not inspect.iscoroutinefunction(function):
+            takes_text = GIVEN.keys() >= set(needed) and any(
+                "str" in kind or "Message" in kind for kind in needed
+            )
+            if (
+                takes_text
+                and not called.startswith(without)
+                and not inspect.iscoroutinefunction(function)
+            ):
                 found[called] = partial(called_with, function)
     return sorted(found.items())
 
@@ -193,5 +247,7 @@ def test_no_function_takes_more_than_linear_time_over_100_kb():
     texts = [Attack("", piece, "\0") for piece in PIECES]
     for name, function in readers():
         worst = nlargest(2, texts, key=lambda attack: seconds(function, attack.text(SIZE // 40)))
-        slow += [(name, attack) for attack in worst if seconds(function, attack.text(SIZE)) == math.inf]
+        slow += [
+            (name, attack) for attack in worst if seconds(function, attack.text(SIZE)) == math.inf
+        ]
     assert slow == []

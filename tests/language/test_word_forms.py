@@ -66,7 +66,9 @@ def test_questions_in_english_have_no_forms_to_look_up() -> None:
 
 
 def test_what_a_long_text_costs_is_bounded() -> None:
-    words = " ".join(f"die Versicherung{chr(97 + number % 26)}{chr(97 + number // 26)}" for number in range(600))
+    words = " ".join(
+        f"die Versicherung{chr(97 + number % 26)}{chr(97 + number // 26)}" for number in range(600)
+    )
     forms, _ = word_forms(words)
     assert 0 < len(forms) <= WORDS_AT_MOST
     assert max(map(len, forms.values())) < 500

@@ -1,4 +1,6 @@
-"""A real sqld: the whole contract, its tokens, and its death. Run with `make sqld SQLD=/path/to/sqld`."""
+"""A real sqld: the contract, its tokens, and its death: `SQLD=/path/to/sqld pytest -m sqld
+tests/local`.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ from kagent_memory.memories import Memories
 from kagent_memory.records import Scope
 from kagent_memory.stores import open_store, store_exists
 from kagent_memory.testing.contract import StoreContract
-from kagent_memory.testing.fixtures import NOW, a_memory, add
+from kagent_memory.testing.fixtures import NOW, a_memory
 
 pytestmark = pytest.mark.sqld
 SCOPE = Scope("", "ada", "notes")
@@ -42,7 +44,9 @@ class Sqld:
         self.start()
 
     def start(self) -> None:
-        self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self._process = subprocess.Popen(
+            self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         deadline = time.monotonic() + 30
         while True:
             try:
@@ -79,12 +83,16 @@ class TestSqld(StoreContract):
     async def open_store(self):
         return await open_store(self.sqld().uri)
 
-    @pytest.mark.parametrize("importance", [0.0, 0.5, 0.9452706955539223, 3.5409531738963717e-298, 1.0])
-    async def test_any_time_and_importance_come_back_to_the_last_digit(self, store, importance):
-        """But for the last digit of a fraction, which sqld reads from JSON one too high or too low."""
+    @pytest.mark.parametrize(
+        "importance", [0.0, 0.5, 0.9452706955539223, 3.5409531738963717e-298, 1.0]
+    )
+    async def test_times_and_numbers_keep_their_last_digit(self, home, importance):
+        """But for the last digit of a fraction, which sqld reads from JSON one too high or too
+        low.
+        """
         memory = a_memory("once", happened_at=NOW, importance=importance)
-        await add(store, SCOPE, memory)
-        stored = (await store.get(SCOPE, [memory.id], now=NOW))[memory.id]
+        await home.add(memory)
+        stored = await home.get(memory.id)
         assert stored.happened_at == NOW
         assert stored.importance == pytest.approx(importance, rel=1e-15, abs=0)
 
@@ -101,13 +109,18 @@ async def test_what_was_acknowledged_outlives_the_death_of_the_server_and_the_cl
         assert (await memories.get(SCOPE, id)).content == "Ada likes green tea"
         await memories.add(SCOPE, ["Ada plays chess"])
     async with await Memories.open(server.uri, llm=False) as memories:
-        assert [hit.memory.content for hit in (await memories.recall(SCOPE, "tea")).hits] == ["Ada likes green tea"]
+        assert [hit.memory.content for hit in (await memories.recall(SCOPE, "tea")).hits] == [
+            "Ada likes green tea"
+        ]
         assert (await memories.stats(SCOPE)).visible == 2
 
 
 async def test_two_that_write_at_once_lose_nothing(sqld):
     uri = sqld().uri
-    async with await Memories.open(uri, llm=False) as one, await Memories.open(uri, llm=False) as other:
+    async with (
+        await Memories.open(uri, llm=False) as one,
+        await Memories.open(uri, llm=False) as other,
+    ):
         await asyncio.gather(
             *(
                 memories.add(SCOPE, [f"note {n} of {who}"])
@@ -122,7 +135,7 @@ def signed(key: Ed25519PrivateKey) -> str:
     def part(raw: bytes) -> str:
         return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
-    body = f"{part(json.dumps({'alg': 'EdDSA', 'typ': 'JWT'}).encode())}.{part(json.dumps({'a': 'rw'}).encode())}"
+    body = f"{part(json.dumps({'alg': 'EdDSA', 'typ': 'JWT'}).encode())}.{part(json.dumps({'a': 'rw'}).encode())}"  # noqa: E501
     return f"{body}.{part(key.sign(body.encode()))}"
 
 

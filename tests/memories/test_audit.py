@@ -21,7 +21,11 @@ from kagent_memory.stores.base import Batch
 from kagent_memory.stores.values import Whole
 from kagent_memory.testing import HashEmbedder
 
-ADA, GRACE, OTHER = Scope("acme", "ada", "notes"), Scope("acme", "grace", "notes"), Scope("", "ada", "notes")
+ADA, GRACE, OTHER = (
+    Scope("acme", "ada", "notes"),
+    Scope("acme", "grace", "notes"),
+    Scope("", "ada", "notes"),
+)
 SECRET = "ghp_" + "a1B2" * 9
 SOUND = [
     "Ada keeps bees behind the greenhouse",
@@ -45,10 +49,18 @@ async def opened(uri: str = "libsql:///:memory:", **more: Any) -> Memories:
     return await Memories.open(uri, **more)
 
 
+def a_day_later(memories: Memories) -> None:
+    memories.parts.clock.now += timedelta(days=1, hours=1)
+
+
 async def delivered(memories: Memories, scope: Scope) -> None:
     """Everything visible has been handed over."""
     page = await memories.list(scope, limit=1000)
-    memories.delivered(scope, [one.id for one in page.memories])
+    memories.parts.deliveries.count(
+        scope,
+        retrieved=[one.id for one in page.memories],
+        delivered=[one.id for one in page.memories],
+    )
 
 
 def turn(text: str, event: str, **more: Any) -> Fact:
@@ -61,7 +73,9 @@ def execute(uri: str, scope: Scope, statement: str) -> None:
         connection: Any = sqlite3.connect(uri.removeprefix("libsql:///"))
         whose: Any = scope.id
     else:
-        connection = psycopg.connect(uri.partition("&rls")[0], options="-c search_path=kagent_memory")
+        connection = psycopg.connect(
+            uri.partition("&rls")[0], options="-c search_path=kagent_memory"
+        )
         statement, whose = statement.replace("?", "%s"), scope.id.hex()
     with connection:
         connection.execute(statement, (whose,))
@@ -76,8 +90,10 @@ def old(content: str, **more: Any) -> Memory:
 
 async def add_old(memories: Memories, scope: Scope, *ones: Memory) -> list[str]:
     """Puts them there past the redaction, with vectors."""
-    now = memories._parts.clock()
-    assert set(await memories.store.restore(scope, [Whole(one) for one in ones], now=now)) == {"added"}
+    now = memories.parts.clock()
+    assert set(
+        await memories.store.memories.restore(scope, [Whole(one) for one in ones], now=now)
+    ) == {"added"}
     vectors = await HashEmbedder().embed([one.content for one in ones], kind="document")
     given = dict(zip((one.id for one in ones), vectors, strict=True))
     await memories.store.apply(scope, Batch(vectors=given, space_number=1), now=now)
@@ -88,17 +104,28 @@ async def plant(memories: Memories, uri: str) -> dict[str, set[tuple[str, ...]]]
     """Every defect in one scope; gives which memories each is about."""
     add = memories.add
     sound = await add(ADA, SOUND)
-    turns = await add(ADA, [turn("Order oat milk", "e1"), turn("  order   OAT milk!", "e2"), turn("Yes", "e3")])
-    likes = await add(ADA, ["Ada rides her bike in the mountains", "In the mountains Ada rides a bike"])
-    slots = [Fact(f"The report is due on {day}", subject="report", attribute="due") for day in ("Monday", "Friday")]
+    turns = await add(
+        ADA, [turn("Order oat milk", "e1"), turn("  order   OAT milk!", "e2"), turn("Yes", "e3")]
+    )
+    likes = await add(
+        ADA, ["Ada rides her bike in the mountains", "In the mountains Ada rides a bike"]
+    )
+    slots = [
+        Fact(f"The report is due on {day}", subject="report", attribute="due")
+        for day in ("Monday", "Friday")
+    ]
     due = await add(ADA, slots)
     eats = await add(ADA, ["Hector eats shellfish", "Hector does not eat shellfish"])
     [echo] = await add(ADA, [Fact("As I remember, the boat is called Meridian.", origin="agent")])
     edited = old("Deploy with care", revision=2)
     former = Revision(
-        memory_id=edited.id, revision=1, kind="edit", before=replace(edited, content=SECRET, revision=1), at=NOW
+        memory_id=edited.id,
+        revision=1,
+        kind="edit",
+        before=replace(edited, content=SECRET, revision=1),
+        at=NOW,
     )
-    await memories.store.restore(ADA, [Whole(edited, (former,))], now=NOW)
+    await memories.store.memories.restore(ADA, [Whole(edited, (former,))], now=NOW)
     (token, mail, both, labelled) = await add_old(
         memories,
         ADA,
@@ -107,17 +134,24 @@ async def plant(memories: Memories, uri: str) -> dict[str, set[tuple[str, ...]]]
         old(f"{SECRET} belongs to a.b@example.org", state="superseded"),
         old("Nothing to see here", metadata={"deep": [{"password": "hunter2hunter2"}]}),
     )
-    [lost] = await add_old(memories, ADA, old("Once upon a time", state="superseded", superseded_by=new_id()))
+    [lost] = await add_old(
+        memories, ADA, old("Once upon a time", state="superseded", superseded_by=new_id())
+    )
     await delivered(memories, ADA)
-    idle = await add(ADA, ["Cedar planks lie under the tarpaulin", "Umbrellas are lent at reception"])
+    idle = await add(
+        ADA, ["Cedar planks lie under the tarpaulin", "Umbrellas are lent at reception"]
+    )
     ghosts, none = [new_id() for _ in range(3)], "[]" if uri.startswith("libsql") else "{}"
     for statement in (
         f"DELETE FROM memory_vector_1 WHERE scope_id = ? AND id = '{idle[1]}'",
         f"INSERT INTO memory_stats (scope_id, id, retrieved) VALUES (?, '{ghosts[0]}', 3)",
-        "INSERT INTO memory_revision (scope_id, memory_id, revision, kind, at, who, why, event_ids) "
-        f"VALUES (?, '{ghosts[1]}', 1, 'edit', '2026-01-01T00:00:00.000000+00:00', '', '', '{none}')",
+        "INSERT INTO memory_revision (scope_id, memory_id, revision, kind, at, who, why, "
+        "event_ids) "
+        f"VALUES (?, '{ghosts[1]}', 1, 'edit', '2026-01-01T00:00:00.000000+00:00', '', '', "
+        f"'{none}')",
         "INSERT INTO memory_vector_1 (scope_id, id, embedding) "
-        f"SELECT scope_id, '{ghosts[2]}', embedding FROM memory_vector_1 WHERE scope_id = ? AND id = '{sound[0]}'",
+        f"SELECT scope_id, '{ghosts[2]}', embedding FROM memory_vector_1 WHERE scope_id = ? AND "
+        f"id = '{sound[0]}'",
     ):
         execute(uri, ADA, statement)
     return {
@@ -134,13 +168,17 @@ async def plant(memories: Memories, uri: str) -> dict[str, set[tuple[str, ...]]]
 
 
 def evidence(found: Audit) -> dict[str, set[tuple[str, ...]]]:
-    return {name: {one.memory_ids for one in found.findings if one.defect == name} for name in found.counts}
+    return {
+        name: {one.memory_ids for one in found.findings if one.defect == name}
+        for name in found.counts
+    }
 
 
 async def test_exactly_what_was_planted_is_found(uri):
     async with await opened(uri) as memories:
         planted = await plant(memories, uri)
         await memories.add(GRACE, SOUND)
+        a_day_later(memories)
         await delivered(memories, GRACE)
         told: list[int] = []
         found = await memories.audit(ADA, progress=told.append)
@@ -152,7 +190,10 @@ async def test_exactly_what_was_planted_is_found(uri):
         clean = await memories.audit(GRACE)
         assert clean.is_clean
         assert clean.counts == dict.fromkeys(DEFECTS, 0)
-        assert not any(word in repr(found) for word in (SECRET, "hunter2", "example.org", "Meridian", "shellfish"))
+        assert not any(
+            word in repr(found)
+            for word in (SECRET, "hunter2", "example.org", "Meridian", "shellfish")
+        )
         for which in (None, Scopes(tenant="acme"), Scopes(tenant="acme", app="notes")):
             every = await memories.audit(which)
             assert (every.scopes, every.memories, every.findings) == (2, 26, found.findings)
@@ -167,7 +208,8 @@ async def test_what_is_no_defect_is_not_found():
         await memories.add(
             ADA,
             [
-                "Ada has 2 cats", "Ada has 3 cats", "Ada lives in Oslo", "Ada lives in Bergen", "Grace lives in Oslo",
+                "Ada has 2 cats", "Ada has 3 cats", "Ada lives in Oslo", "Ada lives in Bergen",
+                "Grace lives in Oslo",
                 "The user likes tea", "The user likes coffee",
                 turn("Shall we go?", "e1"), turn("Shall we go now?", "e2"),
                 Fact("The user likes tea and hates fog", origin="agent"),
@@ -175,44 +217,56 @@ async def test_what_is_no_defect_is_not_found():
                 "The password is [secret: password] and the mail [pii: email]",
             ],
         )  # fmt: skip
-        # what was said the second time by the agent as a turn repeats a memory; a turn may be said again
+        # what was said the second time by the agent as a turn repeats a memory; a turn may be said
+        # again
         await memories.add(ADA, [turn("The weather is fine", "e4", origin="agent")])
         await memories.add(ADA, [turn("Fine is the weather", "e5", origin="agent")])
         await delivered(memories, ADA)
         found = await memories.audit(ADA)
         assert {(one.defect, len(one.memory_ids)) for one in found.findings} <= {("recall_loop", 2)}
         assert found.counts["recall_loop"] == 1  # "Tea is what the user likes"
-        soon = await memories.add(ADA, [Fact("Gone soon", ttl_days=1)])
-        assert (await memories.audit(ADA)).counts["never_delivered"] == 1
-        memories._parts.clock.now += timedelta(days=2)
-        later = await memories.audit(ADA)
-        assert later.counts["never_delivered"] == 0
-        assert soon
+        await memories.add(ADA, [Fact("Gone soon", ttl_days=2)])
+        for never_delivered in (0, 1, 0):  # new, then old, then expired
+            found = await memories.audit(ADA)
+            assert found.counts["never_delivered"] == never_delivered
+            a_day_later(memories)
 
 
 async def test_three_of_a_kind_are_one_finding():
     async with await opened(embedding=None) as memories:
-        slots = [Fact(f"The key is {colour}", subject="key", attribute="colour") for colour in ("red", "blue", "green")]
-        ids = await memories.add(ADA, [*(turn("All is well", f"e{number}") for number in range(3)), *slots])
-        found = await memories.audit(ADA, defects=["exact_duplicate", "contradiction", "without_vector"])
+        slots = [
+            Fact(f"The key is {colour}", subject="key", attribute="colour")
+            for colour in ("red", "blue", "green")
+        ]
+        ids = await memories.add(
+            ADA, [*(turn("All is well", f"e{number}") for number in range(3)), *slots]
+        )
+        found = await memories.audit(
+            ADA, defects=["exact_duplicate", "contradiction", "without_vector"]
+        )
         assert [one.memory_ids for one in found.findings] == [tuple(ids[:3]), tuple(ids[3:])]
 
 
 async def test_vectors_of_an_embedder_to_come_are_not_lacking():
     async with await opened() as memories:
         await memories.add(ADA, SOUND)
-        await memories.store.replace_embedding_space("to come", 4, None)
-        assert (await memories.audit(ADA, defects=["without_vector"])).counts == {"without_vector": 0}
+        await memories.store.memories.spaces.replace("to come", 4, None)
+        assert (await memories.audit(ADA, defects=["without_vector"])).counts == {
+            "without_vector": 0
+        }
 
 
-@pytest.mark.parametrize("defects", [["secrets"], [], ["secret", "'; DROP TABLE memory; --"]], ids=repr)
+@pytest.mark.parametrize(
+    "defects", [["secrets"], [], ["secret", "'; DROP TABLE memory; --"]], ids=repr
+)
 async def test_unknown_defects_are_refused(defects):
     async with await opened() as memories:
         with pytest.raises(InvalidInput, match="exact_duplicate"):
             await memories.audit(ADA, defects=defects)
 
 
-async def test_hostile_texts_are_audited_in_linear_time_and_quoted_nowhere():
+async def test_hostile_texts_are_audited_in_linear_time():
+    """Hostile texts are audited in linear time and quoted nowhere."""
     hostile = [
         "\u202eevil\u2066",
         "<script>alert(1)</script>",
@@ -223,7 +277,10 @@ async def test_hostile_texts_are_audited_in_linear_time_and_quoted_nowhere():
         "。" * 500,
     ]
     async with await opened(embedding=None) as memories:
-        await memories.add(ADA, [*hostile, *(f"{word} not" for word in hostile if len(word) < 3000)])
+        await memories.add(
+            ADA, [*hostile, *(f"{word} not" for word in hostile if len(word) < 3000)]
+        )
+        a_day_later(memories)
         found = await memories.audit(ADA)
         assert found.counts["never_delivered"] == found.memories
         assert not any(text in repr(found) for text in ("evil", "script", "😀"))
@@ -233,11 +290,14 @@ async def test_a_server_audits_what_is_the_callers():
     async with await opened() as memories:
         await memories.add(ADA, ["Sound but never handed over"])
         await memories.add(OTHER, ["Sound too"])
+        a_day_later(memories)
         of_user, _ = await memories.tokens.create(tenant="acme", user="ada")
         of_tenant, _ = await memories.tokens.create(tenant="acme")
         transport = httpx.ASGITransport(create_app(memories, Access(required=True)))
         for secret in (of_user, of_tenant):
-            async with await RemoteMemories.open("http://127.0.0.1", transport=transport, token=secret) as remote:
+            async with await RemoteMemories.open(
+                "http://127.0.0.1", transport=transport, token=secret
+            ) as remote:
                 told: list[int] = []
                 found = await remote.audit(progress=told.append)
                 assert (found.scopes, found.counts["never_delivered"], told) == (1, 1, [1])

@@ -1,22 +1,27 @@
-"""Vectors that callers bring: kept by their width, never in each other's way, and of a few widths a tenant."""
+"""Vectors that callers bring: kept by their width, never in each other's way, and of a few widths a
+tenant.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import timedelta
 
 import numpy as np
 import pytest
 
 from kagent_memory.errors import InvalidInput
-from kagent_memory.memories import Memories, utc_now
+from kagent_memory.memories import Memories
 from kagent_memory.memories.caller_vectors import MOST_WIDTHS
 from kagent_memory.records import Scope
 from kagent_memory.stores.base import external_name
 from kagent_memory.testing import HashEmbedder
 
-ADA, BOB, EVE = Scope("acme", "ada", "demo"), Scope("acme", "bob", "demo"), Scope("evil", "eve", "demo")
+ADA, BOB, EVE = (
+    Scope("acme", "ada", "demo"),
+    Scope("acme", "bob", "demo"),
+    Scope("evil", "eve", "demo"),
+)
 
 
 def unit(width: int, place: int = 0) -> np.ndarray:
@@ -32,54 +37,73 @@ async def memories(store_uri: str) -> AsyncIterator[Memories]:
 
 
 async def tables(memories: Memories) -> dict[str, int]:
-    return {held.name: held.dimensions for held in await memories.store.embedding_spaces()}
+    return {held.name: held.dimensions for held in await memories.store.memories.spaces.all()}
 
 
 @pytest.mark.parametrize("width", [1, 3, 767, 769, 1536])
-async def test_a_name_of_our_form_is_as_wide_as_it_says_whoever_asks(memories: Memories, width: int):
-    for name in (external_name(768), external_name(width + 1), "external-0768", "external-mine", "somebody's"):
+async def test_a_name_of_our_form_is_as_wide_as_it_says_whoever_asks(
+    memories: Memories, width: int
+):
+    for name in (
+        external_name(768),
+        external_name(width + 1),
+        "external-0768",
+        "external-mine",
+        "somebody's",
+    ):
         with pytest.raises(InvalidInput, match="by their width"):
             await memories.add(EVE, ["x"], embedding=[unit(width)], embedding_space=name)
         with pytest.raises(InvalidInput, match="by their width"):
             await memories.recall(EVE, "x", embedding=unit(width), embedding_space=name)
     assert await tables(memories) == {}
-    [id] = await memories.add(EVE, ["x"], embedding=[unit(width)], embedding_space=external_name(width))
+    [id] = await memories.add(
+        EVE, ["x"], embedding=[unit(width)], embedding_space=external_name(width)
+    )
     assert await tables(memories) == {external_name(width): width}
     assert [hit.memory.id for hit in await memories.recall(EVE, "", embedding=unit(width))] == [id]
 
 
-async def test_a_store_where_the_name_was_once_taken_by_another_width_heals(memories: Memories):
-    await memories.store.add_embedding_space(external_name(768), 3, None)
-    [id] = await memories.add(ADA, ["kept"], embedding=[unit(768)])
-    assert [(memory.id, cosine) for memory, cosine in await memories.nearest(ADA, unit(768), limit=5)] == [(id, 1.0)]
-    with pytest.raises(InvalidInput, match="by their width"):
-        await memories.add(EVE, ["x"], embedding=[unit(3)], embedding_space=external_name(768))
-
-
 async def test_what_one_caller_brings_is_nothing_to_another(memories: Memories):
     for width in (3, 5, 768):
-        await memories.add(EVE, [f"of {width}"], embedding=[unit(width)], embedding_space=external_name(width))
-    for scope, width in ((ADA, 4), (BOB, 7), (Scope("", "", "x"), 768), (Scope("evil", "mallory", "demo"), 6)):
+        await memories.add(
+            EVE, [f"of {width}"], embedding=[unit(width)], embedding_space=external_name(width)
+        )
+    for scope, width in (
+        (ADA, 4),
+        (BOB, 7),
+        (Scope("", "", "x"), 768),
+        (Scope("evil", "mallory", "demo"), 6),
+    ):
         [id] = await memories.add(scope, ["mine"], embedding=[unit(width)])
-        assert [hit.memory.id for hit in await memories.recall(scope, "", embedding=unit(width))] == [id]
+        assert [
+            hit.memory.id for hit in await memories.recall(scope, "", embedding=unit(width))
+        ] == [id]
 
 
-async def test_a_scope_that_holds_one_width_is_told_of_a_slip_and_may_begin_another(memories: Memories):
+async def test_another_width_is_a_slip_or_a_beginning(memories: Memories):
+    """A scope that holds one width is told of a slip and may begin another."""
     await memories.add(ADA, ["three"], embedding=[unit(3)])
     await memories.add(BOB, ["four"], embedding=[unit(4)])
-    for asked in (memories.add(ADA, ["x"], embedding=[unit(4)]), memories.recall(ADA, "x", embedding=unit(4))):
+    for asked in (
+        memories.add(ADA, ["x"], embedding=[unit(4)]),
+        memories.recall(ADA, "x", embedding=unit(4)),
+    ):
         with pytest.raises(InvalidInput, match="those here have 3"):
             await asked
     await memories.add(ADA, ["four"], embedding=[unit(4)], embedding_space=external_name(4))
     for width, text in ((3, "three"), (4, "four")):
-        assert [hit.memory.content for hit in await memories.recall(ADA, "", embedding=unit(width))] == [text]
+        assert [
+            hit.memory.content for hit in await memories.recall(ADA, "", embedding=unit(width))
+        ] == [text]
 
 
-async def test_one_tenant_makes_a_few_tables_and_no_more_and_takes_none_from_others(memories: Memories):
+async def test_a_tenant_makes_a_few_tables_and_no_more(memories: Memories):
+    """One tenant makes a few tables and no more and takes none from others."""
     widths = range(2, 2 + MOST_WIDTHS + 4)
 
     async def brought(tenant: str, width: int) -> bool:
-        scope = Scope(tenant, f"user {width}", "demo")  # a scope each: another user of the tenant is no way around
+        # a scope each: another user of the tenant is no way around
+        scope = Scope(tenant, f"user {width}", "demo")
         try:
             await memories.add(scope, ["x"], embedding=[unit(width)])
         except InvalidInput as error:
@@ -95,7 +119,8 @@ async def test_one_tenant_makes_a_few_tables_and_no_more_and_takes_none_from_oth
     assert all([await brought("evil", width) for width in kept])
 
 
-async def test_a_width_that_a_tenant_no_longer_uses_makes_room_at_the_prune(memories: Memories):
+async def test_an_unused_width_makes_room_at_the_prune(memories: Memories):
+    """A width that a tenant no longer uses makes room at the prune."""
     for width in range(2, 2 + MOST_WIDTHS):
         await memories.add(Scope("evil", str(width), "demo"), ["x"], embedding=[unit(width)])
     other = Scope("evil", "late", "demo")
@@ -111,36 +136,33 @@ async def test_a_width_that_a_tenant_no_longer_uses_makes_room_at_the_prune(memo
 async def test_a_search_makes_no_table(memories: Memories):
     for width in (3, 768, 4000):
         assert not await memories.recall(EVE, "x", embedding=unit(width))
-        assert not await memories.nearest(EVE, unit(width), limit=5)
+        assert not await memories.parts.caller_vectors.nearest(EVE, unit(width), limit=5)
     assert await tables(memories) == {}
 
 
-async def test_expired_memories_are_not_near(store_uri: str):
-    now = utc_now()
-
-    def clock():
-        return now
-
-    async with await Memories.open(store_uri, llm=False, worker=False, clock=clock) as memories:
-        await memories.add(ADA, ["x"], embedding=[unit(768)])
-        assert len(await memories.nearest(ADA, unit(768), limit=5)) == 1
-        now += timedelta(days=16)
-        assert await memories.nearest(ADA, unit(768), limit=5) == []
-
-
-async def test_vectors_go_into_any_embedding_space_that_the_store_has_and_are_searched_there(store_uri: str):
-    """A store that two embedders filled one after the other, and a caller that brings vectors of either."""
+async def test_vectors_go_into_any_space_and_are_searched_there(store_uri: str):
+    """A store that two embedders filled one after the other, and a caller that brings vectors of
+    either.
+    """
     first, second = HashEmbedder(64, "first"), HashEmbedder(64, "second")
     async with await Memories.open(store_uri, embedding=first, llm=False, worker=False) as memories:
         await memories.add(ADA, ["The kettle is on the blue shelf"])
         probe = (await second.embed(["probe"], kind="document"))[0]
-        await memories.store.add_embedding_space("second", 64, probe)
-        [other] = await memories.add(ADA, ["of the second"], embedding=[unit(64, 5)], embedding_space="second")
-        [brought] = await memories.add(ADA, ["of the first"], embedding=[unit(64, 9)], embedding_space="first")
-        [own] = await memories.add(ADA, ["of nobody"], embedding=[unit(64, 5)], embedding_space=external_name(64))
+        await memories.store.memories.spaces.add("second", 64, probe)
+        [other] = await memories.add(
+            ADA, ["of the second"], embedding=[unit(64, 5)], embedding_space="second"
+        )
+        [brought] = await memories.add(
+            ADA, ["of the first"], embedding=[unit(64, 9)], embedding_space="first"
+        )
+        [own] = await memories.add(
+            ADA, ["of nobody"], embedding=[unit(64, 5)], embedding_space=external_name(64)
+        )
 
         async def nearest(place: int, name: str | None) -> dict[str, float | None]:
-            found = await memories.recall(ADA, "", embedding=unit(64, place), embedding_space=name, min_score=0.99)
+            found = await memories.recall(
+                ADA, "", embedding=unit(64, place), embedding_space=name, min_score=0.99
+            )
             return {hit.memory.id: hit.cosine for hit in found}
 
         assert await nearest(5, "second") == {other: 1.0}
@@ -149,7 +171,9 @@ async def test_vectors_go_into_any_embedding_space_that_the_store_has_and_are_se
         assert await nearest(5, None) == {own: 1.0}
         # by the embedder itself: its own space, by name or without one
         for name in ("first", None):
-            assert (await memories.recall(ADA, "Where is the kettle?", embedding_space=name)).mode == "hybrid"
+            assert (
+                await memories.recall(ADA, "Where is the kettle?", embedding_space=name)
+            ).mode == "hybrid"
         await memories.add(ADA, ["The ladder is red"], embedding_space="first")
         for unfit in ("second", "third", external_name(64), ""):
             for asked in (

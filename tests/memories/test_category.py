@@ -11,26 +11,48 @@ from kagent_memory import Fact, Filter, InvalidInput, Memories, Scope
 SCOPE = Scope("acme", "ada", "desk")
 
 
-async def test_a_category_is_stored_filtered_changed_taken_off_and_undone(store_uri: str):
+async def test_a_category_is_stored_changed_and_undone(store_uri: str):
+    """A category is stored filtered changed taken off and undone."""
     async with await Memories.open(store_uri, llm=False, worker=False) as memories:
-        names = ("billing", "Billing", "bill", "%", "it's; DROP TABLE memory; --", "Rechnungen 💶", None)
-        ids = await memories.add(SCOPE, [Fact(f"Invoice {n} is due", category=name) for n, name in enumerate(names)])
+        names = (
+            "billing",
+            "Billing",
+            "bill",
+            "%",
+            "it's; DROP TABLE memory; --",
+            "Rechnungen 💶",
+            None,
+        )
+        ids = await memories.add(
+            SCOPE, [Fact(f"Invoice {n} is due", category=name) for n, name in enumerate(names)]
+        )
         for id, name in zip(ids, names, strict=True):
             assert (await memories.get(SCOPE, id)).category == name
             if name is not None:
                 only = Filter(category=name)
-                assert [one.id for one in (await memories.list(SCOPE, filter=only)).memories] == [id]
-                assert [hit.memory.id for hit in await memories.recall(SCOPE, "invoice due", filter=only)] == [id]
+                assert [one.id for one in (await memories.list(SCOPE, filter=only)).memories] == [
+                    id
+                ]
+                assert [
+                    hit.memory.id
+                    for hit in await memories.recall(SCOPE, "invoice due", filter=only)
+                ] == [id]
         assert not await memories.recall(SCOPE, "invoice due", filter=Filter(category=""))
         both = Filter(category="billing", types=("episodic",))
         assert not (await memories.list(SCOPE, filter=both)).memories
 
         changed = await memories.edit(SCOPE, ids[0], category="archive")
-        assert (changed.category, changed.content, changed.revision) == ("archive", "Invoice 0 is due", 2)
+        assert (changed.category, changed.content, changed.revision) == (
+            "archive",
+            "Invoice 0 is due",
+            2,
+        )
         assert (await memories.edit(SCOPE, ids[0], importance=0.9)).category == "archive"
         assert (await memories.edit(SCOPE, ids[0], category="")).category is None
         assert (await memories.undo(SCOPE, ids[0]))[0].category == "archive"
-        assert [one.before and one.before.category for one in await memories.history(SCOPE, ids[0])] == [
+        assert [
+            one.before and one.before.category for one in await memories.history(SCOPE, ids[0])
+        ] == [
             "billing",
             "archive",
             "archive",
@@ -38,7 +60,8 @@ async def test_a_category_is_stored_filtered_changed_taken_off_and_undone(store_
         ]
 
 
-async def test_adding_again_and_replacing_keep_the_category_unless_another_is_named(store_uri: str):
+async def test_a_category_is_kept_unless_another_is_named(store_uri: str):
+    """Adding again and replacing keep the category unless another is named."""
     async with await Memories.open(store_uri, llm=False, worker=False) as memories:
         [id] = await memories.add(SCOPE, [Fact("The rent is 900", category="money")])
         assert await memories.add(SCOPE, ["The rent is 900"]) == [id]
@@ -47,14 +70,10 @@ async def test_adding_again_and_replacing_keep_the_category_unless_another_is_na
         assert (await memories.get(SCOPE, id)).category == "home"
         [next_] = await memories.add(SCOPE, ["The rent is 950"], replaces=id)
         assert (await memories.get(SCOPE, next_)).category == "home"
-        [last] = await memories.add(SCOPE, [Fact("The rent is 990", category="money")], replaces=next_)
+        [last] = await memories.add(
+            SCOPE, [Fact("The rent is 990", category="money")], replaces=next_
+        )
         assert (await memories.get(SCOPE, last)).category == "money"
-
-
-async def test_secrets_in_a_category_are_masked():
-    async with await Memories.open("libsql:///:memory:", llm=False, worker=False) as memories:
-        [id] = await memories.add(SCOPE, [Fact("x", category="password=hunter2hunter2")])
-        assert "hunter2" not in str((await memories.get(SCOPE, id)).category)
 
 
 @pytest.mark.parametrize("unfit", ["a\0b", "\ud800", "x" * 1025, 7, ["billing"]], ids=repr)

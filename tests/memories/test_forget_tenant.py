@@ -1,4 +1,6 @@
-"""A tenant is erased whole: nothing tells that it was there, others are untouched, and an interruption heals."""
+"""A tenant is erased whole: nothing tells that it was there, others are untouched, and an
+interruption heals.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,6 @@ import pytest
 from server.ground import live
 
 from kagent_memory import InvalidInput, Memories, Message, Scope, StoreError
-from kagent_memory.cli import main
 from kagent_memory.errors import NotFound
 from kagent_memory.remote import open_memories
 from kagent_memory.stores.sql import forgetting
@@ -26,23 +27,31 @@ pytestmark = pytest.mark.usefixtures("packs_at_once")
 
 
 async def opened(uri: str, **options: Any) -> Memories:
-    return await Memories.open(uri, embedding=HashEmbedder(dimensions=16), llm=False, worker=False, **options)
+    return await Memories.open(
+        uri, embedding=HashEmbedder(dimensions=16), llm=False, worker=False, **options
+    )
 
 
 async def lived(memories: Memories, tenant: str, count: int = 3) -> None:
     """A tenant of two users with everything that a store keeps."""
     for user in ("ada", f"{CANARY} {tenant}"):
         scope = Scope(tenant, user, "notes")
-        ids = await memories.add(scope, [f"{CANARY} of {tenant} keeps key {number}" for number in range(count)])
+        ids = await memories.add(
+            scope, [f"{CANARY} of {tenant} keeps key {number}" for number in range(count)]
+        )
         await memories.edit(scope, ids[0], content=f"{CANARY} of {tenant} keeps no key", who=CANARY)
         await memories.add(scope, [f"{CANARY} brings a vector"], embedding=[[1.0] * 7])
         await memories.forget(scope, ids[1])
         await memories.remember(
-            scope, [Message(role="user", text=f"{CANARY} was here", event_id=f"{CANARY}-e")], f"{CANARY}-s"
+            scope,
+            [Message(role="user", text=f"{CANARY} was here", event_id=f"{CANARY}-e")],
+            f"{CANARY}-s",
         )
         await memories.work(until_idle=True)
         await memories.remember(
-            scope, [Message(role="user", text=f"{CANARY} waits", event_id=f"{CANARY}-f")], f"{CANARY}-t"
+            scope,
+            [Message(role="user", text=f"{CANARY} waits", event_id=f"{CANARY}-f")],
+            f"{CANARY}-t",
         )
         await memories.recall(scope, "keeps key")
         await memories.feedback(scope, ids[0], success=True)
@@ -51,9 +60,13 @@ async def lived(memories: Memories, tenant: str, count: int = 3) -> None:
 
 async def state(memories: Memories, tenant: str) -> Any:
     scopes = await memories.scopes(tenant=tenant)
-    pages = [[memory.content for memory in (await memories.list(scope)).memories] for scope in scopes]
+    pages = [
+        [memory.content for memory in (await memories.list(scope)).memories] for scope in scopes
+    ]
     jobs = await memories.jobs(tenant=tenant)
-    tokens = [token.tenant for token in await memories.store.tokens() if token.tenant == tenant]
+    tokens = [
+        token.tenant for token in await memories.store.tokens.find() if token.tenant == tenant
+    ]
     return scopes, pages, [job.id for job in jobs], tokens
 
 
@@ -61,8 +74,14 @@ def rows_left(uri: str, tmp_path: Path) -> dict[str, int]:
     """The rows of every table that has something of a scope or a tenant, of whoever."""
     if uri.startswith("libsql"):
         connection: Any = sqlite3.connect(tmp_path / "memory.db")
-        tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        columns = {name: {row[1] for row in connection.execute(f"PRAGMA table_info({name})")} for name in tables}
+        tables = [
+            name
+            for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        ]
+        columns = {
+            name: {row[1] for row in connection.execute(f"PRAGMA table_info({name})")}
+            for name in tables
+        }
         kept = [name for name in tables if columns[name] & {"scope_id", "tenant"}]
     else:
         connection = psycopg.connect(uri.partition("&rls")[0])
@@ -74,9 +93,12 @@ def rows_left(uri: str, tmp_path: Path) -> dict[str, int]:
         )
         kept = [name for (name,) in found]
     assert len(kept) >= 10, kept
-    counts = {name: connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in kept}
+    counts = {
+        name: connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in kept
+    }
     connection.close()
-    return {name: count for name, count in counts.items() if "receipt" not in name}  # those stay, and tell no content
+    # those stay, and tell no content
+    return {name: count for name, count in counts.items() if "receipt" not in name}
 
 
 async def test_nothing_is_left_of_the_tenant_and_all_of_the_others(uri, tmp_path):
@@ -100,7 +122,8 @@ async def test_nothing_is_left_of_the_tenant_and_all_of_the_others(uri, tmp_path
             assert CANARY.encode() not in file.read_bytes(), file
 
 
-async def test_what_is_saved_afterwards_is_a_beginning_and_is_found_by_stores_that_knew_the_former(uri):
+async def test_what_is_saved_afterwards_is_a_beginning(uri):
+    """What is saved afterwards is a beginning and is found by stores that knew the former."""
     scope = Scope(GONE, "ada", "notes")
     async with await opened(uri) as memories, await opened(uri) as beside:
         for number in range(5):
@@ -111,14 +134,18 @@ async def test_what_is_saved_afterwards_is_a_beginning_and_is_found_by_stores_th
             await memories.add(scope, [f"The new locker {number} is blue"])
         for one in (memories, beside):
             found = await one.recall(scope, "locker", limit=9)
-            assert sorted(hit.memory.content for hit in found) == [f"The new locker {n} is blue" for n in range(5)]
+            assert sorted(hit.memory.content for hit in found) == [
+                f"The new locker {n} is blue" for n in range(5)
+            ]
         message = [Message(role="user", text="The canoe is red", event_id="e")]
         await memories.remember(scope, message, "s")
         await memories.work(until_idle=True)
         await memories.forget_tenant(GONE)
         await memories.remember(scope, message, "s")  # no tombstone, no event that was ingested
         await memories.work(until_idle=True)
-        assert [memory.content for memory in (await memories.list(scope)).memories] == ["The canoe is red"]
+        assert [memory.content for memory in (await memories.list(scope)).memories] == [
+            "The canoe is red"
+        ]
 
 
 async def test_a_part_at_a_time_goes_on_where_it_ended(uri):
@@ -136,8 +163,8 @@ async def test_a_part_at_a_time_goes_on_where_it_ended(uri):
         assert len((await state(memories, "other"))[0]) == 2
 
 
-async def test_an_interruption_leaves_a_whole_store_and_the_next_call_ends_it(uri, monkeypatch):
-    from kagent_memory.stores.sql import forgetting
+async def test_an_interrupted_erasure_is_ended_by_the_next_call(uri, monkeypatch):
+    """An interruption leaves a whole store and the next call ends it."""
 
     real, calls = forgetting.erase_some, []
 
@@ -159,36 +186,20 @@ async def test_an_interruption_leaves_a_whole_store_and_the_next_call_ends_it(ur
         assert await state(memories, GONE) == ([], [], [], [])
 
 
-async def test_a_worker_in_the_middle_of_a_job_writes_nothing_afterwards(uri):
+async def test_a_job_of_an_erased_tenant_writes_nothing(uri):
+    """A worker in the middle of a job writes nothing afterwards."""
     scope = Scope(GONE, "ada", "notes")
     async with await opened(uri) as memories:
-        await memories.remember(scope, [Message(role="user", text="The lighthouse is white", event_id="e")], "s")
-        now = memories._parts.clock()
-        job = await memories.store.claim("me", now=now, lease_seconds=30)
+        await memories.remember(
+            scope, [Message(role="user", text="The lighthouse is white", event_id="e")], "s"
+        )
+        now = memories.parts.clock()
+        job = await memories.store.queue.claim("me", now=now, lease_seconds=30)
         assert job is not None
         await memories.forget_tenant(GONE)
-        assert not await memories.store.renew(job, lease_seconds=30)
-        assert not await memories.store.release(job, run_after=now, error="")
+        assert not await memories.store.queue.renew(job, lease_seconds=30)
+        assert not await memories.store.queue.release(job, run_after=now, error="")
         assert await memories.scopes(tenant=GONE) == []
-
-
-async def test_a_scope_that_begins_anew_meanwhile_is_counted_once(monkeypatch):
-    async with await opened("libsql:///:memory:") as memories:
-        scope = Scope(GONE, "ada", "notes")
-        await memories.add(scope, ["Ada sails"])
-        read, looks = memories.store._database.read, 0
-
-        async def busy(query: Any, *args: Any, **which: Any) -> Any:
-            nonlocal looks
-            looks += query is forgetting.tenant_scopes
-            if query is forgetting.tenant_scopes and looks == 2:
-                await memories.add(scope, ["Ada skis"])
-            return await read(query, *args, **which)
-
-        monkeypatch.setattr(memories.store._database, "read", busy)
-        assert await memories.forget_tenant(GONE) == ForgottenTenant(scopes=1, memories=2)
-        assert looks == 3
-        assert not await memories.scopes(tenant=GONE)
 
 
 async def test_saves_at_the_same_time_break_nothing(uri):
@@ -213,7 +224,8 @@ async def test_what_is_no_tenant_is_refused_and_nothing_is_erased(tmp_path, tena
         assert len(await memories.scopes()) == 1
 
 
-async def test_over_http_it_is_the_operators_alone_and_goes_on_until_it_is_done(tmp_path):
+async def test_over_http_only_operators_erase_a_tenant(tmp_path):
+    """Over http it is the operators alone and goes on until it is done."""
     uri = f"libsql:///{tmp_path}/memory.db"
     async with await opened(uri) as memories:
         await lived(memories, GONE)
@@ -231,21 +243,3 @@ async def test_over_http_it_is_the_operators_alone_and_goes_on_until_it_is_done(
             assert [scope.tenant for scope in await remote.scopes()] == ["other", "other"]
             with pytest.raises(InvalidInput):
                 await remote.forget_tenant("")
-
-
-def test_the_command_says_what_it_would_do_and_wants_a_yes(tmp_path, capsys):
-    uri = f"libsql:///{tmp_path}/memory.db"
-
-    async def fill() -> None:
-        async with await opened(uri) as memories:
-            await lived(memories, GONE)
-
-    asyncio.run(fill())
-    assert main(["forget-tenant", GONE, "--dry-run", "--uri", uri]) == 0
-    assert "of 2 agents and users would be forgotten" in capsys.readouterr().out
-    assert main(["forget-tenant", GONE, "--uri", uri]) == 2
-    assert "--yes" in capsys.readouterr().err
-    assert main(["forget-tenant", GONE, "--yes", "--uri", uri, "--json"]) == 0
-    assert '"done": true' in capsys.readouterr().out
-    assert main(["forget-tenant", GONE, "--dry-run", "--uri", uri]) == 0
-    assert "0 visible memories of 0 agents" in capsys.readouterr().out

@@ -1,4 +1,6 @@
-"""What waits in quarantine is found by nobody and changes nothing, until somebody lets it in or erases it."""
+"""What waits in quarantine is found by nobody and changes nothing, until somebody lets it in or
+erases it.
+"""
 
 from __future__ import annotations
 
@@ -8,27 +10,38 @@ from typing import Any
 import httpx
 import pytest
 
-from kagent_memory import ConfigurationError, Conflict, Fact, Filter, InvalidInput, Memories, Message, NotFound, Scope
+from kagent_memory import (
+    ConfigurationError,
+    Conflict,
+    Fact,
+    Filter,
+    InvalidInput,
+    Memories,
+    Message,
+    NotFound,
+    Scope,
+)
 from kagent_memory.records import Memory
 from kagent_memory.remote import RemoteMemories
 from kagent_memory.server.app import create_app
 from kagent_memory.server.auth import Access
-from kagent_memory.testing import HashEmbedder, ScriptedLlm
+from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
 
+START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SCOPE = Scope("", "ada", "notes")
 WAITING = Filter(superseded="quarantined")
 CLAIM = "The warehouse code is Xylophone"
 
 
-class Clock:
-    now = datetime(2026, 3, 1, 12, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        return self.now
-
-
 async def opened(uri: str = "libsql:///:memory:", **more: Any) -> Memories:
-    more = {"embedding": None, "llm": False, "worker": False, "clock": Clock(), "quarantine": ["tool"], **more}
+    more = {
+        "embedding": None,
+        "llm": False,
+        "worker": False,
+        "clock": FrozenClock(START),
+        "quarantine": ["tool"],
+        **more,
+    }
     return await Memories.open(uri, **more)
 
 
@@ -39,9 +52,18 @@ async def waiting(memories: Memories) -> list[Memory]:
 async def seen(memories: Memories) -> set[str]:
     """Everything that any search or listing of what stands gives."""
     found: set[str] = set()
-    for filter in (Filter(), Filter(superseded=True), Filter(superseded="only"), WAITING, Filter(origins=("tool",))):
+    for filter in (
+        Filter(),
+        Filter(superseded=True),
+        Filter(superseded="only"),
+        WAITING,
+        Filter(origins=("tool",)),
+    ):
         for query in (CLAIM, "code", "warehouse code?"):
-            found |= {hit.memory.content for hit in await memories.recall(SCOPE, query, filter=filter, limit=50)}
+            found |= {
+                hit.memory.content
+                for hit in await memories.recall(SCOPE, query, filter=filter, limit=50)
+            }
     page = await memories.list(SCOPE)
     replaced = await memories.list(SCOPE, filter=Filter(superseded="only"))
     return found | {one.content for one in (*page.memories, *replaced.memories)}
@@ -49,29 +71,38 @@ async def seen(memories: Memories) -> set[str]:
 
 async def test_what_a_tool_says_is_found_once_it_is_confirmed(uri):
     async with await opened(uri, embedding=HashEmbedder()) as memories:
-        own, claim = await memories.add(SCOPE, ["The code is on the door", Fact(CLAIM, origin="tool", ttl_days=2)])
+        own, claim = await memories.add(
+            SCOPE, ["The code is on the door", Fact(CLAIM, origin="tool", ttl_days=2)]
+        )
         assert await seen(memories) == {"The code is on the door"}
         assert [one.id for one in await waiting(memories)] == [claim]
         for use in (memories.get, memories.pin):
             with pytest.raises(NotFound):
                 await use(SCOPE, claim)
         explained = await memories.recall(SCOPE, CLAIM, explain=True)
-        assert [(out.memory_id, out.reason) for out in explained.left_out] == [(claim, "quarantined")]
+        assert [(out.memory_id, out.reason) for out in explained.left_out] == [
+            (claim, "quarantined")
+        ]
         stats = await memories.stats(SCOPE)
         assert (stats.visible, stats.superseded, stats.quarantined) == (1, 0, 1)
         for wrong in (own, "01a20526-5a7b-7b4e-aa68-863bb7cf2dd3", "nonsense"):
             for verb in (memories.confirm, memories.reject):
                 with pytest.raises(NotFound, match="quarantine"):
                     await verb(SCOPE, wrong)
-        memories._parts.clock.now += timedelta(days=1)
+        memories.parts.clock.now += timedelta(days=1)
         let_in = await memories.confirm(SCOPE, claim, who="ops")
-        assert (let_in.state, let_in.expires_at) == ("active", memories._parts.clock() + timedelta(days=2))
+        assert (let_in.state, let_in.expires_at) == (
+            "active",
+            memories.parts.clock() + timedelta(days=2),
+        )
         assert await memories.get(SCOPE, claim) == let_in
         hit = (await memories.recall(SCOPE, CLAIM)).hits[0]
         assert hit.memory.id == claim
         assert hit.cosine is not None
         assert hit.cosine > 0.99
-        assert [(one.kind, one.who) for one in await memories.history(SCOPE, claim)] == [("confirm", "ops")]
+        assert [(one.kind, one.who) for one in await memories.history(SCOPE, claim)] == [
+            ("confirm", "ops")
+        ]
         with pytest.raises(NotFound):
             await memories.confirm(SCOPE, claim)
         await memories.undo(SCOPE, claim)
@@ -83,14 +114,24 @@ async def test_what_a_tool_says_is_found_once_it_is_confirmed(uri):
 
 async def test_nothing_unconfirmed_changes_what_is_trusted():
     async with await opened() as memories:
-        [trusted] = await memories.add(SCOPE, [Fact("Ada pays by card", subject="Ada", attribute="payment")])
+        [trusted] = await memories.add(
+            SCOPE, [Fact("Ada pays by card", subject="Ada", attribute="payment")]
+        )
         before = await memories.get(SCOPE, trusted)
-        poison = Fact("Ada pays by card", origin="tool", pinned=True, metadata={"note": "obey"}, importance=1.0)
+        poison = Fact(
+            "Ada pays by card",
+            origin="tool",
+            pinned=True,
+            metadata={"note": "obey"},
+            importance=1.0,
+        )
         assert await memories.add(SCOPE, [poison]) == [trusted]
         assert await memories.get(SCOPE, trusted) == before
         with pytest.raises(InvalidInput, match="confirmed"):
             await memories.add(SCOPE, [Fact("Ada pays cash", origin="tool")], replaces=trusted)
-        twice = await memories.add(SCOPE, [Fact(CLAIM, origin="tool"), Fact(f"{CLAIM}.", origin="tool")])
+        twice = await memories.add(
+            SCOPE, [Fact(CLAIM, origin="tool"), Fact(f"{CLAIM}.", origin="tool")]
+        )
         assert len({*twice}) == 1
         await memories.add(SCOPE, [CLAIM])
         with pytest.raises(Conflict, match="already"):
@@ -100,30 +141,69 @@ async def test_nothing_unconfirmed_changes_what_is_trusted():
         assert await waiting(memories) == []
 
 
-async def test_what_waits_expires_like_the_rest():
-    async with await opened() as memories:
-        [claim] = await memories.add(SCOPE, [Fact(CLAIM, origin="tool", ttl_days=1)])
-        memories._parts.clock.now += timedelta(days=1)
-        assert await waiting(memories) == []
-        with pytest.raises(NotFound):
-            await memories.confirm(SCOPE, claim)
-        assert (await memories.prune()).deleted == 1
+@pytest.mark.parametrize("llm", [False, True])
+async def test_an_agent_that_repeats_a_tool_is_trusted_no_more(llm: bool):
+    """Neither word for word, nor as facts of a model that names the agent as their source, nor in a
+    summary.
+    """
+    heard = "Oslo: sunny, 23 degrees, AcmeBank recommended"
+    repeated, own = "It is sunny and 23 degrees in Oslo.", "I booked a table for Friday."
+
+    def answer(prompt: str) -> Any:
+        sources = [1, 3, 4]
+        texts = ("The user goes to Oslo.", repeated, "A table is booked for Friday.")
+        facts = [
+            {"text": text, "sources": [number]} for text, number in zip(texts, sources, strict=True)
+        ]
+        later = [{"text": "Sunny with 23 degrees.", "sources": [1]}]
+        is_later = "they said" in prompt
+        return {
+            "facts": later if is_later else facts,
+            "summary": "A talk about Oslo.",
+            "decisions": [],
+        }
+
+    async with await opened(llm=ScriptedLlm(answer) if llm else False) as memories:
+        first = [
+            Message(text="I go to Oslo. What is the weather there?", event_id="e1"),
+            Message(text=heard, role="tool", event_id="e2"),
+            Message(text=repeated, role="agent", event_id="e3"),
+            Message(text=own, role="agent", event_id="e4"),
+        ]
+        later = Message(text="As they said, sunny, 23 degrees.", role="agent", event_id="e5")
+        await memories.remember(SCOPE, first, "s1", ended=True)
+        await memories.work(until_idle=True)
+        await memories.remember(SCOPE, [later], "s1")
+        await memories.work(until_idle=True)
+        trusted = {memory.content for memory in (await memories.list(SCOPE)).memories}
+        held = {memory.content for memory in await waiting(memories)}
+        if llm:
+            assert trusted == {"The user goes to Oslo.", "A table is booked for Friday."}
+            assert held == {repeated, "A talk about Oslo.", "Sunny with 23 degrees."}
+        else:
+            assert trusted == {first[0].text, own}
+            assert held == {heard, repeated, later.text}
 
 
-async def test_transcripts_go_through_it_and_no_model_is_asked_about_it():
+async def test_transcripts_are_quarantined_without_a_model():
+    """Transcripts go through it and no model is asked about it."""
     prompts: list[str] = []
 
     def answer(prompt: str) -> Any:
         prompts.append(prompt)
         facts = [
             {"text": text, "subject": "warehouse", "attribute": "code", "sources": [number]}
-            for number, text in enumerate(("The warehouse code is Apple", "The warehouse code is Xylophone"), 1)
+            for number, text in enumerate(
+                ("The warehouse code is Apple", "The warehouse code is Xylophone"), 1
+            )
             if text in prompt
         ]
         return {"facts": facts, "decisions": [], "groups": [], "summary": ""}
 
     async with await opened(llm=ScriptedLlm(answer)) as memories:
-        for number, (role, text) in enumerate((("user", "Apple"), ("tool", "Xylophone"), ("tool", "Xylophone"))):
+        for number, (role, text) in enumerate(
+            (("user", "Apple"), ("tool", "Xylophone"), ("tool", "Xylophone"))
+        ):
             said = Message(text=f"The warehouse code is {text}", role=role, event_id=f"e{number}")  # pyright: ignore[reportArgumentType] one of the roles
             await memories.remember(SCOPE, [said], f"s{number}")
             await memories.work(until_idle=True)
@@ -138,7 +218,66 @@ async def test_transcripts_go_through_it_and_no_model_is_asked_about_it():
         assert await waiting(memories) == []
 
 
-async def test_without_a_model_a_tools_answer_waits_and_the_rest_is_found():
+@pytest.mark.parametrize("value", ["web", "tool,nonsense", ["tools"], 3], ids=repr)
+async def test_an_unknown_origin_is_refused(value):
+    with pytest.raises(ConfigurationError, match="quarantine"):
+        await opened(quarantine=value)
+
+
+async def test_by_default_nothing_waits_in_quarantine():
+    """The setting is read from the uri and by default nothing waits."""
+    async with await Memories.open(
+        "libsql:///:memory:?quarantine=tool,import", llm=False, worker=False
+    ) as memories:
+        assert memories.settings.quarantine == ("tool", "import")
+        await memories.add(SCOPE, [Fact("One", origin="import"), Fact("Two", origin="agent")])
+        assert (await memories.stats(SCOPE)).quarantined == 1
+    async with await opened(quarantine=()) as memories:
+        await memories.add(SCOPE, [Fact(CLAIM, origin="tool")])
+        assert (await memories.stats(SCOPE)).quarantined == 0
+
+
+async def test_over_a_server_only_the_callers_own_is_let_in():
+    async with await opened() as memories:
+        first, second = await memories.add(
+            SCOPE, [Fact(CLAIM, origin="tool"), Fact("Two", origin="tool")]
+        )
+        theirs, _ = await memories.tokens.create(tenant="", user="eve")
+        own, _ = await memories.tokens.create(tenant="", user="ada")
+        transport = httpx.ASGITransport(create_app(memories, Access(required=True)))
+        async with await RemoteMemories.open(
+            "http://127.0.0.1", transport=transport, token=theirs
+        ) as remote:
+            for verb in (remote.confirm, remote.reject):
+                with pytest.raises(NotFound):
+                    await verb(SCOPE, first)
+                with pytest.raises(NotFound):
+                    await verb(Scope("", "eve", "notes"), first)
+        async with await RemoteMemories.open(
+            "http://127.0.0.1", transport=transport, token=own
+        ) as remote:
+            assert {one.id for one in (await remote.list(SCOPE, filter=WAITING)).memories} == {
+                first,
+                second,
+            }
+            assert (await remote.confirm(SCOPE, first, who="me")).id == first
+            assert await remote.reject(SCOPE, second) == (second,)
+            assert (await remote.stats(SCOPE)).quarantined == 0
+        assert [one.id for one in (await memories.list(SCOPE)).memories] == [first]
+
+
+async def test_what_waits_expires_like_the_rest():
+    async with await opened() as memories:
+        [claim] = await memories.add(SCOPE, [Fact(CLAIM, origin="tool", ttl_days=1)])
+        memories.parts.clock.now += timedelta(days=1)
+        assert await waiting(memories) == []
+        with pytest.raises(NotFound):
+            await memories.confirm(SCOPE, claim)
+        assert (await memories.prune()).deleted == 1
+
+
+async def test_without_a_model_a_tools_answer_waits():
+    """Without a model a tools answer waits and the rest is found."""
     async with await opened() as memories:
         said = [
             Message(text="What is the code?", event_id="e1"),
@@ -152,48 +291,18 @@ async def test_without_a_model_a_tools_answer_waits_and_the_rest_is_found():
         assert len((await memories.list(SCOPE)).memories) == 2
 
 
-@pytest.mark.parametrize("value", ["web", "tool,nonsense", ["tools"], 3], ids=repr)
-async def test_an_unknown_origin_is_refused(value):
-    with pytest.raises(ConfigurationError, match="quarantine"):
-        await opened(quarantine=value)
-
-
-async def test_the_setting_is_read_from_the_uri_and_by_default_nothing_waits():
-    async with await Memories.open("libsql:///:memory:?quarantine=tool,import", llm=False, worker=False) as memories:
-        assert memories.settings.quarantine == ("tool", "import")
-        await memories.add(SCOPE, [Fact("One", origin="import"), Fact("Two", origin="agent")])
-        assert (await memories.stats(SCOPE)).quarantined == 1
-    async with await opened(quarantine=()) as memories:
-        await memories.add(SCOPE, [Fact(CLAIM, origin="tool")])
-        assert (await memories.stats(SCOPE)).quarantined == 0
-
-
-async def test_over_a_server_only_the_callers_own_is_let_in():
-    async with await opened() as memories:
-        first, second = await memories.add(SCOPE, [Fact(CLAIM, origin="tool"), Fact("Two", origin="tool")])
-        theirs, _ = await memories.tokens.create(tenant="", user="eve")
-        own, _ = await memories.tokens.create(tenant="", user="ada")
-        transport = httpx.ASGITransport(create_app(memories, Access(required=True)))
-        async with await RemoteMemories.open("http://127.0.0.1", transport=transport, token=theirs) as remote:
-            for verb in (remote.confirm, remote.reject):
-                with pytest.raises(NotFound):
-                    await verb(SCOPE, first)
-                with pytest.raises(NotFound):
-                    await verb(Scope("", "eve", "notes"), first)
-        async with await RemoteMemories.open("http://127.0.0.1", transport=transport, token=own) as remote:
-            assert {one.id for one in (await remote.list(SCOPE, filter=WAITING)).memories} == {first, second}
-            assert (await remote.confirm(SCOPE, first, who="me")).id == first
-            assert await remote.reject(SCOPE, second) == (second,)
-            assert (await remote.stats(SCOPE)).quarantined == 0
-        assert [one.id for one in (await memories.list(SCOPE)).memories] == [first]
-
-
 async def test_the_same_is_known_in_an_encrypted_store_too():
-    async with await opened(encryption_keys="k1:AQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyA=") as memories:
+    async with await opened(
+        encryption_keys="k1:AQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyA="
+    ) as memories:
         twice = await memories.add(SCOPE, [Fact(CLAIM, origin="tool")]) + await memories.add(
             SCOPE, [Fact(CLAIM, origin="tool")]
         )
         assert len({*twice}) == 1
-        assert (await memories.audit(SCOPE, defects=["secret", "exact_duplicate", "orphan"])).is_clean
+        assert (
+            await memories.audit(SCOPE, defects=["secret", "exact_duplicate", "orphan"])
+        ).is_clean
         assert (await memories.confirm(SCOPE, twice[0])).content == CLAIM
-        assert [hit.memory.content for hit in await memories.recall(SCOPE, "warehouse code?")] == [CLAIM]
+        assert [hit.memory.content for hit in await memories.recall(SCOPE, "warehouse code?")] == [
+            CLAIM
+        ]

@@ -1,4 +1,6 @@
-"""Receipts of what was forgotten: without content, one chain a tenant, and whatever is done to one is found."""
+"""Receipts of what was forgotten: without content, one chain a tenant, and whatever is done to one
+is found.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def execute(uri: str, *statements: str) -> Any:
     if uri.startswith("libsql"):
         connection: Any = sqlite3.connect(uri.removeprefix("libsql:///"))
     else:
-        connection = psycopg.connect(uri.partition("&rls")[0], options="-c search_path=kagent_memory")
+        connection = psycopg.connect(
+            uri.partition("&rls")[0], options="-c search_path=kagent_memory"
+        )
     with connection:
         rows = [connection.execute(statement) for statement in statements][-1]
         found = rows.fetchall() if rows.description else None
@@ -41,7 +45,9 @@ def execute(uri: str, *statements: str) -> Any:
 
 async def forget_four(memories: Memories) -> list[str]:
     """Four receipts of one tenant, and one of another."""
-    ids = await memories.add(SCOPE, [Fact(f"{CANARY} {number}", tags=(CANARY,)) for number in range(5)])
+    ids = await memories.add(
+        SCOPE, [Fact(f"{CANARY} {number}", tags=(CANARY,)) for number in range(5)]
+    )
     await memories.forget(SCOPE, ids[:2], who="ops")
     await memories.forget(SCOPE, ids[2])
     await memories.add(NEIGHBOUR, ["Grace skis"])
@@ -57,22 +63,40 @@ async def test_every_forgetting_leaves_a_receipt_without_its_content(uri):
         ids = await forget_four(memories)
         await memories.forget(SCOPE, tag="nothing has it")
         await memories.forget(SCOPE, everything=True, dry_run=True)
-        await memories.forget(SCOPE)
+        await memories.forget(SCOPE, [])
         receipts = await memories.receipts(tenant="acme")
         told = [(one.number, one.kind, one.memories, one.who) for one in receipts]
-        assert told == [(1, "forget", 2, "ops"), (2, "forget", 1, ""), (3, "forget", 1, "ops"), (4, "forget", 2, "ops")]
+        assert told == [
+            (1, "forget", 2, "ops"),
+            (2, "forget", 1, ""),
+            (3, "forget", 1, "ops"),
+            (4, "forget", 2, "ops"),
+        ]
         assert len({one.whose for one in receipts}) == 2
         assert receipts[0].whose == receipts[1].whose == receipts[3].whose
         assert (
-            len({one.digests[start : start + 32] for one in receipts for start in range(0, len(one.digests), 32)}) == 6
+            len(
+                {
+                    one.digests[start : start + 32]
+                    for one in receipts
+                    for start in range(0, len(one.digests), 32)
+                }
+            )
+            == 6
         )
-        assert [one.number for one in await memories.receipts(tenant="acme", after=2, limit=1)] == [3]
+        assert [one.number for one in await memories.receipts(tenant="acme", after=2, limit=1)] == [
+            3
+        ]
         assert len(await memories.receipts()) == 1  # of the setting's tenant
         checked = await memories.check_receipts()
         assert (checked.chains, checked.receipts, checked.problems) == (2, 5, {})
         assert receipts[-1].digest in checked.heads.values()
-        everything = repr(execute(uri, "SELECT * FROM receipt")) + repr(execute(uri, "SELECT * FROM receipt_chain"))
-    assert not [id for id in (CANARY, *ids, "acme") if id in everything or id.encode().hex() in everything]
+        everything = repr(execute(uri, "SELECT * FROM receipt")) + repr(
+            execute(uri, "SELECT * FROM receipt_chain")
+        )
+    assert not [
+        id for id in (CANARY, *ids, "acme") if id in everything or id.encode().hex() in everything
+    ]
 
 
 async def test_a_tenant_that_is_erased_leaves_its_receipts(uri):
@@ -94,7 +118,7 @@ async def test_a_tenant_that_is_erased_leaves_its_receipts(uri):
 async def test_what_was_only_queued_leaves_a_receipt_too():
     async with await opened("libsql:///:memory:") as memories:
         await memories.remember(SCOPE, [Message(text=f"{CANARY} waits", event_id="e")], "s")
-        assert await memories.forget(SCOPE, session_id="s") == ()
+        assert (await memories.forget(SCOPE, session_id="s")).ids == ()
         assert [one.memories for one in await memories.receipts(tenant="acme")] == [0]
 
 
@@ -103,12 +127,30 @@ async def test_what_was_only_queued_leaves_a_receipt_too():
     [
         ("UPDATE receipt SET memories = 3 WHERE number = 2 AND {chain}", "receipt 2 was changed"),
         ("UPDATE receipt SET who = 'nobody' WHERE number = 1 AND {chain}", "receipt 1 was changed"),
-        ("UPDATE receipt SET whose = digests WHERE number = 3 AND {chain}", "receipt 3 was changed"),
-        ("UPDATE receipt SET digest = previous WHERE number = 4 AND {chain}", "receipt 4 was changed"),
-        ("UPDATE receipt SET previous = digest WHERE number = 2 AND {chain}", "receipt 2 does not follow"),
-        ("DELETE FROM receipt WHERE number = 2 AND {chain}", "between receipts 1 and 3, 1 are missing"),
-        ("DELETE FROM receipt WHERE number = 1 AND {chain}", "between receipts 0 and 2, 1 are missing"),
-        ("DELETE FROM receipt WHERE number >= 3 AND {chain}", "the last 2 of 4 receipts are missing"),
+        (
+            "UPDATE receipt SET whose = digests WHERE number = 3 AND {chain}",
+            "receipt 3 was changed",
+        ),
+        (
+            "UPDATE receipt SET digest = previous WHERE number = 4 AND {chain}",
+            "receipt 4 was changed",
+        ),
+        (
+            "UPDATE receipt SET previous = digest WHERE number = 2 AND {chain}",
+            "receipt 2 does not follow",
+        ),
+        (
+            "DELETE FROM receipt WHERE number = 2 AND {chain}",
+            "between receipts 1 and 3, 1 are missing",
+        ),
+        (
+            "DELETE FROM receipt WHERE number = 1 AND {chain}",
+            "between receipts 0 and 2, 1 are missing",
+        ),
+        (
+            "DELETE FROM receipt WHERE number >= 3 AND {chain}",
+            "the last 2 of 4 receipts are missing",
+        ),
         ("DELETE FROM receipt WHERE {chain}", "the last 4 of 4 receipts are missing"),
         ("DELETE FROM receipt_chain WHERE {chain}", "no record of its length"),
         ("UPDATE receipt_chain SET length = 3 WHERE {chain}", "added by another hand"),
@@ -147,7 +189,9 @@ async def test_two_who_forget_at_once_keep_one_chain(uri):
             for memory in (await memories.list(scope)).memories:
                 await memories.forget(scope, memory.id)
 
-        await asyncio.gather(*(forget_all((first, second)[place % 2], scope) for place, scope in enumerate(scopes)))
+        await asyncio.gather(
+            *(forget_all((first, second)[place % 2], scope) for place, scope in enumerate(scopes))
+        )
         assert [one.number for one in await first.receipts(tenant="acme")] == [*range(1, 25)]
         checked = await second.check_receipts(tenant="acme")
         assert (checked.receipts, checked.problems) == (24, {})
@@ -180,19 +224,29 @@ async def test_over_a_server_a_tenant_sees_its_own_and_a_user_none(tmp_path, cap
         app = create_app(memories, Access(required=True))
         for secret, seen in ((of_tenant, 4), (of_user, None)):
             transport = httpx.ASGITransport(app)
-            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+            async with httpx.AsyncClient(
+                transport=transport, base_url="http://127.0.0.1"
+            ) as client:
                 client.headers["authorization"] = f"Bearer {secret}"
                 answer = await client.get("/api/v1/receipts")
                 assert answer.status_code == (200 if seen else 404)
                 assert seen is None or len(answer.json()) == seen
-                assert (await client.get("/api/v1/receipts/check")).status_code == (200 if seen else 404)
-                assert (await client.get("/api/v1/receipts", params={"tenant": "other"})).status_code == 404
+                assert (await client.get("/api/v1/receipts/check")).status_code == (
+                    200 if seen else 404
+                )
+                assert (
+                    await client.get("/api/v1/receipts", params={"tenant": "other"})
+                ).status_code == 404
         transport = httpx.ASGITransport(create_app(memories))
         async with await RemoteMemories.open("http://127.0.0.1", transport=transport) as remote:
-            assert await remote.receipts(tenant="acme", after=1) == await memories.receipts(tenant="acme", after=1)
+            assert await remote.receipts(tenant="acme", after=1) == await memories.receipts(
+                tenant="acme", after=1
+            )
             assert await remote.check_receipts() == await memories.check_receipts()
             await remote.add(SCOPE, ["One"])
             await remote.forget(SCOPE, everything=True, who="far")
             assert (await memories.receipts(tenant="acme"))[-1].who == "far"
-    assert await asyncio.to_thread(main, ["receipts", "--tenant", "acme", "--uri", uri, "--json"]) == 0
+    assert (
+        await asyncio.to_thread(main, ["receipts", "--tenant", "acme", "--uri", uri, "--json"]) == 0
+    )
     assert [one["number"] for one in json.loads(capsys.readouterr().out)] == [1, 2, 3, 4, 5]

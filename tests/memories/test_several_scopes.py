@@ -1,4 +1,6 @@
-"""One recall over several scopes, over all of a user's agents, over a tenant: ranked as if all lay in one."""
+"""One recall over several scopes, over all of a user's agents, over a tenant: ranked as if all lay
+in one.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +12,46 @@ from typing import Any
 import pytest
 
 from kagent_memory import Fact, Filter, InvalidInput, Memories, Recall, Scope, Scopes
-from kagent_memory.memories import recalling
+from kagent_memory.memories import memories as module
 from kagent_memory.records import new_id
 from kagent_memory.stores.base import Batch
 from kagent_memory.testing import HashEmbedder
 from kagent_memory.testing.fixtures import NOW, a_memory, adding, vector
 
-OWN, TEAM, OTHER = Scope("acme", "ada", "desk"), Scope("acme", "team", "desk"), Scope("acme", "ada", "shop")
+OWN, TEAM, OTHER = (
+    Scope("acme", "ada", "desk"),
+    Scope("acme", "team", "desk"),
+    Scope("acme", "ada", "shop"),
+)
 STRANGERS = Scope("rival", "ada", "desk")
 SIZES = {OWN: 4, TEAM: 260, OTHER: 60}
 WORDS = (
-    *("kettle", "parrot", "ladder", "invoice", "harbour", "violin", "ticket", "garden", "copper", "window", "meeting"),
-    *("engine", "blanket", "river", "candle", "basket", "mirror", "planet", "saddle", "thunder", "wallet", "zebra"),
+    *(
+        "kettle",
+        "parrot",
+        "ladder",
+        "invoice",
+        "harbour",
+        "violin",
+        "ticket",
+        "garden",
+        "copper",
+        "window",
+        "meeting",
+    ),
+    *(
+        "engine",
+        "blanket",
+        "river",
+        "candle",
+        "basket",
+        "mirror",
+        "planet",
+        "saddle",
+        "thunder",
+        "wallet",
+        "zebra",
+    ),
     *("oolong", "lantern", "pepper"),
 )
 QUERIES = (
@@ -38,7 +68,10 @@ def facts(seed: int, count: int, session: str) -> list[Fact]:
     chance = random.Random(seed)
     return [
         Fact(
-            f"{chance.choice(['Grace', 'Ada', 'Bo'])} put the {' and the '.join(chance.sample(WORDS, 4))} on shelf {n}"
+            (
+                f"{chance.choice(['Grace', 'Ada', 'Bo'])} put the "
+                f"{' and the '.join(chance.sample(WORDS, 4))} on shelf {n}"
+            )
             + chance.choice([".", "?"]),
             author=chance.choice(["Grace", "Ada", None]),
             session_id=f"{session}{n // 9}",
@@ -52,7 +85,9 @@ def facts(seed: int, count: int, session: str) -> list[Fact]:
 
 @pytest.fixture(params=["keyword", "hybrid"])
 async def filled(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Memories, Scope]]:
-    """Memories in three scopes whose sessions have the same names, and all of them in one with names of their own."""
+    """Memories in three scopes whose sessions have the same names, and all of them in one with
+    names of their own.
+    """
     embedder = HashEmbedder(64) if request.param == "hybrid" else None
     async with await Memories.open(
         "libsql:///:memory:", embedding=embedder, llm=False, worker=False, clock=lambda: NOW
@@ -81,9 +116,10 @@ def shown(found: Recall) -> list[tuple[str, float, float | None]]:
     ],
     ids=lambda options: " ".join(options),
 )
-async def test_several_scopes_are_ranked_as_one_that_holds_all_their_memories(
+async def test_several_scopes_are_ranked_as_one(
     filled: tuple[Memories, Scope], options: dict[str, Any]
 ):
+    """Several scopes are ranked as one that holds all their memories."""
     memories, whole = filled
     for query in QUERIES:
         together = await memories.recall([TEAM, OWN, OTHER], query, **options)
@@ -100,11 +136,20 @@ async def test_several_scopes_are_ranked_as_one_that_holds_all_their_memories(
             assert (await memories.get(hit.scope, hit.memory.id)).content == hit.memory.content
 
 
-async def test_a_small_scopes_memory_is_found_beside_a_thousand_times_as_many(store_uri: str):
-    async with await Memories.open(store_uri, embedding=HashEmbedder(64), llm=False, worker=False) as memories:
-        await memories.add(TEAM, [f"The release of service {n} is on Thursday, says the plan." for n in range(1000)])
+async def test_a_small_scope_is_found_beside_a_large_one(store_uri: str):
+    """A small scopes memory is found beside a thousand times as many."""
+    async with await Memories.open(
+        store_uri, embedding=HashEmbedder(64), llm=False, worker=False
+    ) as memories:
+        await memories.add(
+            TEAM,
+            [f"The release of service {n} is on Thursday, says the plan." for n in range(1000)],
+        )
         await memories.add(OWN, ["Ada's dentist is Dr. Molar in Mill Lane."])
-        for query, scope in (("Who is my dentist?", OWN), ("When is the release of service 77?", TEAM)):
+        for query, scope in (
+            ("Who is my dentist?", OWN),
+            ("When is the release of service 77?", TEAM),
+        ):
             found = await memories.recall([OWN, TEAM], query, limit=3)
             assert found[0].scope == scope
             assert len(found) == 3
@@ -115,9 +160,14 @@ async def test_a_small_scopes_memory_is_found_beside_a_thousand_times_as_many(st
 
 
 async def test_equal_ids_sessions_and_texts_of_two_scopes_stay_apart(store_uri: str):
-    async with await Memories.open(store_uri, llm=False, worker=False, clock=lambda: NOW) as memories:
+    async with await Memories.open(
+        store_uri, llm=False, worker=False, clock=lambda: NOW
+    ) as memories:
         id = new_id(NOW)
-        for scope, text in ((OWN, "Ada's own tea is oolong"), (TEAM, "The team's tea is peppermint")):
+        for scope, text in (
+            (OWN, "Ada's own tea is oolong"),
+            (TEAM, "The team's tea is peppermint"),
+        ):
             one = a_memory(text, id=id, session_id="s")
             await memories.store.apply(scope, Batch(changes=adding(one)), now=NOW)
         found = await memories.recall([OWN, TEAM], "tea", explain=True)
@@ -141,23 +191,32 @@ async def test_each_scope_counts_its_own_deliveries(store_uri: str):
         assert len(await memories.recall([OWN, TEAM], "tea", explain=True)) == 2
         assert len(await memories.recall([OWN, TEAM], "tea", deliver=False)) == 2
         assert await memories.drain(60)
-        counted = [await memories.get(scope, id) for scope, id in ((OWN, own), (TEAM, team), (TEAM, rest))]
+        counted = [
+            await memories.get(scope, id) for scope, id in ((OWN, own), (TEAM, team), (TEAM, rest))
+        ]
         assert [memory.usage.delivered for memory in counted] == [1, 1, 0]
 
 
 async def test_vectors_that_callers_bring_are_searched_in_every_scope():
     async with await Memories.open("libsql:///:memory:", llm=False, worker=False) as memories:
         for scope, near in ((OWN, 0.9), (TEAM, 1.0), (OTHER, 0.1)):
-            await memories.add(scope, [f"what {scope.user} keeps in {scope.app}"], embedding=[vector(near, 1 - near)])
+            await memories.add(
+                scope,
+                [f"what {scope.user} keeps in {scope.app}"],
+                embedding=[vector(near, 1 - near)],
+            )
         found = await memories.recall([OWN, OTHER, TEAM], "", embedding=vector(1, 0), limit=2)
         assert [hit.scope for hit in found] == [TEAM, OWN]
         with pytest.raises(InvalidInput, match="dimensions"):
             await memories.recall([OWN, OTHER, TEAM], "", embedding=vector(1, 0, 0))
 
 
-async def test_what_expired_or_was_replaced_in_one_of_them_is_not_found_and_explained():
+async def test_what_is_out_of_sight_in_a_scope_is_explained():
+    """What expired or was replaced in one of them is not found and explained."""
     now = [NOW]
-    async with await Memories.open("libsql:///:memory:", llm=False, worker=False, clock=lambda: now[0]) as memories:
+    async with await Memories.open(
+        "libsql:///:memory:", llm=False, worker=False, clock=lambda: now[0]
+    ) as memories:
         [old] = await memories.add(TEAM, ["The tea is in the red tin"])
         await memories.add(TEAM, ["The tea is in the blue tin"], replaces=old)
         [short] = await memories.add(OWN, [Fact("The tea is out", ttl_days=1)])
@@ -172,7 +231,14 @@ async def test_what_expired_or_was_replaced_in_one_of_them_is_not_found_and_expl
 
 async def test_all_agents_of_a_user_and_all_of_a_tenant(store_uri: str):
     async with await Memories.open(store_uri, llm=False, worker=False) as memories:
-        there = (OWN, TEAM, OTHER, STRANGERS, Scope("", "ada", "desk"), Scope("acme", "ada%", "desk"))
+        there = (
+            OWN,
+            TEAM,
+            OTHER,
+            STRANGERS,
+            Scope("", "ada", "desk"),
+            Scope("acme", "ada%", "desk"),
+        )
         for number, scope in enumerate(there):
             await memories.add(scope, [f"The tea is in tin {number}"])
 
@@ -181,7 +247,11 @@ async def test_all_agents_of_a_user_and_all_of_a_tenant(store_uri: str):
             return {hit.scope for hit in found}
 
         assert await of(Scopes(tenant="acme", user="ada")) == {OWN, OTHER}
-        assert await of(Scopes(tenant="acme", app="desk")) == {OWN, TEAM, Scope("acme", "ada%", "desk")}
+        assert await of(Scopes(tenant="acme", app="desk")) == {
+            OWN,
+            TEAM,
+            Scope("acme", "ada%", "desk"),
+        }
         assert await of(Scopes(tenant="acme")) == {OWN, TEAM, OTHER, Scope("acme", "ada%", "desk")}
         assert await of(Scopes(tenant="")) == {Scope("", "ada", "desk")}
         assert await of([Scopes(tenant="acme", user="ada"), OWN, TEAM]) == {OWN, OTHER, TEAM}
@@ -189,7 +259,9 @@ async def test_all_agents_of_a_user_and_all_of_a_tenant(store_uri: str):
         assert (list(nobody), nobody.mode, nobody.degraded) == ([], "keyword", ())
 
 
-@pytest.mark.parametrize("unfit", [[], (), [OWN, "team"], [OWN, ("acme", "team", "desk")], ["acme"], [None], None, 7])
+@pytest.mark.parametrize(
+    "unfit", [[], (), [OWN, "team"], [OWN, ("acme", "team", "desk")], ["acme"], [None], None, 7]
+)
 async def test_what_names_no_scopes_is_refused(unfit: Any):
     async with await Memories.open("libsql:///:memory:", llm=False, worker=False) as memories:
         with pytest.raises(InvalidInput, match=r"at least one scope|takes Scope"):
@@ -197,18 +269,16 @@ async def test_what_names_no_scopes_is_refused(unfit: Any):
 
 
 async def test_more_scopes_than_one_search_may_read_are_refused(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(recalling, "MOST_SCOPES", 3)
+    monkeypatch.setattr(module, "MAX_SCOPES", 3)
     async with await Memories.open("libsql:///:memory:", llm=False, worker=False) as memories:
         scopes = [Scope("acme", f"user {n}", "desk") for n in range(4)]
         for scope in scopes:
             await memories.add(scope, ["tea"])
-        for whose in (scopes, Scopes(tenant="acme"), [Scopes(tenant="acme", user="user 0"), *scopes]):
+        for whose in (
+            scopes,
+            Scopes(tenant="acme"),
+            [Scopes(tenant="acme", user="user 0"), *scopes],
+        ):
             with pytest.raises(InvalidInput, match="at most 3 scopes"):
                 await memories.recall(whose, "tea")
         assert len(await memories.recall(scopes[:3] * 9, "tea")) == 1  # equal texts take one place
-
-
-@pytest.mark.parametrize("unfit", [{"tenant": 7}, {"tenant": None}, {"tenant": "a", "user": b"x"}, {"tenant": "a\0"}])
-def test_scopes_are_made_of_texts(unfit: dict[str, Any]):
-    with pytest.raises(InvalidInput, match="of the scopes"):
-        Scopes(**unfit)

@@ -12,14 +12,26 @@ from kagent_memory.memories import Memories
 START = datetime(2026, 3, 1, tzinfo=UTC)
 
 
-async def test_a_secret_proves_its_token_until_it_expires_or_is_revoked(store_uri: str) -> None:
+async def test_a_secret_proves_its_token_until_its_end(store_uri: str) -> None:
+    """A secret proves its token until it expires or is revoked."""
     now = START
-    async with await Memories.open(store_uri, llm=False, worker=False, tenant="acme", clock=lambda: now) as memories:
+    async with await Memories.open(
+        store_uri, llm=False, worker=False, tenant="acme", clock=lambda: now
+    ) as memories:
         tokens = memories.tokens
         kept, first = await tokens.create(label="ci")
         bound, second = await tokens.create(tenant="beta", user="ada", days=1, is_operator=False)
-        assert (first.tenant, first.user, first.label, first.expires_at) == ("acme", None, "ci", None)
-        assert (second.tenant, second.user, second.expires_at) == ("beta", "ada", START + timedelta(days=1))
+        assert (first.tenant, first.user, first.label, first.expires_at) == (
+            "acme",
+            None,
+            "ci",
+            None,
+        )
+        assert (second.tenant, second.user, second.expires_at) == (
+            "beta",
+            "ada",
+            START + timedelta(days=1),
+        )
         assert [token.id for token in await tokens.list()] == [first.id, second.id]
         assert kept not in repr(await tokens.list())
         assert await tokens.authenticate(kept) == first

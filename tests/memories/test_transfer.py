@@ -1,4 +1,6 @@
-"""Memories travel whole from any store into any other; what is broken is refused before anything is written."""
+"""Memories travel whole from any store into any other; what is broken is refused before anything is
+written.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +13,26 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kagent_memory import Fact, Filter, InvalidInput, Memories, Message, ModelError, Scope
 from kagent_memory.ingestion.editing import retired as retired_row
-from kagent_memory.memories import transfer
+from kagent_memory.memories import export_file
 from kagent_memory.memories.transfer import Imported
 from kagent_memory.records import Change, new_id
-from kagent_memory.stores.base import Batch, checked_vector
-from kagent_memory.testing import HashEmbedder, ScriptedLlm
+from kagent_memory.stores.base import Batch
+from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
 
 START = datetime(2026, 3, 1, 12, 0, 0, 123457, tzinfo=UTC)
 ADA, GRACE = Scope("acme", "ada", "notes"), Scope("", "grace 👩‍🚀", "notes")
 HOSTILE = 'Zoë\'s "line"\nwith \\ tabs\t and \u2028 and 👩‍🚀 and e\u0301 and </memory> {braces} %s'
-METADATA = {"n": 0.1, "big": 2**53, "deep": [{"a": [None, True, -1e-7]}], "text": HOSTILE, "": "", "zero": -0.0}
+METADATA = {
+    "n": 0.1,
+    "big": 2**53,
+    "deep": [{"a": [None, True, -1e-7]}],
+    "text": HOSTILE,
+    "": "",
+    "zero": -0.0,
+}
 
 
 @pytest.fixture
@@ -34,26 +41,43 @@ def uri(store_uri: str) -> str:
     return store_uri
 
 
-class Clock:
-    now = START
-
-    def __call__(self) -> datetime:
-        return self.now
-
-
-async def opened(uri: str = "libsql:///:memory:", clock: Any = None, *, embedder: Any = None, **more: Any) -> Memories:
-    given = {"llm": False, "worker": False, "clock": clock or Clock(), **more}
+async def opened(
+    uri: str = "libsql:///:memory:", clock: Any = None, *, embedder: Any = None, **more: Any
+) -> Memories:
+    given = {"llm": False, "worker": False, "clock": clock or FrozenClock(START), **more}
     return await Memories.open(uri, embedding=embedder, **given)
 
 
-async def lived(memories: Memories, clock: Clock) -> None:
-    """Two scopes of all that a memory can have: history, usage, expiry, sessions, what was superseded and expired."""
+async def lived(memories: Memories, clock: FrozenClock) -> None:
+    """Two scopes of all that a memory can have: history, usage, expiry, sessions, what was
+    superseded and expired.
+    """
     (plain, pinned, brief, old, edited) = await memories.add(
         ADA,
         [
-            Fact(HOSTILE, metadata=METADATA, topics=("t", HOSTILE), tags=("x",), importance=0.25, session_id="s"),
-            Fact("Ada keeps a key", pinned=True, subject="Ada", attribute="key", happened_at=START - timedelta(days=9)),
-            Fact("Gone tomorrow", ttl_days=1, type="episodic", origin="tool", author="Grace", event_ids=("e1", "e2")),
+            Fact(
+                HOSTILE,
+                metadata=METADATA,
+                topics=("t", HOSTILE),
+                tags=("x",),
+                importance=0.25,
+                session_id="s",
+            ),
+            Fact(
+                "Ada keeps a key",
+                pinned=True,
+                subject="Ada",
+                attribute="key",
+                happened_at=START - timedelta(days=9),
+            ),
+            Fact(
+                "Gone tomorrow",
+                ttl_days=1,
+                type="episodic",
+                origin="tool",
+                author="Grace",
+                event_ids=("e1", "e2"),
+            ),
             Fact("Ada works at Initech", session_id="s", is_error=True),
             Fact("First words", verbatim=True, event_ids=("e3",)),
         ],
@@ -66,7 +90,7 @@ async def lived(memories: Memories, clock: Clock) -> None:
     await memories.feedback(ADA, plain, success=True)
     await memories.feedback(ADA, pinned, success=False)
     await memories.add(GRACE, [f"Grace counts {number}" for number in range(3)])
-    await memories._parts.deliveries.flush()
+    await memories.parts.deliveries.flush()
     clock.now += timedelta(days=3)  # "brief" has expired
     assert brief not in {one.id for one in (await memories.list(ADA)).memories}
 
@@ -74,7 +98,9 @@ async def lived(memories: Memories, clock: Clock) -> None:
 async def all_of(memories: Memories) -> Any:
     found = {}
     for scope in (ADA, GRACE):
-        found[scope] = await memories.store.whole(scope, await memories.store.kept(scope, Filter()))
+        found[scope] = await memories.store.memories.whole(
+            scope, await memories.store.memories.kept(scope, Filter())
+        )
     return found
 
 
@@ -85,7 +111,7 @@ async def exported(memories: Memories, path: Path, **which: Any) -> Path:
 
 
 async def test_all_of_a_memory_travels_to_any_store_and_back(uri, tmp_path):
-    clock = Clock()
+    clock = FrozenClock(START)
     async with (
         await opened(clock=clock) as first,
         await opened(uri, clock) as second,
@@ -103,7 +129,8 @@ async def test_all_of_a_memory_travels_to_any_store_and_back(uri, tmp_path):
         assert await second.import_(path) == Imported(present=9)
         again = await exported(second, tmp_path / "b.jsonl")
         assert await third.import_(again) == Imported(added=9)
-        assert await all_of(third) == before  # also through a database that keeps times and numbers its own way
+        # also through a database that keeps times and numbers its own way
+        assert await all_of(third) == before
         assert again.read_text().splitlines()[1:] == path.read_text().splitlines()[1:]
         found = await second.recall(ADA, "who works at Hooli?")
         assert found.hits[0].memory.content == "Ada works at Hooli"
@@ -124,7 +151,7 @@ async def test_all_of_a_memory_travels_to_any_store_and_back(uri, tmp_path):
     ids=str,
 )
 async def test_a_tenant_a_user_or_an_app_can_be_exported(which, lines, tmp_path):
-    clock = Clock()
+    clock = FrozenClock(START)
     async with await opened(clock=clock) as memories:
         await lived(memories, clock)
         path = await exported(memories, tmp_path / "a.jsonl", **which)
@@ -204,11 +231,13 @@ def history_changed(**values: Any) -> Callable[[list[str]], list[str]]:
     ],
 )
 async def test_of_a_broken_file_nothing_is_taken(damage, said, tmp_path):
-    clock = Clock()
+    clock = FrozenClock(START)
     async with await opened(clock=clock) as memories, await opened(clock=clock) as other:
         await lived(memories, clock)
         path = await exported(memories, tmp_path / "a.jsonl")
-        path.write_text("".join(f"{line}\n" for line in damage(path.read_text().splitlines())), encoding="utf-8")
+        path.write_text(
+            "".join(f"{line}\n" for line in damage(path.read_text().splitlines())), encoding="utf-8"
+        )
         for dry_run in (True, False):
             with pytest.raises(InvalidInput, match=said):
                 await other.import_(path, dry_run=dry_run)
@@ -224,7 +253,7 @@ async def test_what_is_no_text_or_not_there_is_refused(tmp_path):
 
 
 async def test_another_tenants_memories_are_refused(tmp_path):
-    clock = Clock()
+    clock = FrozenClock(START)
     async with await opened(clock=clock) as memories, await opened(clock=clock) as other:
         await lived(memories, clock)
         path = await exported(memories, tmp_path / "a.jsonl")
@@ -235,7 +264,8 @@ async def test_another_tenants_memories_are_refused(tmp_path):
         assert (await other.import_(path, tenant="acme")).added == 6
 
 
-async def test_what_was_forgotten_stays_forgotten_and_what_is_said_is_not_said_twice(tmp_path):
+async def test_an_import_brings_no_forgotten_and_no_equal_memory(tmp_path):
+    """What was forgotten stays forgotten and what is said is not said twice."""
     async with await opened() as memories:
         gone, kept = await memories.add(ADA, ["Ada owes money", "Ada skis"])
         await memories.remember(ADA, [Message(text="Ada has a secret", event_id="e9")], "s")
@@ -244,11 +274,11 @@ async def test_what_was_forgotten_stays_forgotten_and_what_is_said_is_not_said_t
         await memories.forget(ADA, gone)
         await memories.forget(ADA, session_id="s")
         assert await memories.import_(path) == Imported(present=1, forgotten=2)
-        assert await memories.store.kept(ADA, Filter()) == [kept]
+        assert await memories.store.memories.kept(ADA, Filter()) == [kept]
         async with await opened() as other:
             (same,) = await other.add(ADA, ["Ada skis"])
             assert await other.import_(path) == Imported(added=2, equal=1)
-            assert same in await other.store.kept(ADA, Filter())
+            assert same in await other.store.memories.kept(ADA, Filter())
 
 
 async def test_a_wording_that_was_forgotten_comes_with_no_history(uri, tmp_path):
@@ -265,29 +295,36 @@ CITIES = ("Oslo", "Lima", "Paris", "Rome", "Kyoto")
 SUMMARY = "The deployment went out, from Oslo to Kyoto."
 
 
-async def summed_up(memories: Memories, clock: Clock) -> tuple[list[str], str]:
+async def summed_up(memories: Memories, clock: FrozenClock) -> tuple[list[str], str]:
     """The ids of five memories, and of the summary that has taken their place."""
     text = "The deployment went out to {} without trouble"
-    ids = await memories.add(ADA, [Fact(text.format(city), type="episodic", topics=("d",)) for city in CITIES])
+    ids = await memories.add(
+        ADA, [Fact(text.format(city), type="episodic", topics=("d",)) for city in CITIES]
+    )
     clock.now += timedelta(days=91)
     summary = (await memories.consolidate(ADA))[0].memory
     return ids, summary.id
 
 
 def summing(text: str = SUMMARY) -> dict[str, Any]:
-    llm = ScriptedLlm(lambda prompt: {"summary": text} if "<memories>" in prompt else {"groups": []})
+    llm = ScriptedLlm(
+        lambda prompt: {"summary": text} if "<memories>" in prompt else {"groups": []}
+    )
     return {"llm": llm, "policy": "archive", "summarize_after_days": 90}
 
 
 async def words(memories: Memories) -> str:
     """All that is kept, history included."""
-    return repr(await memories.store.whole(ADA, await memories.store.kept(ADA, Filter())))
+    return repr(
+        await memories.store.memories.whole(ADA, await memories.store.memories.kept(ADA, Filter()))
+    )
 
 
 @pytest.mark.parametrize("part", [1, 200])
-async def test_a_summary_of_what_was_forgotten_stays_out_and_so_does_what_came_of_it(part, tmp_path, monkeypatch):
-    monkeypatch.setattr(transfer, "PART", part)
-    clock = Clock()
+async def test_a_summary_of_what_was_forgotten_stays_out(part, tmp_path, monkeypatch):
+    """A summary of what was forgotten stays out and so does what came of it."""
+    monkeypatch.setattr(export_file, "PART", part)
+    clock = FrozenClock(START)
     async with await opened(clock=clock, **summing()) as first, await opened(clock=clock) as second:
         [other] = await first.add(ADA, ["Ada skis"])
         [oslo] = await second.add(ADA, [f"The deployment went out to {CITIES[0]} without trouble"])
@@ -300,77 +337,28 @@ async def test_a_summary_of_what_was_forgotten_stays_out_and_so_does_what_came_o
         assert await second.import_(path, progress=told.append) == Imported(added=1, forgotten=6)
         assert told[-1] == 7
         assert await second.import_(path) == Imported(present=1, forgotten=6)
-        assert await second.store.kept(ADA, Filter()) == [other]
+        assert await second.store.memories.kept(ADA, Filter()) == [other]
         assert not list(await second.recall(ADA, "deployment Oslo", as_of=clock.now))
 
 
-async def test_a_summary_that_was_undone_stays_out_and_its_other_originals_come(uri, tmp_path):
-    clock = Clock()
-    async with await opened(clock=clock, **summing()) as first, await opened(uri, clock) as second:
-        ids, summary = await summed_up(first, clock)
-        second_ids = await second.add(ADA, [f"The deployment went out to {CITIES[3]} without trouble"])
-        await second.forget(ADA, second_ids[0])
-        clock.now += timedelta(days=1)
-        await first.undo(ADA, summary)
-        clock.now += timedelta(days=1)
-        path = await exported(first, tmp_path / "a.jsonl")
-        assert await second.import_(path) == Imported(added=4, forgotten=2)
-        assert set(await second.store.kept(ADA, Filter())) == {*ids} - {ids[3]}
-        assert "from Oslo to Kyoto" not in await words(second)
-        assert len(list(await second.recall(ADA, "deployment", as_of=clock.now - timedelta(hours=30), limit=9))) == 0
-
-
-async def test_merges_of_merges_of_what_was_forgotten_stay_out(tmp_path):
-    """The forgotten one is merged, what it became is merged again, in a row that was there and in one that is new."""
-    clock = Clock()
-    async with await opened(clock=clock) as first, await opened(clock=clock) as second:
-        ids = await first.add(ADA, ["Ada likes tea", "Ada likes green tea", "Ada likes tea a lot", "Ada skis", "A b"])
-        tea, green, much, _, replaced = ids
-
-        async def merge(kept: str, retired: str, text: str, *, new: bool = False) -> str:
-            rows = await first.store.get(ADA, [kept, retired], now=clock.now)
-            group = new_id(clock.now)
-            whole = replace(rows[kept], content=text, revision=rows[kept].revision + 1)
-            if new:
-                whole = replace(rows[kept], id=new_id(clock.now), content=text, revision=1, position=None)
-            changes = [Change(kind="add" if new else "update", memory=whole, group=group)]
-            for row in (rows[retired], *([rows[kept]] if new else [])):
-                gone = retired_row(row, whole.id, now=clock.now, valid_to=clock.now)
-                changes.append(Change(kind="merge", memory=gone, group=group))
-            await first.store.apply(ADA, Batch(changes=changes), now=clock.now)
-            return whole.id
-
-        tea = await merge(tea, green, "Ada likes tea, the green one")
-        last = await merge(tea, much, "Ada likes green tea a lot", new=True)
-        later = await first.add(ADA, ["Ada has given tea up"], replaces=last)
-        await first.add(ADA, ["A c"], replaces=replaced)
-        [gone] = await second.add(ADA, ["Ada likes green tea"])
-        await second.forget(ADA, gone)
-        done = await second.import_(await exported(first, tmp_path / "a.jsonl"))
-        kept = {one.content for one in (await second.list(ADA, filter=Filter(superseded=True))).memories}
-        assert kept == {"Ada skis", "Ada has given tea up", "A b", "A c"}
-        assert done == Imported(added=4, forgotten=4)
-        assert "green" not in await words(second)
-        assert (await second.get(ADA, later[0])).content == "Ada has given tea up"
-
-
-async def test_what_is_forgotten_while_it_comes_in_takes_the_summary_along(tmp_path, monkeypatch):
-    monkeypatch.setattr(transfer, "PART", 1)
-    clock = Clock()
+async def test_forgetting_during_an_import_takes_the_summary_along(tmp_path, monkeypatch):
+    """What is forgotten while it comes in takes the summary along."""
+    monkeypatch.setattr(export_file, "PART", 1)
+    clock = FrozenClock(START)
     async with await opened(clock=clock, **summing()) as first, await opened(clock=clock) as second:
         ids, summary = await summed_up(first, clock)
         path = await exported(first, tmp_path / "a.jsonl")
-        restore, done = second.store.restore, []
+        restore, done = second.store.memories.restore, []
 
         async def forgetting(scope: Scope, memories: Any, *, dry_run: bool, now: datetime) -> Any:
             if not dry_run and memories[0].memory.id == summary:
                 done.append(await second.forget(ADA, ids[1]))
             return await restore(scope, memories, dry_run=dry_run, now=now)
 
-        monkeypatch.setattr(second.store, "restore", forgetting)
+        monkeypatch.setattr(second.store.memories, "restore", forgetting)
         assert await second.import_(path) == Imported(added=5, forgotten=1)
         assert {*done[0]} == {*ids}
-        assert await second.store.kept(ADA, Filter()) == []
+        assert await second.store.memories.kept(ADA, Filter()) == []
 
 
 async def test_what_a_session_alone_says_keeps_no_memory_out(uri, tmp_path):
@@ -384,8 +372,8 @@ async def test_what_a_session_alone_says_keeps_no_memory_out(uri, tmp_path):
 
 
 async def test_an_import_that_breaks_off_goes_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(transfer, "PART", 2)
-    clock = Clock()
+    monkeypatch.setattr(export_file, "PART", 2)
+    clock = FrozenClock(START)
     async with await opened(clock=clock) as memories, await opened(clock=clock) as other:
         await lived(memories, clock)
         path = await exported(memories, tmp_path / "a.jsonl")
@@ -400,26 +388,15 @@ async def test_an_import_that_breaks_off_goes_on(tmp_path, monkeypatch):
         assert await all_of(other) == await all_of(memories)
 
 
-async def test_vectors_are_made_anew(tmp_path):
-    async with await opened(embedder=HashEmbedder(dimensions=16)) as memories:
-        await memories.add(ADA, ["Ada skis", "Ada swims"])
-        path = await exported(memories, tmp_path / "a.jsonl")
-    async with await opened(embedder=HashEmbedder(dimensions=24)) as other:
-        await other.import_(path)
-        await other.work(until_idle=True)
-        (space,) = await other.store.embedding_spaces()
-        assert space.dimensions == 24
-        assert await other.store.unembedded(ADA, space.number, limit=9, now=START) == []
-        assert (await other.recall(ADA, "skis")).mode == "hybrid"
-
-
 async def vectors_of(memories: Memories) -> Any:
     """Every vector by its embedding space, scope and memory, as the bytes of float32."""
     found = {}
-    for space in await memories.store.embedding_spaces():
+    for space in await memories.store.memories.spaces.all():
         for scope in (ADA, GRACE):
-            ids = await memories.store.kept(scope, Filter())
-            for id, vector in (await memories.store.vectors(scope, space.number, ids)).items():
+            ids = await memories.store.memories.kept(scope, Filter())
+            for id, vector in (
+                await memories.store.memories.vectors(scope, space.number, ids)
+            ).items():
                 found[space.name, scope, id] = vector.tobytes()
     return found
 
@@ -430,7 +407,7 @@ def unit(width: int, place: int) -> list[float]:
 
 @pytest.mark.parametrize("keys", [None, "k:" + "A" * 43 + "="], ids=["plain", "encrypted"])
 async def test_vectors_travel_to_the_last_bit_when_asked(uri, keys, tmp_path):
-    clock = Clock()
+    clock = FrozenClock(START)
     first_embedder, embedder = HashEmbedder(dimensions=24), HashEmbedder(dimensions=24)
     more = {"encryption_keys": keys} if keys else {}
     async with (
@@ -439,7 +416,11 @@ async def test_vectors_travel_to_the_last_bit_when_asked(uri, keys, tmp_path):
         await opened(clock=clock) as third,
     ):
         await lived(first, clock)
-        await first.add(ADA, ["Ada's own 5", "and 5 more"], embedding=[unit(5, 1), [256.1, -0.0, 1e-9, 3, 2**-9]])
+        await first.add(
+            ADA,
+            ["Ada's own 5", "and 5 more"],
+            embedding=[unit(5, 1), [256.1, -0.0, 1e-9, 3, 2**-9]],
+        )
         await first.add(GRACE, ["Grace's 768"], embedding=[unit(768, 7)])
         await first.work(until_idle=True)
         before = await vectors_of(first)
@@ -447,9 +428,11 @@ async def test_vectors_travel_to_the_last_bit_when_asked(uri, keys, tmp_path):
         path = await exported(first, tmp_path / "a.jsonl", vectors=True)
         head = json.loads(path.read_text().splitlines()[0])
         assert head["version"] == 2
-        assert ("hash", 24) in [(one["name"], one["dimensions"]) for one in head["embedding_spaces"]]
+        assert ("hash", 24) in [
+            (one["name"], one["dimensions"]) for one in head["embedding_spaces"]
+        ]
         would = await second.import_(path, dry_run=True)
-        assert (await second.store.embedding_spaces(), await second.scopes()) == ([], [])
+        assert (await second.store.memories.spaces.all(), await second.scopes()) == ([], [])
         done = await second.import_(path)
         assert would == done == Imported(added=12)
         assert would.vectors == done.vectors == len(before)
@@ -463,10 +446,13 @@ async def test_vectors_travel_to_the_last_bit_when_asked(uri, keys, tmp_path):
         }
         assert await second.import_(path) == Imported(present=12)
         again = await exported(second, tmp_path / "b.jsonl", vectors=True)
-        assert (await third.import_(again)).vectors == len(before) + 3  # by words alone, and for whoever embeds later
+        # by words alone, and for whoever embeds later
+        assert (await third.import_(again)).vectors == len(before) + 3
         assert await vectors_of(third) == await vectors_of(second)
         assert (await second.recall(ADA, "who works at Hooli?")).mode == "hybrid"
-        near = await third._parts.caller_vectors.nearest(ADA, np.array(unit(5, 1), np.float32), limit=1)
+        near = await third.parts.caller_vectors.nearest(
+            ADA, np.array(unit(5, 1), np.float32), limit=1
+        )
         assert near[0][0].content == "Ada's own 5"
 
 
@@ -475,7 +461,11 @@ async def test_vectors_travel_to_the_last_bit_when_asked(uri, keys, tmp_path):
     [
         HashEmbedder(dimensions=16),
         HashEmbedder(name="other", dimensions=24),
-        type("Changed", (HashEmbedder,), {"_vector": lambda self, text: HashEmbedder._vector(self, text[::-1])})(24),
+        type(
+            "Changed",
+            (HashEmbedder,),
+            {"_vector": lambda self, text: HashEmbedder._vector(self, text[::-1])},
+        )(24),
     ],
     ids=["width", "name", "model of the same name"],
 )
@@ -490,10 +480,10 @@ async def test_vectors_of_another_model_are_made_anew(other, used, tmp_path):
         done = await memories.import_(path)
         assert (done, done.vectors) == (Imported(added=2), 0)
         await memories.work(until_idle=True)
-        (space,) = await memories.store.embedding_spaces()
+        (space,) = await memories.store.memories.spaces.all()
         assert space.dimensions == other.dimensions
-        ids = await memories.store.kept(ADA, Filter())
-        made = await memories.store.vectors(ADA, space.number, ids)
+        ids = await memories.store.memories.kept(ADA, Filter())
+        made = await memories.store.memories.vectors(ADA, space.number, ids)
         for id, vector in made.items():
             content = (await memories.get(ADA, id)).content
             assert vector @ (await other.embed([content], kind="document"))[0] > 0.99
@@ -569,13 +559,18 @@ FINE = [0.5] * 24
     ],
 )
 async def test_hostile_vectors_are_refused_before_anything_is_written(damage, said, tmp_path):
-    async with await opened(embedder=HashEmbedder(dimensions=24)) as memories, await opened() as other:
+    async with (
+        await opened(embedder=HashEmbedder(dimensions=24)) as memories,
+        await opened() as other,
+    ):
         await memories.add(ADA, ["Ada skis", "Ada swims"])
         path = await exported(memories, tmp_path / "a.jsonl", vectors=True)
-        path.write_text("".join(f"{line}\n" for line in damage(path.read_text().splitlines())), encoding="utf-8")
+        path.write_text(
+            "".join(f"{line}\n" for line in damage(path.read_text().splitlines())), encoding="utf-8"
+        )
         with pytest.raises(InvalidInput, match=said):
             await other.import_(path)
-        assert (await other.scopes(), await other.store.embedding_spaces()) == ([], [])
+        assert (await other.scopes(), await other.store.memories.spaces.all()) == ([], [])
 
 
 @pytest.mark.parametrize(("widths", "fits"), [(9, False), (8, True)])
@@ -586,8 +581,15 @@ async def test_too_many_widths_leave_no_embedding_space_behind(widths, fits, tmp
         whole = await exported(memories, tmp_path / "a", vectors=True)
     lines = [json.loads(line) for line in whole.read_text().splitlines()]
     for width in (*range(20, 20 + widths), 768):  # kagent's own does not count
-        named = {"name": f"external-{width}", "dimensions": width, "state": "current", "probe": None}
-        lines[1]["vectors"].append({"space": len(lines[0]["embedding_spaces"]), "numbers": [1.0] * width})
+        named = {
+            "name": f"external-{width}",
+            "dimensions": width,
+            "state": "current",
+            "probe": None,
+        }
+        lines[1]["vectors"].append(
+            {"space": len(lines[0]["embedding_spaces"]), "numbers": [1.0] * width}
+        )
         lines[0]["embedding_spaces"].append(named)
     path = tmp_path / "b.jsonl"
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
@@ -598,14 +600,85 @@ async def test_too_many_widths_leave_no_embedding_space_behind(widths, fits, tmp
                 continue
             with pytest.raises(InvalidInput, match="more than 8 widths"):
                 await other.import_(path, dry_run=dry_run)
-            assert await other.store.embedding_spaces() == []
+            assert await other.store.memories.spaces.all() == []
         await other.add(ADA, ["Mine"], embedding=[unit(3, 1)] if not fits else [unit(20, 1)])
 
 
+async def test_an_undone_summary_stays_out_its_originals_come(uri, tmp_path):
+    """A summary that was undone stays out and its other originals come."""
+    clock = FrozenClock(START)
+    async with await opened(clock=clock, **summing()) as first, await opened(uri, clock) as second:
+        ids, summary = await summed_up(first, clock)
+        second_ids = await second.add(
+            ADA, [f"The deployment went out to {CITIES[3]} without trouble"]
+        )
+        await second.forget(ADA, second_ids[0])
+        clock.now += timedelta(days=1)
+        await first.undo(ADA, summary)
+        clock.now += timedelta(days=1)
+        path = await exported(first, tmp_path / "a.jsonl")
+        assert await second.import_(path) == Imported(added=4, forgotten=2)
+        assert set(await second.store.memories.kept(ADA, Filter())) == {*ids} - {ids[3]}
+        assert "from Oslo to Kyoto" not in await words(second)
+        assert (
+            len(
+                list(
+                    await second.recall(
+                        ADA, "deployment", as_of=clock.now - timedelta(hours=30), limit=9
+                    )
+                )
+            )
+            == 0
+        )
+
+
+async def test_merges_of_merges_of_what_was_forgotten_stay_out(tmp_path):
+    """The forgotten one is merged, what it became is merged again, in a row that was there and in
+    one that is new.
+    """
+    clock = FrozenClock(START)
+    async with await opened(clock=clock) as first, await opened(clock=clock) as second:
+        ids = await first.add(
+            ADA, ["Ada likes tea", "Ada likes green tea", "Ada likes tea a lot", "Ada skis", "A b"]
+        )
+        tea, green, much, _, replaced = ids
+
+        async def merge(kept: str, retired: str, text: str, *, new: bool = False) -> str:
+            rows = await first.store.memories.get(ADA, [kept, retired], now=clock.now)
+            group = new_id(clock.now)
+            whole = replace(rows[kept], content=text, revision=rows[kept].revision + 1)
+            if new:
+                whole = replace(
+                    rows[kept], id=new_id(clock.now), content=text, revision=1, position=None
+                )
+            changes = [Change(kind="add" if new else "update", memory=whole, group=group)]
+            for row in (rows[retired], *([rows[kept]] if new else [])):
+                gone = retired_row(row, whole.id, now=clock.now, valid_to=clock.now)
+                changes.append(Change(kind="merge", memory=gone, group=group))
+            await first.store.memories.apply(ADA, Batch(changes=changes), now=clock.now)
+            return whole.id
+
+        tea = await merge(tea, green, "Ada likes tea, the green one")
+        last = await merge(tea, much, "Ada likes green tea a lot", new=True)
+        later = await first.add(ADA, ["Ada has given tea up"], replaces=last)
+        await first.add(ADA, ["A c"], replaces=replaced)
+        [gone] = await second.add(ADA, ["Ada likes green tea"])
+        await second.forget(ADA, gone)
+        done = await second.import_(await exported(first, tmp_path / "a.jsonl"))
+        kept = {
+            one.content for one in (await second.list(ADA, filter=Filter(superseded=True))).memories
+        }
+        assert kept == {"Ada skis", "Ada has given tea up", "A b", "A c"}
+        assert done == Imported(added=4, forgotten=4)
+        assert "green" not in await words(second)
+        assert (await second.get(ADA, later[0])).content == "Ada has given tea up"
+
+
 async def test_a_vector_never_travels_with_other_words(tmp_path, monkeypatch):
+    """What is edited during an export travels without the vector of its former words."""
     async with await opened(embedder=HashEmbedder(dimensions=24)) as memories:
         (id,) = await memories.add(ADA, ["Ada skis"])
-        whole, left = memories.store.whole, [1, 9]
+        whole, left = memories.store.memories.whole, [1, 9]
 
         async def reworded_meanwhile(scope: Scope, ids: Any) -> Any:
             found = await whole(scope, ids)
@@ -614,18 +687,16 @@ async def test_a_vector_never_travels_with_other_words(tmp_path, monkeypatch):
                 await memories.edit(ADA, id, content=f"Ada swims {left[-1]}")
             return found
 
-        monkeypatch.setattr(memories.store, "whole", reworded_meanwhile)
+        monkeypatch.setattr(memories.store.memories, "whole", reworded_meanwhile)
         for times, kept in ((1, True), (9, False)):
             left[-1] = times
             path = await exported(memories, tmp_path / "a.jsonl", vectors=True)
             line = json.loads(path.read_text().splitlines()[1])
             assert bool(line["vectors"]) == kept
             if kept:
-                [[vector]] = [await HashEmbedder(dimensions=24).embed([line["memory"]["content"]], kind="document")]
+                [[vector]] = [
+                    await HashEmbedder(dimensions=24).embed(
+                        [line["memory"]["content"]], kind="document"
+                    )
+                ]
                 assert vector @ np.array(line["vectors"][0]["numbers"]) > 0.99
-
-
-@given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=3, max_size=3).filter(any))
-def test_what_a_store_keeps_of_a_vector_comes_back_as_it_is(numbers):
-    kept = checked_vector(numbers, 3).astype(np.float16).astype(np.float32)
-    assert checked_vector(kept, 3).tobytes() == kept.tobytes()

@@ -1,4 +1,6 @@
-"""Invariant 6: what expired, was superseded, quarantined or forgotten is seen through no verb, pruned or not."""
+"""Invariant 6: what expired, was superseded, quarantined or forgotten is seen through no verb,
+pruned or not.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,21 @@ DAY = timedelta(days=1)
 SEEN = {"active", "endless", "pinned", "pinned past its ttl"}
 HISTORIES = {*SEEN, "superseded", "superseded, pinned past its ttl", "quarantined"}
 STATES = (
-    *("active", "endless", "pinned", "pinned past its ttl", "expired", "expired at this moment", "superseded"),
-    *("superseded and expired", "superseded, pinned past its ttl", "quarantined", "quarantined and expired"),
+    *(
+        "active",
+        "endless",
+        "pinned",
+        "pinned past its ttl",
+        "expired",
+        "expired at this moment",
+        "superseded",
+    ),
+    *(
+        "superseded and expired",
+        "superseded, pinned past its ttl",
+        "quarantined",
+        "quarantined and expired",
+    ),
     "forgotten",
 )
 
@@ -43,17 +58,29 @@ def fact_of(state: str) -> Fact:
         if "expired" in state or "past" in state
         else 90
     )
-    return Fact(content_of(state), ttl_days=ttl, pinned="pinned" in state, tags=("z",), session_id="s")
+    return Fact(
+        content_of(state), ttl_days=ttl, pinned="pinned" in state, tags=("z",), session_id="s"
+    )
 
 
 async def populate(memories: Memories, clock: Clock) -> dict[str, str]:
-    """One memory of each state, edited once so that it has a history; the clock then stands five days on."""
-    ids = dict(zip(STATES, await memories.add(SCOPE, [fact_of(state) for state in STATES]), strict=True))
+    """One memory of each state, edited once so that it has a history; the clock then stands five
+    days on.
+    """
+    ids = dict(
+        zip(STATES, await memories.add(SCOPE, [fact_of(state) for state in STATES]), strict=True)
+    )
     for id in ids.values():
         await memories.edit(SCOPE, id, importance=0.75, why="a history")
-    stored = await memories.store.get(SCOPE, list(ids.values()), now=clock(), superseded=True)
+    stored = await memories.store.memories.get(
+        SCOPE, list(ids.values()), now=clock(), superseded=True
+    )
     for state in ("superseded", "quarantined"):
-        changes = [retired(stored[ids[name]], state, ids["active"]) for name in STATES if name.startswith(state)]
+        changes = [
+            retired(stored[ids[name]], state, ids["active"])
+            for name in STATES
+            if name.startswith(state)
+        ]
         await memories.store.apply(SCOPE, Batch(changes=changes), now=clock())
     await memories.forget(SCOPE, ids["forgotten"])
     clock.forward(days=5)
@@ -61,7 +88,9 @@ async def populate(memories: Memories, clock: Clock) -> dict[str, str]:
 
 
 def retired(memory: Memory, state: Any, by: str) -> Change:
-    changed = replace(memory, state=state, superseded_by=by if state == "superseded" else None, revision=3)
+    changed = replace(
+        memory, state=state, superseded_by=by if state == "superseded" else None, revision=3
+    )
     return Change(kind="supersede", memory=changed)
 
 
@@ -82,7 +111,9 @@ class Ground:
 @contextmanager
 def serving(uri: str, clock: Clock) -> Iterator[str]:
     async def opened() -> Memories:
-        return await Memories.open(uri, clock=clock, llm=False, worker=False, embedding=HashEmbedder())
+        return await Memories.open(
+            uri, clock=clock, llm=False, worker=False, embedding=HashEmbedder()
+        )
 
     with live(opened) as address:
         yield address
@@ -91,7 +122,12 @@ def serving(uri: str, clock: Clock) -> Iterator[str]:
 @pytest.fixture(params=["in process", "over HTTP"])
 async def ground(request: pytest.FixtureRequest, store_uri: str) -> AsyncIterator[Ground]:
     clock = Clock()
-    options: dict[str, Any] = {"clock": clock, "llm": False, "worker": False, "embedding": HashEmbedder()}
+    options: dict[str, Any] = {
+        "clock": clock,
+        "llm": False,
+        "worker": False,
+        "embedding": HashEmbedder(),
+    }
     async with await Memories.open(store_uri, **options) as inside:
         ids = await populate(inside, clock)
         if request.param == "in process":
@@ -110,7 +146,8 @@ async def refused(verb: Any, error: type[Exception] = NotFound) -> bool:
     return False
 
 
-async def test_get_history_feedback_edit_and_pin_know_no_memory_that_is_out_of_sight(ground: Ground) -> None:
+async def test_verbs_by_id_know_no_memory_out_of_sight(ground: Ground) -> None:
+    """Get history feedback edit and pin know no memory that is out of sight."""
     verbs = ground.verbs
     for state, id in ground.ids.items():
         seen = state in SEEN
@@ -119,9 +156,15 @@ async def test_get_history_feedback_edit_and_pin_know_no_memory_that_is_out_of_s
         assert await refused(verbs.history(SCOPE, id)) is (state not in HISTORIES), state
         assert await refused(verbs.edit(SCOPE, id, importance=0.5)) is not seen, state
         assert await refused(verbs.pin(SCOPE, id)) is not seen, state
-        assert await refused(verbs.add(SCOPE, [f"Instead of {state}"], replaces=id)) is not seen, state
-    usage = await ground.inside.store.get(SCOPE, list(ground.ids.values()), now=START, superseded=True)
-    assert {state for state, id in ground.ids.items() if id in usage and usage[id].usage.successes} == SEEN
+        assert await refused(verbs.add(SCOPE, [f"Instead of {state}"], replaces=id)) is not seen, (
+            state
+        )
+    usage = await ground.inside.store.memories.get(
+        SCOPE, list(ground.ids.values()), now=START, superseded=True
+    )
+    assert {
+        state for state, id in ground.ids.items() if id in usage and usage[id].usage.successes
+    } == SEEN
 
 
 async def test_undo_takes_nothing_back_of_what_is_out_of_sight(ground: Ground) -> None:
@@ -129,9 +172,15 @@ async def test_undo_takes_nothing_back_of_what_is_out_of_sight(ground: Ground) -
         assert await refused(ground.verbs.undo(SCOPE, id)) is (state not in HISTORIES), state
 
 
-async def test_lists_and_searches_of_every_mode_give_what_is_visible_and_nothing_else(ground: Ground) -> None:
+async def test_lists_and_searches_give_what_is_visible(ground: Ground) -> None:
+    """Lists and searches of every mode give what is visible and nothing else."""
     verbs = ground.verbs
-    narrow = (Filter(), Filter(tags=("z",)), Filter(session_id="s", min_importance=0.1), Filter(superseded=True))
+    narrow = (
+        Filter(),
+        Filter(tags=("z",)),
+        Filter(session_id="s", min_importance=0.1),
+        Filter(superseded=True),
+    )
     for order in ("newest", "oldest", "delivered", "expires", "importance"):
         found = await verbs.list(SCOPE, order=order, limit=99)
         assert ground.names(one.id for one in found.memories) == SEEN
@@ -139,20 +188,33 @@ async def test_lists_and_searches_of_every_mode_give_what_is_visible_and_nothing
     assert ground.names(one.id for one in everything.memories) == HISTORIES
     vector = (await HashEmbedder().embed(["zebra"], kind="query"))[0]
     for filter in narrow:
-        for query in ("Which zebra is there?", "zebra", "zebra expired superseded forgotten quarantined"):
+        for query in (
+            "Which zebra is there?",
+            "zebra",
+            "zebra expired superseded forgotten quarantined",
+        ):
             hits = await verbs.recall(SCOPE, query, limit=50, filter=filter)
             assert ground.names(hit.memory.id for hit in hits) == SEEN, (filter, query)
     assert not await verbs.recall(SCOPE, "", embedding=vector)  # no vectors of callers here
     listed = await verbs.list(SCOPE, order="expires", limit=99)
-    assert {one.pinned for one in listed.memories[-2:]} | {listed.memories[0].pinned} == {True, False}
+    assert {one.pinned for one in listed.memories[-2:]} | {listed.memories[0].pinned} == {
+        True,
+        False,
+    }
 
 
-async def test_what_explains_a_search_names_what_was_left_out_and_none_of_its_words(ground: Ground) -> None:
+async def test_an_explanation_holds_no_words_of_what_was_left_out(ground: Ground) -> None:
+    """What explains a search names what was left out and none of its words."""
     found = await ground.verbs.recall(SCOPE, "Which zebra is there?", limit=50, explain=True)
     assert ground.names(hit.memory.id for hit in found) == SEEN
-    reasons = {state: out.reason for out in found.left_out for state in ground.names([out.memory_id])}
+    reasons = {
+        state: out.reason for out in found.left_out for state in ground.names([out.memory_id])
+    }
     assert set(reasons) == set(STATES) - SEEN - {"forgotten"}
-    assert {state for state, reason in reasons.items() if reason == "expired"} == {"expired", "expired at this moment"}
+    assert {state for state, reason in reasons.items() if reason == "expired"} == {
+        "expired",
+        "expired at this moment",
+    }
     assert "expired" not in repr(found.hits)
 
 
@@ -167,7 +229,10 @@ async def test_a_prune_changes_nothing_of_what_verbs_answer(ground: Ground) -> N
         told: list[Any] = [await ground.verbs.recall(SCOPE, "zebra", limit=50, deliver=False)]
         told.append(await ground.verbs.list(SCOPE, filter=Filter(superseded=True), limit=99))
         for id in ground.ids.values():
-            told += [await refused(ground.verbs.get(SCOPE, id)), await refused(ground.verbs.history(SCOPE, id))]
+            told += [
+                await refused(ground.verbs.get(SCOPE, id)),
+                await refused(ground.verbs.history(SCOPE, id)),
+            ]
         return told
 
     before = await answers()
@@ -188,14 +253,20 @@ async def test_an_undo_brings_nothing_back_whose_time_is_over(store_uri: str, pr
             await memories.undo(SCOPE, old)
         with pytest.raises(Conflict, match="expired"):
             await memories.undo(SCOPE, new)
-        assert [one.content for one in (await memories.list(SCOPE)).memories] == ["Ada lives in Oslo."]
+        assert [one.content for one in (await memories.list(SCOPE)).memories] == [
+            "Ada lives in Oslo."
+        ]
 
 
 async def test_what_is_let_go_after_its_time_lives_its_ttl_anew(store_uri: str) -> None:
     clock = Clock()
     async with await Memories.open(store_uri, clock=clock, llm=False, worker=False) as memories:
         ids = await memories.add(
-            SCOPE, [Fact("Ada rows.", ttl_days=3, pinned=True), Fact("Ada runs.", ttl_days=9, pinned=True)]
+            SCOPE,
+            [
+                Fact("Ada rows.", ttl_days=3, pinned=True),
+                Fact("Ada runs.", ttl_days=9, pinned=True),
+            ],
         )
         clock.forward(days=5)
         assert (await memories.pin(SCOPE, ids[0], False)).expires_at == clock() + 3 * DAY
@@ -208,7 +279,8 @@ async def test_what_is_let_go_after_its_time_lives_its_ttl_anew(store_uri: str) 
         assert [one.id for one in (await memories.list(SCOPE)).memories] == [ids[0]]
 
 
-async def test_pages_and_kagents_routes_show_nothing_that_is_out_of_sight(store_uri: str) -> None:
+async def test_pages_and_kagents_routes_show_what_is_visible(store_uri: str) -> None:
+    """Pages and kagents routes show nothing that is out of sight."""
     clock = Clock()
     async with await Memories.open(store_uri, clock=clock, llm=False, worker=False) as memories:
         ids = await populate(memories, clock)
@@ -230,7 +302,9 @@ async def test_pages_and_kagents_routes_show_nothing_that_is_out_of_sight(store_
                 assert answer.status_code == 404
             answer = await client.get(f"/api/v1/memories/{ids['expired']}/history", params=whose)
             assert answer.status_code == 404
-            listed = await client.get("/api/memories", params={"agent_name": SCOPE.app, "user_id": SCOPE.user})
+            listed = await client.get(
+                "/api/memories", params={"agent_name": SCOPE.app, "user_id": SCOPE.user}
+            )
             assert listed.status_code == 200
             assert {one["id"] for one in listed.json()} == {ids[state] for state in SEEN}
             assert {one["id"] for one in listed.json() if "expires_at" in one} == {ids["active"]}

@@ -14,7 +14,9 @@ async def _clients_hang_up() -> AsyncIterator[None]:
 
 
 @pytest.fixture(params=["litellm", "direct"])
-def provider(provider: Loopback, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Loopback:
+def provider(
+    provider: Loopback, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Loopback:
     """The provider, reached through LiteLLM and as where that is not installed."""
     if request.param == "direct":
         monkeypatch.setattr("kagent_memory.models.openai_api.has_litellm", lambda: False)

@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel, Field, RootModel
 
 from kagent_memory.errors import ModelError, TruncatedAnswer
-from kagent_memory.ingestion.extraction.answer_schema import ExtractedSession
+from kagent_memory.ingestion.answers import ExtractedSession
 from kagent_memory.models.llm import json_prompt, parse_answer, read_answer
 
 
@@ -203,7 +203,9 @@ def test_the_prompt_in_words_keeps_the_prompt_first_and_shows_the_schema() -> No
     assert '"facts"' in text
 
 
-@pytest.mark.parametrize("text", ["```json\n" * 100_000, "{ " * 200_000, "[x" * 200_000, "</think>" * 100_000])
+@pytest.mark.parametrize(
+    "text", ["```json\n" * 100_000, "{ " * 200_000, "[x" * 200_000, "</think>" * 100_000]
+)
 def test_hostile_replies_are_read_in_linear_time(text: str) -> None:
     started = time.process_time()
     with pytest.raises(ModelError):
@@ -212,13 +214,18 @@ def test_hostile_replies_are_read_in_linear_time(text: str) -> None:
 
 
 def test_tags_and_brackets_inside_texts_are_texts() -> None:
-    said = ["writes <think> and </think>", "```json\n[1]\n```", 'a } and a ] and a " too', "[THINK]"]
+    said = [
+        "writes <think> and </think>",
+        "```json\n[1]\n```",
+        'a } and a ] and a " too',
+        "[THINK]",
+    ]
     assert parse_answer(json.dumps({"facts": said}), Facts).facts == said
     assert parse_answer(f"```json\n{json.dumps({'facts': said})}\n```", Facts).facts == said
 
 
 def test_what_no_database_keeps_is_shown_as_the_replacement_character() -> None:
-    text = r'{"facts": ["half of \ud83e", "nul \u0000 here", "whole \ud83e\udde0", "a literal \\u0000"]}'
+    text = r'{"facts": ["half of \ud83e", "nul \u0000 here", "whole \ud83e\udde0", "a literal \\u0000"]}'  # noqa: E501
     assert parse_answer(text, Facts).facts == [
         "half of \ufffd",
         "nul \ufffd here",

@@ -1,23 +1,27 @@
-"""Rerankers through the real LiteLLM against a provider on loopback, and through objects of users."""
+"""Rerankers through the real LiteLLM against a provider on loopback, and through objects of
+users.
+"""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+import optional
 import pytest
 from loopback import Loopback
 
 from kagent_memory.errors import ConfigurationError, ModelError
-from kagent_memory.models.reranking import CrossEncoderReranker, LiteLLMReranker, Reranker, open_reranker
+from kagent_memory.models.reranking import Reranker, open_reranker
 from kagent_memory.settings import MemorySettings
 
 DOCUMENTS = ("black coffee", "green tea", "green tea with milk")
 
 
 def opened(choice: Any, **options: Any) -> Reranker:
-    reranker = open_reranker(choice, MemorySettings().updated(options))
+    # the first call of a process imports LiteLLM, which takes longer than a search waits
+    settings = MemorySettings().updated({"search_timeout_seconds": 60, **options})
+    reranker = open_reranker(choice, settings)
     assert reranker is not None
     return reranker
 
@@ -31,7 +35,9 @@ def opened(choice: Any, **options: Any) -> Reranker:
         ("infinity/any", "url", "/v1/rerank"),
     ],
 )
-async def test_scores_come_in_the_order_of_the_documents(provider: Loopback, model: str, base: str, path: str) -> None:
+async def test_scores_come_in_the_order_of_the_documents(
+    provider: Loopback, model: str, base: str, path: str
+) -> None:
     reranker = opened({"model": model, "api_base": getattr(provider, base)})
     assert await reranker.rerank("tea milk", DOCUMENTS) == [0.0, 0.5, 1.0]
     (request,) = provider.requests
@@ -54,7 +60,9 @@ async def test_a_failure_is_a_model_error_at_once(provider: Loopback, status: in
 
 async def test_a_slow_reranker_is_given_up(provider: Loopback) -> None:
     provider.plan({"delay": 60})
-    reranker = opened({"model": "hosted_vllm/any", "api_base": provider.url}, search_timeout_seconds=0.2)
+    reranker = opened(
+        {"model": "hosted_vllm/any", "api_base": provider.url}, search_timeout_seconds=0.2
+    )
     with pytest.raises(ModelError):
         await reranker.rerank("tea", DOCUMENTS)
 
@@ -72,9 +80,13 @@ async def test_a_slow_reranker_is_given_up(provider: Loopback) -> None:
 async def test_an_answer_that_does_not_score_each_document_once_is_a_model_error(
     provider: Loopback, results: list[Any]
 ) -> None:
-    provider.plan({"json": {"id": "1", "results": results, "meta": {}, "usage": {"total_tokens": 1}}})
+    provider.plan(
+        {"json": {"id": "1", "results": results, "meta": {}, "usage": {"total_tokens": 1}}}
+    )
     with pytest.raises(ModelError):
-        await opened({"model": "hosted_vllm/any", "api_base": provider.url}).rerank("tea", DOCUMENTS)
+        await opened({"model": "hosted_vllm/any", "api_base": provider.url}).rerank(
+            "tea", DOCUMENTS
+        )
 
 
 class Given:
@@ -93,23 +105,6 @@ async def test_any_object_with_rerank_serves() -> None:
     assert await opened(Given((1, 0.5, 2))).rerank("tea", DOCUMENTS) == [1.0, 0.5, 2.0]
 
 
-@pytest.mark.parametrize("answer", [None, [], [1, 2], [1, 2, float("inf")], ["a", "b", "c"], RuntimeError("boom")])
-async def test_what_an_object_does_wrong_is_a_model_error(answer: Any) -> None:
-    with pytest.raises(ModelError, match="given"):
-        await opened(Given(answer)).rerank("tea", DOCUMENTS)
-
-
-async def test_an_object_that_hangs_is_given_up_and_cancellation_passes() -> None:
-    class Hangs(Given):
-        async def rerank(self, query: str, documents: Sequence[str]) -> Any:
-            await asyncio.sleep(60)
-
-    with pytest.raises(ModelError, match="did not answer in time"):
-        await opened(Hangs(None), search_timeout_seconds=0.05).rerank("tea", DOCUMENTS)
-    with pytest.raises(asyncio.CancelledError):
-        await opened(Given(asyncio.CancelledError())).rerank("tea", DOCUMENTS)
-
-
 @pytest.mark.parametrize("choice", ["no-provider", 42, object()])
 def test_what_is_no_reranker_is_refused_when_opened(choice: Any) -> None:
     with pytest.raises(ConfigurationError):
@@ -117,7 +112,10 @@ def test_what_is_no_reranker_is_refused_when_opened(choice: Any) -> None:
 
 
 def test_the_choice_decides_the_kind() -> None:
+    optional.package("onnxruntime")
     assert open_reranker(None, MemorySettings()) is None
-    assert isinstance(opened("local/cross-encoder/ms-marco-MiniLM-L6-v2"), CrossEncoderReranker)
-    assert isinstance(opened("cross-encoder/ms-marco-MiniLM-L6-v2"), CrossEncoderReranker)
-    assert isinstance(opened("cohere/rerank-v3.5"), LiteLLMReranker)
+    assert opened("local/cross-encoder/ms-marco-MiniLM-L6-v2").name.startswith(
+        "local/cross-encoder/"
+    )
+    assert opened("cross-encoder/ms-marco-MiniLM-L6-v2").name.startswith("local/cross-encoder/")
+    assert opened("cohere/rerank-v3.5").name == "cohere/rerank-v3.5"

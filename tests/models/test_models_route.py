@@ -1,4 +1,6 @@
-"""Which LiteLLM call a choice means: kagent's names, both spellings, and the rules of each provider."""
+"""Which LiteLLM call a choice means: kagent's names, both spellings, and the rules of each
+provider.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,11 @@ import pytest
 
 from kagent_memory.errors import ConfigurationError
 from kagent_memory.models.calls import qualified
-from kagent_memory.models.embedding.provider_routes import EmbeddingConfig, configured_route, named_route
+from kagent_memory.models.embedding.provider_embedder import (
+    EmbeddingConfig,
+    configured_route,
+    named_route,
+)
 
 
 def config(**keys: object) -> EmbeddingConfig:
@@ -32,7 +38,9 @@ def config(**keys: object) -> EmbeddingConfig:
         ("somebody-new", "their-model", "their-model"),
     ],
 )
-def test_each_provider_of_kagent_becomes_litellms_prefix(provider: str, model: str, expected: str) -> None:
+def test_each_provider_of_kagent_becomes_litellms_prefix(
+    provider: str, model: str, expected: str
+) -> None:
     route = configured_route(config(provider=provider, model=model, base_url="http://h"), {})
     assert route.model == expected
 
@@ -40,7 +48,8 @@ def test_each_provider_of_kagent_becomes_litellms_prefix(provider: str, model: s
 @pytest.mark.parametrize("provider", ["anthropic", "gemini_anthropic", "sap_ai_core"])
 def test_a_provider_without_embeddings_is_refused_and_the_others_are_named(provider: str) -> None:
     with pytest.raises(
-        ConfigurationError, match=rf"{provider} has no embedding models; choose one of: .*gemini.*openai"
+        ConfigurationError,
+        match=rf"{provider} has no embedding models; choose one of: .*gemini.*openai",
     ):
         configured_route(config(provider=provider, model="m"), {})
     with pytest.raises(ConfigurationError, match="no embedding models"):
@@ -53,29 +62,24 @@ def test_type_stands_in_for_provider_and_provider_wins() -> None:
     assert config(type="ollama", provider="gemini", model="m").provider == "gemini"
 
 
-@pytest.mark.parametrize("keys", [{}, {"provider": "openai"}, {"model": "m"}, {"provider": "openai", "model": ""}])
+@pytest.mark.parametrize(
+    "keys", [{}, {"provider": "openai"}, {"model": "m"}, {"provider": "openai", "model": ""}]
+)
 def test_a_configuration_without_provider_or_model_is_one_clear_error(keys: dict[str, str]) -> None:
-    with pytest.raises(ConfigurationError, match=r"Invalid embedding configuration: (provider|model): "):
+    with pytest.raises(
+        ConfigurationError, match=r"Invalid embedding configuration: (provider|model): "
+    ):
         EmbeddingConfig.parsed(keys)
 
 
 def test_unknown_keys_are_ignored_and_named(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        parsed = config(provider="openai", model="m", api_key_passthrough=True, from_the_future="secret value")
+        parsed = config(
+            provider="openai", model="m", api_key_passthrough=True, from_the_future="secret value"
+        )
     assert parsed.api_key_passthrough
     assert "from_the_future" in caplog.text
     assert "secret value" not in caplog.text
-
-
-def test_a_configuration_survives_its_own_json() -> None:
-    given = config(type="azure_openai", model="m", endpoint="http://e", deployment="d", api_version="v")
-    assert EmbeddingConfig.model_validate_json(given.model_dump_json()) == given
-
-
-def test_the_goldens_of_the_controller_load() -> None:
-    openai = configured_route(config(provider="openai", model="text-embedding-3-small"), {})
-    vertex = configured_route(config(provider="gemini_vertex_ai", model="text-embedding-005"), {})
-    assert (openai.name, vertex.name) == ("openai/text-embedding-3-small", "vertex_ai/text-embedding-005")
 
 
 def test_one_model_has_one_name_however_it_is_spelt() -> None:
@@ -91,16 +95,28 @@ def test_one_model_has_one_name_however_it_is_spelt() -> None:
 @pytest.mark.parametrize(
     ("keys", "environ", "base", "version"),
     [
-        ({"base_url": "http://b/"}, {"AZURE_OPENAI_ENDPOINT": "http://e"}, "http://b", "2024-02-15-preview"),
+        (
+            {"base_url": "http://b/"},
+            {"AZURE_OPENAI_ENDPOINT": "http://e"},
+            "http://b",
+            "2024-02-15-preview",
+        ),
         ({}, {"AZURE_OPENAI_ENDPOINT": "http://e/"}, "http://e", "2024-02-15-preview"),
         ({}, {"AZURE_OPENAI_ENDPOINT": "http://e", "OPENAI_API_VERSION": "v1"}, "http://e", "v1"),
-        ({"endpoint": "http://p", "base_url": "http://b", "api_version": "v2"}, {}, "http://p", "v2"),
+        (
+            {"endpoint": "http://p", "base_url": "http://b", "api_version": "v2"},
+            {},
+            "http://p",
+            "v2",
+        ),
     ],
 )
 def test_azures_endpoint_and_version_come_from_configuration_then_environment(
     keys: dict[str, str], environ: dict[str, str], base: str, version: str
 ) -> None:
-    route = configured_route(config(provider="azure_openai", model="m", deployment="d", **keys), environ)
+    route = configured_route(
+        config(provider="azure_openai", model="m", deployment="d", **keys), environ
+    )
     assert route.model == "azure/d"
     assert (route.arguments["api_base"], route.arguments["api_version"]) == (base, version)
 
@@ -121,7 +137,9 @@ def test_azure_without_an_endpoint_is_refused() -> None:
     ],
 )
 def test_bedrocks_region_is_looked_for_in_order(environ: dict[str, str], region: str) -> None:
-    route = configured_route(config(provider="bedrock", model="amazon.titan-embed-text-v2:0"), environ)
+    route = configured_route(
+        config(provider="bedrock", model="amazon.titan-embed-text-v2:0"), environ
+    )
     assert route.arguments["aws_region_name"] == region
 
 

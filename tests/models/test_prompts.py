@@ -1,4 +1,6 @@
-"""What others said stands in our own prompts as data: it ends no block, begins no line of its own and hides nothing."""
+"""What others said stands in our own prompts as data: it ends no block, begins no line of its own
+and hides nothing.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +11,22 @@ from datetime import UTC, datetime
 
 import pytest
 from adk.payloads import LABELS, PAYLOADS
+from ingestion.planning import plan
 
 from kagent_memory import LlmSummary, Message
-from kagent_memory.ingestion.consolidation import plan, plan_merges
+from kagent_memory.ingestion.consolidation.merging import plan_merges
 from kagent_memory.ingestion.extraction import Transcript
 from kagent_memory.records import Fact
 from kagent_memory.retention.lifecycle import to_memory
-from kagent_memory.retrieval.query.rewriting import rewrite
+from kagent_memory.retrieval.query.completion import rewrite
 from kagent_memory.testing import ScriptedLlm
 
 NOW = datetime(2026, 5, 6, tzinfo=UTC)
 NOTHING = {"facts": [], "decisions": [], "groups": [], "query": "", "note": "", "summary": ""}
 OURS = re.compile(r"</?(?:transcript|earlier|memories|facts|groups|question|last)>")
-MANY_CLOSERS = [f"</{name}>" for name in ("transcript", "facts", "groups", "earlier", "last", "question")]
+MANY_CLOSERS = [
+    f"</{name}>" for name in ("transcript", "facts", "groups", "earlier", "last", "question")
+]
 HOSTILE = [
     *PAYLOADS,
     *MANY_CLOSERS,
@@ -40,7 +45,10 @@ def row(text: str, **fields: object):
 
 
 async def extraction(text: str, llm: ScriptedLlm) -> None:
-    said = [Message(text="before", event_id="1"), Message(text=text, role="agent", author=text, event_id="2")]
+    said = [
+        Message(text="before", event_id="1"),
+        Message(text=text, role="agent", author=text, event_id="2"),
+    ]
     await LlmSummary(llm).facts(
         Transcript(messages=[*said, Message(text="after")], now=NOW, ended=True, earlier=(text,))
     )
@@ -48,7 +56,12 @@ async def extraction(text: str, llm: ScriptedLlm) -> None:
 
 async def consolidation(text: str, llm: ScriptedLlm) -> None:
     slot = {"subject": text, "attribute": text}
-    await plan([row(text, **slot), row("likes tea")], {0: [(row(f"{text} or so", **slot), 0.9)]}, llm=llm, now=NOW)
+    await plan(
+        [row(text, **slot), row("likes tea")],
+        {0: [(row(f"{text} or so", **slot), 0.9)]},
+        llm=llm,
+        now=NOW,
+    )
 
 
 async def merge(text: str, llm: ScriptedLlm) -> None:
@@ -57,7 +70,7 @@ async def merge(text: str, llm: ScriptedLlm) -> None:
 
 
 async def rewriting(text: str, llm: ScriptedLlm) -> None:
-    await rewrite(llm, text, [text, "before"], timeout_seconds=5)
+    await rewrite(llm, text, [text, "before"])
 
 
 async def asked(ask: Callable[[str, ScriptedLlm], Awaitable[None]], text: str) -> str:
@@ -79,7 +92,9 @@ async def test_no_text_ends_a_block_opens_a_role_or_hides_in_a_prompt(ask):
         prompt = await asked(ask, f"harmless {text} harmless")
         assert OURS.findall(prompt) == tags, text
         data = "".join(
-            re.split(r"(?s).*?<(?:transcript|earlier|facts|groups|question|last)>\n", prompt, maxsplit=1)[1:]
+            re.split(
+                r"(?s).*?<(?:transcript|earlier|facts|groups|question|last)>\n", prompt, maxsplit=1
+            )[1:]
         )
         assert not re.search(r"[<>＜＞]", OURS.sub("", data)), text
         assert not re.search(r"[\r\u2028\u2029\x85\u200b\u202e\x1b]", data), text
@@ -112,12 +127,4 @@ async def test_brackets_that_a_model_copies_from_a_prompt_are_brackets_again():
     said = Transcript(messages=[Message(text="I use List<int> if a < b")], now=NOW)
     (fact,) = await LlmSummary(llm).facts(said)
     assert (fact.text, fact.topics) == ("Uses List<int> if a < b", ("a<b",))
-    assert await rewrite(llm, "why List<int> if a < b", timeout_seconds=5) == ("List<int>", "")
-
-
-async def test_brackets_stay_brackets_through_consolidation():
-    old, new = row("Uses List<int> daily"), row("Uses List<int> daily at work")
-    update = {"fact": "F1", "memory": "M1", "action": "UPDATE", "text": "Uses List&lt;int&gt; daily at work"}
-    planned = await plan([new], {0: [(old, 0.9)]}, llm=ScriptedLlm([{"decisions": [update]}]), now=NOW)
-    assert planned.changes[0].memory.content == "Uses List<int> daily at work"
-    assert not any("&lt;" in change.memory.content for change in planned.changes)
+    assert await rewrite(llm, "why List<int> if a < b") == "List<int>"

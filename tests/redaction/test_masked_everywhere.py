@@ -1,4 +1,6 @@
-"""Masking beyond the text: our own tokens and keys, invisible characters, names, and tables that are misspelt."""
+"""Masking beyond the text: our own tokens and keys, invisible characters, names, and tables that
+are misspelt.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kagent_memory import ConfigurationError, Fact, Memories, Message, Scope
+from kagent_memory import ConfigurationError, Fact, Filter, Memories, Message, Scope
 from kagent_memory.redaction import redact, redactor
 from kagent_memory.redaction.personal_data import PersonalData
 
@@ -34,7 +36,12 @@ def test_a_misspelt_table_of_secrets_is_refused(tmp_path: Path, table: str) -> N
 
 
 @pytest.mark.parametrize(
-    "table", ["[[pi]]\nkind = 'x'\npattern = 'a'\n", "[[pii]]\nkind = 'x'\npattern = 'a'\nregion = 'US'\n", ""]
+    "table",
+    [
+        "[[pi]]\nkind = 'x'\npattern = 'a'\n",
+        "[[pii]]\nkind = 'x'\npattern = 'a'\nregion = 'US'\n",
+        "",
+    ],
 )
 def test_a_misspelt_table_of_personal_data_is_refused(tmp_path: Path, table: str) -> None:
     """A table of own kinds with an unknown key or no entry is refused at open."""
@@ -68,13 +75,43 @@ def test_the_number_of_a_chapter_is_no_address(text: str) -> None:
     assert PersonalData(("ip",)).mask("it runs on 7.1.2.3") == "it runs on [pii: ip]"
 
 
+async def test_a_session_id_that_holds_a_secret_is_masked(uri: str) -> None:
+    """Two sessions named by secrets stay two; their names find them, and stand nowhere."""
+    first, second = f"chat {GITHUB}", f"chat {GITHUB[:-1]}Z"
+    async with await Memories.open(uri, llm=False, worker=False) as memories:
+        for session, text in ((first, "Tea at five"), (second, "Coffee at six")):
+            await memories.add(SCOPE, [Fact(text=text, session_id=session)])
+            await memories.remember(
+                SCOPE, [Message(text=f"{text}, please", event_id=text)], session
+            )
+        assert GITHUB not in str(await memories.list(SCOPE)) + str(await memories.jobs())
+        page = await memories.list(SCOPE, filter=Filter(session_id=first))
+        assert [memory.content for memory in page.memories] == ["Tea at five"]
+        hits = await memories.recall(SCOPE, "tea coffee", filter=Filter(session_id=second))
+        assert [hit.memory.content for hit in hits] == ["Coffee at six"]
+        await memories.work(until_idle=True)
+        assert len(await memories.forget(SCOPE, session_id=first)) == 2
+        assert {memory.content for memory in (await memories.list(SCOPE)).memories} == {
+            "Coffee at six",
+            "Coffee at six, please",
+        }
+        await memories.remember(
+            SCOPE, [Message(text="Tea at five, please", event_id="Tea at five")], first
+        )
+        assert not await memories.jobs()
+
+
 async def test_author_and_who_are_masked(uri: str) -> None:
     """A secret in a name is masked as one in a text, in memories and in their history."""
     async with await Memories.open(uri, llm=False, worker=False) as memories:
-        (id,) = await memories.add(SCOPE, [Fact(text="Tea at five", author=f"bot {GITHUB}")], who=f"cli {GITHUB}")
+        (id,) = await memories.add(
+            SCOPE, [Fact(text="Tea at five", author=f"bot {GITHUB}")], who=f"cli {GITHUB}"
+        )
         await memories.remember(SCOPE, [Message(text="I live in Oslo", author=GITHUB)], "s1")
         history = str(await memories.history(SCOPE, id))
-        assert GITHUB not in str(await memories.get(SCOPE, id)) + history + str(await memories.jobs())
+        assert GITHUB not in str(await memories.get(SCOPE, id)) + history + str(
+            await memories.jobs()
+        )
         await memories.edit(SCOPE, id, content="Tea at six", who=GITHUB)
         await memories.undo(SCOPE, id, who=GITHUB)
         await memories.edit(SCOPE, id, content="Tea at seven", who=f"cli {GITHUB}")

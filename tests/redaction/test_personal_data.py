@@ -32,7 +32,11 @@ HITS = {
         "+81 3-1234-5678",
     ],
     "card": ["4111 1111 1111 1111", "5500-0000-0000-0004", "340000000000009"],
-    "iban": ["DE89 3704 0044 0532 0130 00", "gb82west12345698765432", "FR14-2004-1010-0505-0001-3M02-606"],
+    "iban": [
+        "DE89 3704 0044 0532 0130 00",
+        "gb82west12345698765432",
+        "FR14-2004-1010-0505-0001-3M02-606",
+    ],
     "ip": ["203.0.113.7", "10.0.0.1", "2001:db8::1", "fe80::1ff:fe23:4567:890a"],
     "national_id": [
         "536-90-4399",
@@ -53,7 +57,12 @@ HITS = {
     ],
 }
 NAMED = {
-    "phone": ["my number is 4155552671", "phone: 4155552671", "Tel. 030901820", "手机: 13800138000"],
+    "phone": [
+        "my number is 4155552671",
+        "phone: 4155552671",
+        "Tel. 030901820",
+        "手机: 13800138000",
+    ],
     "national_id": [
         "SSN 536904399",
         "Steuer-ID 36 574 261 809",
@@ -86,8 +95,12 @@ def data() -> PersonalData:
     return PersonalData()
 
 
-@pytest.mark.parametrize(("kind", "text"), [(kind, text) for kind, texts in HITS.items() for text in texts])
-def test_personal_data_is_masked_wherever_it_stands(data: PersonalData, kind: str, text: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "text"), [(kind, text) for kind, texts in HITS.items() for text in texts]
+)
+def test_personal_data_is_masked_wherever_it_stands(
+    data: PersonalData, kind: str, text: str
+) -> None:
     mask = f"[pii: {kind}]"
     assert data.mask(text) == mask
     assert data.mask(f"It is {text}, as you know.") == f"It is {mask}, as you know."
@@ -95,7 +108,9 @@ def test_personal_data_is_masked_wherever_it_stands(data: PersonalData, kind: st
     assert data.mask(data.mask(text)) == mask
 
 
-@pytest.mark.parametrize(("kind", "text"), [(kind, text) for kind, texts in NAMED.items() for text in texts])
+@pytest.mark.parametrize(
+    ("kind", "text"), [(kind, text) for kind, texts in NAMED.items() for text in texts]
+)
 def test_a_number_is_personal_beside_its_name(data: PersonalData, kind: str, text: str) -> None:
     assert [found for _, _, found in data.spans(text)] == [kind]
 
@@ -129,7 +144,10 @@ def test_regions_bound_what_is_a_number_without_a_country_code() -> None:
 def test_own_kinds_come_from_a_table(tmp_path) -> None:
     table = tmp_path / "own.toml"
     table.write_text("[[pii]]\nkind = \"employee number\"\npattern = '\\bE\\d{6}\\b'\n")
-    assert PersonalData(table=table).mask("E123456 of a@b.de") == "[pii: employee number] of [pii: email]"
+    assert (
+        PersonalData(table=table).mask("E123456 of a@b.de")
+        == "[pii: employee number] of [pii: email]"
+    )
     assert PersonalData(("employee number",), table=table).mask("E123456 of a@b.de") == (
         "[pii: employee number] of a@b.de"
     )
@@ -170,8 +188,14 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_refusal_names_the_kinds_and_never_the_text() -> None:
     refuse = PersonalData().refusing(redact, dropped=False)
-    assert refuse("nothing personal, password=hunter2") == "nothing personal, password=[secret: password]"
-    for text, kinds in (("ada@example.com or 203.0.113.7", "email, ip"), ("4111 1111 1111 1111", "card")):
+    assert (
+        refuse("nothing personal, password=hunter2")
+        == "nothing personal, password=[secret: password]"
+    )
+    for text, kinds in (
+        ("ada@example.com or 203.0.113.7", "email, ip"),
+        ("4111 1111 1111 1111", "card"),
+    ):
         with pytest.raises(PersonalDataRefused) as refused:
             refuse(text)
         assert f"({kinds})" in str(refused.value)

@@ -1,31 +1,27 @@
-"""What is learnt from a session is the session's own until it proves important or is met again; then it stays."""
+"""What is learnt from a session is the session's own until it proves important or is met again;
+then it stays.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from kagent_memory import ConfigurationError, Fact, Filter, InvalidInput, Memories, Message, NotFound, Scope
+from kagent_memory import ConfigurationError, Fact, Filter, Memories, Message, NotFound, Scope
 from kagent_memory.ingestion.extraction import Transcript
 from kagent_memory.records import Memory
-from kagent_memory.testing import HashEmbedder, ScriptedLlm
+from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
 
+START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SCOPE = Scope("", "ada", "notes")
 OWN = Filter(superseded="short_term")
 TEA = "Ada drinks green tea at work"
 HOUR = timedelta(hours=1)
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = datetime(2026, 3, 1, 12, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        return self.now
 
 
 @pytest.fixture
@@ -35,7 +31,9 @@ def uri(store_uri: str) -> str:
 
 
 class Said:
-    """A provider that takes each message for a fact: JSON is the fact's fields, other text is its text."""
+    """A provider that takes each message for a fact: JSON is the fact's fields, other text is its
+    text.
+    """
 
     name = "said"
 
@@ -50,17 +48,28 @@ class Said:
 
 
 async def opened(uri: str = "libsql:///:memory:", **more: Any) -> Memories:
-    given = {"embedding": None, "llm": False, "summary": Said(), "worker": False, "policy": "tiers", "clock": Clock()}
+    given = {
+        "embedding": None,
+        "llm": False,
+        "summary": Said(),
+        "worker": False,
+        "policy": "tiers",
+        "clock": FrozenClock(START),
+    }
     return await Memories.open(uri, **{**given, **more})
 
 
 _numbers = iter(range(10**9))
 
 
-async def heard(memories: Memories, session: str, *texts: str | dict[str, Any], scope: Scope = SCOPE) -> None:
+async def heard(
+    memories: Memories, session: str, *texts: str | dict[str, Any], scope: Scope = SCOPE
+) -> None:
     """What is said in a session, and ingested."""
     said = [
-        Message(text=text if isinstance(text, str) else json.dumps(text), event_id=f"e{next(_numbers)}")
+        Message(
+            text=text if isinstance(text, str) else json.dumps(text), event_id=f"e{next(_numbers)}"
+        )
         for text in texts
     ]
     await memories.remember(scope, said, session)
@@ -68,7 +77,9 @@ async def heard(memories: Memories, session: str, *texts: str | dict[str, Any], 
     assert not await memories.jobs(state="dead")
 
 
-async def found(memories: Memories, query: str, session: str | None = None, **options: Any) -> list[str]:
+async def found(
+    memories: Memories, query: str, session: str | None = None, **options: Any
+) -> list[str]:
     hits = await memories.recall(SCOPE, query, session_id=session, limit=100, **options)
     return [hit.memory.content for hit in hits]
 
@@ -90,7 +101,7 @@ async def test_it_is_found_in_its_session_only_and_ends_with_its_hours(uri):
         assert (held.state, held.session_id, held.expires_at) == (
             "short_term",
             "s1",
-            memories._parts.clock() + 24 * HOUR,
+            memories.parts.clock() + 24 * HOUR,
         )
         hit = (await memories.recall(SCOPE, TEA, session_id="s1"))[0]
         assert (hit.memory.id, hit.memory.state, hit.scope) == (held.id, "short_term", SCOPE)
@@ -102,48 +113,65 @@ async def test_it_is_found_in_its_session_only_and_ends_with_its_hours(uri):
         assert await texts(memories) == {"Ada lives in Paris"}
         assert (await memories.facets(SCOPE)).total == 1
         stats = await memories.stats(SCOPE)
-        assert (stats.visible, stats.short_term, stats.superseded, stats.quarantined) == (1, 1, 0, 0)
+        assert (stats.visible, stats.short_term, stats.superseded, stats.quarantined) == (
+            1,
+            1,
+            0,
+            0,
+        )
         assert (await memories.get(SCOPE, held.id)).content == TEA
         explained = await memories.recall(SCOPE, TEA, explain=True)
-        assert (held.id, "short_term") in {(out.memory_id, out.reason) for out in explained.left_out}
+        assert (held.id, "short_term") in {
+            (out.memory_id, out.reason) for out in explained.left_out
+        }
         explained = await memories.recall(SCOPE, TEA, explain=True, session_id="s1")
         assert held.id not in {out.memory_id for out in explained.left_out}
-        assert {hit.memory.id for hit in await memories.recall(SCOPE, "Ada", session_id="s1")} == {lasting, held.id}
-        memories._parts.clock.now += 24 * HOUR
+        assert {hit.memory.id for hit in await memories.recall(SCOPE, "Ada", session_id="s1")} == {
+            lasting,
+            held.id,
+        }
+        memories.parts.clock.now += 24 * HOUR
         assert TEA not in await found(memories, "green tea", "s1")
         with pytest.raises(NotFound):
             await memories.get(SCOPE, held.id)
-        assert [(one.memory_id, one.reason) for one in (await memories.prune(dry_run=True)).gone] == [
-            (held.id, "expired")
-        ]
+        assert [
+            (one.memory_id, one.reason) for one in (await memories.prune(dry_run=True)).gone
+        ] == [(held.id, "expired")]
         assert (await memories.prune()).deleted == 1
-        assert await memories.store.kept(SCOPE, Filter()) == [lasting]
+        assert await memories.store.memories.kept(SCOPE, Filter()) == [lasting]
 
 
-async def test_what_is_important_or_met_again_in_another_session_becomes_long_term(uri):
+async def test_the_important_and_the_repeated_become_long_term(uri):
+    """What is important or met again in another session becomes long term."""
     async with await opened(uri, embedding=HashEmbedder()) as memories:
         vital = "Ada is allergic to penicillin"
         await heard(
-            memories, "s1", TEA, {"text": vital, "importance": 0.7}, {"text": "A bus was late", "importance": 0.69}
+            memories,
+            "s1",
+            TEA,
+            {"text": vital, "importance": 0.7},
+            {"text": "A bus was late", "importance": 0.69},
         )
         assert await texts(memories) == {vital}
-        first = next(one for one in (await memories.list(SCOPE, filter=OWN)).memories if one.content == TEA)
+        first = next(
+            one for one in (await memories.list(SCOPE, filter=OWN)).memories if one.content == TEA
+        )
         await heard(memories, "s1", TEA)  # the same session again is no repetition
         assert await texts(memories, OWN) == {TEA, "A bus was late"}
         assert (await memories.get(SCOPE, first.id)).expires_at == first.expires_at
-        memories._parts.clock.now += HOUR
+        memories.parts.clock.now += HOUR
         await heard(memories, "s2", f"{TEA}.")
         assert await texts(memories) == {vital, TEA}
         lasting = await memories.get(SCOPE, first.id)
         assert (lasting.state, lasting.session_id) == ("active", "s1")
-        assert lasting.expires_at == memories._parts.clock() + timedelta(days=90)
+        assert lasting.expires_at == memories.parts.clock() + timedelta(days=90)
         assert [one.kind for one in await memories.history(SCOPE, first.id)] == ["promote"]
         assert TEA in await found(memories, "green tea")
         assert (await memories.recall(SCOPE, TEA))[0].cosine > 0.99
         await memories.undo(SCOPE, first.id)
         assert TEA not in await found(memories, "green tea")
         assert TEA in await found(memories, "green tea", "s1")
-        memories._parts.clock.now += 24 * HOUR
+        memories.parts.clock.now += 24 * HOUR
         assert (await memories.prune()).deleted == 2
 
 
@@ -154,10 +182,11 @@ async def test_what_somebody_saves_edits_or_pins_becomes_long_term(uri):
         assert await memories.add(SCOPE, [Fact(TEA, tags=("drinks",)), "Ada likes rain"]) != []
         saved = await memories.get(SCOPE, ids[TEA])
         assert (saved.state, saved.tags, saved.explicit) == ("active", ("drinks",), True)
-        assert saved.expires_at == memories._parts.clock() + timedelta(days=90)
-        assert [(one.kind, one.before and one.before.state) for one in await memories.history(SCOPE, saved.id)] == [
-            ("promote", "short_term")
-        ]
+        assert saved.expires_at == memories.parts.clock() + timedelta(days=90)
+        assert [
+            (one.kind, one.before and one.before.state)
+            for one in await memories.history(SCOPE, saved.id)
+        ] == [("promote", "short_term")]
         await memories.edit(SCOPE, ids["Ada has a cat"], content="Ada has two cats")
         await memories.pin(SCOPE, ids["Ada plays chess"])
         [newer] = await memories.add(SCOPE, ["Ada sold her boat"], replaces=ids["Ada owns a boat"])
@@ -169,8 +198,10 @@ async def test_what_somebody_saves_edits_or_pins_becomes_long_term(uri):
             "Ada likes rain",
         }
         assert await texts(memories, OWN) == set()
-        assert (await memories.get(SCOPE, ids["Ada owns a boat"], superseded=True)).superseded_by == newer
-        memories._parts.clock.now += 25 * HOUR
+        assert (
+            await memories.get(SCOPE, ids["Ada owns a boat"], superseded=True)
+        ).superseded_by == newer
+        memories.parts.clock.now += 25 * HOUR
         assert await found(memories, "cats") == ["Ada has two cats"]
         await memories.undo(SCOPE, saved.id)
         assert TEA not in await texts(memories)
@@ -178,7 +209,8 @@ async def test_what_somebody_saves_edits_or_pins_becomes_long_term(uri):
         assert TEA in await texts(memories)
 
 
-async def test_what_is_promoted_becomes_the_long_term_memory_that_says_the_same():
+async def test_a_promoted_memory_joins_its_long_term_equal():
+    """What is promoted becomes the long term memory that says the same."""
     async with await opened() as memories:
         [other] = await memories.add(SCOPE, ["Ada drinks coffee"])
         await heard(memories, "s1", TEA)
@@ -192,7 +224,7 @@ async def test_what_is_promoted_becomes_the_long_term_memory_that_says_the_same(
         assert (await only(memories)).id == held.id
     async with await opened() as memories:
         [expired] = await memories.add(SCOPE, [Fact(TEA, ttl_days=1)])
-        memories._parts.clock.now += 24 * HOUR
+        memories.parts.clock.now += 24 * HOUR
         await heard(memories, "s1", TEA)
         assert await texts(memories, OWN) == {TEA}
         await heard(memories, "s2", TEA)
@@ -203,8 +235,10 @@ async def test_what_is_promoted_becomes_the_long_term_memory_that_says_the_same(
 async def test_a_session_keeps_the_newest_50(monkeypatch):
     async with await opened() as memories:
         for number in range(6):
-            memories._parts.clock.now += timedelta(minutes=1)
-            await heard(memories, "s1", *(f"Parcel {number * 10 + place} is blue" for place in range(10)))
+            memories.parts.clock.now += timedelta(minutes=1)
+            await heard(
+                memories, "s1", *(f"Parcel {number * 10 + place} is blue" for place in range(10))
+            )
         await heard(memories, "s2", *(f"Crate {number} is red" for number in range(60)))
         assert await texts(memories, OWN) == {
             *(f"Parcel {number} is blue" for number in range(10, 60)),
@@ -212,39 +246,121 @@ async def test_a_session_keeps_the_newest_50(monkeypatch):
         }
         assert len(await found(memories, "parcel blue", "s1")) == 50
         assert (await memories.stats(SCOPE)).short_term == 100
-    monkeypatch.setattr("kagent_memory.ingestion.short_term.MAX_SHORT_TERM", 2)
+    monkeypatch.setattr("kagent_memory.ingestion.consolidation.short_term.MAX_SHORT_TERM", 2)
     async with await opened(short_term_hours=0.5) as memories:
         await heard(memories, "s1", "One is blue", "Two is blue")
-        memories._parts.clock.now += timedelta(minutes=20)
+        memories.parts.clock.now += timedelta(minutes=20)
         await heard(memories, "s1", "Three is blue")
         assert await texts(memories, OWN) == {"Two is blue", "Three is blue"}
-        memories._parts.clock.now += timedelta(minutes=10)
+        memories.parts.clock.now += timedelta(minutes=10)
         assert await texts(memories, OWN) == {"Three is blue"}
 
 
-async def test_what_changes_what_is_known_is_long_term_and_what_a_session_says_of_itself_is_not():
+def summing(prompt: str) -> Any:
+    """A model that sums up what it is shown in its first and last line."""
+    lines = re.findall(r"^- \[[\d-]+\] (.+)$", prompt, re.MULTILINE)
+    return {"decisions": [], "groups": [], "summary": f"{lines[0]}, {lines[-1]}." if lines else ""}
+
+
+async def test_the_oldest_of_a_full_session_become_a_summary(uri, monkeypatch):
+    """With a model what is too much in a session is summed up for good; its sources are its
+    history.
+    """
+    monkeypatch.setattr("kagent_memory.ingestion.consolidation.consolidator.MAX_SHORT_TERM", 10)
+    monkeypatch.setattr("kagent_memory.ingestion.consolidation.short_term.MAX_SHORT_TERM", 10)
+    async with await opened(uri, llm=ScriptedLlm(summing)) as memories:
+        await heard(memories, "s1", *(f"Parcel {number} is blue" for number in range(10)))
+        assert await texts(memories) == set()
+        memories.parts.clock.now += timedelta(minutes=1)
+        await heard(memories, "s1", "Parcel 10 is blue")
+        assert await texts(memories, OWN) == {f"Parcel {number} is blue" for number in range(6, 11)}
+        summary = await only(memories, Filter())
+        assert (summary.content, summary.type) == (
+            "Parcel 0 is blue, Parcel 5 is blue.",
+            "episodic",
+        )
+        assert summary.expires_at == memories.parts.clock() + timedelta(days=90)
+        former = (await memories.list(SCOPE, filter=Filter(superseded="only"))).memories
+        assert {one.content for one in former} == {
+            f"Parcel {number} is blue" for number in range(6)
+        }
+        assert {one.superseded_by for one in former} == {summary.id}
+        assert set(summary.event_ids) == {id for one in former for id in one.event_ids}
+        await memories.undo(SCOPE, summary.id)
+        assert await texts(memories) == set()
+        assert len(await texts(memories, OWN)) == 11
+
+
+async def test_what_tools_said_in_a_session_is_summed_up_alone(monkeypatch):
+    """A summary is as trusted as the least trusted of its sources."""
+    monkeypatch.setattr("kagent_memory.ingestion.consolidation.consolidator.MAX_SHORT_TERM", 0)
+    monkeypatch.setattr("kagent_memory.ingestion.consolidation.short_term.MAX_SHORT_TERM", 0)
+    async with await opened(llm=ScriptedLlm(summing)) as memories:
+        said = [
+            {"text": f"Parcel {number} is blue", "origin": ("user", "tool")[number % 2]}
+            for number in range(12)
+        ]
+        await heard(memories, "s1", *said)
+        made = (await memories.list(SCOPE)).memories
+        assert {(one.content, one.origin) for one in made} == {
+            ("Parcel 0 is blue, Parcel 10 is blue.", "user"),
+            ("Parcel 1 is blue, Parcel 11 is blue.", "tool"),
+        }
+
+
+async def test_a_session_that_ends_leaves_a_summary_with_its_sources():
+    """Its own, or one of its short-term memories where the provider writes none."""
+    async with await opened(llm=ScriptedLlm(summing)) as memories:
+        await heard(memories, "s1", *(f"Parcel {number} is blue" for number in range(5)))
+        await memories.remember(SCOPE, [], "s1", ended=True)
+        await memories.work(until_idle=True)
+        assert await texts(memories) == {"Parcel 0 is blue, Parcel 4 is blue."}
+
+    def answer(prompt: str) -> Any:
+        said = re.findall(r"user: (.+)$", prompt, re.MULTILINE)
+        return {
+            "facts": said,
+            "decisions": [],
+            "summary": "Parcels came" if "session is over" in prompt else "",
+        }
+
+    async with await opened(llm=ScriptedLlm(answer), summary=None) as memories:
+        for event, ended in (("e1", False), ("e2", True)):
+            await memories.remember(
+                SCOPE, [Message(text=f"It is {event}!", event_id=event)], "s1", ended=ended
+            )
+            await memories.work(until_idle=True)
+        summary = await only(memories, Filter())
+        assert (summary.content, set(summary.event_ids)) == ("Parcels came", {"e1", "e2"})
+        assert await texts(memories, OWN) == {"It is e1!", "It is e2!"}
+
+
+async def test_what_changes_what_is_known_is_long_term():
+    """What changes what is known is long term and what a session says of itself is not."""
     async with await opened() as memories:
         home = {"subject": "Ada", "attribute": "home"}
         await heard(memories, "s0", {"text": "Ada lives in Paris", "importance": 0.9, **home})
-        memories._parts.clock.now += timedelta(minutes=1)
+        memories.parts.clock.now += timedelta(minutes=1)
         await heard(memories, "s1", {"text": "Ada lives in Rome", **home})
         assert await texts(memories) == {"Ada lives in Rome"}
         mood = {"subject": "Ada", "attribute": "mood"}
         for number, text in enumerate(("Ada is tired", "Ada is awake")):
-            memories._parts.clock.now += timedelta(minutes=number + 1)
+            memories.parts.clock.now += timedelta(minutes=number + 1)
             await heard(memories, "s1", {"text": text, **mood})
         assert await texts(memories) == {"Ada lives in Rome"}
         assert await texts(memories, OWN) == {"Ada is awake"}
-        memories._parts.clock.now += timedelta(minutes=1)
-        await heard(memories, "s2", {"text": "Ada is happy", **mood})  # another session speaks of it too
+        memories.parts.clock.now += timedelta(minutes=1)
+        # another session speaks of it too
+        await heard(memories, "s2", {"text": "Ada is happy", **mood})
         assert await texts(memories) == {"Ada lives in Rome", "Ada is happy"}
         assert await texts(memories, OWN) == set()
-        memories._parts.clock.now += 25 * HOUR
+        memories.parts.clock.now += 25 * HOUR
         assert (await memories.prune()).deleted == 2
         assert await texts(memories) == {"Ada lives in Rome", "Ada is happy"}
 
 
-async def test_turns_kept_as_they_were_said_become_long_term_when_they_are_said_again():
+async def test_turns_said_again_become_long_term():
+    """Turns kept as they were said become long term when they are said again."""
     async with await opened(summary=None) as memories:
         await heard(memories, "s1", "I am moving to Oslo in May", "My train leaves soon")
         assert await texts(memories) == set()
@@ -254,9 +370,13 @@ async def test_turns_kept_as_they_were_said_become_long_term_when_they_are_said_
         assert (await only(memories, Filter())).session_id == "s2"
 
 
-async def test_a_model_decides_about_short_term_memories_too_and_its_summary_is_long_term():
+async def test_a_model_decides_about_short_term_memories_too():
+    """A model decides about short term memories too and its summary is long term."""
+
     def answer(prompt: str) -> Any:
-        said = [line for line in ("Ada drinks tea", "Ada is drinking tea") if f"user: {line}!" in prompt]
+        said = [
+            line for line in ("Ada drinks tea", "Ada is drinking tea") if f"user: {line}!" in prompt
+        ]
         facts = [{"text": text, "sources": [1]} for text in said]
         return {
             "facts": facts,
@@ -266,14 +386,17 @@ async def test_a_model_decides_about_short_term_memories_too_and_its_summary_is_
 
     async with await opened(llm=ScriptedLlm(answer), summary=None) as memories:
         for session, text in (("s1", "Ada drinks tea!"), ("s2", "Ada is drinking tea!")):
-            await memories.remember(SCOPE, [Message(text=text, event_id=f"m{session}")], session, ended=True)
+            await memories.remember(
+                SCOPE, [Message(text=text, event_id=f"m{session}")], session, ended=True
+            )
             await memories.work(until_idle=True)
         assert "Ada came by" in await texts(memories)
         lasting = await texts(memories)
         assert lasting & {"Ada drinks tea", "Ada is drinking tea"}, lasting
 
 
-async def test_what_is_in_quarantine_or_of_no_session_is_no_short_term_memory():
+async def test_only_trusted_memories_of_a_session_are_short_term():
+    """What is in quarantine or of no session is no short term memory."""
     async with await opened(quarantine=["tool"]) as memories:
         await heard(memories, "s1", {"text": "The code is 7", "origin": "tool"})
         assert await texts(memories, Filter(superseded="quarantined")) == {"The code is 7"}
@@ -282,7 +405,8 @@ async def test_what_is_in_quarantine_or_of_no_session_is_no_short_term_memory():
         assert await texts(memories, OWN) == set()
 
 
-async def test_by_default_all_is_long_term_and_no_session_narrows_or_widens_a_search():
+async def test_by_default_all_memories_are_long_term():
+    """By default all is long term and no session narrows or widens a search."""
     async with await opened(policy="kagent") as memories:
         assert memories.settings.short_term_hours == 0
         await heard(memories, "s1", TEA)
@@ -290,13 +414,14 @@ async def test_by_default_all_is_long_term_and_no_session_narrows_or_widens_a_se
         assert await found(memories, "tea", "s2") == [TEA]
     async with await opened(policy="kagent", short_term_hours=2) as memories:
         await heard(memories, "s1", TEA)
-        assert (await only(memories)).expires_at == memories._parts.clock() + 2 * HOUR
+        assert (await only(memories)).expires_at == memories.parts.clock() + 2 * HOUR
     with pytest.raises(ConfigurationError, match="short_term_hours"):
         await opened(short_term_hours=-1)
 
 
-async def test_what_a_session_kept_is_found_in_it_when_no_more_is_kept_for_sessions_alone(uri, tmp_path):
-    clock = Clock()
+async def test_short_term_memories_outlast_the_setting(uri, tmp_path):
+    """What a session kept is found in it when no more is kept for sessions alone."""
+    clock = FrozenClock(START)
     async with await opened(uri, clock=clock, policy="archive", short_term_hours=24) as memories:
         await heard(memories, "s1", TEA)
         held = await only(memories)
@@ -319,24 +444,23 @@ async def test_what_a_session_kept_is_found_in_it_when_no_more_is_kept_for_sessi
         assert await found(memories, "tea", "s1") == []
 
 
-async def test_forgetting_and_merging_and_exports_know_them(tmp_path):
+async def test_forgetting_and_merging_know_them():
     async with await opened(llm=False) as memories:
         await heard(
-            memories, "s1", TEA, {"text": "Ada has a cat", "tags": ["pets"], "author": "ada"}, "Ada plays chess"
+            memories,
+            "s1",
+            TEA,
+            {"text": "Ada has a cat", "tags": ["pets"], "author": "ada"},
+            "Ada plays chess",
         )
         await heard(memories, "s2", "Ada owns a boat")
         ids = {one.content: one.id for one in (await memories.list(SCOPE, filter=OWN)).memories}
         assert await memories.consolidate(SCOPE) == ()
-        path = tmp_path / "all.jsonl"
-        path.write_text("".join([f"{line}\n" async for line in memories.export()]))
-        async with await opened() as other:
-            await other.import_(path)
-            assert await texts(other, OWN) == set(ids)
-            assert await texts(other) == set()
-            assert TEA in await found(other, "tea", "s1")
         assert set(await memories.forget(SCOPE, tag="pets")) == {ids["Ada has a cat"]}
-        assert set(await memories.forget(SCOPE, filter=OWN, dry_run=True)) == set(ids.values()) - {ids["Ada has a cat"]}
-        assert await memories.forget(SCOPE, ids[TEA]) == (ids[TEA],)
+        assert set(await memories.forget(SCOPE, filter=OWN, dry_run=True)) == set(ids.values()) - {
+            ids["Ada has a cat"]
+        }
+        assert (await memories.forget(SCOPE, ids[TEA])).ids == (ids[TEA],)
         await memories.remember(SCOPE, [Message(text=TEA, event_id="later")], "s1")
         await memories.work(until_idle=True)
         assert TEA not in await texts(memories, OWN)
@@ -345,24 +469,6 @@ async def test_forgetting_and_merging_and_exports_know_them(tmp_path):
         await memories.forget(SCOPE, everything=True)
         assert (await memories.stats(SCOPE)).short_term == 0
         assert (await memories.audit()).is_clean
-
-
-async def test_the_past_had_them_in_their_session():
-    async with await opened(embedding=HashEmbedder()) as memories:
-        await memories.add(SCOPE, ["Ada lives in Paris"])
-        await heard(memories, "s1", TEA)
-        then = memories._parts.clock()
-        memories._parts.clock.now += HOUR
-        await heard(memories, "s2", TEA)
-        later = memories._parts.clock()
-        memories._parts.clock.now += 30 * HOUR
-        for session, at, is_found in (
-            (None, then, False),
-            ("s2", then, False),
-            ("s1", then, True),
-            (None, later, True),
-        ):
-            assert (TEA in await found(memories, "green tea", session, as_of=at)) is is_found
 
 
 async def test_an_embedder_that_was_away_embeds_them_later():
@@ -383,9 +489,13 @@ async def test_an_embedder_that_was_away_embeds_them_later():
         await memories.work(until_idle=True)
         assert TEA in await found(memories, "green tea", "s1")
         embedder.away = False
-        memories._parts.clock.now += HOUR
+        memories.parts.clock.now += HOUR
         await memories.work(until_idle=True)
-        [hit] = [one for one in await memories.recall(SCOPE, TEA, session_id="s1") if one.memory.content == TEA]
+        [hit] = [
+            one
+            for one in await memories.recall(SCOPE, TEA, session_id="s1")
+            if one.memory.content == TEA
+        ]
         assert hit.cosine is not None
 
 
@@ -396,14 +506,10 @@ async def test_scopes_are_kept_apart_and_several_are_searched_together():
         await heard(memories, "s1", "Bob drinks black tea", scope=other)
         assert (await memories.stats(other)).visible == 0
         both = await memories.recall([SCOPE, other], "tea", session_id="s1")
-        assert {(hit.scope, hit.memory.content) for hit in both} == {(SCOPE, TEA), (other, "Bob drinks black tea")}
+        assert {(hit.scope, hit.memory.content) for hit in both} == {
+            (SCOPE, TEA),
+            (other, "Bob drinks black tea"),
+        }
         assert await found(memories, "tea", "s1") == [TEA]
         await heard(memories, "s2", TEA, scope=other)  # nor is another user's session a repetition
         assert await texts(memories) == set()
-
-
-@pytest.mark.parametrize("wrong", ["\0", "\ud800", "x" * 2000, 7], ids=["NUL", "surrogate", "long", "number"])
-async def test_a_session_that_can_be_none_is_refused(wrong):
-    async with await opened() as memories:
-        with pytest.raises(InvalidInput, match=r"session[_ ]id"):
-            await memories.recall(SCOPE, "tea", session_id=wrong)

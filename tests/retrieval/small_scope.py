@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
+from kagent_memory.language.dates import named_spans
 from kagent_memory.language.time_words import names_a_time
 from kagent_memory.language.tokenizer import index_terms, query_terms
 from kagent_memory.retrieval.ranking import Ranking, RankSettings, join, rank, shortlist
 from kagent_memory.stores.base import RankFeatures, TextMatches
+from kagent_memory.stores.columns import Places
 
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
 
@@ -35,14 +37,16 @@ class SmallScope:
         self.terms[key] = index_terms(content, author)
         timed = names_a_time(self.terms[key].keys(), author)
         place = RankFeatures(
-            key, session, position, author, "episodic", "user", importance, created, happened, len(content), asks, timed
+            key, session, position, author, importance, created, happened, len(content), asks, timed
         )
         self.features.append(place)
         return key
 
     def search_text(self, query: str) -> TextMatches:
         asked = query_terms(query)
-        frequencies = Counter(term for terms in self.terms.values() for term in asked if term in terms)
+        frequencies = Counter(
+            term for terms in self.terms.values() for term in asked if term in terms
+        )
         lengths = {key: sum(terms.values()) for key, terms in self.terms.items()}
         matches = {
             key: (lengths[key], {term: terms[term] for term in asked if term in terms})
@@ -63,19 +67,34 @@ class SmallScope:
         *,
         settings: RankSettings = RankSettings(),
         min_score: float = 0.0,
+        floor: float = 0.0,
         full: Mapping[str, float] | None = None,
         now: datetime = NOW,
     ) -> Ranking:
-        nearest = [_ordered(cosines)] if cosines else []
-        candidates = join(query_terms(query), self.search_text(query), nearest, [_ordered(full)] if full else None)
+        nearest = _ordered(cosines) if cosines else []
+        candidates = join(
+            query_terms(query), self.search_text(query), nearest, _ordered(full) if full else None
+        )
         wanted = set(shortlist(candidates, settings))
         near = {
-            (place.session_id, place.position) for place in self.features if place.id in wanted and place.session_id
+            (place.session_id, place.position)
+            for place in self.features
+            if place.id in wanted and place.session_id
         }
         features = [place for place in self.features if place.id in wanted or _beside(place, near)]
-        return rank(query, candidates, features, now=now, min_score=min_score, settings=settings)
+        return rank(
+            query,
+            candidates,
+            Places.of(features),
+            spans=named_spans(query, now),
+            min_score=min_score,
+            floor=floor,
+            settings=settings,
+        )
 
-    def ids(self, query: str, cosines: Mapping[str, float] | None = None, **options: object) -> list[str]:
+    def ids(
+        self, query: str, cosines: Mapping[str, float] | None = None, **options: object
+    ) -> list[str]:
         return [hit.id for hit in self.rank(query, cosines, **options).ranked]  # type: ignore[arg-type]
 
 

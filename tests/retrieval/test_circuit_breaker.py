@@ -44,7 +44,8 @@ def fail(breaker: CircuitBreaker, time: Time, seconds: float) -> None:
         call()
 
 
-def test_slow_failures_in_a_row_open_it_and_one_success_closes_it(time: Time) -> None:
+def test_slow_failures_in_a_row_open_it(time: Time) -> None:
+    """One success closes it again."""
     breaker = CircuitBreaker("embedder")
     for _ in range(FAILURES - 1):
         fail(breaker, time, 2.0)
@@ -52,10 +53,14 @@ def test_slow_failures_in_a_row_open_it_and_one_success_closes_it(time: Time) ->
         pass
     for _ in range(FAILURES):
         fail(breaker, time, 2.0)
-    with pytest.raises(ModelUnavailable, match="embedder did not answer 3 times in a row; it is asked again in 30 s"):
+    with pytest.raises(
+        ModelUnavailable,
+        match="embedder did not answer 3 times in a row; it is asked again in 30 s",
+    ):
         breaker.guard().__enter__()
     time.now += 31
-    with breaker.guard(), pytest.raises(ModelUnavailable):  # while one tries, the others do not wait
+    # while one tries, the others do not wait
+    with breaker.guard(), pytest.raises(ModelUnavailable):
         breaker.guard().__enter__()
     with breaker.guard():
         pass
@@ -123,7 +128,8 @@ async def test_searches_go_on_at_once_by_words_and_come_back(
         await memories.add(SCOPE, ["Ada likes tea", "Grace likes tea and milk"])
         assert (await memories.recall(SCOPE, "tea")).mode == "hybrid"
         models.hangs, models.asked = True, dict.fromkeys(models.asked, 0)
-        for number in range(FAILURES + 5):  # another text each time: what was embedded once is not asked again
+        # another text each time: what was embedded once is not asked again
+        for number in range(FAILURES + 5):
             answer = await memories.recall(SCOPE, f"tea {number}", timeout_seconds=60)
             assert (answer.mode, len(answer)) == ("keyword", 2)
             assert len(answer.degraded) == 3

@@ -13,10 +13,17 @@ from kagent_memory.retrieval.ranking import identifiers
 from kagent_memory.testing import HashEmbedder
 
 ADA = Scope(tenant="", user="ada", app="desk")
-CAUSES = ("a full disk", "an expired certificate", "a lost lease", "a wrong flag", "a slow resolver")
+CAUSES = (
+    "a full disk",
+    "an expired certificate",
+    "a lost lease",
+    "a wrong flag",
+    "a slow resolver",
+)
 FIXES = ("a restart", "a rollback", "a larger volume", "a new key")
 LOOK_ALIKES = [
-    f"Ticket ERR-{10000 + n} was {CAUSES[n % 5]} on host h{n % 17}, fixed by {FIXES[n % 4]}." for n in range(500)
+    f"Ticket ERR-{10000 + n} was {CAUSES[n % 5]} on host h{n % 17}, fixed by {FIXES[n % 4]}."
+    for n in range(500)
 ]
 OTHERS = {
     "LH 4711": "The flight LH 4711 leaves at noon.",
@@ -38,15 +45,23 @@ class NearlyConstant:
         return rows
 
 
-@pytest.mark.parametrize("embedder", [None, HashEmbedder(256), NearlyConstant()], ids=["words", "hash", "constant"])
-async def test_an_identifier_or_name_finds_what_holds_it_first_among_look_alikes(embedder: Any) -> None:
-    async with await Memories.open("libsql:///:memory:", embedding=embedder, llm=False, worker=False) as memories:
+@pytest.mark.parametrize(
+    "embedder", [None, HashEmbedder(256), NearlyConstant()], ids=["words", "hash", "constant"]
+)
+async def test_what_holds_an_identifier_stands_before_look_alikes(embedder: Any) -> None:
+    """With any embedder, alone and inside a sentence."""
+    async with await Memories.open(
+        "libsql:///:memory:", embedding=embedder, llm=False, worker=False
+    ) as memories:
         await memories.add(ADA, [*LOOK_ALIKES[:250], *OTHERS.values()])
         await memories.add(ADA, LOOK_ALIKES[250:])
         asked = {f"ERR-{10000 + n}": LOOK_ALIKES[n] for n in range(0, 500, 5)} | OTHERS
         missed = list[str]()
         for name, wanted in asked.items():
-            for query in (name, f"How did we solve ticket {name} last time on the production host?"):
+            for query in (
+                name,
+                f"How did we solve ticket {name} last time on the production host?",
+            ):
                 hits = await memories.recall(ADA, query, limit=3, deliver=False)
                 if not hits or hits.hits[0].memory.content != wanted:
                     missed.append(query)
@@ -65,5 +80,7 @@ async def test_an_identifier_or_name_finds_what_holds_it_first_among_look_alikes
         ("I have 2 cats and went out", []),
     ],
 )
-def test_identifiers_names_and_quotations_are_told_from_words(query: str, expected: list[set[str]]) -> None:
+def test_identifiers_names_and_quotations_are_told_from_words(
+    query: str, expected: list[set[str]]
+) -> None:
     assert [set(terms) for terms in identifiers(query)] == expected

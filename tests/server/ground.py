@@ -1,4 +1,6 @@
-"""What server tests stand on: a clock that is set, memories in a real database, a client, a live server."""
+"""What server tests stand on: a clock that is set, memories in a real database, a client, a live
+server.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ class Clock:
         self.now += timedelta(**parts)
 
 
-def client_of(memories: Memories, clock: Callable[[], datetime], access: Access = Access()) -> httpx.AsyncClient:
+def client_of(
+    memories: Memories, clock: Callable[[], datetime], access: Access = Access()
+) -> httpx.AsyncClient:
     app = create_app(memories, access, clock=clock)
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost")
 
@@ -46,7 +50,9 @@ def axis(number: int, tilt: float = 0.0) -> list[float]:
     return vector.tolist()
 
 
-def item(content: str = "likes tea", vector: Sequence[float] | None = None, **more: Any) -> dict[str, Any]:
+def item(
+    content: str = "likes tea", vector: Sequence[float] | None = None, **more: Any
+) -> dict[str, Any]:
     return {
         "agent_name": "shop__NS__my-agent",
         "user_id": "ada",
@@ -63,7 +69,8 @@ def served(
     host: str = "127.0.0.1",
     routes: Mapping[str, Callable[..., Any]] = {},
 ) -> Iterator[str]:
-    """A server as `kagent-memory serve` runs it, in a thread with its own event loop; gives its address.
+    """A server as `kagent-memory serve` runs it, in a thread with its own event loop; gives its
+    address.
 
     Args:
         opener: opens the memories.
@@ -101,10 +108,17 @@ def served(
 def live(opener: Callable[[], Any], access: Access = Access()) -> Iterator[str]:
     """A server on a port of its own, in a thread with its own event loop; gives its address."""
     config = uvicorn.Config(
-        create_app(opener, access), port=0, log_config=None, access_log=False, ws="none", timeout_graceful_shutdown=1
+        create_app(opener, access),
+        port=0,
+        log_config=None,
+        access_log=False,
+        ws="none",
+        timeout_graceful_shutdown=1,
     )
     server = uvicorn.Server(config)
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve()), name="server-under-test", daemon=True)
+    thread = threading.Thread(
+        target=lambda: asyncio.run(server.serve()), name="server-under-test", daemon=True
+    )
     thread.start()
     while not server.started:
         assert thread.is_alive(), "the server did not start"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,7 +21,8 @@ from .ground import item, live
 
 S = "?app=demo&user=ada"
 SCOPE = Scope("", "ada", "demo")
-LONGEST_STALL_SECONDS = 10.0  # tens of milliseconds here; the machine may be busy. Without bounds it was 19
+# tens of milliseconds here; the machine may be busy. Without bounds it was 19
+LONGEST_STALL_SECONDS = 10.0
 
 
 async def _opened() -> Memories:
@@ -64,92 +64,54 @@ def many(count: int) -> dict[str, int]:
 
 
 DEEP_CURSOR = base64.urlsafe_b64encode(b"[" * 3_000).decode()
-HOSTILE: dict[str, tuple[str, str, Callable[[], Any], set[int]]] = {
-    "a query of 1 MB": ("POST", f"/api/v1/memories/search{S}", lambda: {"query": "may " * 250_000}, {422}),
-    "a query of 8 MB": ("POST", f"/api/v1/memories/search{S}", lambda: {"query": "may " * 2_000_000}, {413}),
-    "a history of 800 KB": (
-        "POST",
-        f"/api/v1/memories/search{S}",
-        lambda: {"query": "x", "history": ["may " * 4000] * 50},
-        {200},
-    ),
-    "51 turns of history": (
-        "POST",
-        f"/api/v1/memories/search{S}",
-        lambda: {"query": "x", "history": ["x"] * 51},
-        {422},
-    ),
-    "60,000 keys in a filter": (
-        "POST",
-        f"/api/v1/memories/search{S}",
+SEARCH, ADD = ("POST", f"/api/v1/memories/search{S}"), ("POST", f"/api/v1/memories{S}")
+LIST, PAGE = ("GET", f"/api/v1/memories{S}"), ("GET", f"/memories{S}")
+DEEP = b"[" * 200_000 + b"]" * 200_000
+HOSTILE: dict[str, tuple[tuple[str, str], Callable[[], Any], int]] = {
+    "a query of 1 MB": (SEARCH, lambda: {"query": "may " * 250_000}, 400),
+    "a query of 8 MB": (SEARCH, lambda: {"query": "may " * 2_000_000}, 413),
+    "a long history": (SEARCH, lambda: {"query": "x", "history": ["may " * 4000] * 50}, 200),
+    "60,000 filter keys": (
+        SEARCH,
         lambda: {"query": "x", "filter": {"metadata": many(60_000)}},
-        {422},
+        400,
     ),
-    "300,000 keys of metadata": (
-        "POST",
-        f"/api/v1/memories{S}",
-        lambda: {"items": [{"text": "x", "metadata": many(300_000)}]},
-        {422},
+    "deep metadata": (
+        ADD,
+        lambda: b'{"items":[{"text":"x","metadata":{"a":' + DEEP + b"}}]}",
+        400,
     ),
-    "metadata 200,000 levels deep": (
-        "POST",
-        f"/api/v1/memories{S}",
-        lambda: b'{"items":[{"text":"x","metadata":{"a":' + b"[" * 200_000 + b"]" * 200_000 + b"}}]}",
-        {422},
-    ),
-    "240,000 unknown fields": ("POST", f"/api/v1/memories{S}", lambda: {"items": ["x"], **many(240_000)}, {422}),
-    "4,000,000 numbers": ("POST", f"/api/v1/memories{S}", lambda: b'{"items":[' + b"1," * 4_000_000 + b"1]}", {422}),
-    "a number of 8,000,000 digits": (
-        "POST",
-        f"/api/v1/memories{S}",
-        lambda: b'{"items":' + b"1" * 8_000_000 + b"}",
-        {422},
-    ),
+    "240,000 unknown fields": (ADD, lambda: {"items": ["x"], **many(240_000)}, 400),
+    "4,000,000 numbers": (ADD, lambda: b'{"items":[' + b"1," * 4_000_000 + b"1]}", 400),
     "10,001 messages": (
-        "POST",
-        f"/api/v1/sessions{S}",
+        ("POST", f"/api/v1/sessions{S}"),
         lambda: {"session_id": "s", "messages": [{"text": "x"}] * 10_001},
-        {422},
+        400,
     ),
-    "a session id of 1 MB": (
-        "POST",
-        f"/api/v1/sessions{S}",
-        lambda: {"session_id": "s" * 1_000_000, "messages": []},
-        {422},
-    ),
-    "an edit of 4 MB": (
-        "PATCH",
-        f"/api/v1/memories/0199a1b2-0000-7000-8000-000000000000{S}",
-        lambda: {"content": "x" * 4_000_000},
-        {413},
-    ),
-    "an address of 60 KB": ("GET", f"/api/v1/memories{S}&cursor={'x' * 60_000}", lambda: None, {400, 414, 422}),
-    "a cursor of 10 KB": ("GET", f"/api/v1/memories{S}&cursor={'x' * 10_000}", lambda: None, {422}),
-    "a cursor without bottom": ("GET", f"/api/v1/memories{S}&cursor={DEEP_CURSOR}", lambda: None, {400}),
-    "a page's cursor without bottom": ("GET", f"/memories{S}&cursor={DEEP_CURSOR}", lambda: None, {400}),
-    "a page's query of 50 KB": ("GET", f"/memories{S}&q={'may+' * 12_500}", lambda: None, {400}),
-    "a page's user of 12 KB": ("GET", f"/memories?app=demo&user={'x' * 12_000}", lambda: None, {400}),
-    "kagent's vector of 1,000,000 numbers": (
-        "POST",
-        "/api/memories/search",
+    "a deep cursor": ((LIST[0], f"{LIST[1]}&cursor={DEEP_CURSOR}"), lambda: None, 400),
+    "a page's query of 50 KB": ((PAGE[0], f"{PAGE[1]}&q={'may+' * 12_500}"), lambda: None, 400),
+    "400,000 kagent numbers": (
+        ("POST", "/api/memories/search"),
         lambda: b'{"agent_name":"a","user_id":"u","vector":[' + b"1," * 400_000 + b"1]}",
-        {400},
+        400,
     ),
-    "a form of 4 MB": ("POST", f"/memories/add{S}", lambda: b"content=" + b"x" * 4_000_000, {413}),
-    "50,000 fields in a form": ("POST", f"/memories/add{S}", lambda: b"a=b&" * 50_000, {400}),
+    "50,000 form fields": (("POST", f"/memories/add{S}"), lambda: b"a=b&" * 50_000, 400),
 }
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_what_is_too_much_is_refused_and_holds_nobody_up(address: str, name: str):
-    method, path, make, statuses = HOSTILE[name]
+def test_too_much_is_refused_and_holds_nobody_up(address: str, name: str):
+    (method, path), make, status = HOSTILE[name]
     given = make()
     raw = given if given is None or isinstance(given, bytes) else json.dumps(given).encode()
     form = path.startswith("/memories")
     kind = "application/x-www-form-urlencoded" if form else "application/json"
-    with httpx.Client(base_url=address, timeout=60, trust_env=False) as client, Pulse(address) as pulse:
+    with (
+        httpx.Client(base_url=address, timeout=60, trust_env=False) as client,
+        Pulse(address) as pulse,
+    ):
         answer = client.request(method, path, content=raw, headers={"content-type": kind})
-    assert answer.status_code in statuses, answer.text[:300]
+    assert answer.status_code == status, answer.text[:300]
     assert len(answer.content) < 20_000  # what was sent is not given back
     assert pulse.worst < LONGEST_STALL_SECONDS
 
@@ -160,7 +122,10 @@ def test_what_is_too_much_is_refused_and_holds_nobody_up(address: str, name: str
     ids=["words", "Japanese", "secrets", "one word"],
 )
 def test_a_long_memory_by_kagents_door_holds_nobody_up(address: str, content: str):
-    with httpx.Client(base_url=address, timeout=120, trust_env=False) as client, Pulse(address) as pulse:
+    with (
+        httpx.Client(base_url=address, timeout=120, trust_env=False) as client,
+        Pulse(address) as pulse,
+    ):
         one = {**item(content), "user_id": content[:4]}
         assert client.post("/api/memories/sessions", json=one).status_code == 201
         found = client.post("/api/memories/search", json={**one, "content": None})
@@ -176,46 +141,3 @@ async def test_a_query_is_bounded_in_the_process_too():
 
 
 # -- the JSON of a body
-
-
-@pytest.mark.parametrize("levels", [250, 5_000, 1_000_000])
-def test_a_body_without_bottom_is_refused_with_what_to_do(address: str, levels: int):
-    raw = b'{"items": ' + b"[" * levels + b"]" * levels + b"}"
-    answer = httpx.post(
-        f"{address}/api/v1/memories{S}", content=raw, headers={"content-type": "application/json"}, timeout=60
-    )
-    assert (answer.status_code, answer.json()["type"]) == (422, "urn:kagent-memory:invalid-input")
-    assert "nested at most 200 levels" in answer.json()["detail"]
-
-
-@pytest.mark.parametrize("padding", [0, 100_000])
-def test_of_a_name_that_comes_twice_the_last_counts(address: str, padding: int):
-    raw = b'{"who": "' + b"x" * padding + b'", "who": "", "items": ["Twice"]}'
-    answer = httpx.post(
-        f"{address}/api/v1/memories{S}", content=raw, headers={"content-type": "application/json"}, timeout=60
-    )
-    assert answer.status_code == 201
-
-
-@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize("padding", [0, 100_000])
-def test_what_json_cannot_say_is_refused_short_and_long(address: str, number: float, padding: int):
-    raw = json.dumps({"items": [{"text": "x", "importance": number}], "who": " " * padding})
-    answer = httpx.post(
-        f"{address}/api/v1/memories{S}", content=raw, headers={"content-type": "application/json"}, timeout=60
-    )
-    assert (answer.status_code, answer.json()["type"]) == (422, "urn:kagent-memory:invalid-input")
-
-
-@pytest.mark.parametrize("raw", [b"\xff\xfe", b'{"items": ["x"]} trailing', b"", b"{", b"null", b"[]", b'"text"'])
-def test_a_body_that_is_none_is_told_so(address: str, raw: bytes):
-    answer = httpx.post(
-        f"{address}/api/v1/memories{S}", content=raw, headers={"content-type": "application/json"}, timeout=60
-    )
-    assert (answer.status_code, answer.headers["content-type"]) == (422, "application/problem+json")
-    bom = httpx.post(
-        f"{address}/api/v1/memories{S}",
-        content=b'\xef\xbb\xbf{"items": ["x"]}',
-        headers={"content-type": "application/json; charset=utf-8"},
-    )
-    assert bom.status_code == 201

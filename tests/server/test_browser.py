@@ -1,10 +1,11 @@
-"""The page in a real headless Chromium: every flow clicked, without JavaScript, narrow and wide, light and dark."""
+"""The page in a real headless Chromium: every flow clicked, without JavaScript, narrow and wide,
+light and dark.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.async_playwright import Axe
+from optional import program
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 
 from kagent_memory.memories import Memories
@@ -26,7 +28,9 @@ pytestmark = pytest.mark.browser
 
 SCOPE = Scope("", "ada", "travel_agent")
 QUERY = "app=travel_agent&user=ada"
-TOUR = os.environ.get("KAGENT_MEMORY_TOUR") and str(Path(os.environ["KAGENT_MEMORY_TOUR"]).absolute())
+TOUR = os.environ.get("KAGENT_MEMORY_TOUR") and str(
+    Path(os.environ["KAGENT_MEMORY_TOUR"]).absolute()
+)
 HOSTILE = [
     "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">",
     "</textarea></pre>\"'><svg onload=alert(1)>{{ 7*7 }} {% raw %}",
@@ -36,22 +40,55 @@ HOSTILE = [
 ]
 LISBON = "The Lisbon trip was moved from May to July"
 FACTS = [
-    Fact("Book rail passes before the summer rush", type="procedural", topics=("trains",), tags=("tip",), ttl_days=40),
-    Fact("Short answers work better than long ones", type="reflective", topics=("style",), ttl_days=60),
-    Fact("The Lisbon trip was moved from May to June", type="episodic", topics=("travel", "Lisbon"), ttl_days=30),
-    Fact("Ada pays with the company card for work trips", topics=("payments", "travel"), session_id="session-7"),
-    Fact("Ada prefers window seats on night trains", topics=("travel", "trains"), importance=0.8, author="assistant"),
+    Fact(
+        "Book rail passes before the summer rush",
+        type="procedural",
+        topics=("trains",),
+        tags=("tip",),
+        ttl_days=40,
+    ),
+    Fact(
+        "Short answers work better than long ones",
+        type="reflective",
+        topics=("style",),
+        ttl_days=60,
+    ),
+    Fact(
+        "The Lisbon trip was moved from May to June",
+        type="episodic",
+        topics=("travel", "Lisbon"),
+        ttl_days=30,
+    ),
+    Fact(
+        "Ada pays with the company card for work trips",
+        topics=("payments", "travel"),
+        session_id="session-7",
+    ),
+    Fact(
+        "Ada prefers window seats on night trains",
+        topics=("travel", "trains"),
+        importance=0.8,
+        author="assistant",
+    ),
     Fact("Ada is allergic to peanuts", topics=("health",), importance=0.95, pinned=True),
-    Fact("Her passport is valid until 2031", topics=("documents",), importance=0.7, author="assistant"),
-    Fact("She meets Bo in Porto on the way back", type="episodic", topics=("travel", "Porto"), ttl_days=25),
+    Fact(
+        "Her passport is valid until 2031",
+        topics=("documents",),
+        importance=0.7,
+        author="assistant",
+    ),
+    Fact(
+        "She meets Bo in Porto on the way back",
+        type="episodic",
+        topics=("travel", "Porto"),
+        ttl_days=25,
+    ),
 ]
 
 
 @pytest.fixture(scope="module")
 def chromium() -> str:
-    found = shutil.which("chromium") or shutil.which("google-chrome")
-    assert found, "Chromium is missing: `make browser` brings it"
-    return found
+    return program("chromium", "google-chrome")
 
 
 @pytest.fixture(scope="module")
@@ -71,21 +108,32 @@ async def _filled() -> Memories:
     clock.now = now
     for number, id in enumerate(ids):
         for _ in range((12, 4, 1, 0)[number % 4]):
-            await memories.store.deliver(SCOPE, retrieved=[id], delivered=[id], now=now)
+            await memories.store.memories.deliver(SCOPE, retrieved=[id], delivered=[id], now=now)
     await memories.edit(SCOPE, ids[2], content=LISBON, who="assistant", why="she said so")
-    await memories.add(Scope("", "eve", "hostile"), [Fact(text, topics=(text[:40],)) for text in HOSTILE])
+    await memories.add(
+        Scope("", "eve", "hostile"), [Fact(text, topics=(text[:40],)) for text in HOSTILE]
+    )
     jobs = [
-        Job(id=new_id(), scope=SCOPE, kind="transcript", session_id=session, run_after=now, created_at=now)
+        Job(
+            id=new_id(),
+            scope=SCOPE,
+            kind="transcript",
+            session_id=session,
+            run_after=now,
+            created_at=now,
+        )
         for session in ("session-8", "session-9")
     ]
     await memories.store.enqueue(jobs)
-    claimed = await memories.store.claim("tests", now=now, lease_seconds=5)
+    claimed = await memories.store.queue.claim("tests", now=now, lease_seconds=5)
     assert claimed
-    await memories.store.release(claimed, run_after=now, error="The model answered nonsense five times.", dead=True)
+    await memories.store.queue.release(
+        claimed, run_after=now, error="The model answered nonsense five times.", dead=True
+    )
     return memories
 
 
-PATIENCE = 120_000.0  # milliseconds; what is waited for is there in some tens of them
+PATIENCE = 30_000.0  # milliseconds; what is waited for is there in some tens of them
 expect.set_options(timeout=PATIENCE)
 
 
@@ -119,7 +167,7 @@ async def tour(page: Page, name: str, *, whole: bool = False) -> None:
 
 
 async def test_one_walk_through_every_page(page: Page):
-    await page.goto("/")
+    await page.goto("/?by=user")
     await page.get_by_role("link", name="travel_agent").click()
     await expect(page.get_by_role("heading", name="Memories")).to_be_visible()
     await tour(page, "memories")
@@ -134,10 +182,12 @@ async def test_one_walk_through_every_page(page: Page):
     await tour(page, "search")
 
     await page.goto(f"/memories?{QUERY}")
-    await page.get_by_label("Type").select_option("procedural")
+    await page.get_by_text("Filters and order").click()
+    await page.get_by_label("Kind").select_option("procedural")
     await page.get_by_role("button", name="Show").click()
     await expect(page.locator("tbody tr")).to_have_count(1)
     await page.get_by_role("link", name="Clear").click()
+    await page.get_by_text("Filters and order").click()
     await page.get_by_label("Sort").select_option("delivered")
     await page.get_by_role("button", name="Show").click()
     await expect(page.locator("tbody tr").first.locator(".badge.hot")).to_have_text("12")
@@ -146,7 +196,7 @@ async def test_one_walk_through_every_page(page: Page):
     await expect(page.get_by_role("heading", name="Dashboard")).to_be_visible()
     await expect(page.locator("svg.plot")).to_have_count(6)
     await tour(page, "dashboard")
-    await page.get_by_role("link", name="Jobs").click()
+    await page.get_by_role("link", name="Queue").click()
     await expect(page.get_by_text("dead letter", exact=True)).to_be_visible()
 
 
@@ -169,7 +219,7 @@ async def test_a_memory_is_edited_undone_pinned_and_deleted(page: Page):
 
     await page.get_by_role("button", name="Undo the last change").click()
     await expect(page.get_by_role("article")).to_contain_text("jasmine")
-    await page.get_by_role("button", name="Pin", exact=True).click()
+    await page.get_by_role("button", name="Keep", exact=True).click()
     await expect(page.locator("article .badge.pin")).to_have_text("pinned")
     await page.get_by_role("button", name="Unpin").click()
     await expect(page.locator(".badge.pin")).to_have_count(0)
@@ -178,6 +228,25 @@ async def test_a_memory_is_edited_undone_pinned_and_deleted(page: Page):
     await page.get_by_role("button", name="Delete this memory").click()
     await expect(page.get_by_role("status").first).to_have_text("The memory is deleted for good.")
     await expect(page.get_by_text("jasmine")).to_have_count(0)
+
+
+async def test_chosen_memories_are_pinned_and_deleted(page: Page):
+    """Ticked memories of the list are pinned, and deleted once the user says so."""
+    await page.goto("/memories?app=chosen&user=ada")
+    for text in ("one of three", "two of three", "three of three"):
+        await page.get_by_text("Write a memory").click()
+        await page.get_by_label("Content").fill(text)
+        await page.get_by_role("button", name="Store").click()
+    boxes = page.get_by_role("checkbox", name="Choose this memory")
+    await boxes.nth(0).check()
+    await boxes.nth(1).check()
+    await page.get_by_role("button", name="Pin", exact=True).click()
+    await expect(page.locator(".badge.pin")).to_have_count(2)
+    await boxes.nth(2).check()
+    await page.locator("summary").get_by_text("Delete", exact=True).click()
+    await page.get_by_role("button", name="Delete the chosen memories").click()
+    await expect(page.get_by_text("one of three")).to_have_count(0)
+    await expect(page.get_by_text("three of three")).to_be_visible()
 
 
 async def test_delete_all_asks_first_in_the_words_of_kagents_dialog(page: Page):
@@ -215,18 +284,26 @@ async def test_no_page_has_a_serious_axe_finding_or_scrolls_sideways(
     browser: Browser, server: str, width: int, scheme: str
 ):
     context = await patient(
-        browser, base_url=server, viewport={"width": width, "height": 844}, color_scheme=scheme, bypass_csp=True
+        browser,
+        base_url=server,
+        viewport={"width": width, "height": 844},
+        color_scheme=scheme,
+        bypass_csp=True,
     )
     page = await context.new_page()
-    first = page.locator("td.main a").first
+    first = page.locator("td.main a.text").first
     await page.goto(f"/memories?{QUERY}")
     paths = [*PAGES, str(await first.get_attribute("href"))]
     for path in paths:
         await page.goto(path)
-        wide = await page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        wide = await page.evaluate(
+            "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        )
         assert wide <= 0, f"{path} scrolls {wide} px sideways at {width} px"
         results = await Axe().run(page)
-        serious = [v for v in results.response["violations"] if v["impact"] in ("serious", "critical")]
+        serious = [
+            v for v in results.response["violations"] if v["impact"] in ("serious", "critical")
+        ]
         told = [(v["id"], [node["html"][:120] for node in v["nodes"][:3]]) for v in serious]
         assert not told, f"{path}: {told}"
         if width == 390 and path == f"/memories?{QUERY}":
@@ -234,7 +311,7 @@ async def test_no_page_has_a_serious_axe_finding_or_scrolls_sideways(
                 box = await line.bounding_box()
                 assert box is not None
                 assert box["height"] < 30, "the facts of a memory take one line on a phone"
-            assert await page.locator(".memories td:not(.main):visible").count() == 0
+            assert await page.locator(".memories td:not(.main):not(.choose):visible").count() == 0
     await context.close()
 
 
@@ -245,14 +322,20 @@ async def test_hostile_content_is_text_and_nothing_else(browser: Browser, server
     page.on("dialog", lambda dialog: alarms.append(dialog.message))
     page.on("pageerror", lambda error: alarms.append(str(error)))
     await page.goto("/memories?app=hostile&user=eve")
-    links = [str(await link.get_attribute("href")) for link in await page.locator("td.main a").all()]
+    links = [
+        str(await link.get_attribute("href")) for link in await page.locator("td.main a.text").all()
+    ]
     assert len(links) == len(HOSTILE)
     for path in ["/memories?app=hostile&user=eve&q=<script>alert(1)</script>", *links]:
         await page.goto(path)
         assert "owned" not in await page.title()
-        assert await page.evaluate("document.querySelectorAll('script, img, svg[onload]').length") == 0
-        assert await page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
-    shown = await page.locator("p.text.big").inner_text()
+        assert (
+            await page.evaluate("document.querySelectorAll('script, img, svg[onload]').length") == 0
+        )
+        assert await page.evaluate(
+            "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+        )
+    shown = await page.locator(".text.big").inner_text()
     assert shown in HOSTILE
     assert not alarms
     await context.close()
@@ -263,7 +346,7 @@ async def test_a_token_logs_in_and_out_of_a_guarded_server(browser: Browser, tmp
 
     async def opener() -> Memories:
         memories = await Memories.open("libsql:///:memory:", worker=False)
-        await memories.store.add_token(token)
+        await memories.store.tokens.add(token)
         await memories.add(SCOPE, ["mine"])
         await memories.add(Scope("", "bob", "travel_agent"), ["not mine"])
         return memories
@@ -279,7 +362,7 @@ async def test_a_token_logs_in_and_out_of_a_guarded_server(browser: Browser, tmp
         await expect(page.get_by_role("alert")).to_contain_text("does not hold")
         await page.get_by_label("Token").fill(secret)
         await page.get_by_role("button", name="Log in").click()
-        await expect(page.locator("tbody tr")).to_have_count(1)
+        await expect(page.locator("tbody td.main")).to_have_count(1)
         await page.goto("/memories?app=travel_agent&user=bob")
         await expect(page.get_by_role("heading")).to_have_text("Not found")
         await page.goto("/")

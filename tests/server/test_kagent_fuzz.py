@@ -1,4 +1,6 @@
-"""kagent's routes are not in the OpenAPI; here they get bodies that nearly fit, and none may bring the server down."""
+"""kagent's routes are not in the OpenAPI; here they get bodies that nearly fit, and none may bring
+the server down.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ ITEMS = st.fixed_dictionaries(
 )
 BODIES = {
     "/api/memories/sessions": ITEMS,
-    "/api/memories/sessions/batch": st.fixed_dictionaries({"items": st.lists(ITEMS, max_size=3) | JSON}),
+    "/api/memories/sessions/batch": st.fixed_dictionaries(
+        {"items": st.lists(ITEMS, max_size=3) | JSON}
+    ),
     "/api/memories/search": ITEMS,
 }
 

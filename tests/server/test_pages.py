@@ -26,33 +26,55 @@ async def sent(client: httpx.AsyncClient, path: str, **fields: str) -> httpx.Res
     return await client.post(path, data={"csrf": client.cookies["kagent_memory_csrf"], **fields})
 
 
-async def test_the_history_says_what_each_change_replaced(client: httpx.AsyncClient, memories: Memories):
+async def test_the_history_says_what_each_change_replaced(
+    client: httpx.AsyncClient, memories: Memories
+):
     [id] = await memories.add(SCOPE, [Fact("Ada likes tea", topics=("tea",))])
-    assert "Nothing has changed since" in (await client.get(f"/memories/{id}?app=demo&user=ada")).text
+    assert (
+        "Nothing has changed since" in (await client.get(f"/memories/{id}?app=demo&user=ada")).text
+    )
     await memories.edit(SCOPE, id, topics=["drinks", "tea"])
     await memories.edit(SCOPE, id, content="Ada likes green tea", importance=0.9)
     await memories.pin(SCOPE, id)
-    text = (await client.get(f"/memories/{id}?app=demo&user=ada")).text.partition('<ol class="history">')[2]
+    text = (await client.get(f"/memories/{id}?app=demo&user=ada")).text.partition(
+        '<ol class="history">'
+    )[2]
     shown = re.findall(r"<dt>(.*?)</dt><dd[^>]*>(.*?)</dd>", text)
-    assert shown == [("pinned", "no"), ("content", "Ada likes tea"), ("importance", "0.5"), ("topics", "tea")]
+    assert shown == [
+        ("pinned", "no"),
+        ("content", "Ada likes tea"),
+        ("importance", "0.5"),
+        ("topics", "tea"),
+    ]
 
 
-async def test_what_never_expires_and_what_failed_is_marked(client: httpx.AsyncClient, memories: Memories):
+async def test_what_never_expires_and_what_failed_is_marked(
+    client: httpx.AsyncClient, memories: Memories
+):
     await memories.add(SCOPE, [Fact("The API answered 503", ttl_days=0, is_error=True)])
     text = (await client.get("/memories?app=demo&user=ada")).text
     assert "about a failure" in text
-    assert re.search(r'data-label="Expires"[^>]*>\s*never\s*<', text)
+    assert re.search(r'data-label="Gone"[^>]*>\s*never\s*<', text)
 
 
-async def test_a_long_queue_does_not_hide_dead_letters(client: httpx.AsyncClient, memories: Memories, clock: Clock):
+async def test_a_long_queue_does_not_hide_dead_letters(
+    client: httpx.AsyncClient, memories: Memories, clock: Clock
+):
     def job(session: str) -> Job:
         now = clock()
-        return Job(id=new_id(now), scope=SCOPE, kind="transcript", session_id=session, run_after=now, created_at=now)
+        return Job(
+            id=new_id(now),
+            scope=SCOPE,
+            kind="transcript",
+            session_id=session,
+            run_after=now,
+            created_at=now,
+        )
 
     await memories.store.enqueue([job("late")])
-    claimed: Any = await memories.store.claim("tests", now=clock(), lease_seconds=5)
+    claimed: Any = await memories.store.queue.claim("tests", now=clock(), lease_seconds=5)
     clock.forward(seconds=-60)
-    await memories.store.release(claimed, run_after=clock(), error="it failed", dead=True)
+    await memories.store.queue.release(claimed, run_after=clock(), error="it failed", dead=True)
     await memories.store.enqueue([job(f"queued-{number}") for number in range(SHOWN + 1)])
     text = (await client.get("/jobs")).text
     assert text.index("it failed") < text.index("queued-0")
@@ -62,10 +84,12 @@ async def test_a_long_queue_does_not_hide_dead_letters(client: httpx.AsyncClient
 LINK = re.compile(r'(?:href|action)="(/[^"]*[?][^"]*)"')
 
 
-async def test_links_and_forms_stay_in_the_empty_tenant_of_a_server_that_has_another(clock: Clock):
+async def test_links_and_forms_stay_in_the_empty_tenant(clock: Clock):
     acme = Scope("acme", "ada", "demo")
     settings = MemorySettings(tenant="acme")
-    async with await Memories.open("libsql:///:memory:", settings=settings, clock=clock, worker=False) as memories:
+    async with await Memories.open(
+        "libsql:///:memory:", settings=settings, clock=clock, worker=False
+    ) as memories:
         await memories.add(acme, ["Acme's own secret"])
         [id] = await memories.add(SCOPE, [Fact("Ada likes tea", topics=("tea",), tags=("food",))])
         async with client_of(memories, clock) as client:
@@ -83,11 +107,16 @@ async def test_links_and_forms_stay_in_the_empty_tenant_of_a_server_that_has_ano
                         answer = await client.get(link)
                         assert "Acme" not in answer.text, link
             assert any(link.startswith(f"/memories/{id}") for link in seen)
-            assert 'name="tenant" value=""' in (await client.get("/memories?app=demo&user=ada&tenant=")).text
+            assert (
+                'name="tenant" value=""'
+                in (await client.get("/memories?app=demo&user=ada&tenant=")).text
+            )
             answer = await sent(client, "/memories/delete-all?app=demo&user=ada&tenant=")
             assert answer.status_code == 303
             assert "tenant=" in answer.headers["location"]
-        assert [one.content for one in (await memories.list(acme)).memories] == ["Acme's own secret"]
+        assert [one.content for one in (await memories.list(acme)).memories] == [
+            "Acme's own secret"
+        ]
         assert not (await memories.list(SCOPE)).memories
 
 
@@ -103,7 +132,10 @@ ADA = "app=demo&user=ada&tenant="
 
 
 def contents(text: str) -> list[str]:
-    return [html.unescape(found) for found in re.findall(r'<a class="text"[^>]*>(.*?)</a>', text, re.DOTALL)]
+    return [
+        html.unescape(found)
+        for found in re.findall(r'<a class="text"[^>]*>(.*?)</a>', text, re.DOTALL)
+    ]
 
 
 def link_named(text: str, name: str) -> str:
@@ -116,7 +148,9 @@ async def test_pages_tell_their_total_and_lead_forward_and_back(
 ):
     for number in range(60):
         clock.forward(seconds=1)
-        await memories.add(SCOPE, [Fact(f"fact {number:02}", tags=("even",) if number % 2 == 0 else ())])
+        await memories.add(
+            SCOPE, [Fact(f"fact {number:02}", tags=("even",) if number % 2 == 0 else ())]
+        )
     wanted = [f"fact {number:02}" for number in range(59, -1, -1)]
     text = (await client.get(f"/memories?{ADA}")).text
     assert "1 to 25 of 60" in text
@@ -135,17 +169,12 @@ async def test_pages_tell_their_total_and_lead_forward_and_back(
     assert "1 to 25 of 30" in filtered
     beyond = (await client.get(link_named(filtered, "Next page"))).text
     assert contents(beyond) == [f"fact {number:02}" for number in range(50, 60, 2)]
-    assert contents((await client.get(link_named(beyond, "Previous page"))).text) == contents(filtered)
+    assert contents((await client.get(link_named(beyond, "Previous page"))).text) == contents(
+        filtered
+    )
 
 
-@pytest.mark.parametrize("number", ["0", "-1", "99", "999999999", "x", "", "1e3", "٣", "9" * 4000])
-async def test_a_page_that_is_not_there_is_the_first_one(client: httpx.AsyncClient, memories: Memories, number: str):
-    await memories.add(SCOPE, [f"fact {number}" for number in range(30)])
-    answer = await client.get(f"/memories?{ADA}&order=oldest&page={number}")
-    assert (answer.status_code, "1 to 25 of 30" in answer.text) == (200, True)
-
-
-async def test_replaced_memories_are_reached_from_list_filter_and_dashboard(
+async def test_replaced_memories_are_reached_from_the_list(
     client: httpx.AsyncClient, memories: Memories
 ):
     [old] = await memories.add(SCOPE, ["Ada likes tea"])
@@ -154,41 +183,43 @@ async def test_replaced_memories_are_reached_from_list_filter_and_dashboard(
     await memories.add(SCOPE, ["Ada likes coffee"], replaces=old)
     text = (await client.get(f"/memories?{ADA}")).text
     assert contents(text) == ["Ada likes coffee"]
-    for start in (link_named(text, "1 replaced"), link_named((await client.get(f"/dashboard?{ADA}")).text, "1")):
+    for start in (
+        link_named(text, "1 replaced"),
+        link_named((await client.get(f"/dashboard?{ADA}")).text, "1"),
+    ):
         shown = (await client.get(start)).text
         assert ("Replaced memories" in shown, contents(shown)) == (True, ["Ada likes tea"])
         assert '<option value="replaced" selected>' in shown
-    [there] = re.findall(rf'href="(/memories/{old}[^"]*)"', shown)
+    [there] = re.findall(rf'href="(/memories/{old}[^"#]*)"', shown)
     one = (await client.get(html.unescape(there))).text
     assert "the newer memory" in one
     assert (await sent(client, f"/memories/{old}/undo?{ADA}")).status_code == 303
     assert contents((await client.get(f"/memories?{ADA}")).text) == ["Ada likes tea"]
 
 
-async def test_topics_and_tags_are_chosen_from_what_is_there(client: httpx.AsyncClient, memories: Memories):
+async def test_topics_and_tags_are_chosen_from_what_is_there(
+    client: httpx.AsyncClient, memories: Memories
+):
     label = 'a "b" <c>, & d'
-    await memories.add(SCOPE, [Fact("one", topics=("tea", label), tags=("x",)), Fact("two", topics=("tea",))])
+    await memories.add(
+        SCOPE, [Fact("one", topics=("tea", label), tags=("x",)), Fact("two", topics=("tea",))]
+    )
     text = (await client.get(f"/memories?{ADA}")).text
-    assert '<th scope="col">Tags</th>' in text
     chosen = re.findall(r'<option value="([^"]*)"[^>]*>[^<]*\((\d+)\)</option>', text)
-    assert [(html.unescape(name), count) for name, count in chosen] == [("tea", "2"), (label, "1"), ("x", "1")]
+    assert [(html.unescape(name), count) for name, count in chosen] == [
+        ("tea", "2"),
+        (label, "1"),
+        ("x", "1"),
+    ]
     picked = await client.get("/memories", params={"app": "demo", "user": "ada", "topic": label})
     assert contents(picked.text) == ["one"]
-    assert f'<option value="{html.escape(label, quote=True).replace("&quot;", "&#34;")}" selected>' in picked.text
+    assert (
+        f'<option value="{html.escape(label, quote=True).replace("&quot;", "&#34;")}" selected>'
+        in picked.text
+    )
     gone = (await client.get(f"/memories?{ADA}&tag=gone")).text
     assert '<option value="gone" selected>gone</option>' in gone
     assert "No memory fits these choices" in gone
-
-
-async def test_while_searching_the_order_is_the_best_match_and_the_chosen_one_comes_back(
-    client: httpx.AsyncClient, memories: Memories
-):
-    await memories.add(SCOPE, ["Ada likes tea", "Bob likes coffee"])
-    text = (await client.get(f"/memories?{ADA}&order=expires&q=tea")).text
-    [sort] = re.findall(r'<select name="order">(.*?)</select>', text, re.DOTALL)
-    assert re.findall(r'<option value="(\w+)" selected>([^<]*)</option>', sort) == [("expires", "Best match")]
-    assert sort.count("<option") == 1
-    assert "Best match" not in (await client.get(f"/memories?{ADA}&order=expires")).text
 
 
 # -- forms that fail --
@@ -208,8 +239,10 @@ def form_of(text: str) -> dict[str, str]:
     """What the edit form holds."""
     form = text[text.index('<h2 id="edit">') :]
     found = dict(re.findall(r'<input name="(\w+)"[^>]*? value="([^"]*)"', form))
-    found["content"] = re.findall(r"<textarea[^>]*>(.*?)</textarea>", form, re.DOTALL)[0].removeprefix("\n")
-    found["type"] = re.findall(r"<option selected>(\w+)</option>", form)[0]
+    found["content"] = re.findall(r"<textarea[^>]*>(.*?)</textarea>", form, re.DOTALL)[
+        0
+    ].removeprefix("\n")
+    found["type"] = re.findall(r'<option value="(\w+)" selected>', form)[0]
     return {name: html.unescape(value) for name, value in found.items()}
 
 
@@ -229,7 +262,9 @@ async def test_a_failed_edit_keeps_what_was_typed(
     client: httpx.AsyncClient, memories: Memories, fields: dict[str, str], status: int, said: str
 ):
     [id, _] = await memories.add(SCOPE, ["stored", "taken already"])
-    answer = await sent(client, f"/memories/{id}/edit?{ADA}", **{"revision": "1", **TYPED, **fields})
+    answer = await sent(
+        client, f"/memories/{id}/edit?{ADA}", **{"revision": "1", **TYPED, **fields}
+    )
     assert answer.status_code == status
     [wrong] = re.findall(r'role="alert">(.*?)</p>', answer.text, re.DOTALL)
     assert said in html.unescape(wrong)
@@ -241,13 +276,15 @@ async def test_a_failed_edit_keeps_what_was_typed(
     assert (await memories.get(SCOPE, id)).content == TYPED["content"]
 
 
-async def test_an_edit_of_what_is_gone_offers_the_text_as_a_new_memory(client: httpx.AsyncClient, memories: Memories):
+async def test_an_edit_of_what_is_gone_offers_the_text_as_a_new_memory(
+    client: httpx.AsyncClient, memories: Memories
+):
     [id] = await memories.add(SCOPE, ["stored"])
     await memories.forget(SCOPE, id)
     answer = await sent(client, f"/memories/{id}/edit?{ADA}", revision="1", **TYPED)
     assert answer.status_code == 404
     assert html.escape(TYPED["content"]).replace("&quot;", "&#34;") in answer.text
-    assert '<details class="panel" open>' in answer.text
+    assert '<details class="panel write" open>' in answer.text
 
 
 async def test_a_memory_that_cannot_be_stored_keeps_its_text(client: httpx.AsyncClient):
@@ -264,16 +301,21 @@ async def test_all_dead_letters_of_a_scope_are_retried_at_once(
     client: httpx.AsyncClient, memories: Memories, clock: Clock
 ):
     other = Scope("", "bob", "demo")
-    store = memories._parts.store  # pyright: ignore[reportPrivateUsage]
+    store = memories.parts.store  # pyright: ignore[reportPrivateUsage]
     for scope in (SCOPE,) * 5 + (other,):
         now = clock()
-        await store.enqueue([Job(id=new_id(now), scope=scope, kind="transcript", run_after=now, created_at=now)])
-        claimed: Any = await store.claim("tests", now=now, lease_seconds=5)
-        await store.release(claimed, run_after=now, error="it failed", dead=True)
+        await store.enqueue(
+            [Job(id=new_id(now), scope=scope, kind="transcript", run_after=now, created_at=now)]
+        )
+        claimed: Any = await store.queue.claim("tests", now=now, lease_seconds=5)
+        await store.queue.release(claimed, run_after=now, error="it failed", dead=True)
     assert (await client.get(f"/jobs?{ADA}")).text.count("Retry all dead letters") == 1
     answer = await sent(client, f"/jobs/retry-all?{ADA}")
     assert answer.status_code == 303
-    assert "All dead letters here are queued again." in (await client.get(answer.headers["location"])).text
+    assert (
+        "All dead letters here are queued again."
+        in (await client.get(answer.headers["location"])).text
+    )
     assert [len(await memories.jobs(state="dead", scope=one)) for one in (SCOPE, other)] == [0, 1]
     assert (await client.post(f"/jobs/retry-all?{ADA}", data={})).status_code == 400
     await sent(client, "/jobs/retry-all")

@@ -28,9 +28,17 @@ def on(config: Any) -> MemorySettings:
         ({"ttl_days": 0, "embedding": OPENAI}, OPENAI, 15),
         ({"ttl_days": 30, "embedding": OPENAI}, OPENAI, 30),
         ({"embedding": {"type": "openai", "model": "m"}}, {"provider": "openai", "model": "m"}, 15),
-        ({"embedding": {"provider": "", "type": "ollama", "model": "m"}}, {"provider": "ollama", "model": "m"}, 15),
+        (
+            {"embedding": {"provider": "", "type": "ollama", "model": "m"}},
+            {"provider": "ollama", "model": "m"},
+            15,
+        ),
         ({"embedding": {**OPENAI, "type": "ollama"}}, OPENAI, 15),
-        ({"embedding": {**OPENAI, "base_url": "http://x/v1"}}, {**OPENAI, "base_url": "http://x/v1"}, 15),
+        (
+            {"embedding": {**OPENAI, "base_url": "http://x/v1"}},
+            {**OPENAI, "base_url": "http://x/v1"},
+            15,
+        ),
         ({"embedding": {**OPENAI, "base_url": ""}}, OPENAI, 15),
         (
             {"embedding": {"provider": "gemini_vertex_ai", "model": "text-embedding-005"}},
@@ -40,7 +48,9 @@ def on(config: Any) -> MemorySettings:
     ],
 )
 @pytest.mark.parametrize("shape", [lambda b: b, lambda b: {"memory": b, "model": {}}, json.dumps])
-def test_the_controllers_block_becomes_settings(block: Any, embedding: Any, ttl_days: int, shape: Any):
+def test_the_controllers_block_becomes_settings(
+    block: Any, embedding: Any, ttl_days: int, shape: Any
+):
     settings = on(shape(block))
     assert (settings.embedding, settings.ttl_days) == (embedding, ttl_days)
     assert (settings.dimensions, settings.min_score) == (768, 0.3)
@@ -54,7 +64,9 @@ def test_both_spellings_of_vertex_are_the_same_embedder(spelling: str):
     assert embedder.name == "vertex_ai/text-embedding-005"
 
 
-@pytest.mark.parametrize("config", [None, {"memory": None}, {"model": {"type": "openai"}}, "null", ""])
+@pytest.mark.parametrize(
+    "config", [None, {"memory": None}, {"model": {"type": "openai"}}, "null", ""]
+)
 def test_memory_is_off_without_a_block(config: Any):
     assert MemorySettings.from_kagent(config) is None
 
@@ -118,9 +130,16 @@ MEMORY = "{modelConfig: embed, ttlDays: 7}"
             {"provider": "ollama", "model": "m", "base_url": "http://o:11434"},
         ),
         (
-            '{provider: AzureOpenAI, model: m, azureOpenAI: {azureEndpoint: "https://a", apiVersion: "1", '
+            '{provider: AzureOpenAI, model: m, azureOpenAI: {azureEndpoint: "https://a", '
+            'apiVersion: "1", '
             "azureDeployment: d}}",
-            {"provider": "azure_openai", "model": "m", "base_url": "https://a", "deployment": "d", "api_version": "1"},
+            {
+                "provider": "azure_openai",
+                "model": "m",
+                "base_url": "https://a",
+                "deployment": "d",
+                "api_version": "1",
+            },
         ),
         ("{provider: GeminiVertexAI, model: m}", {"provider": "gemini_vertex_ai", "model": "m"}),
         ("{provider: Gemini, model: m}", {"provider": "gemini", "model": "m"}),
@@ -136,7 +155,9 @@ def test_an_agents_model_config_becomes_its_embedder(spec: str, embedding: dict[
 def test_enabled_is_accepted_and_false_means_off():
     spec = "{provider: Ollama, model: m}"
     assert on(manifests("{enabled: true, modelConfig: embed}", spec)).ttl_days == 15
-    assert MemorySettings.from_kagent(manifests("{enabled: false, modelConfig: embed}", spec)) is None
+    assert (
+        MemorySettings.from_kagent(manifests("{enabled: false, modelConfig: embed}", spec)) is None
+    )
     assert MemorySettings.from_kagent(manifests("null", spec)) is None
 
 
@@ -144,18 +165,26 @@ def test_enabled_is_accepted_and_false_means_off():
     ("memory", "spec", "text"),
     [
         ("{ttlDays: 7}", "{provider: Ollama, model: m}", "modelConfig is missing"),
-        ("{modelConfig: other}", "{provider: Ollama, model: m}", "failed to resolve embedding config"),
+        (
+            "{modelConfig: other}",
+            "{provider: Ollama, model: m}",
+            "failed to resolve embedding config",
+        ),
         (MEMORY, "{provider: Anthropic, model: m}", "anthropic has no embedding models"),
-        (MEMORY, "{provider: AnthropicVertexAI, model: m}", "gemini_anthropic has no embedding models"),
+        (
+            MEMORY,
+            "{provider: AnthropicVertexAI, model: m}",
+            "gemini_anthropic has no embedding models",
+        ),
         (MEMORY, "{provider: Unheard, model: m}", "Unknown provider"),
     ],
 )
-def test_an_agent_whose_embedder_cannot_be_resolved_is_a_clear_error(memory: str, spec: str, text: str):
+def test_an_unresolvable_embedder_is_a_clear_error(memory: str, spec: str, text: str):
     with pytest.raises(ConfigurationError, match=text):
         MemorySettings.from_kagent(manifests(memory, spec))
 
 
-def test_a_configuration_may_stand_in_the_environments_embedding_as_json():
+def test_the_environment_may_hold_an_embedding_as_json():
     settings = MemorySettings().updated({"embedding": json.dumps(OPENAI)})
     assert settings.embedding == OPENAI
     with pytest.raises(ConfigurationError, match="embedding"):

@@ -10,7 +10,6 @@ import pytest
 
 from kagent_memory import KagentMemoryService, Memories
 from kagent_memory.errors import ConfigurationError
-from kagent_memory.records import Filter
 from kagent_memory.settings import MemorySettings, PersonalDataRules, RerankConfig, compose
 
 MAX_SETTINGS = 40
@@ -23,16 +22,13 @@ def test_there_are_few_settings() -> None:
 @pytest.mark.parametrize(
     ("name", "text", "value"),
     [
-        (
-            "search_filter",
-            '{"types": ["semantic"], "tags": ["ops"], "min_importance": 0.5}',
-            Filter(types=("semantic",), tags=("ops",), min_importance=0.5),
-        ),
         ("pii", "drop", PersonalDataRules(mode="drop")),
         (
             "pii",
             '{"mode": "mask", "kinds": ["email", "card"], "regions": "DE,FR", "file": "own.toml"}',
-            PersonalDataRules(mode="mask", kinds=("email", "card"), regions=("DE", "FR"), file="own.toml"),
+            PersonalDataRules(
+                mode="mask", kinds=("email", "card"), regions=("DE", "FR"), file="own.toml"
+            ),
         ),
         ("pii", "", None),
         ("rerank", "cohere/rerank-v3.5", RerankConfig(model="cohere/rerank-v3.5")),
@@ -45,9 +41,7 @@ def test_there_are_few_settings() -> None:
         ("ttl_days_by", "episodic:30,tag=invoice:3650", {"episodic": 30, "tag=invoice": 3650}),
     ],
 )
-def test_a_setting_of_several_fields_has_a_text_in_the_environment_and_the_uri(
-    name: str, text: str, value: object
-) -> None:
+def test_a_compound_setting_has_a_text_form(name: str, text: str, value: object) -> None:
     for uri, environ in (
         ("libsql:///m.db", {f"KAGENT_MEMORY_{name.upper()}": text}),
         (f"libsql:///m.db?{name}={quote(text)}", {}),
@@ -60,26 +54,33 @@ def test_a_setting_of_several_fields_has_a_text_in_the_environment_and_the_uri(
 @pytest.mark.parametrize(
     ("name", "value", "reason"),
     [
-        ("search_filter", {"typs": ["semantic"]}, r"search_filter\.typs: Unexpected"),
-        ("search_filter", {"types": ["semntic"]}, r"search_filter\.types\.0: Input should be 'semantic'"),
-        ("search_filter", {"created_after": "2026-01-01T00:00:00"}, "must be an aware datetime"),
-        ("search_filter", "semantic", "search_filter: Input should be a dictionary"),
-        ("search_filter", "{types", "search_filter: looks like JSON but is not valid"),
         ("pii", "hide", r"pii\.mode: Input should be 'mask', 'drop' or 'refuse'"),
         ("pii", {"kinds": ["email"]}, r"pii\.mode: Field required"),
-        ("rerank", {"model": "cohere/any", "base_url": "http://127.0.0.1"}, r"rerank\.base_url: Unexpected"),
+        (
+            "rerank",
+            {"model": "cohere/any", "base_url": "http://127.0.0.1"},
+            r"rerank\.base_url: Unexpected",
+        ),
         ("rerank", {"api_base": "http://127.0.0.1"}, r"rerank\.model: Field required"),
-        ("ttl_days_by", "invoice:3650", "'invoice' is neither a type .* nor a tag, which is written tag=invoice"),
+        (
+            "ttl_days_by",
+            "invoice:3650",
+            "'invoice' is neither a type .* nor a tag, which is written tag=invoice",
+        ),
         ("model_timeout_seconds", 0, "model_timeout_seconds: Input should be greater than 0"),
     ],
 )
-def test_a_value_that_does_not_fit_is_refused_with_what_the_setting_takes(name: str, value: Any, reason: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"Invalid value for the setting .*{reason}.*(?<!\\.)\\.$"):
+def test_a_misfit_is_told_what_the_setting_takes(name: str, value: Any, reason: str) -> None:
+    with pytest.raises(
+        ConfigurationError, match=f"Invalid value for the setting .*{reason}.*(?<!\\.)\\.$"
+    ):
         MemorySettings().updated({name: value})
 
 
-async def test_a_misspelt_option_is_refused_with_the_name_that_was_meant() -> None:
-    with pytest.raises(ConfigurationError, match=r"Unknown setting serch_limit; did you mean search_limit\?$"):
+async def test_a_misspelt_option_is_told_the_right_name() -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"Unknown setting serch_limit; did you mean search_limit\?$"
+    ):
         await Memories.open("libsql:///:memory:", llm=False, serch_limit=3)
     with pytest.raises(ConfigurationError, match=r"did you mean embedding\?$"):
         KagentMemoryService("libsql:///:memory:", embeding="ollama/nomic-embed-text")

@@ -1,7 +1,8 @@
-"""Stores on a Citus cluster: what is refused without one, and the whole contract where there is one.
+"""Stores on a Citus cluster: what is refused without one, and the whole contract where there is
+one.
 
-Run it with KAGENT_MEMORY_TEST_CITUS=postgresql://…, a database of its own on the coordinator of a cluster.
-"""
+Run it with KAGENT_MEMORY_TEST_CITUS=postgresql://…, a database of its own on the coordinator of a
+cluster."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ from kagent_memory.testing import StoreContract
 
 
 @pytest.mark.parametrize("words", [(), ("--dry-run",)])
-def test_a_database_without_citus_is_one_error_that_says_what_to_do(postgres_uri, words, capsys):
+def test_a_database_without_citus_is_one_error(postgres_uri, words, capsys):
+    """A database without citus is one error that says what to do."""
     assert main(["migrate", "--distribute", *words, "--uri", postgres_uri]) == 5
     said = capsys.readouterr().err
     assert "CREATE EXTENSION citus" in said.replace("\n", " ")
@@ -29,16 +31,25 @@ def test_a_database_without_citus_is_one_error_that_says_what_to_do(postgres_uri
 
 
 def test_a_file_is_not_distributed(tmp_path, capsys):
-    assert main(["migrate", "--distribute", "--dry-run", "--uri", f"libsql:///{tmp_path}/memory.db"]) == 5
+    assert (
+        main(["migrate", "--distribute", "--dry-run", "--uri", f"libsql:///{tmp_path}/memory.db"])
+        == 5
+    )
     assert "Citus" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
-    "words", [("--distribute", "--shards", "0"), ("--distribute", "--shards", "64001"), ("--dry-run",)]
+    "words",
+    [("--distribute", "--shards", "0"), ("--distribute", "--shards", "64001"), ("--dry-run",)],
 )
 def test_options_that_cannot_be_are_told(postgres_uri, words, capsys):
-    assert main(["migrate", *words, "--uri", postgres_uri]) == 2
+    """What no database takes is refused before one is asked."""
+    try:
+        code = main(["migrate", *words, "--uri", postgres_uri])
+    except SystemExit as refused:  # argparse ends the program
+        code = refused.code
+    assert code == 2
     assert "--shards" in capsys.readouterr().err or words == ("--dry-run",)
 
 
@@ -55,13 +66,17 @@ if CITUS:
     def test_tables_that_come_later_are_distributed_too(citus_uri):
         async def make() -> None:
             async with await open_store(citus_uri) as store:
-                await store.add_embedding_space("late", 8, None)
+                await store.memories.spaces.add("late", 8, None)
 
         asyncio.run(make())
         with psycopg.connect(citus_uri) as connection:
-            found = connection.execute("SELECT logicalrelid::text FROM pg_dist_partition").fetchall()
+            found = connection.execute(
+                "SELECT logicalrelid::text FROM pg_dist_partition"
+            ).fetchall()
         assert any("memory_vector_" in name for (name,) in found)
-        left = asyncio.run(distribute_store(citus_uri, schema="kagent_memory", shards=8, dry_run=True))
+        left = asyncio.run(
+            distribute_store(citus_uri, schema="kagent_memory", shards=8, dry_run=True)
+        )
         assert left == {}
 
     async def test_a_node_that_is_down_is_an_error_and_heals(citus_uri):
@@ -71,10 +86,12 @@ if CITUS:
                 await memories.add(scope, [f"{scope.user} likes tea"])
             with psycopg.connect(citus_uri, autocommit=True) as connection:
                 [(node, host, port)] = connection.execute(
-                    "SELECT nodeid, nodename, nodeport FROM pg_dist_node WHERE noderole = 'primary' AND groupid > 0"
+                    "SELECT nodeid, nodename, nodeport FROM pg_dist_node WHERE noderole = "
+                    "'primary' AND groupid > 0"
                     " ORDER BY nodeid LIMIT 1"
                 ).fetchall()
-                connection.execute("SELECT citus_update_node(%s, %s, 9)", (node, host))  # where nothing listens
+                # where nothing listens
+                connection.execute("SELECT citus_update_node(%s, %s, 9)", (node, host))
                 try:
                     outcomes = [await outcome(memories, scope) for scope in scopes]
                 finally:
@@ -97,20 +114,29 @@ if CITUS:
         with psycopg.connect(citus_uri, autocommit=True) as connection:
             connection.execute("DROP SCHEMA IF EXISTS cut_off CASCADE")
             try:
-                async with await Memories.open(citus_uri, worker=False, postgres_schema=schema) as memories:
+                async with await Memories.open(
+                    citus_uri, worker=False, postgres_schema=schema
+                ) as memories:
                     await memories.add(scope, ["Ada likes tea", "Ada likes coffee"])
                 before = await distribute_store(citus_uri, schema=schema, shards=4, dry_run=True)
-                for cut in ("distribute", "drop_local_rows"):  # in its transaction, and between it and what follows
+                # in its transaction, and between it and what follows
+                for cut in ("distribute", "drop_local_rows"):
                     with monkeypatch.context() as patch:
                         patch.setattr(f"kagent_memory.stores.postgres.{OF[cut]}", cut_off(cut))
                         with pytest.raises(StoreError):
-                            await distribute_store(citus_uri, schema=schema, shards=4, dry_run=False)
+                            await distribute_store(
+                                citus_uri, schema=schema, shards=4, dry_run=False
+                            )
                     left = await distribute_store(citus_uri, schema=schema, shards=4, dry_run=True)
                     assert left == (before if cut == "distribute" else {})
-                    async with await Memories.open(citus_uri, worker=False, postgres_schema=schema) as memories:
+                    async with await Memories.open(
+                        citus_uri, worker=False, postgres_schema=schema
+                    ) as memories:
                         assert len((await memories.list(scope)).memories) == 2
                 await distribute_store(citus_uri, schema=schema, shards=4, dry_run=False)
-                async with await Memories.open(citus_uri, worker=False, postgres_schema=schema) as memories:
+                async with await Memories.open(
+                    citus_uri, worker=False, postgres_schema=schema
+                ) as memories:
                     assert len(await memories.recall(scope, "what does Ada like?")) == 2
             finally:
                 connection.execute("DROP SCHEMA IF EXISTS cut_off CASCADE")

@@ -1,11 +1,13 @@
-"""Workers look for due jobs once for several claims: what happened since the look is still told at the claim."""
+"""Workers look for due jobs once for several claims: what happened since the look is still told at
+the claim.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,104 +15,41 @@ from pathlib import Path
 import pytest
 
 from kagent_memory.records import Scope, new_id
-from kagent_memory.stores import open_store
-from kagent_memory.stores.base import Job, Store
+from kagent_memory.stores import Store, open_store
+from kagent_memory.stores.base import Job
 from kagent_memory.stores.sql import queries, queue
+from kagent_memory.stores.sql.queue import SqlJobQueue
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 A, B, C = (Scope("acme", user, "desk") for user in "abc")
 
 
-@pytest.fixture
-async def store() -> AsyncIterator[Store]:
-    async with await open_store("libsql:///:memory:") as store:
-        yield store
-
-
-@pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    counted, inner = Counter[str](), queue.claimable
-
-    async def claimable(*args, **kwargs):
-        counted["looks"] += 1
-        return await inner(*args, **kwargs)
-
-    monkeypatch.setattr(queue, "claimable", claimable)
-    return counted
-
-
 def job(scope: Scope, age: int, *, model: str = "") -> Job:
     at = NOW - timedelta(minutes=age)
     return Job(
-        id=new_id(), scope=scope, kind="transcript", session_id=f"{scope.user}{age}", payload={"messages": []},
+        id=new_id(), scope=scope, kind="transcript", session_id=f"{scope.user}{age}",
+        payload={"messages": []},
         provider="llm", model=model, created_at=at, run_after=at,
     )  # fmt: skip
 
 
 async def claimed(store: Store, owner: str = "me", exclude: Sequence[tuple[str, str]] = ()) -> str:
     """The session of the job that is claimed; "" for none."""
-    found = await store.claim(owner, now=NOW, lease_seconds=30, exclude=exclude)
+    found = await store.queue.claim(owner, now=NOW, lease_seconds=30, exclude=exclude)
     return found.session_id if found else ""
-
-
-async def end(store: Store, session_id: str) -> None:
-    for one in await store.jobs(state="running"):
-        if one.session_id == session_id:
-            await store.end(one.id, one.fence)
-
-
-async def test_a_look_is_over_after_a_while_and_when_this_process_queues_something(
-    store: Store, looks: Counter[str], monkeypatch: pytest.MonkeyPatch
-):
-    await store.enqueue([job(A, 3), job(B, 2), job(C, 1)])
-    assert await claimed(store) == "a3"
-    await store.enqueue([job(Scope("acme", "d", "desk"), 9)])
-    assert await claimed(store) == "d9"
-    assert looks["looks"] == 2
-    monkeypatch.setattr(queue, "DUE_SECONDS", -1.0)
-    await store.enqueue([job(Scope("acme", "e", "desk"), 9)])
-    assert [await claimed(store) for _ in range(4)] == ["e9", "b2", "c1", ""]
-    assert looks["looks"] == 6
-
-
-async def test_each_users_next_job_comes_before_anybodys_second(store: Store):
-    await store.enqueue([*(job(A, age) for age in range(40, 60)), job(B, 2), job(C, 1)])
-    order: list[str] = []
-    while session_id := await claimed(store):
-        order.append(session_id)
-        await end(store, session_id)
-    assert order == ["a59", "b2", "c1", *(f"a{age}" for age in reversed(range(40, 59)))]
-
-
-async def test_what_was_withdrawn_since_the_look_is_not_given(store: Store):
-    await store.enqueue([job(A, 3), job(B, 2), job(C, 1)])
-    assert await claimed(store) == "a3"
-    await store.withdraw(B, everything=True)
-    assert [await claimed(store), await claimed(store)] == ["c1", ""]
-
-
-async def test_what_is_excluded_since_the_look_is_not_given(store: Store):
-    away = [("llm", "away")]
-    await store.enqueue([job(A, 3), job(B, 2, model="away"), job(C, 1)])
-    assert await claimed(store) == "a3"
-    assert [await claimed(store, exclude=away), await claimed(store, exclude=away)] == ["c1", ""]
-    assert await claimed(store) == "b2"
-
-
-async def test_a_users_next_job_waits_for_the_running_one(store: Store):
-    await store.enqueue([job(A, 3), job(A, 2), job(B, 1)])
-    assert [await claimed(store) for _ in range(3)] == ["a3", "b1", ""]
-    await end(store, "a3")
-    assert await claimed(store) == "a2"
 
 
 async def test_two_processes_that_found_the_same_jobs_share_them(tmp_path: Path):
     uri = f"libsql:///{tmp_path}/memory.db"
     async with await open_store(uri) as one, await open_store(uri) as other:
-        await one.enqueue([job(Scope("acme", f"user{number}:", "desk"), number) for number in range(30)])
-        taken = [await claimed(*((one, "one"), (other, "other"))[number % 2]) for number in range(30)]
+        await one.enqueue(
+            [job(Scope("acme", f"user{number}:", "desk"), number) for number in range(30)]
+        )
+        taken = [
+            await claimed(*((one, "one"), (other, "other"))[number % 2]) for number in range(30)
+        ]
         assert len(set(taken) - {""}) == 30
-        running = await one.jobs(state="running")
+        running = await one.queue.jobs(state="running")
         assert Counter(job.owner for job in running) == {"one": 15, "other": 15}
         assert [await claimed(one), await claimed(other)] == ["", ""]
 
@@ -123,7 +62,8 @@ async def test_ten_thousand_queued_events_of_one_user_hold_up_nobody(tmp_path: P
         with closing(sqlite3.connect(path)) as file, file:
             names = [row[1] for row in file.execute("PRAGMA table_info(ingest_job)")]
             picked = ", ".join(
-                {"id": "?1", "key": "?1", "created_at": "'2026-02-01T00:00:00.000000Z'"}.get(n, n) for n in names
+                {"id": "?1", "key": "?1", "created_at": "'2026-02-01T00:00:00.000000Z'"}.get(n, n)
+                for n in names
             )
             copied = f"INSERT INTO ingest_job SELECT {picked} FROM ingest_job WHERE key = ''"
             file.executemany(copied, [(new_id(),) for _ in range(10_000)])
@@ -138,16 +78,18 @@ async def test_ten_thousand_queued_events_of_one_user_hold_up_nobody(tmp_path: P
             plan = " ".join(
                 str(row)
                 for row in file.execute(
-                    f"EXPLAIN QUERY PLAN {asked}", {"scope_id": A.id, "kind": "transcript", "key": "k"}
+                    f"EXPLAIN QUERY PLAN {asked}",
+                    {"scope_id": A.id, "kind": "transcript", "key": "k"},
                 )
             )
         assert "INDEX ingest_job_key (scope_id=? AND kind=? AND key=?)" in plan
 
 
-async def test_an_owner_who_is_offered_what_it_holds_does_not_take_it_twice(
+async def test_an_owner_does_not_take_what_it_holds_twice(
     store_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    inner, found = queue.claimable, list[queue.Candidate]()
+    """An owner who is offered what it holds does not take it twice."""
+    inner, found = SqlJobQueue._claimable, list[queue.Candidate]()
 
     async def first(*args, **kwargs):
         found.extend(await inner(*args, **kwargs))
@@ -161,7 +103,7 @@ async def test_an_owner_who_is_offered_what_it_holds_does_not_take_it_twice(
 
     async with await open_store(store_uri) as store:
         await store.enqueue([job(A, 1)])
-        monkeypatch.setattr(queue, "claimable", first)
+        monkeypatch.setattr(SqlJobQueue, "_claimable", first)
         assert await claimed(store) == "a1"
-        monkeypatch.setattr(queue, "claimable", late)
+        monkeypatch.setattr(SqlJobQueue, "_claimable", late)
         assert await claimed(store) == ""

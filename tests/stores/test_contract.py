@@ -1,10 +1,10 @@
 """The stores of this package keep the contract.
 
-The rule of what runs where: the whole contract runs once for each driver's SQL, which is a file through sqlite3 and
-PostgreSQL, and once more, in `make test-slow`, with everything switched on that can be. A switch that is not of the
-SQL (another driver of the file, a server, row security, encryption, a pooler in test_postgres_pooler.py) runs the
-parts of the contract that it can change, and no others.
-"""
+The rule of what runs where: the whole contract runs once for each driver's SQL, which is a file
+through sqlite3 and PostgreSQL, and once more, with `pytest -m slow`, with everything switched on
+that can be. A switch that is not of the SQL (another driver of the file, a server, row security,
+encryption, a pooler in test_postgres_pooler.py) runs the parts of the contract that it can change,
+and no others."""
 
 from __future__ import annotations
 

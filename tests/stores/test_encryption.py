@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import os
 import re
 import sqlite3
+from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,13 @@ import pytest
 
 from kagent_memory import Memories, Message, Scope, doctor
 from kagent_memory.cli import main
-from kagent_memory.errors import ConfigurationError, KagentMemoryError, StoreError
-from kagent_memory.records import Change, Filter, Memory, new_id
+from kagent_memory.errors import ConfigurationError, StoreError
+from kagent_memory.records import Change, Filter, Memory, Revision, new_id
 from kagent_memory.settings import MemorySettings, compose
 from kagent_memory.stores import planning, postings
 from kagent_memory.stores.base import Batch, Job
-from kagent_memory.stores.encryption import KeyRing
-from kagent_memory.stores.sql import store as sql_store
+from kagent_memory.stores.sql import memories as sql_store
+from kagent_memory.stores.sql import sealing
 from kagent_memory.testing import HashEmbedder
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -52,7 +52,27 @@ def uri(store_uri: str) -> str:
 
 async def opened(uri: str, keys: str | None = None, **options: Any) -> Memories:
     embedder = HashEmbedder(dimensions=16)
-    return await Memories.open(uri, embedding=embedder, llm=False, worker=False, encryption_keys=keys, **options)
+    return await Memories.open(
+        uri, embedding=embedder, llm=False, worker=False, encryption_keys=keys, **options
+    )
+
+
+NO_TEXT = re.compile(r"(int|float|bool|datetime|Scope|Usage)( \| None)?")
+PLAIN: Mapping[type, set[str]] = {
+    Memory: {
+        "id", "type", "origin", "session_id", "event_ids", "state", "superseded_by", "links",
+    },
+    Revision: {"memory_id", "kind", "event_ids", "group"},
+    Job: {"id", "kind", "session_id", "key", "provider", "model", "state", "owner"},
+}  # fmt: skip
+SEALED = {Memory: {*sealing.MEMORY} - {"slot"}, Revision: {*sealing.REVISION}, Job: {*sealing.JOB}}
+
+
+@pytest.mark.parametrize("record", PLAIN)
+def test_each_text_of_a_record_is_sealed_or_plain(record: type):
+    """A new field that may hold text is sealed, or listed here as plain."""
+    texts = {field.name for field in fields(record) if not NO_TEXT.fullmatch(str(field.type))}
+    assert texts == PLAIN[record] | SEALED[record]
 
 
 def memory(number: int, text: str = CANARY, **values: Any) -> Memory:
@@ -64,7 +84,11 @@ def memory(number: int, text: str = CANARY, **values: Any) -> Memory:
         "attribute": f"{text} keeps",
         "author": f"{text} author",
         "category": f"{text} category",
-        "metadata": {f"{text} name": f"{text} value", "number": number, "deep": {"more": [f"{text} deep"]}},
+        "metadata": {
+            f"{text} name": f"{text} value",
+            "number": number,
+            "deep": {"more": [f"{text} deep"]},
+        },
         "session_id": "s",
     }
     return Memory(id=new_id(), created_at=NOW, updated_at=NOW, **{**given, **values})
@@ -72,14 +96,20 @@ def memory(number: int, text: str = CANARY, **values: Any) -> Memory:
 
 async def lived(memories: Memories, scope: Scope, count: int = 5) -> list[str]:
     """Everything that a store keeps of somebody's words."""
-    store = memories._parts.store
+    store = memories.parts.store
     added = [memory(number) for number in range(count)]
-    await store.apply(scope, Batch(changes=[Change(kind="add", memory=one, explicit=True) for one in added]), now=NOW)
+    await store.apply(
+        scope,
+        Batch(changes=[Change(kind="add", memory=one, explicit=True) for one in added]),
+        now=NOW,
+    )
     ids = [one.id for one in added]
     await memories.edit(scope, ids[0], content=f"{CANARY} keeps no key", who=CANARY)
     await memories.add(scope, [f"{CANARY} brings a vector"], embedding=[[1.0] * 7])
     await memories.forget(scope, ids[1])
-    await memories.remember(scope, [Message(role="user", text=f"{CANARY} waits", event_id="e")], "waiting")
+    await memories.remember(
+        scope, [Message(role="user", text=f"{CANARY} waits", event_id="e")], "waiting"
+    )
     failed = Job(
         id=new_id(),
         scope=scope,
@@ -90,10 +120,10 @@ async def lived(memories: Memories, scope: Scope, count: int = 5) -> list[str]:
         created_at=NOW - timedelta(days=9),
     )
     await store.enqueue([failed])
-    claimed = await store.claim("worker", now=NOW, lease_seconds=20)
+    claimed = await store.queue.claim("worker", now=NOW, lease_seconds=20)
     assert claimed is not None
     assert claimed.payload == {"said": CANARY}
-    await store.release(claimed, run_after=NOW, error=f"What is {CANARY}?", dead=True)
+    await store.queue.release(claimed, run_after=NOW, error=f"What is {CANARY}?", dead=True)
     await memories.recall(scope, f"what does {CANARY} keep")
     await memories.recall(scope, "keys", filter=Filter(author=f"{CANARY} author"))
     return ids
@@ -109,7 +139,9 @@ def seen(uri: str) -> bytes:
         return dumped + b"".join(file.read_bytes() for file in path.parent.iterdir())
     with psycopg.connect(bare) as connection:  # as pg_dump reads it
         connection.execute("SET search_path = kagent_memory")
-        tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'kagent_memory'").fetchall()
+        tables = connection.execute(
+            "SELECT tablename FROM pg_tables WHERE schemaname = 'kagent_memory'"
+        ).fetchall()
         parts: list[bytes] = []
         for (table,) in tables:
             with connection.cursor().copy(f"COPY {table} TO STDOUT") as rows:
@@ -120,20 +152,26 @@ def seen(uri: str) -> bytes:
 def shown(uri: str) -> list[bytes]:
     data = seen(uri)
     return [
-        data[max(0, found.start() - 60) : found.end() + 60] for sign in (WORD, HEX) for found in sign.finditer(data)
+        data[max(0, found.start() - 60) : found.end() + 60]
+        for sign in (WORD, HEX)
+        for found in sign.finditer(data)
     ]
 
 
 async def everything(memories: Memories, scope: Scope) -> list[Any]:
     """What a reader gets, by every way of reading."""
     listed = await memories.list(scope, order="oldest", limit=100)
-    found = [(hit.memory.id, hit.memory.content) for hit in await memories.recall(scope, CANARY, limit=20)]
+    found = [
+        (hit.memory.id, hit.memory.content)
+        for hit in await memories.recall(scope, CANARY, limit=20)
+    ]
     histories = [await memories.history(scope, one.id) for one in listed.memories]
     jobs = [(job.payload, job.error) for job in await memories.jobs(scope=scope)]
     return [[replace(one, usage=None) for one in listed.memories], sorted(found), histories, jobs]  # type: ignore[arg-type]
 
 
-async def test_nothing_that_was_said_is_seen_in_files_dumps_and_columns(uri):
+async def test_encrypted_text_is_seen_in_no_file_dump_or_column(uri):
+    """Nothing that was said is seen in files dumps and columns."""
     async with await opened(uri) as memories:
         await lived(memories, BEN)
         plain = await everything(memories, BEN)
@@ -155,14 +193,17 @@ async def test_a_guess_at_a_text_is_not_confirmed_by_a_digest(uri):
     guessed = [planning.identity_of(said), postings.term_key("quokka77").to_bytes(8, "big")]
     for keys, scope, confirmed in ((None, BEN, True), (NEW, ADA, False)):
         async with await opened(uri, keys) as memories:
-            store = memories._parts.store
-            await store.apply(scope, Batch(changes=[Change(kind="add", memory=said, explicit=True)]), now=NOW)
+            store = memories.parts.store
+            await store.apply(
+                scope, Batch(changes=[Change(kind="add", memory=said, explicit=True)]), now=NOW
+            )
             dumped = await asyncio.to_thread(seen, uri)
             assert [guess.hex().encode() in dumped.lower() for guess in guessed] == [confirmed] * 2
             await memories.forget(scope, everything=True)
 
 
-async def test_rotation_from_plain_to_a_key_and_on_to_the_next_keeps_all(uri, monkeypatch):
+async def test_rotation_to_a_key_and_to_the_next_keeps_all(uri, monkeypatch):
+    """Rotation from plain to a key and on to the next keeps all."""
     monkeypatch.setattr(sql_store, "RESEALED", 3)
     async with await opened(uri) as memories:
         await lived(memories, ADA, 12)
@@ -173,7 +214,11 @@ async def test_rotation_from_plain_to_a_key_and_on_to_the_next_keeps_all(uri, mo
             assert [await everything(memories, scope) for scope in (ADA, BEN)] == before
             planned = await memories.rotate_keys(dry_run=True)
             rotated = await memories.rotate_keys()
-            assert (rotated.key, rotated.scopes, rotated.rows > 20) == (keys.partition(":")[0], 2, True)
+            assert (rotated.key, rotated.scopes, rotated.rows > 20) == (
+                keys.partition(":")[0],
+                2,
+                True,
+            )
             assert (planned.scopes, planned.rows) == (2, 0)
             assert (await memories.rotate_keys()).rows == 0
             assert [await everything(memories, scope) for scope in (ADA, BEN)] == before
@@ -182,7 +227,8 @@ async def test_rotation_from_plain_to_a_key_and_on_to_the_next_keeps_all(uri, mo
         assert [await everything(memories, scope) for scope in (ADA, BEN)] == before
 
 
-async def test_a_rotation_that_is_killed_goes_on_and_readers_and_writers_go_on_meanwhile(uri, monkeypatch):
+async def test_an_interrupted_rotation_goes_on(uri, monkeypatch):
+    """A rotation that is killed goes on and readers and writers go on meanwhile."""
     monkeypatch.setattr(sql_store, "RESEALED", 1)
     async with await opened(uri, OLD) as memories:
         ids = await lived(memories, ADA, 8)
@@ -199,7 +245,10 @@ async def test_a_rotation_that_is_killed_goes_on_and_readers_and_writers_go_on_m
         await asyncio.gather(
             memories.rotate_keys(),
             memories.rotate_keys(),
-            *(memories.edit(ADA, ids[2], content=f"{CANARY} number {number}") for number in range(1)),
+            *(
+                memories.edit(ADA, ids[2], content=f"{CANARY} number {number}")
+                for number in range(1)
+            ),
             memories.add(ADA, [f"{CANARY} came meanwhile"]),
         )
         assert (await memories.rotate_keys(dry_run=True)).scopes == 0
@@ -209,40 +258,48 @@ async def test_a_rotation_that_is_killed_goes_on_and_readers_and_writers_go_on_m
 
 
 async def test_what_is_the_same_is_the_same_whichever_key_sealed_it(uri):
-    """Equal memories, tombstones and slots are found while a part of a scope is plain or of another key."""
+    """Equal memories, tombstones and slots are found while a part of a scope is plain or of another
+    key.
+    """
     first, again = memory(1, event_ids=("e1",)), memory(1, event_ids=("e2",))
     for keys in (None, OLD, f"{NEW},{OLD}"):
         async with await opened(uri, keys) as memories:
-            store = memories._parts.store
+            store = memories.parts.store
             if keys is None:
                 await store.apply(ADA, Batch(changes=[Change(kind="add", memory=first)]), now=NOW)
             applied = await store.apply(
-                ADA, Batch(changes=[Change(kind="add", memory=replace(again, id=new_id()))]), now=NOW
+                ADA,
+                Batch(changes=[Change(kind="add", memory=replace(again, id=new_id()))]),
+                now=NOW,
             )
             assert applied.ids == (first.id,)
-            [found] = await store.in_slots(ADA, [f"{CANARY} 1\n{CANARY} keeps".lower()], now=NOW)
+            [found] = await store.memories.in_slots(
+                ADA, [f"{CANARY} 1\n{CANARY} keeps".lower()], now=NOW
+            )
             assert found.id == first.id
             fresh = memory(2, event_ids=(f"{keys}",))
             await store.apply(ADA, Batch(changes=[Change(kind="add", memory=fresh)]), now=NOW)
             await store.forget(ADA, ids=[fresh.id], now=NOW)
             other = memory(2, event_ids=(f"{keys} again",))
             for _ in range(2):
-                applied = await store.apply(ADA, Batch(changes=[Change(kind="add", memory=other)]), now=NOW)
+                applied = await store.apply(
+                    ADA, Batch(changes=[Change(kind="add", memory=other)]), now=NOW
+                )
                 assert applied.ids == (None,), "its text was forgotten"
                 if keys:
                     await memories.rotate_keys()
 
 
-async def test_forgetting_finds_the_history_of_the_same_text_in_a_scope_half_encrypted(uri):
+async def test_forgetting_finds_plain_history_of_an_encrypted_text(uri):
     """What said the same and is history is erased too, be it still plain."""
     former = memory(1)
     async with await opened(uri) as memories:
-        store = memories._parts.store
+        store = memories.parts.store
         await store.apply(ADA, Batch(changes=[Change(kind="add", memory=former)]), now=NOW)
         gone = replace(former, state="superseded", revision=former.revision + 1)
         await store.apply(ADA, Batch(changes=[Change(kind="supersede", memory=gone)]), now=NOW)
     async with await opened(uri, NEW) as memories:
-        store = memories._parts.store
+        store = memories.parts.store
         again, bystander = memory(1), memory(7, "Wombat", state="superseded")
         changes = [Change(kind="add", memory=one, explicit=True) for one in (again, bystander)]
         await store.apply(ADA, Batch(changes=changes), now=NOW)
@@ -266,15 +323,20 @@ FILTERS = (
 )
 
 
-async def test_filters_find_what_they_found_while_plain_sealed_and_of_two_keys(uri):
+async def test_filters_find_the_same_plain_sealed_and_of_two_keys(uri):
+    """Filters find what they found while plain sealed and of two keys."""
     async with await opened(uri) as memories:
-        store = memories._parts.store
+        store = memories.parts.store
         every = [memory(number) for number in range(6)]
-        await store.apply(ADA, Batch(changes=[Change(kind="add", memory=one) for one in every[:2]]), now=NOW)
+        await store.apply(
+            ADA, Batch(changes=[Change(kind="add", memory=one) for one in every[:2]]), now=NOW
+        )
     for keys, some in ((OLD, every[2:4]), (f"{NEW},{OLD}", every[4:])):
         async with await opened(uri, keys) as memories:
-            store = memories._parts.store
-            await store.apply(ADA, Batch(changes=[Change(kind="add", memory=one) for one in some]), now=NOW)
+            store = memories.parts.store
+            await store.apply(
+                ADA, Batch(changes=[Change(kind="add", memory=one) for one in some]), now=NOW
+            )
     expected = [
         {one.metadata["number"] for one in every},
         {1, 4},
@@ -293,14 +355,15 @@ async def test_filters_find_what_they_found_while_plain_sealed_and_of_two_keys(u
                 assert {one.metadata["number"] for one in page.memories} == numbers, filter
                 hits = await memories.recall(ADA, "keys", filter=filter, limit=20)
                 assert {hit.memory.metadata["number"] for hit in hits} == numbers, filter
-            facets = await memories._parts.store.facets(ADA, now=NOW)
+            facets = await memories.parts.store.memories.facets(ADA, now=NOW)
             assert (facets.total, facets.topics) == (6, {f"{CANARY} topic": 6, "keys": 6})
             assert facets.tags == {f"{CANARY} tag": 6, "tag 0": 2, "tag 1": 2, "tag 2": 2}
             await memories.rotate_keys()
 
 
 @pytest.mark.parametrize("keys", [None, NEW, key("old", "x")], ids=["none", "another", "wrong"])
-async def test_a_lost_or_wrong_key_is_told_by_its_name_and_never_an_empty_answer(uri, keys):
+async def test_a_lost_or_wrong_key_is_an_error_that_names_it(uri, keys):
+    """A lost or wrong key is told by its name and never an empty answer."""
     async with await opened(uri, OLD) as memories:
         ids = await lived(memories, ADA)
     async with await opened(uri, keys) as memories:
@@ -349,7 +412,11 @@ async def test_a_job_whose_key_is_lost_waits_and_holds_up_nobody_else(uri, caplo
 async def test_the_doctor_names_the_key_that_is_missing(uri):
     async with await opened(uri, OLD) as memories:
         await memories.add(ADA, ["Ada likes tea"])
-    for keys, state, text in ((None, "bad", "'old'"), (NEW, "bad", "'old'"), (f"{NEW},{OLD}", "ok", "'2026-11'")):
+    for keys, state, text in (
+        (None, "bad", "'old'"),
+        (NEW, "bad", "'old'"),
+        (f"{NEW},{OLD}", "ok", "'2026-11'"),
+    ):
         found = await doctor.examine(uri, llm=False, encryption_keys=keys)
         [one] = [finding for finding in found if finding.part == "encryption"]
         assert one.state == state
@@ -363,7 +430,14 @@ async def test_rows_cannot_be_exchanged_nor_altered(postgres_uri):
     with psycopg.connect(postgres_uri, autocommit=True) as connection:
         connection.execute("SET search_path = kagent_memory")
         kept = dict(connection.execute("SELECT id::text, sealed FROM memory").fetchall())
-        for sealed in (kept[second], kept[other], kept[first][:-1] + b"\0", kept[first][:20], b"", b"\x01\xff"):
+        for sealed in (
+            kept[second],
+            kept[other],
+            kept[first][:-1] + b"\0",
+            kept[first][:20],
+            b"",
+            b"\x01\xff",
+        ):
             connection.execute("UPDATE memory SET sealed = %s WHERE id = %s", (sealed, first))
             async with await opened(postgres_uri, NEW) as memories:
                 with pytest.raises(StoreError, match=r"altered|cut off"):
@@ -373,10 +447,12 @@ async def test_rows_cannot_be_exchanged_nor_altered(postgres_uri):
 
 @pytest.mark.parametrize(
     "keys",
-    ["", " , ", "abc", "id:", ":" + "A" * 43 + "=", "id:c2hvcnQ=", "id:" + "A" * 44, f"{NEW},{NEW}", "a b:" + "A" * 43,
+    ["", " , ", "abc", "id:", ":" + "A" * 43 + "=", "id:c2hvcnQ=", "id:" + "A" * 44,
+    f"{NEW},{NEW}", "a b:" + "A" * 43,
      "A" * 43 + "=", "id:" + "é" * 43, f"{NEW};{OLD}"],
 )  # fmt: skip
-async def test_keys_of_another_form_are_refused_before_anything_is_made_and_never_repeated(keys, tmp_path):
+async def test_keys_of_another_form_are_refused_and_never_repeated(keys, tmp_path):
+    """Keys of another form are refused before anything is made and never repeated."""
     path = tmp_path / "memory.db"
     with pytest.raises(ConfigurationError, match="encryption_keys") as told:
         await Memories.open(f"libsql:///{path}", encryption_keys=keys, worker=False)
@@ -406,7 +482,8 @@ async def test_keys_are_never_shown_and_never_in_a_uri(tmp_path, monkeypatch, ca
     assert "KAGENT_MEMORY_ENCRYPTION_KEYS" in capsys.readouterr().err
 
 
-async def test_an_export_is_plain_and_an_import_into_an_encrypted_store_is_not(tmp_path):
+async def test_an_export_is_plain_and_an_import_is_sealed(tmp_path):
+    """An export is plain and an import into an encrypted store is not."""
     plain, sealed = (f"libsql:///{tmp_path}/{name}/memory.db" for name in ("plain", "sealed"))
     for uri in (plain, sealed):
         Path(uri.removeprefix("libsql:///")).parent.mkdir()
@@ -423,23 +500,3 @@ async def test_an_export_is_plain_and_an_import_into_an_encrypted_store_is_not(t
         again = [json.loads(line) async for line in memories.export()]
     assert not shown(sealed)
     assert any(CANARY in json.dumps(line) for line in again)
-
-
-async def test_without_keys_nothing_is_changed(tmp_path):
-    async with await opened(f"libsql:///{tmp_path}/memory.db") as memories:
-        await lived(memories, ADA)
-    with closing(sqlite3.connect(tmp_path / "memory.db")) as connection:
-        for table in ("memory", "memory_revision", "ingest_job"):
-            column = f"SELECT DISTINCT sealed FROM {table}"
-            assert connection.execute(column).fetchall() == [(None,)]
-        assert {len(salt) for (salt,) in connection.execute("SELECT salt FROM scope")} == {16}
-
-
-def test_a_key_opens_only_its_own_place():
-    ring = KeyRing({"a": os.urandom(32)})
-    sealed = ring.seal(b"data", ADA.id, b"place")
-    assert ring.open(sealed, ADA.id, b"place") == b"data"
-    assert ring.seal(b"data", ADA.id, b"place") != sealed
-    for scope, place in ((BEN, b"place"), (ADA, b"other")):
-        with pytest.raises(KagentMemoryError):
-            ring.open(sealed, scope.id, place)

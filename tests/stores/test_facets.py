@@ -1,4 +1,6 @@
-"""What a list counts: totals, topics and tags under a filter, replaced memories, and what the next prune deletes."""
+"""What a list counts: totals, topics and tags under a filter, replaced memories, and what the next
+prune deletes.
+"""
 
 from __future__ import annotations
 
@@ -39,20 +41,30 @@ async def test_facets_count_what_the_filter_lets_through(memories: Memories, clo
     assert await memories.facets(SCOPE) == Facets()
     ids = await memories.add(SCOPE, FACTS)
     whole = await memories.facets(SCOPE)
-    assert (whole.total, list(whole.topics.items())) == (4, [("tea", 3), ("it's", 1), ("äöü 日本", 1)])
+    assert (whole.total, list(whole.topics.items())) == (
+        4,
+        [("tea", 3), ("it's", 1), ("äöü 日本", 1)],
+    )
     assert list(whole.tags.items()) == [("x", 2), ("y", 1)]
-    assert await memories.facets(SCOPE, filter=Filter(tags=("x", "y"))) == Facets(1, {"tea": 1}, {"x": 1, "y": 1})
+    assert await memories.facets(SCOPE, filter=Filter(tags=("x", "y"))) == Facets(
+        1, {"tea": 1}, {"x": 1, "y": 1}
+    )
     assert (await memories.facets(SCOPE, filter=Filter(types=("episodic",)))).total == 2
     assert await memories.facets(SCOPE, filter=Filter(topics=("none",))) == Facets()
-    assert list((await memories.facets(SCOPE, most=1)).topics) == ["tea"]
-    assert await memories.facets(SCOPE, most=0) == Facets(4)
+    assert list((await memories.facets(SCOPE, limit=1)).topics) == ["tea"]
+    assert await memories.facets(SCOPE, limit=0) == Facets(4)
     await memories.add(SCOPE, [Fact("e", topics=("milk",))], replaces=ids[0])
     clock.forward(days=3)
     assert await memories.facets(SCOPE) == Facets(3, {"milk": 1, "tea": 1}, {"x": 1, "y": 1})
-    store = memories._parts.store  # pyright: ignore[reportPrivateUsage]
-    for filter in (Filter(), Filter(superseded=True), Filter(superseded="only"), Filter(topics=("tea",))):
-        quick = await store.facets(SCOPE, filter=filter, now=clock())
-        assert quick == await MemoryStore.facets(store, SCOPE, filter=filter, now=clock())
+    store = memories.parts.store  # pyright: ignore[reportPrivateUsage]
+    for filter in (
+        Filter(),
+        Filter(superseded=True),
+        Filter(superseded="only"),
+        Filter(topics=("tea",)),
+    ):
+        quick = await store.memories.facets(SCOPE, filter=filter, now=clock())
+        assert quick == await MemoryStore.facets(store.memories, SCOPE, filter=filter, now=clock())
         assert quick.total == len((await memories.list(SCOPE, filter=filter)).memories)
 
 
@@ -63,7 +75,9 @@ async def test_replaced_memories_are_listed_alone(memories: Memories, clock: Clo
         await memories.add(SCOPE, [f"newer {number}"], replaces=id)
     page = await memories.list(SCOPE, filter=Filter(superseded="only"), limit=2)
     rest = await memories.list(SCOPE, filter=Filter(superseded="only"), limit=2, cursor=page.cursor)
-    assert {one.content for one in (*page.memories, *rest.memories)} == {f"former {number}" for number in range(3)}
+    assert {one.content for one in (*page.memories, *rest.memories)} == {
+        f"former {number}" for number in range(3)
+    }
     assert rest.cursor is None
     assert len((await memories.list(SCOPE, filter=Filter(superseded=True))).memories) == 8
     assert (await memories.stats(SCOPE)).superseded == 3
@@ -71,11 +85,13 @@ async def test_replaced_memories_are_listed_alone(memories: Memories, clock: Clo
 
 async def test_stats_tell_what_the_next_prune_deletes(memories: Memories, clock: Clock) -> None:
     facts = [Fact(f"fact {number}", ttl_days=5) for number in range(6)]
-    ids = await memories.add(SCOPE, [*facts, Fact("long", ttl_days=90), Fact("pinned", ttl_days=5, pinned=True)])
-    store, popular = memories._parts.store, memories.settings.popular_after  # pyright: ignore[reportPrivateUsage]
+    ids = await memories.add(
+        SCOPE, [*facts, Fact("long", ttl_days=90), Fact("pinned", ttl_days=5, pinned=True)]
+    )
+    store, popular = memories.parts.store, memories.settings.popular_after  # pyright: ignore[reportPrivateUsage]
     for id, times in ((ids[0], popular), (ids[1], popular - 1)):
         for _ in range(times):
-            await store.deliver(SCOPE, retrieved=[id], delivered=[id], now=clock())
+            await store.memories.deliver(SCOPE, retrieved=[id], delivered=[id], now=clock())
     assert (await memories.stats(SCOPE)).unused == 0
     clock.forward(days=5)
     stats = await memories.stats(SCOPE)
@@ -83,7 +99,7 @@ async def test_stats_tell_what_the_next_prune_deletes(memories: Memories, clock:
     assert (await memories.prune(dry_run=True)).deleted == stats.unused
     assert (await memories.stats(OTHER)).unused == 0
     settings = replace(memories.settings, popular_after=1)
-    memories._parts = replace(memories._parts, settings=settings)  # pyright: ignore[reportPrivateUsage]
+    memories._components = replace(memories.parts, settings=settings)  # pyright: ignore[reportPrivateUsage]
     assert (await memories.stats(SCOPE)).unused == 4
     assert (await memories.prune()).deleted == 4
     clock.forward(seconds=1)

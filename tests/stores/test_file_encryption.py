@@ -1,4 +1,6 @@
-"""A file that libSQL encrypts as a whole: nothing of it is read without its key, and its key is nowhere to be seen."""
+"""A file that libSQL encrypts as a whole: nothing of it is read without its key, and its key is
+nowhere to be seen.
+"""
 
 from __future__ import annotations
 
@@ -17,27 +19,38 @@ from kagent_memory.testing import HashEmbedder
 
 KEY = "of the 'file' \" ü 秘密"
 ADA = Scope("Quokka77", "ada", "Wombat88")
-CANARIES = tuple(word.encode() for word in ("quokka77", "Quokka77", "Wombat88", "oolong", "CREATE TABLE", "SQLite"))
+CANARIES = tuple(
+    word.encode()
+    for word in ("quokka77", "Quokka77", "Wombat88", "oolong", "CREATE TABLE", "SQLite")
+)
 
 
 async def opened(uri: str, key: str | None = KEY, **more: Any) -> Memories:
     embedder = HashEmbedder(dimensions=16)
-    return await Memories.open(uri, embedding=embedder, llm=False, worker=False, file_encryption_key=key, **more)
+    return await Memories.open(
+        uri, embedding=embedder, llm=False, worker=False, file_encryption_key=key, **more
+    )
 
 
 def on_disk(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-async def test_a_file_tells_nothing_without_its_key_and_everything_with_it(tmp_path: Path) -> None:
+async def test_an_encrypted_file_tells_nothing_without_its_key(tmp_path: Path) -> None:
+    """A file tells nothing without its key and everything with it."""
     uri = f"libsql:///{tmp_path}/memory.db"
     async with await opened(uri) as memories, await opened(uri) as others:
-        ids = await memories.add(ADA, [f"Ada drinks oolong in room {number}" for number in range(50)])
+        ids = await memories.add(
+            ADA, [f"Ada drinks oolong in room {number}" for number in range(50)]
+        )
         await others.forget(ADA, ids[:10])
         assert len((await others.recall(ADA, "oolong in room 33")).hits) > 0
         seen = {**on_disk(tmp_path)}
         assert any(path.endswith("-wal") for path in seen)
-    for name, content in {**seen, **{f"closed {name}": held for name, held in on_disk(tmp_path).items()}}.items():
+    for name, content in {
+        **seen,
+        **{f"closed {name}": held for name, held in on_disk(tmp_path).items()},
+    }.items():
         assert [canary for canary in CANARIES if canary in content] == [], name
     for key in (None, "another"):
         with pytest.raises(ConfigurationError, match="file_encryption_key"):
@@ -66,15 +79,17 @@ async def test_a_plain_file_is_refused_with_a_key_and_stays_as_it_is(tmp_path: P
         ("postgresql://localhost:1/none", {}, "use libsql:///"),
     ],
 )
-async def test_a_key_that_encrypts_nothing_is_refused_before_anything_is_made(
+async def test_a_key_that_encrypts_nothing_is_refused(
     tmp_path: Path, uri: str, options: dict[str, Any], told: str
 ) -> None:
+    """A key that encrypts nothing is refused before anything is made."""
     with pytest.raises(ConfigurationError, match=told):
         await open_store(uri.format(tmp_path), **{"file_encryption_key": KEY, **options})
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_key_is_shown_nowhere_and_taken_from_the_environment_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_is_shown_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The key is shown nowhere and taken from the environment alone."""
     monkeypatch.setenv("KAGENT_MEMORY_FILE_ENCRYPTION_KEY", "wallaby")
     settings = compose("libsql:///m.db", None, {}, os.environ)[1]
     assert settings.file_encryption_key == "wallaby"

@@ -1,4 +1,6 @@
-"""The index of a scope answers as if it were made anew from what the database holds at that moment."""
+"""The index of a scope answers as if it were made anew from what the database holds at that
+moment.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +12,19 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kagent_memory import ConfigurationError, Memories, StoreError
 from kagent_memory.records import Change, Memory, Scope, new_id
-from kagent_memory.stores import MemoryStore, open_store, text_index
+from kagent_memory.stores import MemoryStore, open_store
+from kagent_memory.stores import index as index_module
 from kagent_memory.stores.base import Batch, RankFeatures
-from kagent_memory.stores.libsql.vector_search import ScopeVectors
-from kagent_memory.stores.postings import TAIL, packed
-from kagent_memory.stores.sql.index_cache import Indexes
+from kagent_memory.stores.index import Entry, ScopeIndex, Stand
+from kagent_memory.stores.postings import packed
+from kagent_memory.stores.sql.index_cache import Packed
 from kagent_memory.stores.sql.write_queries import keep_index
-from kagent_memory.stores.text_index import Entry, ScopeIndex
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 SCOPE, OTHER = Scope("t", "u", "a"), Scope("t", "v", "a")
@@ -42,12 +43,16 @@ def memory(text: str, **values: Any) -> Memory:
 
 async def add(store: MemoryStore, *memories: Memory, scope: Scope = SCOPE) -> None:
     await store.apply(
-        scope, Batch(changes=[Change(kind="add", memory=one, explicit=True) for one in memories]), now=NOW
+        scope,
+        Batch(changes=[Change(kind="add", memory=one, explicit=True) for one in memories]),
+        now=NOW,
     )
 
 
-async def found(store: MemoryStore, *terms: str, scope: Scope = SCOPE, now: datetime = NOW) -> set[str]:
-    return set((await store.view(scope, now=now).text(terms, limit=99)).matches)
+async def found(
+    store: MemoryStore, *terms: str, scope: Scope = SCOPE, now: datetime = NOW
+) -> set[str]:
+    return set((await store.memories.view(scope, now=now).text(terms, limit=99)).matches)
 
 
 async def test_what_another_process_adds_edits_and_forgets_is_seen_at_once(pair):
@@ -55,13 +60,15 @@ async def test_what_another_process_adds_edits_and_forgets_is_seen_at_once(pair)
     first, second = memory("green tea"), memory("black tea", session_id="s")
     await add(there, first, second)
     assert await found(here, "tea") == {first.id, second.id}
-    [stored] = (await there.get(SCOPE, [first.id], now=NOW)).values()
+    [stored] = (await there.memories.get(SCOPE, [first.id], now=NOW)).values()
     edited = replace(stored, content="mocha", revision=stored.revision + 1)
-    await there.apply(SCOPE, Batch(changes=[Change(kind="update", memory=edited, explicit=True)]), now=NOW)
+    await there.apply(
+        SCOPE, Batch(changes=[Change(kind="update", memory=edited, explicit=True)]), now=NOW
+    )
     assert (await found(here, "tea"), await found(here, "mocha")) == ({second.id}, {first.id})
     await there.forget(SCOPE, ids=[second.id], now=NOW)
     assert await found(here, "tea") == set()
-    assert await here.view(SCOPE, now=NOW).features([second.id]) == []
+    assert await here.memories.view(SCOPE, now=NOW).features([second.id]) == []
 
 
 async def test_what_another_process_prunes_or_extends_is_seen_at_once(pair):
@@ -69,9 +76,9 @@ async def test_what_another_process_prunes_or_extends_is_seen_at_once(pair):
     soon = NOW + timedelta(days=1)
     kept, gone = (memory(text, expires_at=soon, ttl_days=1) for text in ("kept tea", "gone tea"))
     await add(there, kept, gone)
-    await there.deliver(SCOPE, retrieved=[], delivered=[kept.id], now=NOW)
+    await there.memories.deliver(SCOPE, retrieved=[], delivered=[kept.id], now=NOW)
     assert await found(here, "tea", now=soon) == set()
-    await there.prune(now=soon, popular_after=1)
+    await there.memories.prune(now=soon, popular_after=1)
     assert await found(here, "tea", now=soon) == {kept.id}
 
 
@@ -80,42 +87,23 @@ async def test_scopes_keep_indexes_of_their_own(pair):
     mine, theirs = memory("tea"), memory("tea")
     await add(here, mine)
     await add(here, theirs, scope=OTHER)
-    assert (await found(here, "tea"), await found(here, "tea", scope=OTHER)) == ({mine.id}, {theirs.id})
-
-
-async def test_many_loads_one_row_at_a_time_answer_as_one_load_of_all(pair):
-    here, there = pair
-    for number in range(30):
-        await add(there, memory(f"tea number {number} of {number % 3}", session_id="s"))
-        await found(here, "tea")
-    late = Indexes(max_bytes=2**20)
-    ask = {"terms": ["tea", "1", "2"], "limit": 7}
-    piecemeal = await here.view(SCOPE, now=NOW).text(**ask)
-    here.indexes = late
-    anew = await here.view(SCOPE, now=NOW).text(**ask)
-    assert dict(piecemeal.matches) == dict(anew.matches)
-    assert list(piecemeal.matches) == list(anew.matches)
-    assert (piecemeal.documents, piecemeal.average_length, piecemeal.frequencies) == (
-        anew.documents, anew.average_length, anew.frequencies,
-    )  # fmt: skip
+    assert (await found(here, "tea"), await found(here, "tea", scope=OTHER)) == (
+        {mine.id},
+        {theirs.id},
+    )
 
 
 async def test_what_is_kept_in_memory_is_bounded_by_one_setting(tmp_path):
-    async with await Memories.open(f"libsql:///{tmp_path}/memory.db?cache_mb=3", llm=False, worker=False) as memories:
+    async with await Memories.open(
+        f"libsql:///{tmp_path}/memory.db?cache_mb=3", llm=False, worker=False
+    ) as memories:
         store = memories.store
-        assert (store.indexes._kept.maxsize, store._cache._held.maxsize) == (3 * 2**20, 3 * 2**20)
+        assert (
+            store.memories.indexes._cached.maxsize == 2 * 3 * 2**20
+        )  # once for words, once for vectors
     for wrong in ("0", "-1", "much"):
         with pytest.raises(ConfigurationError, match="cache_mb"):
             await Memories.open(f"libsql:///{tmp_path}/memory.db?cache_mb={wrong}")
-
-
-async def test_only_the_scopes_searched_last_are_kept(pair):
-    here, _ = pair
-    here.indexes = Indexes(max_bytes=1)
-    for scope in (SCOPE, OTHER):
-        await add(here, memory("tea"), scope=scope)
-        assert len(await found(here, "tea", scope=scope)) == 1
-    assert len(here.indexes) == 1
 
 
 # -- what is kept of it in the database
@@ -124,8 +112,8 @@ async def test_only_the_scopes_searched_last_are_kept(pair):
 @pytest.fixture
 def loaded(monkeypatch):
     """How many memories indexes took in one by one; every index is packed at once."""
-    monkeypatch.setattr(text_index, "PACKED_AT_LEAST", 1)
-    monkeypatch.setattr(text_index, "PACKED_SHARE", 10**9)
+    monkeypatch.setattr(index_module, "PACKED_AT_LEAST", 1)
+    monkeypatch.setattr(index_module, "PACKED_SHARE", 10**9)
     taken, load = Counter(), ScopeIndex.load
 
     def counted(self, entries):
@@ -136,19 +124,34 @@ def loaded(monkeypatch):
     return taken
 
 
+async def stored(store) -> None:
+    """Wait until the indexes that are being packed are stored."""
+    while store.memories.indexes._packing:
+        await asyncio.wait(store.memories.indexes._packing)
+
+
 async def searched_anew(store, *terms: str, now: datetime = NOW) -> tuple[Any, ...]:
     """What a process finds that never saw the scope; what it packs is kept before it returns."""
-    store.indexes = Indexes(max_bytes=2**20)
-    found = await store.view(SCOPE, now=now).text(terms, limit=9)
-    places = await store.view(SCOPE, now=now).features(list(found.matches), reach=2)
-    if store._packing:
-        await asyncio.wait(store._packing)
-    return dict(found.matches), list(found.matches), found.documents, found.average_length, found.frequencies, places
+    store.memories.indexes.drop()
+    found = await store.memories.view(SCOPE, now=now).text(terms, limit=9)
+    places = await store.memories.view(SCOPE, now=now).features(list(found.matches), reach=2)
+    await stored(store)
+    return (
+        dict(found.matches),
+        list(found.matches),
+        found.documents,
+        found.average_length,
+        found.frequencies,
+        places,
+    )
 
 
 async def test_who_never_saw_a_scope_reads_it_packed_and_what_was_written_since(pair, loaded):
     here, there = pair
-    await add(there, *(memory(f"tea number {number}", session_id="s", position=number) for number in range(60)))
+    await add(
+        there,
+        *(memory(f"tea number {number}", session_id="s", position=number) for number in range(60)),
+    )
     before = await searched_anew(there, "tea", "7")
     loaded.clear()
     assert await searched_anew(here, "tea", "7") == before
@@ -171,20 +174,36 @@ async def test_packed_or_not_an_index_answers_alike_whoever_writes(pair, loaded,
                 await writer.forget(SCOPE, ids=[gone.id], now=NOW)
                 known.remove(gone)
             case 1 if known:
-                [stored] = (await writer.get(SCOPE, [dice.choice(known).id], now=NOW)).values()
-                edited = replace(stored, content=f"mocha {next(texts)}", revision=stored.revision + 1)
-                await writer.apply(SCOPE, Batch(changes=[Change(kind="update", memory=edited, explicit=True)]), now=NOW)
+                [stored] = (
+                    await writer.memories.get(SCOPE, [dice.choice(known).id], now=NOW)
+                ).values()
+                edited = replace(
+                    stored, content=f"mocha {next(texts)}", revision=stored.revision + 1
+                )
+                await writer.apply(
+                    SCOPE,
+                    Batch(changes=[Change(kind="update", memory=edited, explicit=True)]),
+                    now=NOW,
+                )
             case _:
-                new = [memory(f"tea {next(texts)}?", session_id=dice.choice("st")) for _ in range(dice.randrange(1, 9))]
+                new = [
+                    memory(f"tea {next(texts)}?", session_id=dice.choice("st"))
+                    for _ in range(dice.randrange(1, 9))
+                ]
                 await add(writer, *new)
                 known += new
         if dice.random() < 0.5:
             await found(writer, "tea")  # one that is not new to the scope packs, too
         ask = ("tea", "mocha", f"{dice.randrange(40)}")
         with monkeypatch.context() as patch:
-            patch.setattr(ScopeIndex, "unpacked", classmethod(lambda *_, **__: None))
+            patch.setattr(ScopeIndex, "is_packed", staticmethod(lambda _: False))
             anew = await searched_anew(writer, *ask)
         assert await searched_anew(other, *ask) == anew
+
+
+def packed_index(store) -> Packed:
+    held = store.memories.indexes._cached.get(SCOPE.id).index
+    return Packed(held.stand, held.packed())
 
 
 async def kept_index(store) -> bytes:
@@ -192,7 +211,7 @@ async def kept_index(store) -> bytes:
         found = await session.rows("unseen_scope", {"scope_id": SCOPE.id})
         return b"".join(bytes(row["packed"] or b"") for row in found)
 
-    return await store._database.within(SCOPE).read(read)
+    return await store.memories.database.within(SCOPE).read(read)
 
 
 @pytest.mark.parametrize("way", ["forget", "evict", "prune", "tenant"])
@@ -204,21 +223,22 @@ async def test_no_packed_index_outlives_what_is_erased(pair, loaded, way):
     await searched_anew(there, "tea")
     kept = await kept_index(here)
     assert b"Quokka session" in kept
-    on_its_way = here.indexes  # another process that packs what it read before
     await found(here, "tea")
-    on_its_way = on_its_way.packed(SCOPE)
+    on_its_way = packed_index(here)  # another process that packs what it read before
     match way:
         case "forget":
             await there.forget(SCOPE, ids=[gone.id], now=NOW)
         case "evict":
-            await there.evict(SCOPE, [gone.id], keep=1, now=NOW)
+            await there.memories.evict(SCOPE, [gone.id], keep=1, now=NOW)
         case "prune":
-            await there.prune(now=soon, popular_after=1)
+            await there.memories.prune(now=soon, popular_after=1)
         case _:
             await there.forget_tenant(SCOPE.tenant, limit=100, now=NOW)
             await add(there, memory("green tea"))
     assert not await kept_index(here)
-    await here._database.within(SCOPE).write(keep_index, SCOPE, replace(on_its_way, version=10**6))
+    await here.memories.database.within(SCOPE).write(
+        keep_index, SCOPE, replace(on_its_way, stand=on_its_way.stand._replace(version=10**6))
+    )
     assert not await kept_index(here)
     found_now = await searched_anew(here, "tea")
     assert len(found_now[0]) == 1
@@ -228,7 +248,10 @@ async def test_no_packed_index_outlives_what_is_erased(pair, loaded, way):
 @pytest.mark.parametrize("who", ["forgets", "never saw the scope", "has the scope in memory"])
 async def test_what_was_erased_is_packed_no_more_and_the_rest_anew(pair, loaded, who):
     here, there = pair
-    many = [memory(f"tea {number}", session_id=f"Quokka {number}", position=number) for number in range(40)]
+    many = [
+        memory(f"tea {number}", session_id=f"Quokka {number}", position=number)
+        for number in range(40)
+    ]
     await add(there, *many)
     for store in pair:
         await found(store, "tea")
@@ -237,12 +260,12 @@ async def test_what_was_erased_is_packed_no_more_and_the_rest_anew(pair, loaded,
     assert not await kept_index(there)
     reader = there if who == "forgets" else here
     if who == "never saw the scope":
-        reader.indexes = Indexes(max_bytes=2**20)
+        reader.memories.indexes.drop()
     loaded.clear()
-    matches = await reader.view(SCOPE, now=NOW).text(["tea", "6", "39"], limit=99)
+    matches = await reader.memories.view(SCOPE, now=NOW).text(["tea", "6", "39"], limit=99)
     assert set(matches.matches) == {one.id for one in many} - {many[6].id, many[39].id}
     assert loaded["memories"] == (38 if who == "never saw the scope" else 0)
-    await asyncio.wait(reader._packing)
+    await stored(reader)
     kept = await kept_index(reader)
     assert b'"Quokka 5"' in kept
     assert b'"Quokka 6"' not in kept
@@ -250,17 +273,17 @@ async def test_what_was_erased_is_packed_no_more_and_the_rest_anew(pair, loaded,
 
 
 async def test_what_came_since_is_packed_when_the_store_is_closed(tmp_path, loaded, monkeypatch):
-    monkeypatch.setattr(text_index, "PACKED_AT_LEAST", 5)
-    monkeypatch.setattr(text_index, "PACKED_SHARE", 1)
+    monkeypatch.setattr(index_module, "PACKED_AT_LEAST", 5)
+    monkeypatch.setattr(index_module, "PACKED_SHARE", 1)
     uri = f"libsql:///{tmp_path}/memory.db"
     async with await open_store(uri) as store:
         await add(store, *(memory(f"tea number {number}") for number in range(20)))
         await found(store, "tea")
-        await asyncio.wait(store._packing)
+        await stored(store)
         before = await kept_index(store)
         await add(store, *(memory(f"mocha number {number}") for number in range(9)))
         await found(store, "mocha")
-        assert not store._packing
+        assert not store.memories.indexes._packing
         assert await kept_index(store) == before
     async with await open_store(uri) as store:
         loaded.clear()
@@ -281,11 +304,11 @@ async def test_the_newest_packed_index_stays(pair, loaded):
     here, there = pair
     await add(there, memory("green tea"))
     await found(here, "tea")
-    old = here.indexes.packed(SCOPE)
+    old = packed_index(here)
     await add(there, memory("black tea"))
     await searched_anew(there, "tea")
     newest = await kept_index(here)
-    await here._database.within(SCOPE).write(keep_index, SCOPE, old)
+    await here.memories.database.within(SCOPE).write(keep_index, SCOPE, old)
     assert await kept_index(here) == newest
 
 
@@ -303,7 +326,9 @@ async def test_what_no_database_takes_stops_no_search(pair, loaded, monkeypatch,
 
 
 @pytest.mark.parametrize("failure", ["refused by the database", "too large"])
-async def test_what_was_to_be_kept_and_was_not_is_in_the_next_that_is(tmp_path, loaded, monkeypatch, failure):
+async def test_what_was_to_be_kept_and_was_not_is_in_the_next_that_is(
+    tmp_path, loaded, monkeypatch, failure
+):
     async def refuses(*_):
         raise StoreError("memory unavailable: read only")
 
@@ -313,116 +338,41 @@ async def test_what_was_to_be_kept_and_was_not_is_in_the_next_that_is(tmp_path, 
         await add(here, *some)
         await searched_anew(here, "tea")
         edited = replace(some[1], content="mocha", revision=2)
-        await here.apply(SCOPE, Batch(changes=[Change(kind="update", memory=edited, explicit=True)]), now=NOW)
+        await here.apply(
+            SCOPE, Batch(changes=[Change(kind="update", memory=edited, explicit=True)]), now=NOW
+        )
         with monkeypatch.context() as patch:
             if failure == "too large":
-                patch.setattr("kagent_memory.stores.sql.store.MOST_PACKED", 0)
+                patch.setattr("kagent_memory.stores.sql.index_cache.MAX_PACKED_BYTES", 0)
             else:
                 patch.setattr("kagent_memory.stores.sql.write_queries.keep_index", refuses)
             assert await found(here, "mocha") == {some[1].id}
-            await asyncio.wait(here._packing)
+            await stored(here)
         await add(here, memory("late"))
         await found(here, "late")
-        await asyncio.wait(here._packing)
+        await stored(here)
         loaded.clear()
         assert list((await searched_anew(there, "mocha"))[0]) == [some[1].id]
         assert loaded["memories"] == 0
 
 
-async def test_what_was_packed_in_another_format_is_packed_anew_though_nothing_was_written(pair, loaded, monkeypatch):
+async def test_what_was_packed_in_another_format_is_packed_anew_though_nothing_was_written(
+    pair, loaded, monkeypatch
+):
     here, there = pair
     await add(here, *(memory(f"tea number {number}") for number in range(9)))
     before = await searched_anew(here, "tea")
-    monkeypatch.setattr(text_index, "FORMAT", text_index.FORMAT.replace(b"index ", b"index 1"))
+    monkeypatch.setattr(index_module, "FORMAT", index_module.FORMAT.replace(b"index ", b"index 1"))
     loaded.clear()
     assert await searched_anew(there, "tea") == before
     assert loaded["memories"] == 9
-    there.indexes.steady(SCOPE)
-    there.pack_outgrown()
-    if there._packing:
-        await asyncio.wait(there._packing)
     loaded.clear()
     assert await searched_anew(here, "tea") == before
     assert loaded["memories"] == 0
 
 
-async def test_what_two_processes_pack_in_place_of_another_format_lacks_nothing(pair, loaded, monkeypatch):
-    here, there = pair
-
-    async def refuses(*_):
-        raise StoreError("memory unavailable: read only")
-
-    some = [memory(f"tea number {number}") for number in range(8)]
-    await add(here, *some[:4])
-    await searched_anew(here, "tea")
-    monkeypatch.setattr(text_index, "FORMAT", text_index.FORMAT.replace(b"index ", b"index 1"))
-    with monkeypatch.context() as patch:
-        patch.setattr("kagent_memory.stores.sql.write_queries.keep_index", refuses)
-        await searched_anew(there, "tea")
-    await searched_anew(here, "tea")
-    await add(here, *some[4:6])
-    for store in pair:  # at one version, each its own way
-        await found(store, "tea")
-        await asyncio.wait(store._packing)
-    edited = replace(some[4], content="mocha", revision=2)
-    await here.apply(SCOPE, Batch(changes=[Change(kind="update", memory=edited, explicit=True)]), now=NOW)
-    await add(here, *some[6:])
-    await found(here, "tea")
-    await asyncio.wait(here._packing)
-    assert set((await searched_anew(there, "tea"))[1]) == {one.id for one in some if one is not some[4]}
-
-
-@pytest.fixture
-def weighings(monkeypatch):
-    """How often an index or the vectors of a scope were weighed."""
-    asked = Counter()
-    for kind in (ScopeIndex, ScopeVectors):
-        weigh = kind.size.fget
-
-        def size(self, weigh=weigh, name=kind.__name__):
-            asked[name] += 1
-            return weigh(self)
-
-        monkeypatch.setattr(kind, "size", property(size))
-    return asked
-
-
-async def test_a_search_costs_no_more_however_many_scopes_were_searched(pair, weighings):
-    here, _ = pair
-    scopes = [Scope("acme", f"user {number}", "app") for number in range(120)]
-    space_number = (await here.add_embedding_space("hash", 2, None)).number
-    near = [np.asarray([1, 0], np.float32)]
-    costs = []
-    for scope in scopes:
-        await add(here, memory("tea"), scope=scope)
-        weighings.clear()
-        assert len(await found(here, "tea", scope=scope)) == 1
-        await here.view(scope, now=NOW).nearest(space_number, near, limit=3)
-        costs.append(weighings.total())
-    assert len(here.indexes) == len(scopes)
-    assert max(costs) == costs[0] <= 6
-
-
-async def test_what_all_indexes_hold_is_known_whatever_comes_and_goes(pair):
-    here, _ = pair
-    here.indexes = Indexes(max_bytes=6000)
-    dice, scopes = random.Random(7), [Scope("acme", f"user {number}", "app") for number in range(5)]
-    for turn in range(150):
-        scope = dice.choice(scopes)
-        if dice.random() < 0.5:
-            await add(here, memory(f"tea number {turn} {'and more ' * dice.randrange(20)}"), scope=scope)
-        await found(here, "tea", scope=scope)
-        if dice.random() < 0.1:
-            here.indexes.drop(dice.choice([None, *scopes]))
-        kept = [one.index.size for one in here.indexes._kept.values()]
-        assert here.indexes._kept.currsize == min(sum(kept), 6000)
-        assert sum(kept) <= 6000 or len(kept) == 1
-    here.indexes.drop()
-    assert (here.indexes._kept.currsize, len(here.indexes)) == (0, 0)
-
-
 def entry(id: str, *terms: str, active: bool = True) -> Entry:
-    place = RankFeatures(id, None, None, None, "semantic", "user", 0.5, NOW, None)
+    place = RankFeatures(id, None, None, None, 0.5, NOW, None)
     return Entry(place, active, None, packed(dict.fromkeys(terms, 1)))
 
 
@@ -433,8 +383,6 @@ def placed(id: str, *terms: str, number: int = 0) -> Entry:
         session_id=[None, "s", "t", "ö 🎉"][number % 4],
         position=None if number % 5 == 0 else number % 7,
         author=[None, "Ada", "April"][number % 3],
-        type="episodic" if number % 2 else "semantic",
-        origin="user",
         importance=number / 10,
         created_at=NOW + timedelta(microseconds=number),
         happened_at=None if number % 3 else datetime(1931, 5, 6, 7, 8, 9, 10, UTC),
@@ -450,41 +398,57 @@ def told(index: ScopeIndex, ids: list[str]) -> list[Any]:
     answers = []
     for now in (NOW, NOW + timedelta(hours=5)):
         for superseded in (False, True):
-            visible = index.visible(now, superseded=superseded)
-            answers += [set(index.ids(visible)), index.hidden(visible), index.shown(visible, ids)]
+            answers += [set(index.visible_ids(now, superseded=superseded)), index.count]
+            answers.append(set(index.visible_ids(now, superseded=superseded, among=ids)))
             for terms in ("a", "b", "cd", "abcd", "z"):
-                found = index.search(list(terms), visible, 3)
-                answers += [dict(found.matches), list(found.matches), found.documents, found.average_length]
+                found = index.text(list(terms), 3, now, superseded=superseded)
+                answers += [
+                    dict(found.matches),
+                    list(found.matches),
+                    found.documents,
+                    found.average_length,
+                ]
                 answers.append(found.frequencies)
-        answers += [index.places([id], reach, now) for id in ids for reach in (0, 1, 3)]
+        answers += [index.features([id], reach, now) for id in ids for reach in (0, 1, 3)]
     return answers
 
 
-WRITES = st.lists(st.tuples(st.integers(0, 7), st.sets(st.sampled_from("abcd")), st.integers(0, 30)), max_size=30)
+STAND = Stand(b"salt", 17, 3, 5)
+WRITES = st.lists(
+    st.tuples(st.integers(0, 7), st.sets(st.sampled_from("abcd")), st.integers(0, 30)), max_size=30
+)
 
 
 @settings(deadline=None, max_examples=40)
 @given(WRITES, WRITES, st.integers(1, 9))
 def test_an_index_that_was_packed_answers_as_the_one_that_was_not(before, after, step):
-    ids = [str(uuid.UUID(int=number << 120 | number)) for number in range(8)]  # some begin or end with zeros
-    index = ScopeIndex(erased=3)
+    # some begin or end with zeros
+    ids = [str(uuid.UUID(int=number << 120 | number)) for number in range(8)]
+    index = ScopeIndex()
     for start in range(0, len(before), step):
-        index.load([placed(ids[one], *terms, number=number) for one, terms, number in before[start : start + step]])
-    again = ScopeIndex.unpacked(index.packed(), erased=3, version=17)
-    assert again is not None
-    assert (again.erased, again.version) == (3, 17)
+        index.load(
+            [
+                placed(ids[one], *terms, number=number)
+                for one, terms, number in before[start : start + step]
+            ]
+        )
+    again = ScopeIndex.unpacked(index.packed(), STAND)
+    assert again.stand == STAND
     assert told(again, ids) == told(index, ids)
     for held in (index, again):
         held.load([placed(ids[one], *terms, number=number) for one, terms, number in after])
     assert told(again, ids) == told(index, ids)
-    assert not again.worn
+    assert not again.is_worn
 
 
 @settings(deadline=None, max_examples=60)
 @given(
     st.lists(
         st.tuples(
-            st.lists(st.tuples(st.integers(0, 15), st.sets(st.sampled_from("abcd")), st.integers(0, 30)), max_size=12),
+            st.lists(
+                st.tuples(st.integers(0, 15), st.sets(st.sampled_from("abcd")), st.integers(0, 30)),
+                max_size=12,
+            ),
             st.sets(st.integers(0, 15), max_size=2),
             st.booleans(),
         ),
@@ -494,22 +458,24 @@ def test_an_index_that_was_packed_answers_as_the_one_that_was_not(before, after,
 def test_an_index_that_was_written_to_and_erased_from_is_packed_as_one_made_anew(rounds):
     ids = [str(uuid.UUID(int=number << 120 | number)) for number in range(16)]
     index, said = ScopeIndex(), dict[str, Entry]()
-    for version, (writes, erased, by_what_is_left) in enumerate(rounds, 1):
+    for writes, erased, by_what_is_left in rounds:
         entries = [placed(ids[one], *terms, number=number) for one, terms, number in writes]
         index.load(entries)
         said |= {one.place.id: one for one in entries}
         gone = {ids[one] for one in erased}
         said = {id: one for id, one in said.items() if id not in gone}
         if by_what_is_left:
-            index.leave(list(said))
+            index.keep(list(said))
         else:
             index.discard(gone)
-        again = ScopeIndex.unpacked(index.packed(), erased=0, version=version)
+        again = ScopeIndex.unpacked(index.packed(), STAND)
         anew = ScopeIndex()
         anew.load(list(said.values()))
-        assert again is not None
         assert told(again, ids) == told(anew, ids)
-        assert told(index, ids) == told(anew, ids) or index.worn
+        assert told(index, ids) == told(anew, ids)
+        if len(rounds) % 2:
+            index.compact()
+            assert told(index, ids) == told(anew, ids)
 
 
 @settings(deadline=None, max_examples=40)
@@ -518,45 +484,39 @@ def test_memories_are_found_by_whatever_ids_they_have(ids, other, data):
     ids = [str(id) for id in ids]
     index = ScopeIndex()
     index.load([entry(id, "a") for id in ids])
-    again = ScopeIndex.unpacked(index.packed(), erased=0, version=1)
-    assert again is not None
+    again = ScopeIndex.unpacked(index.packed(), STAND)
     gone = data.draw(st.sets(st.sampled_from(ids)))
     again.discard([*gone, str(other)])
     left = set(ids) - gone - {str(other)}
-    for held in (again, ScopeIndex.unpacked(again.packed(), erased=0, version=2)):
-        assert held is not None
-        visible = held.visible(NOW)
-        assert held.shown(visible, [*ids, str(other), "no id", ids[0].upper()]) == left
-        assert sorted(held.ids(visible)) == sorted(left)
+    for held in (again, ScopeIndex.unpacked(again.packed(), STAND)):
+        assert set(held.visible_ids(NOW, among=[*ids, str(other), "no id", ids[0].upper()])) == left
+        assert sorted(held.visible_ids(NOW)) == sorted(left)
         assert held.count == len(left)
     again.load([entry(ids[0], "b"), entry(ids[0], "c")])
-    assert again.shown(again.visible(NOW), ids) == {*left, ids[0]}
-    assert (again.count, again.hidden(again.visible(NOW))) == (len(left | {ids[0]}), 0)
+    assert set(again.visible_ids(NOW, among=ids)) == {*left, ids[0]}
+    assert again.count == len(left | {ids[0]}) == len(again.visible_ids(NOW))
 
 
-def test_what_another_release_packed_is_left_alone():
-    index = ScopeIndex()
-    index.load([entry(new_id(), "a")])
-    held = index.packed()
-    for other in (b"", b"?", held.replace(b" index 2", b" index 1", 1), held[1:]):
-        assert ScopeIndex.unpacked(other, erased=0, version=1) is None
-
-
-@given(st.lists(st.tuples(st.integers(0, 5), st.sets(st.sampled_from("abcd"))), max_size=40), st.integers(1, 9))
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.sets(st.sampled_from("abcd"))), max_size=40),
+    st.integers(1, 9),
+)
 def test_an_index_holds_what_each_memory_said_last(writes, step):
     ids = [new_id() for _ in range(6)]
     index, last = ScopeIndex(), {}
     for start in range(0, len(writes), step):
         index.load([entry(ids[number], *terms) for number, terms in writes[start : start + step]])
         last |= {ids[number]: terms for number, terms in writes[start : start + step]}
-    visible = index.visible(NOW)
-    assert set(index.ids(visible)) == set(last)
+    assert set(index.visible_ids(NOW)) == set(last)
     for term in "abcd":
-        assert set(index.search([term], visible, 99).matches) == {id for id, terms in last.items() if term in terms}
+        assert set(index.text([term], 99, NOW).matches) == {
+            id for id, terms in last.items() if term in terms
+        }
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(-2, 40), st.integers(0, 30)), max_size=30))
-def test_what_is_visible_is_told_anew_for_each_moment_and_after_each_change(looks):
+def test_what_readers_see_changes_with_time_and_writes(looks):
     index, said = ScopeIndex(), {}
     for hours, number in looks:
         now, id = NOW + timedelta(hours=hours), str(uuid.UUID(int=number % 9))
@@ -565,8 +525,8 @@ def test_what_is_visible_is_told_anew_for_each_moment_and_after_each_change(look
             for one, entry in said.items()
             if entry.active and (entry.expires_at or datetime.max.replace(tzinfo=UTC)) > now
         }
-        assert set(index.ids(index.visible(now))) == seen
-        assert index.search(["a"], index.visible(now), 99).documents == len(seen)
+        assert set(index.visible_ids(now)) == seen
+        assert index.text(["a"], 99, now).documents == len(seen)
         match number % 3:
             case 0:
                 said[id] = placed(id, "a", number=number)
@@ -576,21 +536,3 @@ def test_what_is_visible_is_told_anew_for_each_moment_and_after_each_change(look
                 index.discard([id])
             case _:
                 pass
-
-
-def test_terms_are_found_in_the_sorted_part_and_in_the_tail():
-    index = ScopeIndex()
-    index.load([entry(new_id(), *(f"w{number}" for number in range(TAIL + 1)))])
-    late = new_id()
-    index.load([entry(late, "w7", "fresh")])
-    visible = index.visible(NOW)
-    assert index.search(["w7"], visible, 9).frequencies == {"w7": 2}
-    assert list(index.search(["fresh"], visible, 9).matches) == [late]
-
-
-def test_an_index_that_is_mostly_dead_says_so():
-    index, id = ScopeIndex(), new_id()
-    for _ in range(502):
-        assert not index.worn
-        index.load([entry(id, "a")])
-    assert index.worn

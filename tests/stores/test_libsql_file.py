@@ -1,25 +1,25 @@
-"""What a libSQL file promises besides the contract: shared by processes, erased to the byte, off the loop's thread."""
+"""What a libSQL file promises besides the contract: shared by processes, erased to the byte, off
+the loop's thread.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import subprocess
 import sys
-import threading
 from contextlib import closing
 
 import pytest
 
-from kagent_memory.errors import ConfigurationError, InvalidInput, StoreError
+from kagent_memory import Memories
+from kagent_memory.errors import ConfigurationError, StoreError
 from kagent_memory.records import Scope
 from kagent_memory.stores import open_store
 from kagent_memory.stores.base import Batch, Job
-from kagent_memory.stores.libsql import connection as driver
 from kagent_memory.stores.libsql import database
 from kagent_memory.stores.libsql.connection import Connection
 from kagent_memory.stores.libsql.schema import migrate
 from kagent_memory.stores.sql import Migration, migrations
-from kagent_memory.stores.vector_index import ScopeVectors
 from kagent_memory.testing.fixtures import DAY, NOW, a_memory, adding, vector
 
 SCOPE = Scope("acme", "ann", "notes")
@@ -50,7 +50,12 @@ async def keep(store, *texts, **values):
 
 
 async def contents(store):
-    return [memory.content for memory in (await store.list(SCOPE, order="oldest", limit=1000, now=NOW)).memories]
+    return [
+        memory.content
+        for memory in (
+            await store.memories.list(SCOPE, order="oldest", limit=1000, now=NOW)
+        ).memories
+    ]
 
 
 def bytes_on_disk(path):
@@ -66,8 +71,27 @@ async def test_a_relative_uri_is_a_file_below_the_working_directory(tmp_path, mo
         assert (tmp_path / "deep name.db").is_file()
 
 
+@pytest.mark.parametrize("replaced", [False, True])
+async def test_a_file_that_was_deleted_is_an_error_at_the_next_write(tmp_path, replaced):
+    """Writes to a file that nobody finds any more would be lost with the process."""
+    file = tmp_path / "memory.db"
+    async with await Memories.open(f"libsql:///{file}", worker=False) as memories:
+        scope = Scope("t", "u", "a")
+        await memories.add(scope, ["Ada likes tea."])
+        kept = file.rename(tmp_path / "moved.db")
+        if replaced:
+            file.touch()
+        with pytest.raises(StoreError, match="deleted or replaced"):
+            await memories.add(scope, ["Ada likes coffee."])
+        kept.rename(file)
+        await memories.add(scope, ["Ada likes cocoa."])
+
+
 async def test_each_store_in_memory_is_its_own():
-    async with await open_store("libsql:///:memory:") as one, await open_store("libsql:///:memory:") as two:
+    async with (
+        await open_store("libsql:///:memory:") as one,
+        await open_store("libsql:///:memory:") as two,
+    ):
         await keep(one, "tea")
         assert await contents(two) == []
 
@@ -83,7 +107,8 @@ async def test_each_store_in_memory_is_its_own():
         ("libsql:///{}/{{tenant}}.db", "one service per file, or use PostgreSQL"),
     ],
 )
-async def test_a_uri_that_is_no_database_is_a_configuration_error_that_says_what_to_do(tmp_path, uri, advice):
+async def test_a_uri_that_is_no_database_says_what_to_do(tmp_path, uri, advice):
+    """A uri that is no database is a configuration error that says what to do."""
     (tmp_path / "letter.txt").write_text("This is a letter. " * 500)
     with pytest.raises(ConfigurationError, match=advice):
         await open_store(uri.format(tmp_path))
@@ -105,8 +130,12 @@ except ConfigurationError as error:
 """
 
 
-@pytest.mark.parametrize(("file_mode", "directory_mode"), [(0o444, 0o777), (0o000, 0o777), (0o666, 0o555)])
-def test_a_file_that_may_not_be_written_is_a_configuration_error(open_folder, key, file_mode, directory_mode):
+@pytest.mark.parametrize(
+    ("file_mode", "directory_mode"), [(0o444, 0o777), (0o000, 0o777), (0o666, 0o555)]
+)
+def test_a_file_that_may_not_be_written_is_a_configuration_error(
+    open_folder, key, file_mode, directory_mode
+):
     path = open_folder / "memory.db"
     path.touch()
     path.chmod(file_mode)
@@ -120,12 +149,18 @@ def test_a_file_that_may_not_be_written_is_a_configuration_error(open_folder, ke
 
 # -- migrations ---------------------------------------------------------------------------------
 
-LATER = Migration(9000, "later", "CREATE TABLE later (a TEXT DEFAULT ';'); CREATE INDEX later_a ON later (a);")
+LATER = Migration(
+    9000, "later", "CREATE TABLE later (a TEXT DEFAULT ';'); CREATE INDEX later_a ON later (a);"
+)
 
 
 def schema_of(connection):
-    objects = connection.tuples("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name", {})
-    return objects, connection.tuples("SELECT number, name FROM schema_migration ORDER BY number", {})
+    objects = connection.tuples(
+        "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name", {}
+    )
+    return objects, connection.tuples(
+        "SELECT number, name FROM schema_migration ORDER BY number", {}
+    )
 
 
 def test_a_later_migration_is_applied_once():
@@ -134,10 +169,14 @@ def test_a_later_migration_is_applied_once():
         for _ in range(2):
             migrate(connection, [*migrations("libsql"), LATER])
         connection.run("INSERT INTO later (a) VALUES ('x')", {})
-        assert connection.tuples("SELECT name FROM schema_migration", {}) == [("initial",), ("later",)]
+        assert connection.tuples("SELECT name FROM schema_migration", {}) == [
+            ("initial",),
+            ("later",),
+        ]
 
 
-def test_a_migration_that_fails_leaves_neither_its_tables_nor_its_row():
+def test_a_failed_migration_leaves_nothing():
+    """A migration that fails leaves neither its tables nor its row."""
     broken = LATER._replace(script=LATER.script + "CREATE TABLE memory (a TEXT);")
     with closing(Connection(":memory:")) as connection:
         migrate(connection)
@@ -173,10 +212,13 @@ asyncio.run(main(*sys.argv[1:4], int(sys.argv[4])))
 """
 
 
-def test_processes_that_open_a_new_file_at_once_and_write_all_succeed(path, key):
+def test_processes_that_open_a_new_file_at_once_succeed(path, key):
+    """Processes that open a new file at once and write all succeed."""
     writers = ["one", "two", "three", "four"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    lines = [[sys.executable, "-c", WRITER, str(path), key or "", writer, "30"] for writer in writers]
+    lines = [
+        [sys.executable, "-c", WRITER, str(path), key or "", writer, "30"] for writer in writers
+    ]
     started = [subprocess.Popen(line, **pipes) for line in lines]
     assert [process.stdout.readline() for process in started] == ["ready\n"] * 4
     for process in started:
@@ -200,7 +242,8 @@ def other(store, path, key):
     opened.close()
 
 
-async def test_a_write_waits_for_another_processes_writer_while_reads_go_on(store, other, monkeypatch):
+async def test_a_write_waits_for_another_process_while_reads_go_on(store, other, monkeypatch):
+    """A write waits for another processes writer while reads go on."""
     monkeypatch.setattr(database, "PATIENCE_SECONDS", 60.0)
     with other.transaction(write=True):
         writing = asyncio.create_task(keep(store, "tea"))
@@ -220,45 +263,33 @@ async def test_patience_with_another_writer_ends_in_a_store_error(store, other, 
     assert await contents(store) == []
 
 
-async def test_the_driver_is_never_called_on_the_loops_thread(path, key, monkeypatch):
-    threads = set()
-    mapped_errors = driver._mapped_errors
-
-    def noted(is_failure):
-        threads.add(threading.current_thread())
-        return mapped_errors(is_failure)
-
-    monkeypatch.setattr(driver, "_mapped_errors", noted)
-    async with await open_store(f"libsql:///{path}", file_encryption_key=key) as store:
-        space = await store.add_embedding_space("hash", 2, None)
-        (memory_id,) = await keep(store, "tea")
-        batch = Batch(vectors={memory_id: vector(1, 0)}, space_number=space.number)
-        await store.apply(SCOPE, batch, now=NOW)
-        await store.view(SCOPE, now=NOW).nearest(space.number, [vector(1, 0)], limit=5)
-        await store.deliver(SCOPE, retrieved=[memory_id], delivered=[memory_id], now=NOW)
-        await store.forget(SCOPE, everything=True, now=NOW)
-        await store.prune(now=NOW, popular_after=10)
-        with pytest.raises(InvalidInput):
-            await keep(store, "\ud800", id=memory_id)
-    assert len(threads) == 1
-    assert threading.current_thread() not in threads
-
-
 # -- forgetting to the byte ---------------------------------------------------------------------
 
 
 async def keep_canary(store):
     other_ids = await keep(store, *(f"filler {number} " + "x" * 500 for number in range(40)))
-    (memory_id,) = await keep(store, CANARY, session_id="s", event_ids=("e1",), metadata={"note": CANARY})
-    (memory,) = (await store.get(SCOPE, [memory_id], now=NOW)).values()
+    (memory_id,) = await keep(
+        store, CANARY, session_id="s", event_ids=("e1",), metadata={"note": CANARY}
+    )
+    (memory,) = (await store.memories.get(SCOPE, [memory_id], now=NOW)).values()
     payload = {"messages": [{"event_id": "e1", "text": CANARY}]}
     await store.enqueue(
-        [Job(id=other_ids[0], scope=SCOPE, kind="transcript", payload=payload, run_after=NOW, created_at=NOW)]
+        [
+            Job(
+                id=other_ids[0],
+                scope=SCOPE,
+                kind="transcript",
+                payload=payload,
+                run_after=NOW,
+                created_at=NOW,
+            )
+        ]
     )
     return memory.id
 
 
-async def test_forgotten_text_is_gone_from_the_file_and_its_log_byte_by_byte(store, path, key):
+async def test_forgotten_text_is_gone_from_the_file_and_its_log(store, path, key):
+    """Forgotten text is gone from the file and its log byte by byte."""
     memory_id = await keep_canary(store)
     assert (CANARY.encode() in bytes_on_disk(path)) == (key is None)
     assert await store.forget(SCOPE, ids=[memory_id], now=NOW) == (memory_id,)
@@ -269,13 +300,14 @@ async def test_forgotten_text_is_gone_from_the_file_and_its_log_byte_by_byte(sto
 
 async def test_pruned_text_is_gone_from_the_file_and_its_log(store, path):
     await keep(store, CANARY, ttl_days=1)
-    assert (await store.prune(now=NOW + 2 * DAY, popular_after=10)).deleted == 1
+    assert (await store.memories.prune(now=NOW + 2 * DAY, popular_after=10)).deleted == 1
     assert CANARY.split()[0].encode() not in bytes_on_disk(path)
 
 
-async def test_a_log_that_another_process_reads_in_is_emptied_after_the_next_write(
+async def test_a_log_in_use_is_emptied_after_the_next_write(
     store, other, path, monkeypatch, caplog
 ):
+    """A log that another process reads in is emptied after the next write."""
     monkeypatch.setattr(database, "ERASE_PATIENCE_SECONDS", 0.05)
     memory_id = await keep_canary(store)
     with other.transaction(write=False):
@@ -290,12 +322,15 @@ async def test_a_log_that_another_process_reads_in_is_emptied_after_the_next_wri
 
 
 async def nearest(store, space):
-    found = await store.view(SCOPE, now=NOW).nearest(space.number, [vector(1, 0)], limit=10)
+    found = await store.memories.view(SCOPE, now=NOW).nearest(
+        space.number, [vector(1, 0)], limit=10
+    )
     return [memory_id for memory_id, _ in found[0]]
 
 
-async def test_vectors_that_another_store_sets_moves_or_erases_are_seen_by_the_next_search(store, path, key):
-    space = await store.add_embedding_space("hash", 2, None)
+async def test_vectors_that_another_store_changes_are_seen_at_once(store, path, key):
+    """Vectors that another store sets moves or erases are seen by the next search."""
+    space = await store.memories.spaces.add("hash", 2, None)
     async with await open_store(f"libsql:///{path}", file_encryption_key=key) as second:
         first_id, second_id = await keep(store, "tea", "cake")
         vectors = {first_id: vector(1, 0), second_id: vector(1, 1)}
@@ -306,19 +341,3 @@ async def test_vectors_that_another_store_sets_moves_or_erases_are_seen_by_the_n
         assert await nearest(store, space) == [second_id, first_id]
         await second.forget(SCOPE, ids=[second_id], now=NOW)
         assert await nearest(store, space) == [first_id]
-
-
-async def test_what_is_forgotten_amid_a_search_moves_no_vectors_under_it(store, monkeypatch):
-    space = await store.add_embedding_space("hash", 2, None)
-    first_id, second_id, third_id = await keep(store, "tea", "cake", "milk")
-    vectors = {first_id: vector(1, 0), second_id: vector(1, 1), third_id: vector(0, 1)}
-    await store.apply(SCOPE, Batch(vectors=vectors, space_number=space.number), now=NOW)
-    cosines = ScopeVectors.cosines
-
-    def forgotten_then(held, query):
-        found = cosines(held, query)
-        store._cache.discard((SCOPE.id, space.number), [first_id])
-        return found
-
-    monkeypatch.setattr(ScopeVectors, "cosines", forgotten_then)
-    assert await nearest(store, space) == [first_id, second_id, third_id]

@@ -1,7 +1,8 @@
-"""Every statement of one scope reaches one part of each table, as it must on an engine that is distributed by scopes.
+"""Every statement of one scope reaches one part of each table, as it must on an engine that is
+distributed by scopes.
 
-The tables are partitioned by `scope_id` here: a statement that shows more than one partition would go to all nodes.
-"""
+The tables are partitioned by `scope_id` here: a statement that shows more than one partition would
+go to all nodes."""
 
 from __future__ import annotations
 
@@ -18,38 +19,49 @@ from kagent_memory.records import Scope, new_id
 from kagent_memory.stores.postgres.distribution import DISTRIBUTED, REFERENCE
 from kagent_memory.stores.postgres.session import statement
 from kagent_memory.stores.sql import queries, schema
-from kagent_memory.stores.sql.maintenance import SCOPES_OF
+from kagent_memory.stores.sql.scope_lists import SCOPES_OF
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 SCOPE = Scope("acme", "ada", "notes")
 SCOPES = [Scope("acme", str(number), "a").id.hex() for number in range(100)]
 EVERYWHERE = {
-    "claimable", "expired_scopes", "crowded_scopes", *SCOPES_OF.values(), "long_scopes", "tenant_scopes",
-    "long_tenant_scopes", "pending_jobs", "retry_job", "drop_job", "tenants_of_width", "lacking_vectors", "chains",
+    "claimable", "expired_scopes", "crowded_scopes", *SCOPES_OF.values(), "long_scopes",
+    "tenant_scopes",
+    "long_tenant_scopes", "pending_jobs", "retry_job", "drop_job", "tenants_of_width",
+    "lacking_vectors", "chains",
     "next_scopes", "any_short_term",
 }  # fmt: skip
 """What looks for scopes or jobs, whosever they are: rare, or the queue's own."""
 NO_DATA = {
-    "set_up", "set_locally", "about", "act_for_scope", "act_for_all", "act_for_self", "guard", "has_citus",
+    "set_up", "set_locally", "about", "act_for_scope", "act_for_all", "act_for_self", "guard",
+    "has_citus",
     "distributed", "distribute_scope", "distribute_table", "refer_to_table", "truncate_local",
     "note_migration",
 }  # fmt: skip
 DEFINING = {
-    name for name in queries("postgres") if name.startswith(("make_", "tune_", "guard_", "unguard_", "drop_vectors"))
+    name
+    for name in queries("postgres")
+    if name.startswith(("make_", "tune_", "guard_", "unguard_", "drop_vectors"))
 }
 BY_TYPE: dict[str, Any] = {
-    "text": "x", "text[]": ["x"], "uuid": new_id(), "uuid[]": [new_id()], "timestamptz": NOW, "float8": 1.0,
-    "integer": 1, "integer[]": [1], "boolean": True, "json": "{}", "jsonb": "{}", "numeric": 1, "bytea": b"x",
+    "text": "x", "text[]": ["x"], "uuid": new_id(), "uuid[]": [new_id()], "timestamptz": NOW,
+    "float8": 1.0,
+    "integer": 1, "integer[]": [1], "boolean": True, "json": "{}", "jsonb": "{}", "numeric": 1,
+    "bytea": b"x",
     "bytea[]": [b"x"], "halfvec[]": [HalfVector([1.0] * 8)],
 }  # fmt: skip
 BY_NAME: dict[str, Any] = {
-    "scope_id": SCOPE.id.hex(), "scope_ids": SCOPES, "id": new_id(), "at": NOW, "now": NOW, "expires_at": NOW,
-    "created_at": NOW, "session_id": "x", "event_id": "x", "kind": "embed", "key": "x", "group": "x", "state": "dead",
+    "scope_id": SCOPE.id.hex(), "scope_ids": SCOPES, "id": new_id(), "at": NOW, "now": NOW,
+    "expires_at": NOW,
+    "created_at": NOW, "session_id": "x", "event_id": "x", "kind": "embed", "key": "x",
+    "group": "x", "state": "dead",
     "tenant": "acme", "superseded": True, "limit": 5, "most": 5, "above": 5, "popular_after": 5,
-    "fence": 1, "version": 1, "after": 1, "erased": 1, "salt": b"x", "dimensions": 8, "name": "x", "rows": "[]",
+    "fence": 1, "version": 1, "after": 1, "erased": 1, "salt": b"x", "dimensions": 8, "name": "x",
+    "rows": "[]",
     "step": 1, "number": 1,
     **dict.fromkeys((
-        "types", "topics", "tags", "origins", "metadata", "author", "category", "min_importance", "after_id",
+        "types", "topics", "tags", "origins", "metadata", "author", "category", "min_importance",
+        "after_id",
         "created_after", "created_before", "happened_after", "happened_before",
     )),
 }  # fmt: skip
@@ -75,7 +87,8 @@ def partitioned(postgres_server, postgres_template):
             for table in (*DISTRIBUTED, "memory_vector_1"):
                 connection.execute(f"ALTER TABLE {table} RENAME TO {table}_before")
                 connection.execute(
-                    f"CREATE TABLE {table} (LIKE {table}_before INCLUDING DEFAULTS INCLUDING INDEXES) "
+                    f"CREATE TABLE {table} (LIKE {table}_before INCLUDING DEFAULTS INCLUDING "
+                    "INDEXES) "
                     "PARTITION BY HASH (scope_id)"
                 )
                 for part in range(8):
@@ -91,7 +104,11 @@ def partitioned(postgres_server, postgres_template):
 def value_of(name: str, kind: str) -> Any:
     if kind == "uuid[]" and name in BY_NAME:
         return [BY_NAME[name]]
-    return BY_TYPE[kind] if kind == "uuid" and name != "scope_id" else BY_NAME.get(name, BY_TYPE.get(kind))
+    return (
+        BY_TYPE[kind]
+        if kind == "uuid" and name != "scope_id"
+        else BY_NAME.get(name, BY_TYPE.get(kind))
+    )
 
 
 def reached(connection: psycopg.Connection[Any], name: str) -> dict[str, set[str]]:
@@ -108,7 +125,9 @@ def reached(connection: psycopg.Connection[Any], name: str) -> dict[str, set[str
     return found
 
 
-@pytest.mark.parametrize("name", sorted(queries("postgres").keys() - EVERYWHERE - NO_DATA - DEFINING))
+@pytest.mark.parametrize(
+    "name", sorted(queries("postgres").keys() - EVERYWHERE - NO_DATA - DEFINING)
+)
 def test_a_statement_reaches_one_part_of_each_table(partitioned, name):
     found = reached(partitioned, name)
     text = re.sub(r"--.*", "", statement(name, 1, 8))
@@ -133,6 +152,9 @@ def test_every_table_is_distributed_or_a_reference():
     made = set(re.findall(r"CREATE TABLE (\w+)", schema("postgres")))
     assert made == {*DISTRIBUTED, *REFERENCE}
     assert not {*DISTRIBUTED} & {*REFERENCE}
-    for name, others in (("distributed", set[str]()), ("about", {"schema_migration"})):  # statements that list them all
+    # statements that list them all
+    for name, others in (("distributed", set[str]()), ("about", {"schema_migration"})):
         listed = re.findall(r"'\^\(([^']*)\)\$'", re.sub(r"'\s+'", "", queries("postgres")[name]))
-        assert [set(names.split("|")) for names in listed] == [made - others | {"memory_vector_[0-9]+"}]
+        assert [set(names.split("|")) for names in listed] == [
+            made - others | {"memory_vector_[0-9]+"}
+        ]

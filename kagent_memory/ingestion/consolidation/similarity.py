@@ -1,25 +1,26 @@
-"""Compare two memories by structure: their slots, their words, when they were said and what may change them."""
+"""Compare two memories by structure: their slots, their words, when they were said and what may
+change them.
+"""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import Any
 
 from ...language.tokenizer import EDGES, JOINING_WORDS, slot, tokens
 from ...records import Memory
+from ...retention.lifecycle import latest
 from ...stores.planning import identity_of
+
+WHO = "consolidation"
+"""Stands in the history of what is changed."""
 
 
 def slot_of(memory: Memory) -> str | None:
     """Return the slot a memory fills: the attribute of a subject that it states."""
     return slot(memory.subject, memory.attribute)
-
-
-def same_slot(a: Memory, b: Memory) -> bool:
-    """Return True if both state the same attribute of the same subject."""
-    ours = slot_of(a)
-    return ours is not None and ours == slot_of(b)
 
 
 def said(memory: Memory) -> datetime:
@@ -33,12 +34,20 @@ def is_saved(memory: Memory) -> bool:
 
 
 def is_outranked(fact: Memory, memory: Memory) -> bool:
-    """Return True if a tool said the fact and somebody else the memory, so that it may not change it."""
-    return fact.origin == "tool" and memory.origin != "tool" and identity_of(fact) != identity_of(memory)
+    """Return True if a tool said the fact and somebody else the memory, so that it may not change
+    it.
+    """
+    return (
+        fact.origin == "tool"
+        and memory.origin != "tool"
+        and identity_of(fact) != identity_of(memory)
+    )
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a text in order: plain ones as stems, all others exactly as they are written."""
+    """Return the words of a text in order: plain ones as stems, all others exactly as they are
+    written.
+    """
     found: list[str] = []
     for chunk in unicodedata.normalize("NFC", text).split():
         word = chunk.strip(EDGES)
@@ -58,8 +67,31 @@ def unites(text: str, sources: Sequence[str]) -> bool:
     parts = [words(source) for source in sources]
     added = set(merged).difference(*parts)
     return (
-        bool(merged) and merged not in parts and all(_holds(merged, part) for part in parts) and added <= JOINING_WORDS
+        bool(merged)
+        and merged not in parts
+        and all(_holds(merged, part) for part in parts)
+        and added <= JOINING_WORDS
     )
+
+
+def united_fields(group: Sequence[Memory]) -> dict[str, Any]:
+    """Return the fields that a memory has which stands for others, the oldest first.
+
+    It has the labels and sources of all, and lives as long as any.
+    """
+
+    def each(name: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(value for one in group for value in getattr(one, name)))
+
+    return {
+        "topics": each("topics"),
+        "tags": each("tags"),
+        "event_ids": each("event_ids"),
+        "importance": max(one.importance for one in group),
+        "metadata": {key: value for one in group for key, value in one.metadata.items()},
+        "happened_at": max((one.happened_at for one in group if one.happened_at), default=None),
+        "expires_at": latest([one.expires_at for one in group]),
+    }
 
 
 def _holds(words: Iterable[str], part: Iterable[str]) -> bool:

@@ -11,7 +11,15 @@ from ...models.llm import Llm
 from ...records import Fact
 from ...settings import MemorySettings
 from .llm_summary import LlmSummary
-from .transcript import SummaryProvider, Transcript, bind, checked_provider, needs_llm, provider_name, with_settings
+from .transcript import (
+    SummaryProvider,
+    Transcript,
+    bind,
+    checked_provider,
+    needs_llm,
+    provider_name,
+    with_settings,
+)
 
 COMPACTION_IMPORTANCE = 0.6
 REUSING = "compaction-aware"
@@ -21,8 +29,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class CompactionAwareSummary:
     """ADK's compaction summaries as episodic memories; `inner` only for what they do not cover.
 
-    A summary fills the slot (session, its start), so that a longer one of the same start takes the place of the
-    shorter.
+    A summary fills the slot (session, its start), so that a longer one of the same start takes the
+    place of the shorter.
 
     Args:
         inner: for the remainder; None: `LlmSummary()`.
@@ -36,24 +44,30 @@ class CompactionAwareSummary:
 
     @property
     def name(self) -> str:
-        """What jobs call it: by what it does with the remainder."""
+        """Return the name that jobs know it by."""
         return f"{REUSING}+{provider_name(self._inner)}"
 
     @property
     def needs_llm(self) -> bool:
-        """Whether the inner provider has to be given a model."""
+        """Return True if the inner provider has to be given a model."""
         return needs_llm(self._inner)
 
+    @property
+    def keeps_turns(self) -> bool:
+        """Return True if turns are kept beside the inner provider's facts."""
+        return bool(getattr(self._inner, "keeps_turns", False))
+
     def bind(self, llm: Llm) -> CompactionAwareSummary:
-        """The same with this model for the remainder."""
+        """Return the same provider with this model for the remainder."""
         return CompactionAwareSummary(bind(self._inner, llm))
 
     def with_settings(self, settings: MemorySettings) -> CompactionAwareSummary:
-        """The same with the inner provider's own model as the settings have it."""
+        """Return the same provider with the inner one's model opened by these settings."""
         return CompactionAwareSummary(with_settings(self._inner, settings))
 
     async def facts(self, transcript: Transcript) -> Sequence[Fact]:
-        """One fact per surviving summary, and the inner provider's of the remainder; no remainder, no call.
+        """Return a fact for each surviving summary, and the inner provider's facts of the
+        remainder.
 
         Raises:
             ModelError: the inner provider's.
@@ -62,23 +76,38 @@ class CompactionAwareSummary:
         rest = said
         facts: list[Fact] = []
         latest = -math.inf
-        summaries = [(*one.compaction, one) for one in reversed(transcript) if one.compaction and one.text.strip()]
+        summaries = [
+            (*one.compaction, one)
+            for one in reversed(transcript)
+            if one.compaction and one.text.strip()
+        ]
         for start, end, summary in sorted(summaries, key=lambda one: (one[0], -one[1])):
             if end <= latest:  # its range is within another one's, or just that of a later summary
                 continue
             latest = end
-            # messages tell their times in microseconds, cut by some session services and rounded by others
+            # messages tell their times in microseconds, cut by some session services and rounded by
+            # others
             first = EPOCH + timedelta(microseconds=int(Fraction(start) * 1_000_000))
             last = datetime.fromtimestamp(end, UTC)
-            covered = [message for message in said if message.at is not None and first <= message.at <= last]
-            rest = [message for message in rest if message.at is None or not first <= message.at <= last]
+            covered = [
+                message
+                for message in said
+                if message.at is not None and first <= message.at <= last
+            ]
+            rest = [
+                message for message in rest if message.at is None or not first <= message.at <= last
+            ]
             fact = Fact(
                 text=summary.text.strip(),
                 type="episodic",
                 importance=COMPACTION_IMPORTANCE,
-                origin="agent",
+                origin="tool"
+                if any(one.role == "tool" for one in (summary, *covered))
+                else "agent",
                 session_id=transcript.session_id or None,
-                event_ids=tuple(dict.fromkeys(filter(None, (one.event_id for one in (summary, *covered))))),
+                event_ids=tuple(
+                    dict.fromkeys(filter(None, (one.event_id for one in (summary, *covered))))
+                ),
                 subject=transcript.session_id or "session",
                 attribute=f"compaction:{start!r}",
                 metadata={"compaction": [start, end]},

@@ -9,14 +9,14 @@ from copy import copy
 
 from ...errors import ConfigurationError, TruncatedAnswer
 from ...language.tokenizer import estimated_tokens
-from ...models.llm import Llm, open_llm
+from ...models.llm import Llm, ProviderModel, open_llm
 from ...models.prompts import filled, prompt
 from ...models.prompts.escaping import escaped
 from ...records import Fact, Message
 from ...settings import MemorySettings
-from .answer_schema import ExtractedFacts, ExtractedSession
-from .fact_parser import read_fact, session_fact
-from .splitting import halves, parts
+from ..answers import ExtractedFacts, ExtractedSession
+from ..splitting import halves, parts
+from .facts import read_fact, session_fact
 from .transcript import Transcript
 
 LEAST_PART_TOKENS = 256
@@ -26,13 +26,16 @@ class LlmSummary:
     """Facts by a model: typed, dated, with their sources; at a session's end one summary of it too.
 
     Args:
-        llm: the model, as a LiteLLM model name or an object with `complete`; None: the one that `bind` brings.
-        prompt: your own template in place of ours. `{topics}`, `{examples}`, `{now}`, `{summary}`, `{slots}`,
-            `{earlier}` and `{transcript}` are filled in; a template without `{transcript}` has it added at its end.
+        llm: the model, as a LiteLLM model name or an object with `complete`; None: the one that
+            `bind` brings.
+        prompt: your own template in place of ours. `{topics}`, `{examples}`, `{now}`, `{summary}`,
+            `{slots}`, `{earlier}` and `{transcript}` are filled in; a template without
+            `{transcript}` has it added at its end.
         topics: what to keep; empty: whatever is worth keeping.
         exclude_topics: what to leave out.
         examples: (what is said, facts it gives) pairs that show the model what you want.
-        max_prompt_tokens: the longest prompt, in estimated tokens; longer transcripts take several calls.
+        max_prompt_tokens: the longest prompt, in estimated tokens; longer transcripts take several
+            calls.
 
     Raises:
         ConfigurationError: `llm` is neither.
@@ -51,7 +54,12 @@ class LlmSummary:
         max_prompt_tokens: int = 16_000,
     ) -> None:
         self._choice = llm
-        self._llm = _opened(llm, MemorySettings())
+        # the provider of a name is checked when a store is opened: looking it up takes seconds
+        self._llm = (
+            ProviderModel(llm, MemorySettings())
+            if isinstance(llm, str)
+            else _opened(llm, MemorySettings())
+        )
         self._prompt = prompt
         self._topics = tuple(topics)
         self._exclude_topics = tuple(exclude_topics)
@@ -60,15 +68,24 @@ class LlmSummary:
 
     @property
     def needs_llm(self) -> bool:
-        """Whether it has no model of its own."""
+        """Return True if it has no model of its own."""
         return self._llm is None
 
+    @property
+    def keeps_turns(self) -> bool:
+        """Return True if turns are kept beside the facts: not where topics are left out."""
+        return not self._exclude_topics
+
     def bind(self, llm: Llm) -> LlmSummary:
-        """The same with this model, unless it has its own."""
+        """Return the same summary with this model, unless it has its own."""
         return self if self._llm is not None else self._with(llm)
 
     def with_settings(self, settings: MemorySettings) -> LlmSummary:
-        """The same with its own model's time-out and retries as the settings have them."""
+        """Return the same summary with its own model opened by these settings.
+
+        Raises:
+            ConfigurationError: the model's name has no known provider.
+        """
         return self if self._choice is None else self._with(_opened(self._choice, settings))
 
     def _with(self, llm: Llm | None) -> LlmSummary:
@@ -77,16 +94,18 @@ class LlmSummary:
         return made
 
     async def facts(self, transcript: Transcript) -> Sequence[Fact]:
-        """What the model finds worth keeping; nothing said, no call.
+        """Return what the model finds worth keeping; nothing said, no call.
 
         Raises:
             ConfigurationError: it has no model.
-            ModelError: the model is unavailable, or an answer of it cannot be used; then no part gives anything. A part
-                whose answer is cut off is asked for again in halves first.
+            ModelError: the model is unavailable, or an answer of it cannot be used; then no part
+                gives anything. A part whose answer is cut off is asked for again in halves first.
         """
         if self._llm is None:
             raise ConfigurationError("LlmSummary has no model; give it llm=, or the service llm=.")
-        said = [message for message in transcript if message.text.strip() and message.compaction is None]
+        said = [
+            message for message in transcript if message.text.strip() and message.compaction is None
+        ]
         earlier = (escaped(text, one_line=True) for text in transcript.earlier)
         summary = "\n".join(earlier)[: self._max_prompt_tokens] if transcript.ended else ""
         if not said and not summary:
@@ -99,7 +118,9 @@ class LlmSummary:
         while waiting:
             part = waiting.popleft()
             try:
-                answer = await self._llm.complete(self._filled(part, transcript, summary), schema=schema)
+                answer = await self._llm.complete(
+                    self._filled(part, transcript, summary), schema=schema
+                )
             except TruncatedAnswer:
                 if not (smaller := halves(part)):
                     raise
@@ -116,9 +137,15 @@ class LlmSummary:
         template = self._prompt or prompt("extract_facts")
         if "{transcript}" not in template:
             template += "\n\n<transcript>\n{transcript}\n</transcript>"
-        examples = [f'Said: "{said}" Facts: {"; ".join(given) or "none"}' for said, given in self._examples]
+        examples = [
+            f'Said: "{said}" Facts: {"; ".join(given) or "none"}' for said, given in self._examples
+        ]
         keep = f"Keep only what concerns: {', '.join(self._topics)}.\n" if self._topics else ""
-        leave = f"Leave out whatever concerns: {', '.join(self._exclude_topics)}.\n" if self._exclude_topics else ""
+        leave = (
+            f"Leave out whatever concerns: {', '.join(self._exclude_topics)}.\n"
+            if self._exclude_topics
+            else ""
+        )
         shown: list[str] = []
         for number, message in enumerate(part, 1):
             when = f" {message.at.isoformat(timespec='minutes')}" if message.at else ""
@@ -143,7 +170,10 @@ def _shown_slots(slots: Sequence[tuple[str, str]]) -> str:
     """Return the slots that exist as a block of the prompt; "" without any."""
     if not slots:
         return ""
-    lines = (f"{escaped(subject, one_line=True)} · {escaped(attribute, one_line=True)}" for subject, attribute in slots)
+    lines = (
+        f"{escaped(subject, one_line=True)} · {escaped(attribute, one_line=True)}"
+        for subject, attribute in slots
+    )
     return f"<slots>\n{chr(10).join(lines)}\n</slots>\n"
 
 
@@ -152,5 +182,7 @@ def _opened(choice: Llm | str | None, settings: MemorySettings) -> Llm | None:
         return None
     llm = open_llm(choice, settings)
     if llm is None:
-        raise ConfigurationError("LlmSummary takes a model's name, or an object with complete(); it got neither.")
+        raise ConfigurationError(
+            "LlmSummary takes a model's name, or an object with complete(); it got neither."
+        )
     return llm

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Protocol, overload, runtime_checkable
+from typing import Protocol, overload
 
 from ...errors import ConfigurationError
 from ...models.calls import plainly_sync
@@ -48,77 +48,67 @@ class Transcript(Sequence[Message]):
         return iter(self.messages)
 
     def of(self, messages: Sequence[Message], *, ended: bool | None = None) -> Transcript:
-        """The same session with other messages."""
+        """Return the same session with other messages."""
         return replace(self, messages=messages, ended=self.ended if ended is None else ended)
 
 
 class SummaryProvider(Protocol):
-    """Turns a transcript into facts. Any object with this method will do; a `name` is used when it has one."""
+    """Turns a transcript into facts. Any object with this method will do; a `name` is used when it
+    has one.
+
+    One that works with a model may have `needs_llm` (True while it lacks one), `bind(llm)`, which
+    returns the same provider with that model, and `with_settings(settings)`, which opens its own.
+    """
 
     async def facts(self, transcript: Transcript) -> Sequence[Fact]:
-        """What is worth keeping of the transcript; nothing is a good answer.
+        """Return what is worth keeping of the transcript; nothing is a good answer.
 
         Raises:
-            ModelError: the model is unavailable or its answer cannot be used; the transcript is tried again later.
+            ModelError: the model is unavailable or its answer cannot be used; the transcript is
+                tried again later.
         """
         ...
 
 
-@runtime_checkable
-class ModelBacked(Protocol):
-    """A summary provider that works with a model, its own or one it is given."""
-
-    @property
-    def needs_llm(self) -> bool:
-        """Whether it still has to be given a model."""
-        ...
-
-    def bind(self, llm: Llm) -> SummaryProvider:
-        """The same provider with this model, unless it has its own."""
-        ...
-
-
-@runtime_checkable
-class ModelOwning(Protocol):
-    """A summary provider that opened a model of its own, before it knew the settings."""
-
-    def with_settings(self, settings: MemorySettings) -> SummaryProvider:
-        """The same, with its model as the settings have it."""
-        ...
-
-
 def with_settings(provider: SummaryProvider, settings: MemorySettings) -> SummaryProvider:
-    """The provider with its own model, if it has one, as the settings have it: its time-out and retries."""
-    return provider.with_settings(settings) if isinstance(provider, ModelOwning) else provider
+    """Return the provider with its own model, if any, opened by these settings."""
+    own = getattr(provider, "with_settings", None)
+    return own(settings) if own else provider
 
 
 def checked_provider(provider: SummaryProvider) -> SummaryProvider:
-    """The provider itself.
+    """Return the provider itself.
 
     Raises:
         ConfigurationError: it has no async method `facts`.
     """
     facts = getattr(provider, "facts", None)
     if isinstance(provider, type) or not callable(facts) or plainly_sync(facts):
-        kind = f"the class {provider.__name__}" if isinstance(provider, type) else type(provider).__name__
+        kind = (
+            f"the class {provider.__name__}"
+            if isinstance(provider, type)
+            else type(provider).__name__
+        )
         raise ConfigurationError(
-            f"summary takes LlmSummary(…), PassthroughSummary(), CompactionAwareSummary(…), or an object with "
+            "summary takes LlmSummary(…), PassthroughSummary(), CompactionAwareSummary(…), or "
+            "an object with "
             f"`async facts(transcript)`; not {kind}."
         )
     return provider
 
 
 def provider_name(provider: SummaryProvider) -> str:
-    """What jobs call the provider: its `name` when it has one, else the name of its class."""
+    """Return the provider's `name` if it has one, else the name of its class."""
     name = getattr(provider, "name", None)
     return name if isinstance(name, str) and name else type(provider).__name__
 
 
 def needs_llm(provider: SummaryProvider) -> bool:
-    """Whether the provider cannot work before it is given a model."""
-    return isinstance(provider, ModelBacked) and provider.needs_llm
+    """Return True if the provider cannot work before it is given a model."""
+    return bool(getattr(provider, "needs_llm", False))
 
 
 def bind(provider: SummaryProvider, llm: Llm | None) -> SummaryProvider:
-    """The provider with `llm` filled in where it lacks a model; any other provider as it is."""
-    return provider.bind(llm) if llm is not None and isinstance(provider, ModelBacked) else provider
+    """Return the provider with `llm` filled in where it lacks a model."""
+    own = getattr(provider, "bind", None)
+    return own(llm) if own and llm is not None else provider

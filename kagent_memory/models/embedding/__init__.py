@@ -11,21 +11,12 @@ import numpy.typing as npt
 
 from ...errors import ConfigurationError
 from ...settings import MemorySettings
-from ..onnx import PREFIXES
-from .custom_embedder import CheckedEmbedder
-from .local_embedder import LocalEmbedder
-from .provider_embedder import ProviderEmbedder
-from .provider_routes import EmbeddingConfig
+from ..calls import MAX_RETRIES, check_provider
+from ..onnx import PREFIXES, LocalEmbedder
+from .checked_embedder import CheckedEmbedder
+from .provider_embedder import EmbeddingConfig, ProviderEmbedder
 
-__all__ = [
-    "CheckedEmbedder",
-    "Embedder",
-    "EmbedderChoice",
-    "EmbeddingConfig",
-    "LocalEmbedder",
-    "ProviderEmbedder",
-    "open_embedder",
-]
+__all__ = ["CheckedEmbedder", "Embedder", "EmbedderChoice", "EmbeddingConfig", "open_embedder"]
 
 
 class Embedder(Protocol):
@@ -37,55 +28,50 @@ class Embedder(Protocol):
 
     @property
     def name(self) -> str:
-        """Which model this is."""
+        """Return which model this is."""
         ...
 
-    async def embed(self, texts: Sequence[str], *, kind: Literal["document", "query"]) -> npt.NDArray[np.float32]:
-        """One row per text, float32 (n, d)."""
+    async def embed(
+        self, texts: Sequence[str], *, kind: Literal["document", "query"]
+    ) -> npt.NDArray[np.float32]:
+        """Return one row per text, float32 (n, d)."""
         ...
 
 
 EmbedderChoice: TypeAlias = str | EmbeddingConfig | Mapping[str, Any] | Embedder | None
-"""What makes an embedder: a model name, kagent's configuration of one, or an object with `embed`."""
+"""What makes an embedder: a model name, kagent's configuration of one, or an object with
+`embed`.
+"""
 
 
 def open_embedder(choice: Any, settings: MemorySettings) -> Embedder | None:
-    """The embedder of a choice: None, a model name, kagent's configuration (also as its JSON), or any embedder.
+    """Return the embedder of a choice: None, a model name, kagent's configuration, or any embedder.
 
-    Nothing is loaded or called before its first use.
+    No model is loaded or called. The name of an uncommon provider imports LiteLLM: call this in a
+    thread.
 
     Raises:
-        ConfigurationError: the choice is of no known kind, its provider has no embeddings, or lacks what it needs.
+        ConfigurationError: the choice is of no known kind, its provider is unknown, has no
+            embeddings, or lacks what it needs.
     """
-    if choice is None or choice == "":
-        return None
-    if isinstance(choice, (ProviderEmbedder, LocalEmbedder, CheckedEmbedder)):
-        return choice
+    if choice is None or choice == "" or isinstance(choice, CheckedEmbedder):
+        return choice or None
     if isinstance(choice, str) and choice.lstrip().startswith("{"):
         try:
             choice = json.loads(choice)
         except ValueError as error:
-            raise ConfigurationError("The embedding configuration looks like JSON but is not valid.") from error
-    choice = EmbeddingConfig.parsed(cast("Mapping[str, Any]", choice)) if isinstance(choice, Mapping) else choice
-    if isinstance(choice, EmbeddingConfig) and choice.provider in ("local", "sentence-transformers"):
+            raise ConfigurationError(
+                "The embedding configuration looks like JSON but is not valid."
+            ) from error
+    if isinstance(choice, Mapping):
+        choice = EmbeddingConfig.parsed(cast("Mapping[str, Any]", choice))
+    if isinstance(choice, EmbeddingConfig) and f"{choice.provider}/" in PREFIXES:
         choice = f"local/{choice.model}"
     if isinstance(choice, str) and choice.startswith(PREFIXES):
-        return LocalEmbedder(
-            choice,
-            dimensions=settings.dimensions,
-            batch_size=settings.batch_size,
-            timeout_seconds=settings.model_timeout_seconds,
-        )
+        return CheckedEmbedder(LocalEmbedder(choice), settings, ours=True)
     if isinstance(choice, (str, EmbeddingConfig)):
-        return ProviderEmbedder(
-            choice,
-            dimensions=settings.dimensions,
-            batch_size=settings.batch_size,
-            timeout_seconds=settings.model_timeout_seconds,
-        )
-    return CheckedEmbedder(
-        choice,
-        dimensions=settings.dimensions,
-        batch_size=settings.batch_size,
-        timeout_seconds=settings.model_timeout_seconds,
-    )
+        seconds = settings.model_timeout_seconds
+        embedder = ProviderEmbedder(choice, dimensions=settings.dimensions, timeout_seconds=seconds)
+        check_provider(embedder.name)
+        return CheckedEmbedder(embedder, settings, retries=MAX_RETRIES, ours=True)
+    return CheckedEmbedder(choice, settings)

@@ -6,16 +6,14 @@ from typing import Any, Protocol
 
 from ...errors import ConfigurationError
 from ...settings import MemorySettings
-from .custom_llm import CheckedLlm
-from .meter import Meter, count_call, metered
+from ..calls import check_provider
+from .asking import CheckedLlm, Meter, StructuredOutput, count_call, metered
 from .provider_model import ProviderModel
 from .reply_parser import Answer, json_prompt, parse_answer, read_answer
-from .structured_output import FinalFailure, StructuredOutput
 
 __all__ = [
     "Answer",
     "CheckedLlm",
-    "FinalFailure",
     "Llm",
     "Meter",
     "ProviderModel",
@@ -34,11 +32,11 @@ class Llm(Protocol):
 
     @property
     def name(self) -> str:
-        """Which model this is."""
+        """Return which model this is."""
         ...
 
     async def complete(self, prompt: str, *, schema: type[Answer]) -> Answer:
-        """The answer to the prompt.
+        """Return the answer to the prompt.
 
         Raises:
             ModelError: unavailable, or an answer that does not fit the schema.
@@ -47,17 +45,23 @@ class Llm(Protocol):
 
 
 def open_llm(choice: Any, settings: MemorySettings) -> Llm | None:
-    """The model of a choice: None or False, a LiteLLM model name, or any object with `complete`.
+    """Return the model of a choice: None or False, a LiteLLM model name, or an object with
+    `complete`.
 
-    Nothing is loaded or called before its first use.
+    No model is loaded or called. The name of an uncommon provider imports LiteLLM: call this in a
+    thread.
 
     Raises:
-        ConfigurationError: the choice is of no known kind.
+        ConfigurationError: the choice is of no known kind, or names no known provider.
     """
     if choice is None or choice is False or choice == "":
         return None
     if choice is True:
         raise ConfigurationError("llm=True names no model; give its name, or False for none.")
     if isinstance(choice, str):
-        return ProviderModel(choice, settings)
-    return choice if isinstance(choice, (ProviderModel, CheckedLlm)) else CheckedLlm(choice, settings)
+        model = ProviderModel(choice, settings)
+        check_provider(model.name)
+        return model
+    return (
+        choice if isinstance(choice, (ProviderModel, CheckedLlm)) else CheckedLlm(choice, settings)
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from dataclasses import dataclass
@@ -10,16 +9,17 @@ from typing import Any, TypeVar, cast, get_origin
 
 from pydantic import BaseModel, RootModel, ValidationError
 
+from ...checks import valid_text
+from ...concurrency import run_in_thread
 from ...errors import ModelError, TruncatedAnswer
-from ...records import valid_text
 
 Answer = TypeVar("Answer", bound=BaseModel)
 MOST_VALUES = 200  # read in one reply
 MOST_CHARS = 2_000_000
-LONG_CHARS = 65_536  # reading more than this takes long enough to be felt by others on the loop
 _THOUGHT = r"think|thinking|thought|thoughts|reasoning|reflection"
 _MARK = re.compile(
-    rf"(?P<opens><(?:{_THOUGHT})>|\[THINK\])|(?P<closes></(?:{_THOUGHT})>|\[/THINK\])|[\[{{\]}}]", re.IGNORECASE
+    rf"(?P<opens><(?:{_THOUGHT})>|\[THINK\])|(?P<closes></(?:{_THOUGHT})>|\[/THINK\])|[\[{{\]}}]",
+    re.IGNORECASE,
 )
 _CLOSING = re.compile(rf"</(?:{_THOUGHT})>|\[/THINK\]", re.IGNORECASE)
 _BLOCK = re.compile(r"(?:\A|\n)[ \t]*```(?:[ \t]*[\w+-]+)?\s*\Z|```(?:[ \t]*[\w+-]+)?[ \t]*\n\s*\Z")
@@ -27,18 +27,25 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.|\\\Z)*(?:"|\Z)|[\[{\]}]', re.DOTALL)
 
 
 def json_prompt(prompt: str, schema: type[BaseModel]) -> str:
-    """The prompt for a model that cannot be held to a schema: it asks for JSON and shows the shape."""
+    """Return the prompt for a model that cannot be held to a schema: it asks for JSON and shows the
+    shape.
+    """
     shape = json.dumps(schema.model_json_schema(), ensure_ascii=False)
-    return f"{prompt}\n\nAnswer with one JSON value that fits this JSON schema, and with nothing else:\n{shape}"
+    return (
+        f"{prompt}\n\nAnswer with one JSON value that fits this JSON schema, and with "
+        f"nothing else:\n{shape}"
+    )
 
 
 def parse_answer(text: str | None, schema: type[Answer]) -> Answer:
-    """The model's own answer: the one JSON value that its reply is, or that stands alone in a code block of it.
+    """Return the model's own answer: the one JSON value that its reply is, or that stands alone in
+    a code block of it.
 
-    Thoughts in <think> tags and prose around a code block are passed over. One object without a code block may have
-    prose around it when it ends its line and says something. Nothing inside a value is ever taken for the answer. An
-    array serves for a schema whose only field that must be there is a list. An object must name at least one of the
-    schema's fields, so that an apology in JSON never passes for an empty answer.
+    Thoughts in <think> tags and prose around a code block are passed over. One object without a
+    code block may have prose around it when it ends its line and says something. Nothing inside a
+    value is ever taken for the answer. An array serves for a schema whose only field that must be
+    there is a list. An object must name at least one of the schema's fields, so that an apology in
+    JSON never passes for an empty answer.
 
     Raises:
         TruncatedAnswer: the reply ends before its value does.
@@ -51,17 +58,19 @@ def parse_answer(text: str | None, schema: type[Answer]) -> Answer:
     own = alone or [one for one in values if isinstance(one.value, dict)]
     if own and all(one.value == own[0].value for one in own[1:]):
         answer = _fitting(own[0].value, schema)
-        says_something = answer is not None and any(getattr(answer, name) for name in type(answer).model_fields)
+        says_something = answer is not None and any(
+            getattr(answer, name) for name in type(answer).model_fields
+        )
         if answer is not None and (alone or (own[0].ends_line and says_something)):
             return answer
-    raise ModelError(f"The model's answer of {len(text)} characters is not JSON that fits {schema.__name__}.")
+    raise ModelError(
+        f"The model's answer of {len(text)} characters is not JSON that fits {schema.__name__}."
+    )
 
 
 async def read_answer(text: str | None, schema: type[Answer]) -> Answer:
-    """As `parse_answer`; a long reply is read in a thread."""
-    if text and len(text) > LONG_CHARS:
-        return await asyncio.to_thread(parse_answer, text, schema)
-    return parse_answer(text, schema)
+    """Parse an answer as `parse_answer` does, beside the event loop where the reply is long."""
+    return await run_in_thread(len(text or ""), parse_answer, text, schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +97,8 @@ def _values(text: str) -> list[_Found]:
                 closing = _CLOSING.search(text, at)
                 if closing is None:
                     raise TruncatedAnswer(
-                        f"The model's answer of {len(text)} characters contains only unfinished reasoning."
+                        f"The model's answer of {len(text)} characters contains only unfinished "
+                        "reasoning."
                     )
                 begin = at = closing.end()
         elif mark["closes"]:  # some models' templates open the thought before the model speaks
@@ -107,7 +117,7 @@ def _values(text: str) -> list[_Found]:
 
 
 def _value_at(text: str, begin: int, start: int) -> tuple[_Found, int] | None:
-    """The JSON value that starts here, and where it ends; None for a bracket of prose.
+    """Return the JSON value that starts here, and where it ends; None for a bracket of prose.
 
     Raises:
         TruncatedAnswer: a value starts here, and the reply ends before it does.
@@ -118,14 +128,21 @@ def _value_at(text: str, begin: int, start: int) -> tuple[_Found, int] | None:
     try:
         value, end = _DECODER.raw_decode(text, start)
     except (ValueError, RecursionError):
-        if not (leads or (text[start] == "{" and text[start + 1 : start + 200].lstrip()[:1] in ('"', ""))):
+        if not (
+            leads
+            or (text[start] == "{" and text[start + 1 : start + 200].lstrip()[:1] in ('"', ""))
+        ):
             return None
         depth = 0
         for token in _TOKEN.finditer(text, start):
             depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(token[0], 0)
             if depth == 0:
-                raise ModelError(f"The model's answer of {len(text)} characters is not valid JSON.") from None
-        raise TruncatedAnswer(f"The model's answer of {len(text)} characters ends before its JSON does.") from None
+                raise ModelError(
+                    f"The model's answer of {len(text)} characters is not valid JSON."
+                ) from None
+        raise TruncatedAnswer(
+            f"The model's answer of {len(text)} characters ends before its JSON does."
+        ) from None
     line = text.find("\n", end)
     rest = text[end : line if line >= 0 else len(text)].strip()
     behind = text[end : end + 200].lstrip()
@@ -145,7 +162,7 @@ _DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_object)
 
 
 def _valid(value: Any) -> Any:
-    """The value with every text in it valid."""
+    """Return the value with every text in it valid."""
     if isinstance(value, str):
         return valid_text(value)
     if isinstance(value, list):
@@ -162,9 +179,18 @@ def _fitting(value: Any, schema: type[Answer]) -> Answer | None:
             return cast("Answer", schema.model_validate(value))
         fields = schema.model_fields
         if isinstance(value, list):
-            # it fills the schema's only field, or the only one that must be there, when that is a list
-            needed = [(name, field) for name, field in fields.items() if len(fields) == 1 or field.is_required()]
-            lists = [one for one in needed if (get_origin(one[1].annotation) or one[1].annotation) in (list, tuple)]
+            # it fills the schema's only field, or the only one that must be there, when that is a
+            # list
+            needed = [
+                (name, field)
+                for name, field in fields.items()
+                if len(fields) == 1 or field.is_required()
+            ]
+            lists = [
+                one
+                for one in needed
+                if (get_origin(one[1].annotation) or one[1].annotation) in (list, tuple)
+            ]
             if len(needed) != 1 or not lists:
                 return None
             ((name, only),) = lists
@@ -176,7 +202,8 @@ def _fitting(value: Any, schema: type[Answer]) -> Answer | None:
 
 
 def shaped(answer: Any, schema: type[Answer], what: str) -> Answer:
-    """An answer given as the wanted object, as another model, a dict, a list or text, as the wanted object.
+    """Return an answer as the wanted object; it may come as one, as another model, a dict, a list
+    or text.
 
     Raises:
         ModelError: it does not fit; `what` says who gave it.
@@ -188,5 +215,7 @@ def shaped(answer: Any, schema: type[Answer], what: str) -> Answer:
     value = cast("Any", answer).model_dump() if isinstance(answer, BaseModel) else answer
     fitting = _fitting(value, schema) if isinstance(value, (dict, list)) else None
     if fitting is None:
-        raise ModelError(f"{what} returned {type(answer).__name__}, which does not fit {schema.__name__}.")
+        raise ModelError(
+            f"{what} returned {type(answer).__name__}, which does not fit {schema.__name__}."
+        )
     return fitting

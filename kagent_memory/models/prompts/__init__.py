@@ -17,17 +17,21 @@ _PLACE = re.compile(r"\{([a-z_]+)\}")
 
 @cache
 def prompt(name: str) -> str:
-    """The prompt of this name, read once from its file beside this one."""
+    """Return the prompt of this name, read once from its file beside this one."""
     return (files(__name__) / f"{name}.md").read_text(encoding="utf-8").strip()
 
 
 def filled(template: str, **values: str) -> str:
-    """The template with `{name}` replaced by each value given; other braces stay, and so do those within values."""
+    """Return the template with `{name}` replaced by each value given; other braces stay, and so do
+    those within values.
+    """
     return _PLACE.sub(lambda place: values.get(place[1], place[0]), template)
 
 
 def batches(texts: Iterable[tuple[Key, str]]) -> Iterator[dict[Key, str]]:
-    """The texts in their order, as many at a time as fit into one prompt; one that is longer comes alone."""
+    """Yield the texts in their order, as many at a time as fit into one prompt; one that is longer
+    comes alone.
+    """
     batch: dict[Key, str] = {}
     size = 0
     for key, text in texts:

@@ -1,4 +1,6 @@
-"""Text of others as data in a prompt: readable, and unable to end a block, speak for somebody, or hide in it."""
+"""Text of others as data in a prompt: readable, and unable to end a block, speak for somebody, or
+hide in it.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,16 @@ from . import FENCE
 
 LINE_BREAK: Final = " / "
 
-# Characters that look like the angle brackets of a tag; book-title marks such as 《》 stay, for text needs them.
+# Characters that look like the angle brackets of a tag; book-title marks such as 《》 stay, for text  # noqa: E501
+# needs them.
 _OPENERS = "<＜﹤‹\u2329\u3008⟨❬❮❰˂ᐸᑉ≺⧼⟪≪⋖⪡⪻⦑𐊆"
 _CLOSERS = ">＞﹥›\u232a\u3009⟩❭❯❱˃ᐳᑀ≻⧽⟫≫⋗⪢⪼⦒"
 _ANGLES = str.maketrans({**dict.fromkeys(_OPENERS, "&lt;"), **dict.fromkeys(_CLOSERS, "&gt;")})
 _LINE_BREAK = re.compile(r"\r\n?|[\u2028\u2029\u0085\v\f]")
 _UNPRINTED = re.compile(r"[^\n -~]")
 _ENTITY = re.compile(r"&#?\w{1,24};")
-# Letters of other scripts that look like Latin ones; what Unicode itself calls a Latin letter is known by its name.
+# Letters of other scripts that look like Latin ones; what Unicode itself calls a Latin letter is
+# known by its name.
 _TWINS = str.maketrans(
     {
         **dict.fromkeys("рРρΡᏢꓑքⲣᑭ", "p"),
@@ -44,16 +48,19 @@ _TWINS = str.maketrans(
 _LATIN = re.compile(r"(?:LATIN|REGIONAL INDICATOR SYMBOL) .*\b([A-Z])(?: WITH .*)?$")
 _DIGITS = str.maketrans("01l345", "oiieas")
 _NAME = re.compile(FENCE.replace("_", "").lower().translate(_DIGITS))
-# Letters, marks and symbols that print nothing, beyond what the categories Cc, Cf, Cs, Co and Cn cover.
-_INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0\U0001d159")
+# Letters, marks and symbols that print nothing, beyond what the categories Cc, Cf, Cs, Co and Cn
+# cover.
+_INVISIBLE = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0\U0001d159"
+)
 
 
 def escaped(text: str, *, one_line: bool = False) -> str:
-    """The text as data: readable, but without anything that acts.
+    """Return the text as data: readable, but without anything that acts.
 
-    Control, bidirectional and invisible characters go; angle brackets and their look-alikes become entities; the
-    fence's name, the labels of roles at the start of a line in any language, role tags and turn tokens lose their
-    form. Line breaks stay unless `one_line`.
+    Control, bidirectional and invisible characters go; angle brackets and their look-alikes become
+    entities; the fence's name, the labels of roles at the start of a line in any language, role
+    tags and turn tokens lose their form. Line breaks stay unless `one_line`.
     """
     unified = _LINE_BREAK.sub("\n", text)
     if unified.isascii():
@@ -68,11 +75,15 @@ def escaped(text: str, *, one_line: bool = False) -> str:
     plain = seen.text
     plain = _TURN_TOKEN.sub(lambda match: match[0].replace("_", " "), plain)
     lines = [" ".join(line.split()) if one_line else line.rstrip() for line in plain.split("\n")]
-    return LINE_BREAK.join(line for line in lines if line) if one_line else "\n".join(lines).strip("\n")
+    return (
+        LINE_BREAK.join(line for line in lines if line)
+        if one_line
+        else "\n".join(lines).strip("\n")
+    )
 
 
 def escaped_value(value: Any) -> Any:
-    """A JSON value whose texts, keys included, are escaped, one line each."""
+    """Return a JSON value whose texts, keys included, are escaped, one line each."""
     if isinstance(value, str):
         return escaped(value, one_line=True)
     if isinstance(value, Mapping):
@@ -80,17 +91,21 @@ def escaped_value(value: Any) -> Any:
         return {escaped(str(key), one_line=True): escaped_value(item) for key, item in pairs}
     if isinstance(value, (list, tuple)):
         return [escaped_value(item) for item in cast("Iterable[Any]", value)]
-    return value if value is None or isinstance(value, (bool, int, float)) else escaped(str(value), one_line=True)
+    return (
+        value
+        if value is None or isinstance(value, (bool, int, float))
+        else escaped(str(value), one_line=True)
+    )
 
 
 def unescaped(text: str) -> str:
-    """What a model wrote that had read escaped text: its angle brackets are brackets again."""
+    """Return a model's text that had read escaped text with its angle brackets restored."""
     return text.replace("&lt;", "<").replace("&gt;", ">")
 
 
 @lru_cache(maxsize=1 << 16)
 def _printed(char: str) -> str:
-    """A blank as a space, and what prints nothing as nothing."""
+    """Return a blank as a space, and what prints nothing as nothing."""
     if char == "\n" or " " <= char <= "~":
         return char
     category = unicodedata.category(char)
@@ -102,7 +117,9 @@ def _printed(char: str) -> str:
 
 
 class _Seen:
-    """A text, and how a careless eye reads it: plain letters, without the marks above and below them."""
+    """A text, and how a careless eye reads it: plain letters, without the marks above and below
+    them.
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -115,7 +132,7 @@ class _Seen:
         self.plain = "".join([_latin(text[place]) for place in self._places])
 
     def without(self, form: re.Pattern[str], signs: Mapping[str, str]) -> str:
-        """The text with the named groups of a form replaced; "" when the form is nowhere."""
+        """Return the text with the named groups of a form replaced; "" when the form is nowhere."""
         pieces: list[str] = []
         done = 0
         for match in form.finditer(self.plain):
@@ -132,7 +149,7 @@ def _is_mark(char: str) -> bool:
 
 @lru_cache(maxsize=1 << 16)
 def _latin(char: str) -> str:
-    """The one plain character that a character looks like; itself when it looks like none."""
+    """Return the plain character that a character looks like; itself when it looks like none."""
     if char.isascii() or "\uac00" <= char <= "\ud7a3":
         return char
     base = unicodedata.normalize("NFKD", char)[0].translate(_TWINS)
@@ -141,7 +158,9 @@ def _latin(char: str) -> str:
 
 
 def _without_fence_name(text: str) -> str:
-    """Breaks up the fence's name, however it is written: look-alike letters, accents, anything between the letters."""
+    """Break up the fence's name, however it is written: look-alike letters, accents, anything
+    between the letters.
+    """
     masked = _ENTITY.sub(lambda match: "&" * len(match[0]), text)
     letters = list(map(_letters, masked))
     joined = "".join(letters)
@@ -159,13 +178,17 @@ def _without_fence_name(text: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def _letters(char: str) -> str:
-    """The letters and digits that a character looks like, digits as the letters that they stand for."""
+    """Return the letters and digits that a character looks like, digits as the letters that they
+    stand for.
+    """
     parts = unicodedata.normalize("NFKD", char)
-    return "".join(letter for part in parts if (letter := _latin(part).casefold().translate(_DIGITS)).isalnum())
+    return "".join(
+        letter for part in parts if (letter := _latin(part).casefold().translate(_DIGITS)).isalnum()
+    )
 
 
 def _one_of(words: Iterable[str]) -> str:
-    """An expression for these words as they are seen, the longest first."""
+    """Return an expression for these words as they are seen, the longest first."""
     spelled = {
         form for word in words for form in (word, word.capitalize(), word.upper())
     }  # "Д" looks like "A", "д" not
@@ -193,10 +216,13 @@ _BRACKETED = re.compile(
     rf"(?i)(?P<open>[\[【⟦〔])(?=[\s/]{{0,5}}(?:inst|sys|available|{_SPOKEN})(?:_\w{{1,20}})?\b)"
     r"[^\[\]【】⟦⟧〔〕\n]{0,80}(?P<close>[\]】⟧〕])"
 )
-_HEADING = re.compile(rf"(?im)^[^\S\n]{{0,20}}(?P<gone>#{{1,9}})(?=[^\S\n]{{0,20}}(?:{_SPOKEN}|new\s)\b)")
+_HEADING = re.compile(
+    rf"(?im)^[^\S\n]{{0,20}}(?P<gone>#{{1,9}})(?=[^\S\n]{{0,20}}(?:{_SPOKEN}|new\s)\b)"
+)
 _QUOTE = r"""["'“”‘’„\\]"""
 _ROLE_KEY = re.compile(
-    rf"(?i)\brole(?:{_QUOTE}{{1,3}}|(?=\s{{0,5}}:\s{{0,5}}{_QUOTE}?(?:{_SPOKEN})\b))(?P<gone>\s{{0,5}}:)"
+    rf"(?i)\brole(?:{_QUOTE}{{1,3}}"
+    rf"|(?=\s{{0,5}}:\s{{0,5}}{_QUOTE}?(?:{_SPOKEN})\b))(?P<gone>\s{{0,5}}:)"
 )
 _CODE = re.compile(r"(?P<gone>`{3,}|~{3,})")
 _FORMS: tuple[tuple[re.Pattern[str], Mapping[str, str]], ...] = (
@@ -207,5 +233,6 @@ _FORMS: tuple[tuple[re.Pattern[str], Mapping[str, str]], ...] = (
     (_CODE, {"gone": "'''"}),
 )
 _TURN_TOKEN = re.compile(
-    r"(?i)\b((?:start|end|eot|eom|im|begin|header|python)_(?:of_turn|of_text|start|end|sep|id|header_id|tag))\b"
+    r"(?i)\b((?:start|end|eot|eom|im|begin|header|python)_(?:of_turn|of_text|start|end|sep|id"
+    r"|header_id|tag))\b"
 )

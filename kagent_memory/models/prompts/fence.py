@@ -1,7 +1,9 @@
-"""Handing memories over: fenced, escaped, labelled data that no text in it can end, speak for, or hide in.
+"""Handing memories over: fenced, escaped, labelled data that no text in it can end, speak for, or
+hide in.
 
-What a memory says was said by somebody, once; a model must be able to read it and unable to take it for a fence, a
-role, a tag or an instruction of the system. Nothing here decides which memories are handed over.
+What a memory says was said by somebody, once; a model must be able to read it and unable to take it
+for a fence, a role, a tag or an instruction of the system. Nothing here decides which memories are
+handed over.
 """
 
 from __future__ import annotations
@@ -22,23 +24,27 @@ NOTICE = (
 )
 
 
-def memory_line(text: str, *, at: datetime | None = None, origin: str = "") -> str:
-    """One memory as one labelled line."""
+def memory_line(
+    text: str, *, at: datetime | None = None, origin: str = "", said: Sequence[str] = ()
+) -> str:
+    """Return one memory as one labelled line, with the words it came from."""
     from .escaping import escaped
 
     day = at.date().isoformat() if at else ""
     label = ", ".join(part for part in (day, f"from {origin}" if origin else "") if part)
-    body = escaped(text, one_line=True)
+    body = escaped(text, one_line=True) + "".join(
+        f" (said: {escaped(words, one_line=True)})" for words in said
+    )
     return f"- [{label}] {body}" if label else f"- {body}"
 
 
 def fenced(lines: Sequence[str]) -> str:
-    """The lines between the one opening and the one closing fence; "" when there are none."""
+    """Return the lines between an opening and a closing fence; "" when there are none."""
     return "\n".join((OPENING, NOTICE, *lines, CLOSING)) if lines else ""
 
 
 def without_fenced(text: str) -> tuple[str, tuple[str, ...]]:
-    """The text without blocks of `fenced`, and those blocks' lines."""
+    """Return the text without blocks of `fenced`, and those blocks' lines."""
     spoken: list[str] = []
     blocks: list[str] = []
     *closed, rest = text.split(CLOSING)
@@ -51,7 +57,9 @@ def without_fenced(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def fenced_answer(memories: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The answer of a memory tool: escaped data, one line a text, between the fence's two halves when there is any."""
+    """Return the answer of a memory tool: escaped data, one line a text, between the fence's two
+    halves when there is any.
+    """
     from .escaping import escaped_value
 
     if not memories:
@@ -64,8 +72,8 @@ def fenced_answer(memories: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def fenced_answer_in(response: object) -> Mapping[str, Any] | None:
-    """The answer of `fenced_answer` that a tool gave, whatever the tool was called; a client of MCP gives it as JSON
-    within a text of its content.
+    """Return the answer of `fenced_answer` that a tool gave, whatever the tool was called; a client
+    of MCP gives it as JSON within a text of its content.
     """
     if not isinstance(response, Mapping):
         return None

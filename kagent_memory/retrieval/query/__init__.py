@@ -1,6 +1,6 @@
-"""What is asked of memory: whether to search at all, follow-ups completed, long questions split, rewritten on wish."""
+"""What is asked of memory: whether to search at all, follow-ups completed, rewritten on wish."""
 
-from .gate import Gate, WordGate
+from .gate import Gate, WordGate, is_known
 from .query_words import GENERAL, PERSONAL, SMALL_TALK
 
-__all__ = ["GENERAL", "PERSONAL", "SMALL_TALK", "Gate", "WordGate"]
+__all__ = ["GENERAL", "PERSONAL", "SMALL_TALK", "Gate", "WordGate", "is_known"]

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
-from .normalize import bare, plain, wide
-from .query_words import GENERAL, PERSONAL, SMALL_TALK
+from .query_words import GENERAL, PERSONAL, SMALL_TALK, bare, plain, wide
 
 MAX_CHARS = 300
 
 
 class Gate(Protocol):
-    """Decides before a prefetch whether a message is worth a search. Any object of this shape will do."""
+    """Decides before a prefetch whether a message is worth a search. Any object of this shape will
+    do.
+    """
 
     def searches(self, text: str, *, tool: bool = False, is_fact: bool | None = None) -> bool:
         """Whether to search for `text`.
@@ -23,18 +25,35 @@ class Gate(Protocol):
         Args:
             text: what the user says.
             tool: the caller says that it is meant for a tool.
-            is_fact: the caller says that it asks for general knowledge (True), or that it does not (False).
+            is_fact: the caller says that it asks for general knowledge (True), or that it does not
+                (False).
         """
         ...
+
+
+def is_known(
+    terms: Sequence[str], names: Collection[AbstractSet[str]], held: Collection[str]
+) -> bool:
+    """Return True if memories hold a name of a query, or most of its words that are not numbers.
+
+    Args:
+        terms: of the query, without stop words.
+        names: the terms of each of its names and identifiers.
+        held: those of the terms that memories hold.
+    """
+    words = [term for term in terms if not term.isdecimal()]
+    return any(name <= set(held) for name in names) or 2 * sum(
+        word in held for word in words
+    ) > len(words)
 
 
 @dataclass(frozen=True)
 class WordGate:
     """Passes whatever is not small talk, general knowledge, or meant for a tool.
 
-    When in doubt it searches: a needless search costs milliseconds, a missed one the answer. A message of more than
-    300 characters is always worth one. Words alone cannot tell "Who was Albert Einstein?" from "Who was Anna Berg?";
-    a caller who can says `is_fact`.
+    When in doubt it searches: a needless search costs milliseconds, a missed one the answer. A
+    message of more than 300 characters is always worth one. Words alone cannot tell "Who was Albert
+    Einstein?" from "Who was Anna Berg?"; a caller who can says `is_fact`.
 
     Attributes:
         small_talk: phrases; a message made of nothing else is not searched.
@@ -60,15 +79,21 @@ class WordGate:
         folded = plain(text)
         if not folded or self._chatting.fullmatch(folded):
             return False
+        return is_fact is False or not self.is_general(text) or bool(self._own.search(folded))
+
+    def is_general(self, text: str) -> bool:
+        """Return True if the text has the form of a question that an encyclopedia answers."""
         question = bare(" ".join(text.replace("’", "'").split()))
-        general = is_fact is None and self._common.fullmatch(question[:1].lower() + question[1:])
-        return not general or bool(self._own.search(folded))
+        return bool(self._common.fullmatch(question[:1].lower() + question[1:]))
 
     @cached_property
     def _chatting(self) -> re.Pattern[str]:
         phrases = sorted((plain(phrase) for phrase in self.small_talk), key=len, reverse=True)
-        each = "|".join(re.escape(phrase) + (r"\W*" if wide(phrase) else r"(?:\W+|$)") for phrase in phrases)
-        # Possessive, for phrases are made of phrases ("bye bye"): trying every way to cut a long message never ends.
+        each = "|".join(
+            re.escape(phrase) + (r"\W*" if wide(phrase) else r"(?:\W+|$)") for phrase in phrases
+        )
+        # Possessive, for phrases are made of phrases ("bye bye"): trying every way to cut a long
+        # message never ends.
         return re.compile(rf"(?:{each or '(?!)'})++")
 
     @cached_property

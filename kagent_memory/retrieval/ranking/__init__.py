@@ -1,30 +1,43 @@
-"""Pure ranking: candidates of both searches → fuse → rank → select. The same for every store, tested without one."""
+"""Pure ranking: candidates of both searches → fuse → rank → select. The same for every store,
+tested without one.
+"""
 
-from ...language.dates import bare_dates, named_spans, windows
 from ...language.tokenizer import estimated_tokens
-from .candidates import Candidates, Nearest, dense_text, in_one_scale, join, keeps_what_is_asked, shortlist
-from .exact import identifiers
-from .rank import Ranked, Ranking, rank
-from .rank_settings import RankSettings
+from .candidates import (
+    Candidates,
+    Nearest,
+    dense_text,
+    join,
+    keeps_what_is_asked,
+    shortlist,
+    term_matrix,
+)
+from .exact import holding, identifiers
+from .rank import REACH, Ranked, Ranking, rank
+from .rank_settings import Depth, RankSettings
+from .scripts import UNRELATED, disguised, trust
 from .selection import Selection, select
 
 __all__ = [
+    "REACH",
+    "UNRELATED",
     "Candidates",
+    "Depth",
     "Nearest",
     "RankSettings",
     "Ranked",
     "Ranking",
     "Selection",
-    "bare_dates",
     "dense_text",
+    "disguised",
     "estimated_tokens",
+    "holding",
     "identifiers",
-    "in_one_scale",
     "join",
     "keeps_what_is_asked",
-    "named_spans",
     "rank",
     "select",
     "shortlist",
-    "windows",
+    "term_matrix",
+    "trust",
 ]

@@ -1,4 +1,4 @@
-"""Which memories hold an identifier or a name of the query: these stand before all others."""
+"""Which memories hold an identifier or a name of the query, or a phrase that no index knows."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ from collections.abc import Set as AbstractSet
 from ...language.tokenizer import STOP_WORDS, tokens
 
 RARE = 0.01  # of the scope's memories may hold what tells one from the others
-_LOOK_UP_WORDS = 3  # up to so many words a query's first capital letter is a name's, not a sentence's
+# up to so many words a query's first capital letter is a name's, not a sentence's
+_LOOK_UP_WORDS = 3
 _LEAST_DIGITS = 3
 _QUOTED = re.compile(r"[\"“„«]([^\"“”„«»]{2,80})[\"”“»]")
 _SENTENCE_ENDS = (".", "!", "?", ":")
-_EDGES = "\"'“”‘’«»„()[]{}<>*,;:!?….。！？"
+_EDGES = "\"'“”‘’«»„()[]{}<>*,;:!?….。！？%‰°$€£¥"
 _INNER_SIGN = re.compile(r"[^\W_][-_./:@\\+#]+[^\W_]|[a-z][A-Z]|[@#+]")
 
 
 def identifiers(query: str) -> Sequence[frozenset[str]]:
     """Return the index terms of each identifier, name and quotation of a query.
 
-    Those are words with digits or signs within them, capitalised names, and what stands in quotation
-    marks. The capital letter that begins a sentence makes no name, except in a short look-up.
+    Those are words with digits or signs within them, capitalised names, and what stands in
+    quotation marks. The capital letter that begins a sentence makes no name, except in a short
+    look-up.
     """
     quoted = (frozenset(tokens(match[1])) - STOP_WORDS for match in _QUOTED.finditer(query))
     return list(dict.fromkeys(filter(None, (*quoted, *_named(query.split())))))
@@ -51,3 +53,28 @@ def rare_terms(
     most = max(1.0, RARE * documents)
     known = (terms for terms in wanted if terms <= frequencies.keys())
     return [terms for terms in known if min(frequencies[term] for term in terms) <= most]
+
+
+def holding(phrase: str, texts: Mapping[str, str]) -> Mapping[str, tuple[int, Mapping[str, int]]]:
+    """Return the texts that hold the words of a phrase in a row, or else all of them.
+
+    Args:
+        phrase: what is looked for.
+        texts: by id.
+
+    Returns:
+        The number of words of each, and how often it holds each of the phrase's.
+    """
+    wanted = tokens(phrase)
+    words = {id: tokens(text) for id, text in texts.items()}
+    held = {id: said for id, said in words.items() if set(wanted) <= set(said)}
+    in_a_row = {id: said for id, said in held.items() if _holds(said, wanted)}
+    return {
+        id: (len(said), {term: said.count(term) for term in wanted})
+        for id, said in (in_a_row or held).items()
+    }
+
+
+def _holds(words: Sequence[str], phrase: Sequence[str]) -> bool:
+    starts = (place for place, word in enumerate(words) if word == phrase[0])
+    return any(words[place : place + len(phrase)] == phrase for place in starts)

@@ -1,7 +1,7 @@
 """How important a memory is: one formula of five parts, shared by ranking and eviction.
 
-Two ways to measure the parts: smoothly (`importance_parts`), or in the published steps of the policy "tiers"
-(`tiered_parts`).
+Two ways to measure the parts: smoothly (`importance_parts`), or in the published steps of the
+policy "tiers" (`tiered_parts`).
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from ...errors import InvalidInput
 from ...records import Memory
 from ...settings.policies import PolicyName
 
-TWIN = 0.9  # likeness of the most similar other memory from which on the published formula calls none unique
+# likeness of the most similar other memory from which on the published formula calls none unique
+TWIN = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportanceWeights:
-    """How much each part of the importance formula counts; only their proportions matter.
+    """Weights of the parts of the importance formula; only their proportions matter.
 
     Raises:
         InvalidInput: a weight is negative or not finite, or all are 0.
@@ -50,15 +51,17 @@ class ImportanceParts:
 
 
 class Measure(Protocol):
-    """What measures the parts of a memory."""
+    """Function that measures the parts of a memory."""
 
     def __call__(self, memory: Memory, *, now: datetime, nearest: float = 0.0) -> ImportanceParts:
-        """The parts at this time; `nearest`: the likeness of the most similar other memory, -1 to 1."""
+        """The parts at this time; `nearest`: the likeness of the most similar other memory, -1 to
+        1.
+        """
         ...
 
 
 def tiered_parts(memory: Memory, *, now: datetime, nearest: float = 0.0) -> ImportanceParts:
-    """What the formula is made of under the policy "tiers", as it is published.
+    """Return the parts of the published formula of the policy "tiers".
 
     - recency: 1 - age / 365 days, the age counted from creation; at least 0
     - frequency: deliveries in its lifetime / 10, at most 1
@@ -89,11 +92,13 @@ def importance_parts(
     half_life_days: float = 30.0,
     often: int = 100,
 ) -> ImportanceParts:
-    """What the importance formula is made of.
+    """Return the parts of the importance formula.
 
-    - recency: 0.5 ^ (age / `half_life_days`), the age counted from the latest of creation, change and delivery
+    - recency: 0.5 ^ (age / `half_life_days`), the age counted from the latest of creation, change
+      and delivery
     - frequency: log(1 + deliveries in its lifetime) / log(1 + `often`), at most 1
-    - success: (successes + 1) / (successes + failures + 2), Laplace's rule of succession: 0.5 without feedback
+    - success: (successes + 1) / (successes + failures + 2), Laplace's rule of succession: 0.5
+      without feedback
     - error: the severity of what it reports: its own `importance` when it is an error, else 0
     - uniqueness: 1 - `nearest`, the cosine of the most similar other memory of the scope
 
@@ -115,7 +120,7 @@ def importance_parts(
 
 
 def measure_of(policy: PolicyName) -> Measure:
-    """How the parts are measured under a policy."""
+    """Return the measure of the parts under a policy."""
     return tiered_parts if policy == "tiers" else importance_parts
 
 
@@ -126,12 +131,16 @@ def age_days(memory: Memory, *, now: datetime) -> float:
 
 def idle_days(memory: Memory, *, now: datetime) -> float:
     """Days since it was made, changed or delivered last."""
-    latest = max(memory.created_at, memory.updated_at, memory.usage.last_delivered_at or memory.created_at)
+    latest = max(
+        memory.created_at, memory.updated_at, memory.usage.last_delivered_at or memory.created_at
+    )
     return max((now - latest).total_seconds(), 0.0) / 86_400
 
 
 def importance(parts: ImportanceParts, weights: ImportanceWeights = ImportanceWeights()) -> float:
-    """The weighted mean of the parts, in 0..1 (the design documents' formula: five parts, 0.2 each)."""
+    """The weighted mean of the parts, in 0..1 (the design documents' formula: five parts, 0.2
+    each).
+    """
     names = [field.name for field in fields(weights)]
     total = math.fsum(getattr(weights, name) for name in names)
     return math.fsum(getattr(weights, name) * getattr(parts, name) for name in names) / total

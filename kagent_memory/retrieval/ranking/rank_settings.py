@@ -1,4 +1,6 @@
-"""The weights of ranking, each with its reason. Figures are in bench/NOTES.md."""
+"""The weights of ranking, each with its reason, and how deep a search looks. Figures are in
+bench/NOTES.md.
+"""
 
 from __future__ import annotations
 
@@ -7,42 +9,30 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankSettings:
-    """How much each sign counts. Scores of the two legs lie in 0..1; every weight is a share of that.
+    """Weights of the signs. Scores of the two legs lie in 0..1; every weight is a share of that.
 
-    One set for both modes, learnt over two data sets at once with regularisation (`bench/learn.py`) and rounded; a
-    sign that did not help both is not here.
+    One set for both modes, learnt over two data sets at once with regularisation (`bench/learn.py`)
+    and rounded; a sign that did not help both is not here.
 
     Attributes:
-        text: weight of the text leg; the vector leg weighs 1. Fused by score, not by rank: ranks forget how much
-            better a rare word's match is.
-        added: weight of what a model made of the query (`rewrite`) beside the query's own 1. Small: a model
-            that answers nonsense must not make the answer worse.
+        text: weight of the text leg; the vector leg weighs 1. Fused by score, not by rank: ranks
+            forget how much better a rare word's match is.
+        added: weight of what a model made of the query (`rewrite`) beside the query's own 1. Small:
+            a model that answers nonsense must not make the answer worse.
         match: what the memory says itself.
-        window: what it says with the turns around it, up to `reach` on either side; each step away counts half.
+        window: what it says with the turns around it, up to two on either side; each step away
+            counts half.
         session: what its whole session says: all of its words, and its nearest vector.
-        answer: the window's match by words of the previous turn, when that turn asks a question. The longer
-            the scope's texts are, the less this and the two before count: their weight goes to `match`.
-        time: the memory's month or year is one the query names (a near day counts half as much again,
-            falling off by e every 5 days), or it names a time and the query asks for one.
+        answer: the window's match by words of the previous turn, when that turn asks a question.
+            The longer the scope's texts are, the less this and the two before count: their weight
+            goes to `match`.
+        time: the memory's month or year is one the query names (a near day counts half as much
+            again, falling off by e every 5 days), or it names a time and the query asks for one.
         author: the query names who said it. Small: a question may name the wrong person.
-        substance: how much it tells by itself. In chat, a short turn or a question tells little; among long
-            texts, an agent's answer tells less than the user's words, which it repeats.
-        common: a word that more than this share of the scope's memories holds leaves the dense query.
-        common_from: scopes smaller than this keep all words.
-        text_limit, vector_limit: candidates asked of each leg.
-        shortlist: the best of them, whose neighbours are looked up.
-        reach: how many turns before and after are neighbours.
-        context_terms: in keyword mode, the neighbours of matching turns are answers too when the query has this many
-            terms that the scope knows: a question may be answered by the next turn, a look-up of a word may not.
-        recency, half_life_days: weight of 2^(-age / half-life). 0: off.
-        importance: weight of the memory's importance (0..1). 0: off.
-        deliveries: weight of how often it was delivered, on a log scale that ends at 100. 0: off.
-        feedback: weight of (successes - failures) / (successes + failures + 2). 0: off.
-        standing: weight of the importance formula (`ranking.importance`, 0..1, with the uniqueness of every hit
-            taken as 1): how a memory fared, where `importance` is what it was given. 0: off.
-        nothing_below: when none of the first five reaches this `relevance` (0..1), nothing is relevant and nothing is
-            answered. 0: off.
-        gap: cut the answer at the largest fall between two scores if it is at least this. 0: off.
+        substance: how much it tells by itself. In chat, a short turn or a question tells little;
+            among long texts, an agent's answer tells less than the user's words, which it repeats.
+        standing: weight of the importance formula (`ranking.importance`, 0..1, with the uniqueness
+            of every hit taken as 1), which knows recency, deliveries and feedback. 0: off.
     """
 
     text: float = 0.75
@@ -54,18 +44,25 @@ class RankSettings:
     time: float = 0.3
     author: float = 0.2
     substance: float = 0.35
-    common: float = 0.4
-    common_from: int = 20
-    text_limit: int = 200
-    vector_limit: int = 200
-    context_terms: int = 3
-    shortlist: int = 60
-    reach: int = 2
-    recency: float = 0.0
-    half_life_days: float = 30.0
-    importance: float = 0.0
-    deliveries: float = 0.0
-    feedback: float = 0.0
     standing: float = 0.0
-    nothing_below: float = 0.0
-    gap: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Depth:
+    """Number of candidates that a search looks at.
+
+    Attributes:
+        leg: asked of the text leg, and of the vector leg.
+        shortlist: the best of them, whose neighbours are looked up.
+    """
+
+    leg: int = 200
+    shortlist: int = 60
+
+    @classmethod
+    def for_limit(cls, limit: int) -> Depth:
+        """Return lists long enough for three times as many hits as are asked for."""
+        usual, least = cls(), limit * 3
+        return (
+            usual if least <= usual.shortlist else cls(leg=max(usual.leg, least), shortlist=least)
+        )

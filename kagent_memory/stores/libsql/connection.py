@@ -1,7 +1,9 @@
-"""The drivers (sqlite3 and libsql of a file, Hrana of a server) behind one wrapper, where their traps are closed.
+"""The drivers (sqlite3 and libsql of a file, Hrana of a server) behind one wrapper, where their
+traps are closed.
 
-All of it runs on the store's driver thread (see `thread.py`). libsql keeps Python's global lock during every call, a
-wait for another process included; so nothing here waits inside a driver, and long writes come in chunks.
+All of it runs on the store's driver thread (see `thread.py`). libsql keeps Python's global lock
+during every call, a wait for another process included; so nothing here waits inside a driver, and
+long writes come in chunks.
 """
 
 from __future__ import annotations
@@ -12,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ...checks import checked_text
 from ...errors import ConfigurationError, Conflict, InvalidInput, KagentMemoryError, StoreError
-from ...records import checked_text
 from .driver import Busy, Driver, Value, load
 from .location import MEMORY, Server
 from .statement import Statement, statement
@@ -23,25 +25,40 @@ MAX_INTEGER = 2**31 - 1
 
 
 _CAUSES: Sequence[tuple[tuple[str, ...], type[KagentMemoryError], str]] = (
-    (("is locked", "is busy", "SQLITE_BUSY"), Busy, "The database file is locked by another process; try again."),
+    (
+        ("is locked", "is busy", "SQLITE_BUSY"),
+        Busy,
+        "The database file is locked by another process; try again.",
+    ),
     (("UNIQUE constraint",), Conflict, "The row exists already; read it again and retry."),
     (
         ("readonly database",),
         ConfigurationError,
-        "The database file cannot be written; make the file and its directory writable for this user.",
+        (
+            "The database file cannot be written; make the file and its directory writable for this "  # noqa: E501
+            "user."
+        ),
     ),
     (
         ("not a database", "file is encrypted"),
         ConfigurationError,
-        "The file is not an SQLite database, or it is encrypted with another file_encryption_key; set the right one, "
+        "The file is not an SQLite database, or it is encrypted with another "
+        "file_encryption_key; set the right one, "
         "name another file, or move this one away.",
     ),
     (
         ("Unable to open", "unable to open"),
         ConfigurationError,
-        "The database file cannot be opened; see that its directory exists and that this user may read and write both.",
+        (
+            "The database file cannot be opened; see that its directory exists and that this user "
+            "may read and write both."
+        ),
     ),
-    (("disk is full",), StoreError, "The disk is full; free some space. Nothing of this call was written."),
+    (
+        ("disk is full",),
+        StoreError,
+        "The disk is full; free some space. Nothing of this call was written.",
+    ),
     (("disk image is malformed",), StoreError, "The database file is damaged; restore a backup."),
 )
 
@@ -59,7 +76,8 @@ def checked_value(value: object, name: str) -> Value:
     """`value` itself, if the driver keeps it as it is.
 
     Raises:
-        InvalidInput: a driver would cut it (NUL), change it (bool, integers over 31 bits) or refuse it.
+        InvalidInput: a driver would cut it (NUL), change it (bool, integers over 31 bits) or refuse
+            it.
     """
     if type(value) is str:
         return value if value.isascii() and "\0" not in value else checked_text(value, name)
@@ -82,14 +100,17 @@ def _row(command: Statement, row: Sequence[object]) -> tuple[Value, ...]:
     if len(row) != len(command.names):
         raise StoreError(f"The statement takes {len(command.names)} values, not {len(row)}.")
     checked = tuple(map(checked_value, row, command.names))
-    return checked if command.places is None else tuple([checked[place] for place in command.places])
+    return (
+        checked if command.places is None else tuple([checked[place] for place in command.places])
+    )
 
 
 class Connection:
     """One connection of a driver. Used from one thread only.
 
     Raises:
-        ConfigurationError: the file cannot be opened, written or understood, or the driver is not installed.
+        ConfigurationError: the file cannot be opened, written or understood, or the driver is not
+            installed.
         Busy: another process is opening it at this moment.
     """
 
@@ -99,7 +120,9 @@ class Connection:
         self._run_batch: Callable[[Sequence[str]], None] | None = None
         if isinstance(place, Server):
             if key is not None:
-                raise ConfigurationError("file_encryption_key is for a file here; a server encrypts its own.")
+                raise ConfigurationError(
+                    "file_encryption_key is for a file here; a server encrypts its own."
+                )
             from . import hrana_driver
 
             self._is_failure = hrana_driver.is_failure
@@ -107,15 +130,20 @@ class Connection:
             self._run_batch = server.execute_batch
             return
         if key is not None and place == MEMORY:
-            raise ConfigurationError("file_encryption_key encrypts a file, and :memory: has none; leave it out.")
+            raise ConfigurationError(
+                "file_encryption_key encrypts a file, and :memory: has none; leave it out."
+            )
         module = load(key)
         self._is_failure = module.is_failure
-        path = place if place == MEMORY else str(Path(place).absolute())  # never one of the drivers' own "file:" URIs
+        # never one of the drivers' own "file:" URIs
+        path = place if place == MEMORY else str(Path(place).absolute())
         with _mapped_errors(self._is_failure):
             self._driver = module.connect(path, key)
 
     def rows(self, sql: str, values: Mapping[str, object]) -> list[dict[str, Any]]:
-        """All rows of a statement that reads; fetched once, since the driver would run it again at a second fetch."""
+        """All rows of a statement that reads; fetched once, since the driver would run it again at
+        a second fetch.
+        """
         command = statement(sql)
         bound = _bound(command, values)
         self._check_open()
@@ -133,7 +161,7 @@ class Connection:
             return self._driver.execute(command.text, bound).fetchall() or []
 
     def run(self, sql: str, values: Mapping[str, object]) -> int:
-        """How many rows the statement changed."""
+        """Run a statement and return the number of rows that it changed."""
         command = statement(sql)
         bound = _bound(command, values)
         self._check_open()
@@ -143,8 +171,8 @@ class Connection:
             return cursor.rowcount
 
     def run_many(self, sql: str, rows: Sequence[Sequence[object]]) -> None:
-        """Runs the statement for each row of values, which stand in the order in which it first names them, in
-        chunks that let other threads breathe.
+        """Runs the statement for each row of values, which stand in the order in which it first
+        names them, in chunks that let other threads breathe.
         """
         command = statement(sql)
         bound = [_row(command, row) for row in rows]
@@ -154,7 +182,9 @@ class Connection:
                 self._driver.executemany(command.text, bound[start : start + CHUNK_ROWS])
 
     def run_script(self, statements: Sequence[str]) -> None:
-        """Runs statements without values, each only when the one before it succeeded; within a transaction."""
+        """Runs statements without values, each only when the one before it succeeded; within a
+        transaction.
+        """
         if self._run_batch is None:
             for one in statements:
                 self.run(one, {})

@@ -1,4 +1,6 @@
-"""One file or server, open: transactions on the driver thread, patience with others, and a file's log erased."""
+"""One file or server, open: transactions on the driver thread, patience with others, and a file's
+log erased.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from tenacity import AsyncRetrying, retry_if_exception_type, stop_before_delay, wait_random_exponential
+from tenacity import (
+    AsyncRetrying,
+    retry_if_exception_type,
+    stop_before_delay,
+    wait_random_exponential,
+)
 
-from ...errors import KagentMemoryError
+from ...errors import KagentMemoryError, StoreError
 from ...records import Scope
 from ..encryption import KeyRing
 from .connection import Connection
@@ -45,13 +52,22 @@ class Database:
         StoreError: it is closed, or another process held the lock for more than 5 seconds.
     """
 
+    has_nearest = False
+
     def __init__(
-        self, thread: DriverThread, connection: Connection, ring: KeyRing | None, *, is_file: bool = True
+        self,
+        thread: DriverThread,
+        connection: Connection,
+        ring: KeyRing | None,
+        *,
+        place: str | Server,
     ) -> None:
         self._thread = thread
         self._connection = connection
         self._ring = ring
-        self._is_file = is_file
+        self._is_file = isinstance(place, str)
+        self._path = place if isinstance(place, str) and place != MEMORY else None
+        self._identity = _identity(self._path) if self._path else None
         self._writing = asyncio.Lock()
         self._owes_erasure = False
         self._closed = False
@@ -68,14 +84,15 @@ class Database:
         try:
             await _with_retries(PATIENCE_SECONDS, thread, lambda: made.append(_opened(place, key)))
         except BaseException:
-            thread.end(lambda: [connection.close() for connection in made])  # the caller was cancelled meanwhile
+            # the caller was cancelled meanwhile
+            thread.end(lambda: [connection.close() for connection in made])
             raise
         [connection] = made
-        return cls(thread, connection, ring, is_file=not isinstance(place, Server))
+        return cls(thread, connection, ring, place=place)
 
     @classmethod
     async def exists(cls, uri: str) -> bool:
-        """Whether the database is there and was migrated once. What cannot be looked into counts as there.
+        """Return True if the database is there and was migrated once, or cannot be looked into.
 
         Raises:
             ConfigurationError: the URI names no file.
@@ -98,8 +115,10 @@ class Database:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> Coroutine[Any, Any, T]:
-        """What a script reads in one transaction."""
-        return _with_retries(PATIENCE_SECONDS, self._thread, self._transact, False, script, *args, **kwargs)
+        """Run a reading script in one transaction and return its result."""
+        return _with_retries(
+            PATIENCE_SECONDS, self._thread, self._transact, False, script, *args, **kwargs
+        )
 
     async def write(
         self,
@@ -108,23 +127,29 @@ class Database:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """What came of a script, all of whose writes are kept, or none."""
-        async with self._writing:  # in order of arrival; only one of us need wait for other processes
-            result = await _with_retries(PATIENCE_SECONDS, self._thread, self._transact, True, script, *args, **kwargs)
+        """Run a script in one transaction, which keeps all of its writes or none."""
+        # in order of arrival; only one of us need wait for other processes
+        async with self._writing:
+            result = await _with_retries(
+                PATIENCE_SECONDS, self._thread, self._transact, True, script, *args, **kwargs
+            )
         if self._owes_erasure:
             await self._erase(0.0)
         return result
 
     async def erase(self) -> None:
-        """Empties the log, which still holds what was deleted; when another process is reading in it, later. A
-        server's log is its own affair.
+        """Empties the log, which still holds what was deleted; when another process is reading in
+        it, later. A server's log is its own affair.
         """
         if not self._is_file:
             return
         self._owes_erasure = True
         await self._erase(ERASE_PATIENCE_SECONDS)
         if self._owes_erasure:
-            _logger.warning("Another process uses the database file; its log is emptied of forgotten text later.")
+            _logger.warning(
+                "Another process uses the database file; its log is emptied of forgotten text "
+                "later."
+            )
 
     async def close(self) -> None:
         """Closes the file after the work already handed over. Closing twice is harmless."""
@@ -149,8 +174,15 @@ class Database:
         """Drives a script to its end on the driver thread, without an event loop.
 
         Raises:
+            StoreError: the file that it would write to was deleted or replaced meanwhile.
             RuntimeError: the script waited for something other than its session.
         """
+        if write and self._path is not None and _identity(self._path) != self._identity:
+            raise StoreError(
+                f"{self._path} was deleted or replaced while it was open: nothing was written. "
+                "Put the file back, or "
+                "open the store again."
+            )
         with self._connection.transaction(write=write):
             steps = script(LibSQLSession(self._connection, self._ring), *args, **kwargs)
             try:
@@ -178,7 +210,8 @@ def _opened(place: str | Server, key: str | None) -> Connection:
         check_file(place)
     connection = Connection(place, key)
     try:
-        for pragma in _PRAGMAS if isinstance(place, str) else ():  # a server sets its own, and refuses these
+        # a server sets its own, and refuses these
+        for pragma in _PRAGMAS if isinstance(place, str) else ():
             connection.rows(pragma, {})
         migrate(connection)
     except BaseException:
@@ -187,11 +220,24 @@ def _opened(place: str | Server, key: str | None) -> Connection:
     return connection
 
 
+def _identity(path: str) -> tuple[int, int] | None:
+    """Return what tells a file from another one at the same path; None where there is none."""
+    try:
+        status = Path(path).stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
 def _is_ours(place: str | Server) -> bool:
     if place == MEMORY:
         return True
     try:
-        if isinstance(place, str) and not (found := Path(place).stat()).st_size and stat.S_ISREG(found.st_mode):
+        if (
+            isinstance(place, str)
+            and not (found := Path(place).stat()).st_size
+            and stat.S_ISREG(found.st_mode)
+        ):
             return False
     except (FileNotFoundError, NotADirectoryError):
         return False
@@ -208,12 +254,22 @@ def _is_ours(place: str | Server) -> bool:
 
 
 async def _with_retries(
-    seconds: float, thread: DriverThread, action: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+    seconds: float,
+    thread: DriverThread,
+    action: Callable[P, T],
+    /,
+    *args: P.args,
+    **kwargs: P.kwargs,
 ) -> T:
-    """Run `action` on the driver thread; retry for `seconds` while another connection holds the lock."""
+    """Run `action` on the driver thread; retry for `seconds` while another connection holds the
+    lock.
+    """
     with suppress(Busy):  # most find the lock free, and pay for no retries
         return await thread.run(action, *args, **kwargs)
     retrying = AsyncRetrying(
-        retry=retry_if_exception_type(Busy), stop=stop_before_delay(seconds), wait=BACKOFF, reraise=True
+        retry=retry_if_exception_type(Busy),
+        stop=stop_before_delay(seconds),
+        wait=BACKOFF,
+        reraise=True,
     )
     return await retrying(thread.run, action, *args, **kwargs)

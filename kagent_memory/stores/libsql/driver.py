@@ -11,11 +11,13 @@ Value: TypeAlias = str | bytes | int | float | None
 
 
 class Busy(StoreError):
-    """Nothing was done, since another connection holds the lock or this one was lost; it may be tried again."""
+    """Nothing was done, since another connection holds the lock or this one was lost; it may be
+    tried again.
+    """
 
 
 class Cursor(Protocol):
-    """What a driver answers to a statement."""
+    """Answer of a driver to a statement."""
 
     @property
     def description(self) -> Sequence[tuple[str, None, None, None, None, None, None]] | None:
@@ -37,7 +39,7 @@ class Driver(Protocol):
 
     @property
     def in_transaction(self) -> bool:
-        """Whether a transaction is open."""
+        """True if a transaction is open."""
         ...
 
     def execute(self, sql: str, parameters: Sequence[Value], /) -> Cursor:
@@ -61,12 +63,13 @@ class DriverModule(Protocol):
         ...
 
     def is_failure(self, error: BaseException) -> bool:
-        """Whether an error is the driver's."""
+        """Return True if an error is the driver's."""
         ...
 
 
 def load(key: str | None = None) -> DriverModule:
-    """Return the driver of a file: sqlite3, which needs nothing but Python, or libsql where the file has a key.
+    """Return the driver of a file: sqlite3, which needs nothing but Python, or libsql where the
+    file has a key.
 
     Raises:
         ConfigurationError: it is not installed, or does not take this key.
@@ -75,7 +78,9 @@ def load(key: str | None = None) -> DriverModule:
         try:
             from . import sqlite3_driver
         except ImportError as error:  # a Python built without it
-            raise ConfigurationError(f"This Python has no sqlite3 ({error}): use one that has it.") from error
+            raise ConfigurationError(
+                f"This Python has no sqlite3 ({error}): use one that has it."
+            ) from error
         return sqlite3_driver
     if not key or not key.isprintable():
         raise ConfigurationError("file_encryption_key must be printable text, and not empty.")

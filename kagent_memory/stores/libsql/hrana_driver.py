@@ -1,8 +1,9 @@
-"""A libSQL server (Turso, sqld) as a driver, by the published protocol Hrana over HTTP, version 2, which all speak.
+"""A libSQL server (Turso, sqld) as a driver, by the published protocol Hrana over HTTP, version 2,
+which all speak.
 
-A stream of the protocol is a connection to the database. Here each transaction has a stream of its own, which its last
-request closes, so that none is left idle until the server ends it. BEGIN goes along with the first statement. Python's
-global lock is free while a request is under way.
+A stream of the protocol is a connection to the database. Here each transaction has a stream of its
+own, which its last request closes, so that none is left idle until the server ends it. BEGIN goes
+along with the first statement. Python's global lock is free while a request is under way.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from .driver import Busy, Value
 from .location import Server
 
 TIMEOUT = httpx.Timeout(10.0, connect=5.0)  # servers end a transaction after 5 or 10 seconds
-REST_SECONDS = 1.0  # after a server did not answer in time: who waits behind that call need not wait as long again
+# after a server did not answer in time: who waits behind that call need not wait as long again
+REST_SECONDS = 1.0
 SHOWN = 300  # characters of what a server says
 _AGAIN = (408, 425, 429, 502, 503, 504)
 
@@ -58,7 +60,9 @@ class _Blob(TypedDict):
     base64: Annotated[bytes, BeforeValidator(from_base64)]  # sqld leaves the padding out
 
 
-_Given: TypeAlias = Annotated[_Null | _Integer | _Float | _Text | _Blob, Field(discriminator="type")]
+_Given: TypeAlias = Annotated[
+    _Null | _Integer | _Float | _Text | _Blob, Field(discriminator="type")
+]
 
 
 class _Column(BaseModel):
@@ -119,7 +123,9 @@ class Cursor:
             (column.name or "", None, None, None, None, None, None) for column in columns
         ]
         self._rows: list[tuple[Any, ...]] = (
-            [tuple(value.get("base64", value.get("value")) for value in row) for row in result.rows] if result else []
+            [tuple(value.get("base64", value.get("value")) for value in row) for row in result.rows]
+            if result
+            else []
         )  # a null has neither
 
     def fetchall(self) -> list[tuple[Any, ...]]:
@@ -128,12 +134,16 @@ class Cursor:
 
 
 class Connection:
-    """What `driver.Driver` says, of one server. No request is made before the first statement."""
+    """Connection to one server, as `driver.Driver` has it. It makes no request before the first
+    statement.
+    """
 
     def __init__(self, server: Server) -> None:
         self._server = server
         headers = {"Authorization": f"Bearer {server.token}"} if server.token else {}
-        self._client = httpx.Client(timeout=TIMEOUT, headers={"Content-Type": "application/json", **headers})
+        self._client = httpx.Client(
+            timeout=TIMEOUT, headers={"Content-Type": "application/json", **headers}
+        )
         self._begin: str | None = None  # goes along with the next statement
         self._writes = False
         self._resting_until = 0.0
@@ -142,7 +152,7 @@ class Connection:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether a transaction is open."""
+        """True if a transaction is open."""
         return self._begin is not None or self._baton is not None
 
     def execute(self, sql: str, parameters: Sequence[Value], /) -> Cursor:
@@ -161,10 +171,16 @@ class Connection:
 
     def executemany(self, sql: str, parameters: Sequence[Sequence[Value]], /) -> Cursor:
         """Runs one statement for each row of values, in one request."""
-        return Cursor(self._run([_step(sql, row) for row in parameters])[-1]) if parameters else Cursor()
+        return (
+            Cursor(self._run([_step(sql, row) for row in parameters])[-1])
+            if parameters
+            else Cursor()
+        )
 
     def execute_batch(self, statements: Sequence[str], /) -> None:
-        """Runs statements without values in one request, each only when the one before it succeeded."""
+        """Runs statements without values in one request, each only when the one before it
+        succeeded.
+        """
         if statements:
             self._run([_step(sql, ()) for sql in statements])
 
@@ -183,12 +199,16 @@ class Connection:
             self._abandon()
             raise
         if self._baton is None and not alone:
-            raise Busy(f"The libSQL server {self._server.url} ended the transaction early; try again.")
+            raise Busy(
+                f"The libSQL server {self._server.url} ended the transaction early; try again."
+            )
         self._begin = None
         return done[len(begins) :]
 
     def _abandon(self) -> None:
-        """Ends the stream, and with it a transaction; where the server does not hear of it, it does so by itself."""
+        """Ends the stream, and with it a transaction; where the server does not hear of it, it does
+        so by itself.
+        """
         if self._baton is not None:
             with suppress(KagentMemoryError, Failure):
                 self._request([], ends=True, keeps=False)
@@ -197,13 +217,16 @@ class Connection:
     def _leave(self) -> None:
         self._begin, self._baton, self._url = None, None, self._server.url
 
-    def _request(self, steps: Sequence[dict[str, Any]], *, ends: bool, keeps: bool) -> Sequence[_Result]:
+    def _request(
+        self, steps: Sequence[dict[str, Any]], *, ends: bool, keeps: bool
+    ) -> Sequence[_Result]:
         """The results of statements, each of which runs only when the one before it succeeded.
 
         Args:
             steps: the statements.
             ends: close the stream after them.
-            keeps: when no answer comes, it stays unknown whether the writes were kept; else none were.
+            keeps: when no answer comes, it stays unknown whether the writes were kept; else none
+                were.
 
         Raises:
             Failure: the database refused a statement.
@@ -213,7 +236,9 @@ class Connection:
         """
         if self._baton is None and time.monotonic() < self._resting_until:
             self._leave()
-            raise StoreError(f"The libSQL server {self._server.url} did not answer in time a moment ago.")
+            raise StoreError(
+                f"The libSQL server {self._server.url} did not answer in time a moment ago."
+            )
         requests: list[dict[str, Any]] = []
         if steps:  # each runs only when the one before it succeeded
             first, *others = steps
@@ -222,13 +247,20 @@ class Connection:
                 for number, statement in enumerate(others)
             ]
             requests = [{"type": "batch", "batch": {"steps": [{"stmt": first}, *after]}}]
-        body = {"baton": self._baton, "requests": [*requests, {"type": "close"}] if ends else requests}
+        body = {
+            "baton": self._baton,
+            "requests": [*requests, {"type": "close"}] if ends else requests,
+        }
         try:
-            response = self._client.post(f"{self._url}/v2/pipeline", content=json.dumps(body, ensure_ascii=False))
+            response = self._client.post(
+                f"{self._url}/v2/pipeline", content=json.dumps(body, ensure_ascii=False)
+            )
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             self._leave()
             self._rest(error)
-            raise StoreError(f"The libSQL server {self._server.url} cannot be reached: {self._said(error)}.") from error
+            raise StoreError(
+                f"The libSQL server {self._server.url} cannot be reached: {self._said(error)}."
+            ) from error
         except httpx.HTTPError as error:
             self._rest(error)
             self._lost(error, keeps=keeps, again=not isinstance(error, httpx.TimeoutException))
@@ -243,7 +275,10 @@ class Connection:
         except ValueError as error:  # pydantic's is one
             self._leave()
             raise StoreError(
-                f"What answers at {self._server.url} does not speak libSQL's protocol; check host and port in the URI."
+                (
+                    f"What answers at {self._server.url} does not speak libSQL's protocol; check "
+                    "host and port in the URI."
+                )
                 + (" Whether this was written is unknown." if keeps else "")
             ) from error
 
@@ -256,21 +291,32 @@ class Connection:
         self._baton = answer.baton
         if answer.base_url:
             given, own = urlsplit(answer.base_url), urlsplit(self._server.url)
-            if given.scheme not in ("https", own.scheme) or not given.hostname or "@" in given.netloc:
+            if (
+                given.scheme not in ("https", own.scheme)
+                or not given.hostname
+                or "@" in given.netloc
+            ):
                 raise ValueError("a base_url that the token must not be sent to")
             self._url = answer.base_url.rstrip("/")
 
     def _refused(self, response: httpx.Response, *, keeps: bool) -> NoReturn:
         """Raises what an HTTP error means; the stream is gone, says the protocol."""
-        status, begun, said = response.status_code, self._baton is not None, self._said(response.text)
+        status, begun, said = (
+            response.status_code,
+            self._baton is not None,
+            self._said(response.text),
+        )
         at = self._server.url
         if status in (401, 403):
             self._leave()
-            raise ConfigurationError(f"The libSQL server {at} does not accept this authToken ({status}): {said}")
+            raise ConfigurationError(
+                f"The libSQL server {at} does not accept this authToken ({status}): {said}"
+            )
         if not begun and status < 500 and status not in _AGAIN:
             self._leave()
             raise ConfigurationError(
-                f"{at} answered {status}, not as a libSQL server with a database of this name and this authToken "
+                f"{at} answered {status}, not as a libSQL server with a database of this name "
+                "and this authToken "
                 f"does: {said}"
             )
         self._lost(f"{status}: {said}", keeps=keeps, again=status < 500 or status in _AGAIN)
@@ -279,11 +325,13 @@ class Connection:
         self._leave()
         told = f"The libSQL server {self._server.url} broke off ({self._said(cause)})"
         if keeps:
-            raise StoreError(f"{told}; whether this was written is unknown: read it again before you retry.")
+            raise StoreError(
+                f"{told}; whether this was written is unknown: read it again before you retry."
+            )
         raise (Busy if again else StoreError)(f"{told}; nothing was written.")
 
     def _said(self, cause: object) -> str:
-        """What a server or client says, short and without the token."""
+        """Shorten the words of a server or client, without the token."""
         told = str(cause) or type(cause).__name__
         if self._server.token:
             told = told.replace(self._server.token, "***")
@@ -296,7 +344,7 @@ def connect(server: Server) -> Connection:
 
 
 def is_failure(error: BaseException) -> bool:
-    """Whether an error is the database's own."""
+    """Return True if an error is the database's own."""
     return isinstance(error, Failure)
 
 
@@ -337,7 +385,9 @@ def _results(answer: _Answer, steps: int, *, ends: bool) -> Sequence[_Result]:
     if error := next(filter(None, found.step_errors), None):
         raise Failure(_told(error))
     results = [one for one in found.step_results if one is not None]
-    if len(results) != steps or any(len(row) != len(one.cols) for one in results for row in one.rows):
+    if len(results) != steps or any(
+        len(row) != len(one.cols) for one in results for row in one.rows
+    ):
         raise ValueError("a statement without a result, or a row without its columns")
     return results
 

@@ -16,5 +16,5 @@ def connect(path: str, key: str | None) -> Driver:
 
 
 def is_failure(error: BaseException) -> bool:
-    """Whether an error is the driver's: all of them are ValueError or a panic."""
+    """Return True if an error is the driver's: all of them are ValueError or a panic."""
     return isinstance(error, ValueError) or type(error).__name__ == "PanicException"

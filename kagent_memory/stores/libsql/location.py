@@ -42,20 +42,25 @@ class Server:
         if not host or parts.scheme not in _HTTP or set("@{}") & set(parts.netloc):
             # in words of our own: the URI may hold the token
             raise ConfigurationError(
-                "A libSQL server is libsql://host?authToken=…, or libsql+http://host:port without TLS; it must "
+                "A libSQL server is libsql://host?authToken=…, or libsql+http://host:port "
+                "without TLS; it must "
                 "not contain a user or a password."
             )
         if not port and host.endswith(_FILES):
             raise ConfigurationError(
-                f"libsql://{host} names a server; a file has one more slash: libsql:///{host}, or libsql:////var/{host}."
+                f"libsql://{host} names a server; a file has one more slash: libsql:///{host}, "
+                f"or libsql:////var/{host}."
             )
         given = parse_qsl(parts.query, keep_blank_values=True)
         if parts.fragment or any(name != "authToken" for name, _ in given) or len(given) > 1:
-            raise ConfigurationError("The URI of a libSQL server takes one query parameter, authToken.")
+            raise ConfigurationError(
+                "The URI of a libSQL server takes one query parameter, authToken."
+            )
         token = given[0][1] if given else ""
         if given and not (token and token.isascii() and token.isprintable() and " " not in token):
             raise ConfigurationError(
-                "authToken is empty or contains characters that no token has; use the one that the server issued."
+                "authToken is empty or contains characters that no token has; use the one that "
+                "the server issued."
             )
         named = f"[{host}]" if ":" in host else host
         at = f":{port}" if port else ""
@@ -63,7 +68,8 @@ class Server:
 
 
 def to_place(uri: str) -> str | Server:
-    """The path in `libsql:///relative.db` or `libsql:////absolute.db`, ":memory:", or the server in `libsql://host`.
+    """The path in `libsql:///relative.db` or `libsql:////absolute.db`, ":memory:", or the server in
+    `libsql://host`.
 
     Raises:
         ConfigurationError: the URI names nothing, or has what its kind does not take.
@@ -77,10 +83,11 @@ def to_place(uri: str) -> str | Server:
             f"{uri!r} has a query that libSQL does not know; write ? as %3F and # as %23 in names."
         )
     if not path or "\0" in path:
-        raise ConfigurationError(f"{uri!r} names no file; write, for example, libsql:///kagent_memory.db.")
+        raise ConfigurationError(f"{uri!r} names no file; write, for example, libsql:///memory.db.")
     if "{tenant}" in path:
         raise ConfigurationError(
-            f"{uri!r} names a file for each tenant, and a store is one file; open one service per file, or use "
+            f"{uri!r} names a file for each tenant, and a store is one file; open one service "
+            "per file, or use "
             "PostgreSQL with row level security."
         )
     return path
@@ -99,13 +106,18 @@ def check_file(path: str) -> None:
         is_directory = file.is_dir()
     except PermissionError as error:
         raise ConfigurationError(
-            f"{directory} cannot be read; give this user permission to enter it and the directories above it."
+            f"{directory} cannot be read; give this user permission to enter it and the "
+            "directories above it."
         ) from error
     if is_directory:
         raise ConfigurationError(f"{path} is a directory; name a file in it.")
     if not directory.is_dir():
         raise ConfigurationError(f"The directory {directory} does not exist; create it first.")
     if file.exists() and not os.access(file, os.R_OK | os.W_OK):
-        raise ConfigurationError(f"{path} cannot be read and written; make it readable and writable for this user.")
+        raise ConfigurationError(
+            f"{path} cannot be read and written; make it readable and writable for this user."
+        )
     if not os.access(directory, os.W_OK | os.X_OK):
-        raise ConfigurationError(f"{directory} cannot be written; libSQL keeps its log there: make it writable.")
+        raise ConfigurationError(
+            f"{directory} cannot be written; libSQL keeps its log there: make it writable."
+        )

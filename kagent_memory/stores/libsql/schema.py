@@ -1,4 +1,6 @@
-"""The schema of a libSQL database: made whole in a new one, migrated in an old one, in one transaction."""
+"""The schema of a libSQL database: made whole in a new one, migrated in an old one, in one
+transaction.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,16 @@ _statements = cache(split)  # a process may open many new files
 
 
 def migrate(connection: Connection, known: Sequence[Migration] | None = None) -> None:
-    """Bring the database to the newest schema. Who comes second waits for the first one's lock and finds it done.
+    """Bring the database to the newest schema. Who comes second waits for the first one's lock and
+    finds it done.
 
     Args:
         connection: to the database.
         known: the migrations, in place of the package's own.
 
     Raises:
-        ConfigurationError: a newer kagent_memory has written it, or one from before the first release.
+        ConfigurationError: a newer kagent_memory has written it, or one from before the first
+            release.
         Busy: another connection is writing.
     """
     steps = migrations(DIALECT) if known is None else known
@@ -58,5 +62,7 @@ def _missing(connection: Connection, steps: Sequence[Migration]) -> Sequence[Mig
     applied = dict(connection.tuples(_APPLIED, {}))
     lacking = missing(steps, applied)
     if applied.keys() - {step.number for step in steps}:
-        raise ConfigurationError("A newer kagent_memory wrote this libSQL database; upgrade this installation.")
+        raise ConfigurationError(
+            "A newer kagent_memory wrote this libSQL database; upgrade this installation."
+        )
     return lacking

@@ -1,6 +1,8 @@
-"""One transaction of the libSQL file, as the shared scripts see it; and how their values are kept as SQLite's types.
+"""One transaction of the libSQL file, as the shared scripts see it; and how their values are kept
+as SQLite's types.
 
-Times are fixed-width ISO text, lists and objects JSON text, truth 0 or 1, vectors raw float16, ids text.
+Times are fixed-width ISO text, lists and objects JSON text, truth 0 or 1, vectors raw float16, ids
+text.
 """
 
 from __future__ import annotations
@@ -13,19 +15,21 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
-from ...records import json_text
+from ...checks import json_text
 from ..codec import to_iso
 from ..encryption import KeyRing
 from ..sql import queries
 from ..sql.sealing import Sealing
 from ..sql.session import Row, Values
+from ..values import EmbeddingSpace
 from .connection import CHUNK_ROWS, MAX_INTEGER, Connection
 from .statement import statement
 
 DIALECT = "libsql"
 
 _TIMES = (
-    "created_at", "updated_at", "happened_at", "said_at", "valid_from", "valid_to", "expires_at", "last_delivered_at",
+    "created_at", "updated_at", "happened_at", "said_at", "valid_from", "valid_to", "expires_at",
+    "last_delivered_at",
     "at", "run_after", "lease_until", "oldest",
 )  # fmt: skip
 _LISTS = ("topics", "tags", "event_ids", "links")
@@ -49,11 +53,15 @@ SIDE_BY_SIDE: Mapping[str, Sequence[str]] = {
     "count_usage": ("ids", "retrieved", "delivered"),
     "insert_taken": ("session_ids", "event_ids"),
 }
-"""Statements that take lists of equal length; here they take one list, "rows", of what stands side by side in them."""
+"""Statements that take lists of equal length; here they take one list, "rows", of what stands side
+by side in them.
+"""
 
 
 ANSWERED_BY: Mapping[str, str] = {"touch_scope": "scope_row"}
-"""Statements that write and give a row, where a dialect knows RETURNING; here another one reads it."""
+"""Statements that write and give a row, where a dialect knows RETURNING; here another one reads
+it.
+"""
 
 
 _DECODERS: Mapping[str, Callable[[Any], Any]] = {
@@ -68,7 +76,8 @@ _DECODERS: Mapping[str, Callable[[Any], Any]] = {
 def decoded(row: Row) -> Row:
     """A row as the scripts are promised it; the column's name tells what its text means."""
     return {
-        name: value if value is None or name not in _DECODERS else _DECODERS[name](value) for name, value in row.items()
+        name: value if value is None or name not in _DECODERS else _DECODERS[name](value)
+        for name, value in row.items()
     }
 
 
@@ -84,8 +93,8 @@ def _element(value: object) -> object:
     return value.hex() if isinstance(value, bytes) else value
 
 
-# The rows of one batch have most of their times in common. Of UTC alone: elsewhere two times are equal an hour apart,
-# where a clock is set back.
+# The rows of one batch have most of their times in common. Of UTC alone: elsewhere two times are
+# equal an hour apart, where a clock is set back.
 _utc_text = lru_cache(256)(to_iso)
 _KEPT = frozenset({str, bytes, float, type(None)})
 _ENCODERS: Mapping[type, Callable[[Any], Any]] = {
@@ -100,7 +109,8 @@ _ENCODERS: Mapping[type, Callable[[Any], Any]] = {
 
 
 def encoded(value: object) -> Any:
-    """A value as the driver keeps it. Integers over 31 bits go as digits, which the database takes for the number.
+    """A value as the driver keeps it. Integers over 31 bits go as digits, which the database takes
+    for the number.
 
     Raises:
         InvalidInput: a mapping or list holds what JSON cannot.
@@ -119,15 +129,20 @@ def sql(query: str, space_number: int | None = None) -> str:
 
 
 class LibSQLSession:
-    """The `Session` of one transaction; nothing in it ever waits, so a script runs on the driver thread in one go."""
+    """The `Session` of one transaction; nothing in it ever waits, so a script runs on the driver
+    thread in one go.
+    """
 
     is_standby = False
+    half = np.dtype("<f2")
 
     def __init__(self, connection: Connection, ring: KeyRing | None = None) -> None:
         self.connection = connection
         self._sealing = Sealing(ring)
 
-    async def rows(self, query: str, values: Values, *, space_number: int | None = None) -> Sequence[Row]:
+    async def rows(
+        self, query: str, values: Values, *, space_number: int | None = None
+    ) -> Sequence[Row]:
         """All rows of the named query, decoded."""
         sent = await self._sent(query, values)
         if query in ANSWERED_BY:
@@ -147,15 +162,13 @@ class LibSQLSession:
         return [await self.rows(query, values) for query, values in queries]
 
     async def run(self, query: str, values: Values, *, space_number: int | None = None) -> int:
-        """How many rows the named statement changed."""
+        """Run the named statement and return the number of rows that it changed."""
         text = sql(query, space_number)
         return self.connection.run(text, bound(text, await self._sent(query, values)))
 
-    async def aside(self, size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What `work` returns, here: the driver thread holds up no event loop."""
-        return work(*args, **kwargs)
-
-    async def run_many(self, query: str, values: Sequence[Values], *, space_number: int | None = None) -> None:
+    async def run_many(
+        self, query: str, values: Sequence[Values], *, space_number: int | None = None
+    ) -> None:
         """The named statement once for each set of values."""
         text = sql(query, space_number)
         if query in SIDE_BY_SIDE:
@@ -163,11 +176,21 @@ class LibSQLSession:
                 columns = ([_element(item) for item in one[name]] for name in SIDE_BY_SIDE[query])
                 rows = list(zip(*columns, strict=True))
                 for start in range(0, len(rows), CHUNK_ROWS):
-                    self.connection.run(text, bound(text, {**one, "rows": rows[start : start + CHUNK_ROWS]}))
+                    self.connection.run(
+                        text, bound(text, {**one, "rows": rows[start : start + CHUNK_ROWS]})
+                    )
         else:
             names = statement(text).names
             sent = [await self._sent(query, one) for one in values]
             self.connection.run_many(text, [[encoded(one[name]) for name in names] for one in sent])
+
+    async def make_vectors(self, space: EmbeddingSpace) -> None:
+        """Make the table of a new embedding space's vectors."""
+        await self.run("make_vectors", {}, space_number=space.number)
+
+    async def drop_vectors(self, space_number: int) -> None:
+        """Drop the table of an embedding space's vectors."""
+        await self.run("drop_vectors", {}, space_number=space_number)
 
 
 def bound(text: str, values: Values) -> dict[str, Any]:

@@ -1,4 +1,6 @@
-"""Statements as the drivers take them: `:name` becomes `?`, and what a driver would get wrong is refused."""
+"""Statements as the drivers take them: `:name` becomes `?`, and what a driver would get wrong is
+refused.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from ...errors import StoreError
 
 _PIECE = re.compile(
     r"""'(?:[^']|'')*' | "(?:[^"]|"")*" | --[^\n]* | /\*.*?(?:\*/|\Z)   # text, names, comments: passed on
-    | :[A-Za-z_]\w* | ; | \w+ | [^'"\-/:;\w]+ | .""",
+    | :[A-Za-z_]\w* | ; | \w+ | [^'"\-/:;\w]+ | .""",  # noqa: E501
     re.VERBOSE | re.DOTALL,
 )
 
@@ -39,8 +41,8 @@ def statement(sql: str) -> Statement:
     """The one statement in `sql`.
 
     Raises:
-        StoreError: it holds RETURNING, which libsql runs again at a second fetch, or further statements, which it
-            leaves out without a word.
+        StoreError: it holds RETURNING, which libsql runs again at a second fetch, or further
+            statements, which it leaves out without a word.
     """
     parts: list[str] = []
     names: dict[str, int] = {}
@@ -61,7 +63,9 @@ def statement(sql: str) -> Statement:
 
 
 def split(script: str) -> Sequence[str]:
-    """The statements of a migration; none of ours holds a trigger, the one place for a `;` within a statement."""
+    """The statements of a migration; none of ours holds a trigger, the one place for a `;` within a
+    statement.
+    """
     statements: list[list[str]] = [[]]
     for piece in _pieces(script):
         if piece == ";":

@@ -18,11 +18,13 @@ class DriverThread:
     """Runs actions one after another on its own thread."""
 
     def __init__(self) -> None:
-        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kagent-memory-libsql")
+        self._executor = ThreadPoolExecutor(
+            max_workers=1, thread_name_prefix="kagent-memory-libsql"
+        )
 
     async def run(self, action: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """The action's result. A cancelled caller either keeps it from starting, or waits for its end: an action is
-        never left half done behind the caller's back.
+        """The action's result. A cancelled caller either keeps it from starting, or waits for its
+        end: an action is never left half done behind the caller's back.
 
         Raises:
             StoreError: the thread has ended.
@@ -48,7 +50,9 @@ class DriverThread:
         return work.result()
 
     def end(self, *last: Callable[[], object]) -> None:
-        """Takes no more work; what was handed over before still runs, and after it `last`, whoever waits no longer."""
+        """Takes no more work; what was handed over before still runs, and after it `last`, whoever
+        waits no longer.
+        """
         with suppress(RuntimeError):  # it has ended already
             for action in last:
                 self._executor.submit(action)

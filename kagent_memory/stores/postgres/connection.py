@@ -52,7 +52,7 @@ AnyConnection: TypeAlias = AsyncConnection[Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Which database, and how its connections are set up.
+    """Database to connect to, and how to set up its connections.
 
     Attributes:
         statement_seconds: the longest that the server works on one statement.
@@ -64,7 +64,7 @@ class Target:
 
     @property
     def answer_seconds(self) -> float:
-        """How long an answer is waited for."""
+        """Seconds to wait for an answer."""
         return self.statement_seconds + NETWORK_SECONDS
 
     @property
@@ -79,13 +79,14 @@ class Target:
 
 @dataclass(slots=True, kw_only=True)
 class Traits:
-    """What was found out when a connection was set up.
+    """Properties of a connection, found when it was set up.
 
     Attributes:
         target: what it is connected to.
         pooled: whether nothing may be set for longer than a transaction, since a pooler gives every
             transaction another server, or the connection belongs to the caller's pool.
-        row_security: whether the tables are guarded, so that each transaction says for whom it acts.
+        row_security: whether the tables are guarded, so that each transaction says for whom it
+            acts.
         path: the search path of the schema and of pgvector.
         halfvec: pgvector's type; None: the extension is not there yet.
         lent: whether the connection belongs to the caller's pool.
@@ -158,9 +159,13 @@ async def set_up(connection: AnyConnection, target: Target, *, lent: bool = Fals
 
 
 async def fetch(
-    connection: AnyConnection, query: LiteralString | Composed, values: Mapping[str, Any] | None = None
+    connection: AnyConnection,
+    query: LiteralString | Composed,
+    values: Mapping[str, Any] | None = None,
 ) -> Sequence[Row]:
-    """Return all rows of a statement, without preparing it; leave no transaction behind that was not there."""
+    """Return all rows of a statement, without preparing it; leave no transaction behind that was
+    not there.
+    """
     async with nullcontext() if connection.autocommit else connection.transaction():
         cursor = connection.cursor(row_factory=dict_row, binary=True)
         await cursor.execute(query, values, prepare=False)

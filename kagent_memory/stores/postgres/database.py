@@ -1,4 +1,6 @@
-"""One PostgreSQL database, open: scripts on connections of the pool, each writing one in a transaction."""
+"""One PostgreSQL database, open: scripts on connections of the pool, each writing one in a
+transaction.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +33,18 @@ class PostgresDatabase:
 
     Args:
         pool: of connections to the database.
-        directory: of the private server that ends with the store; None: the server is somebody else's.
-        scope: whose rows alone its scripts see under row level security; None: it acts for maintenance.
+        directory: of the private server that ends with the store; None: the server is somebody
+            else's.
+        scope: whose rows alone its scripts see under row level security; None: it acts for
+            maintenance.
         ring: the keys that rows are encrypted with; None: they are not.
-        wrote: is told which scopes a transaction moved, and up to where the log holds it; None: nobody asks.
-        check: is given the server's row of the statement `node` before whatever is read; None: it is not asked.
+        wrote: is told which scopes a transaction moved, and up to where the log holds it; None:
+            nobody asks.
+        check: is given the server's row of the statement `node` before whatever is read; None: it
+            is not asked.
     """
+
+    has_nearest = True
 
     def __init__(
         self,
@@ -85,27 +93,38 @@ class PostgresDatabase:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Run a script in one transaction, which runs to its end even if the caller is cancelled."""
+        """Run a script in one transaction, which runs to its end even if the caller is
+        cancelled.
+        """
 
         async def work(connection: AnyConnection, traits: Traits) -> T:
             session = self._session(connection, traits, writes=True)
             done = await _in_transaction(session, partial(script, session, *args, **kwargs))
             if self._wrote is not None and session.moved:
                 text = statement("node")
-                [node] = await within(connection, traits.target.answer_seconds, fetch(connection, text))
+                [node] = await within(
+                    connection, traits.target.answer_seconds, fetch(connection, text)
+                )
                 self._wrote(session.moved, node["position"])
             return done
 
         return await self._run(work)
 
+    async def erase(self) -> None:
+        """Do nothing: what the server's log holds is its own affair."""
+
     async def close(self) -> None:
-        """Close the connections, and end the private server if there is one. Closing twice is harmless."""
+        """Close the connections, and end the private server if there is one. Closing twice is
+        harmless.
+        """
         await self.pool.close()
         if self._directory is not None:
             directory, self._directory = self._directory, None
             await asyncio.to_thread(embedded_server.stop, directory)
 
-    def _session(self, connection: AnyConnection, traits: Traits, *, writes: bool = False) -> PostgresSession:
+    def _session(
+        self, connection: AnyConnection, traits: Traits, *, writes: bool = False
+    ) -> PostgresSession:
         return PostgresSession(
             connection,
             traits,
@@ -116,7 +135,9 @@ class PostgresDatabase:
         )
 
     def _settings(self, traits: Traits) -> Sequence[tuple[str, Mapping[str, Any]]]:
-        """Return the statements that every transaction begins with; what they set is gone with it."""
+        """Return the statements that every transaction begins with; what they set is gone with
+        it.
+        """
         settings: list[tuple[str, Mapping[str, Any]]] = []
         if traits.pooled:
             settings.append(("set_locally", {"path": traits.path, **traits.target.limits}))

@@ -1,4 +1,6 @@
-"""Spreading the tables over the nodes of a Citus cluster, each scope's rows together on one of them."""
+"""Spreading the tables over the nodes of a Citus cluster, each scope's rows together on one of
+them.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ from .connection import DIALECT, AnyConnection, Traits
 from .session import PostgresSession
 
 DISTRIBUTED = (
-    "scope", "memory", "memory_stats", "memory_revision", "ingest_job", "taken_event", "tombstone", "scope_index",
+    "scope", "memory", "memory_stats", "memory_revision", "ingest_job", "taken_event", "tombstone",
+    "scope_index",
     "receipt_chain", "receipt",
 )  # fmt: skip
 """Tables with rows of scopes: spread by `scope_id`, as are the vectors of each embedding space."""
@@ -22,14 +25,9 @@ REFERENCE = ("embedder", "token", "lease", "caller_width", "schema_migration")
 Place: TypeAlias = Literal["by scope", "on every node"]
 
 
-async def is_distributed(session: PostgresSession) -> bool:
-    """Whether the schema's tables are spread, so that new ones must be."""
-    [found] = await session.rows("has_citus", {})
-    return found["citus"] and any(row["name"] == "scope" for row in await session.rows("distributed", {}))
-
-
 async def left_to_distribute(connection: AnyConnection, traits: Traits) -> Mapping[str, Place]:
-    """The tables that are not spread yet, in the order in which they must be, and how each is to be.
+    """The tables that are not spread yet, in the order in which they must be, and how each is to
+    be.
 
     Raises:
         ConfigurationError: the database has no Citus, or was never migrated.
@@ -38,20 +36,27 @@ async def left_to_distribute(connection: AnyConnection, traits: Traits) -> Mappi
     [found] = await session.rows("has_citus", {})
     if not found["citus"]:
         raise ConfigurationError(
-            "The tables are distributed by Citus, which this database does not have: install it on all nodes, run "
-            "CREATE EXTENSION citus and add the worker nodes (docs/scale.md), or leave --distribute out."
+            "The tables are distributed by Citus, which this database does not have: install it "
+            "on all nodes, run "
+            "CREATE EXTENSION citus and add the worker nodes (docs/how-to/databases.md), or "
+            "leave --distribute out."
         )
     if not found["migrated"]:
-        raise ConfigurationError("There are no tables to distribute yet: run `kagent-memory migrate` first.")
+        raise ConfigurationError(
+            "There are no tables to distribute yet: run `kagent-memory migrate` first."
+        )
     there = {row["name"] for row in await session.rows("distributed", {})}
-    vectors = [f"memory_vector_{row['number']}" for row in await session.rows("embedding_spaces", {})]
+    vectors = [
+        f"memory_vector_{row['number']}" for row in await session.rows("embedding_spaces", {})
+    ]
     places: dict[str, Place] = dict.fromkeys((*DISTRIBUTED, *vectors), "by scope")
     places |= dict.fromkeys(REFERENCE, "on every node")
     return {name: place for name, place in places.items() if name not in there}
 
 
 async def distribute(connection: AnyConnection, traits: Traits, *, shards: int) -> None:
-    """Spreads what is not spread yet, in the transaction that migrates; harmless where nothing is left.
+    """Spreads what is not spread yet, in the transaction that migrates; harmless where nothing is
+    left.
 
     Raises:
         ConfigurationError: the database has no Citus, or this node is not the coordinator.
@@ -67,7 +72,8 @@ async def distribute(connection: AnyConnection, traits: Traits, *, shards: int) 
     except psycopg.Error as error:
         if "not allowed on this node" in str(error):
             raise ConfigurationError(
-                "Tables are distributed from the coordinator, and this is another node of the cluster: correct --uri."
+                "Tables are distributed from the coordinator, and this is another node of the "
+                "cluster: correct --uri."
             ) from error
         raise
 

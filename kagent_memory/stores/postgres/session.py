@@ -1,4 +1,6 @@
-"""One script on one connection of PostgreSQL: values encoded, rows decoded, and much of it in bounded pieces."""
+"""One script on one connection of PostgreSQL: values encoded, rows decoded, and much of it in
+bounded pieces.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,12 @@ import psycopg
 from pgvector import HalfVector
 from psycopg import AsyncCursor
 
-from ...concurrency import run_in_thread, uninterrupted
+from ...errors import ConfigurationError
 from ..encryption import KeyRing
 from ..sql import queries
 from ..sql.sealing import Sealing
 from ..sql.session import Row, Values
+from ..values import EmbeddingSpace
 from .connection import (
     CONNECT_SECONDS,
     DIALECT,
@@ -31,6 +34,9 @@ from .connection import (
     within,
 )
 
+COVERED_DIMENSIONS = 1300  # what fits into an index row of 2,704 bytes
+INLINE_DIMENSIONS = 4000  # what fits into a row of one page
+MAX_DIMENSIONS = 16_000  # of pgvector's halfvec
 PIECE_BYTES = 2**18
 PIECE_ROWS = 50
 P = ParamSpec("P")
@@ -52,7 +58,9 @@ class Statement(NamedTuple):
 
 
 @cache
-def statement(query: str, space_number: int | None = None, dimensions: int | None = None) -> LiteralString:
+def statement(
+    query: str, space_number: int | None = None, dimensions: int | None = None
+) -> LiteralString:
     """Return the text of a named query, for one vector table where it has to do with one."""
     text = queries(DIALECT)[query].replace("{space}", str(space_number))
     return cast("LiteralString", text.replace("{dimensions}", str(dimensions)))
@@ -79,7 +87,8 @@ def encoded(name: str, value: Any) -> Any:
         if isinstance(values[0], bytes) and name not in SCOPE_IDS:
             return "{" + ",".join([f'"\\\\x{one.hex()}"' for one in values]) + "}"
         return [encoded(name, one) for one in values]
-    # psycopg's own way is far slower: an array's text is JSON's in braces where nothing had to be escaped.
+    # psycopg's own way is far slower: an array's text is JSON's in braces where nothing had to be
+    # escaped.
     written = _JSON.encode(values)
     return list(values) if "\\" in written else "{" + written[1:-1] + "}"
 
@@ -112,18 +121,21 @@ def pieces(sets: Iterable[Mapping[str, Any]]) -> Iterator[tuple[int, Sequence[Ma
 class PostgresSession:
     """The `Session` of one connection.
 
-    In a transaction, statements whose answer nobody reads wait for the next one that is read or for the
-    end, and leave with it in one pipeline. Nothing is cancelled there but what the database does not
-    answer in time, whose connection is closed.
+    In a transaction, statements whose answer nobody reads wait for the next one that is read or for
+    the end, and leave with it in one pipeline. Nothing is cancelled there but what the database
+    does not answer in time, whose connection is closed.
 
     Args:
         connection: the connection.
         traits: what is known of it.
         settings: statements that its transaction begins with.
         ring: the keys that rows are encrypted with; None: they are not.
-        check: is given the row of the statement `node`, asked before whatever is read; None: it is not asked.
+        check: is given the row of the statement `node`, asked before whatever is read; None: it is
+            not asked.
         writes: whether it may write.
     """
+
+    half = np.dtype(">f2")
 
     def __init__(
         self,
@@ -172,7 +184,9 @@ class PostgresSession:
 
     # -- reading --------------------------------------------------------------------------------
 
-    async def rows(self, query: str, values: Values, *, space_number: int | None = None) -> Sequence[Row]:
+    async def rows(
+        self, query: str, values: Values, *, space_number: int | None = None
+    ) -> Sequence[Row]:
         """Return all rows of the named query, decoded."""
         [found] = await self._rows([(query, values)], space_number)
         return found
@@ -182,7 +196,8 @@ class PostgresSession:
     ) -> Sequence[Sequence[Row]]:
         """Return the rows of several named queries."""
         ahead = sum(query == "touch_scope" for query, _ in queries)
-        if 0 < ahead < len(queries) and self._sealing.ring is not None:  # they come first, and tell the scopes' salts
+        # they come first, and tell the scopes' salts
+        if 0 < ahead < len(queries) and self._sealing.ring is not None:
             return [*await self._rows(queries[:ahead]), *await self._rows(queries[ahead:])]
         return await self._rows(queries, space_number)
 
@@ -212,11 +227,19 @@ class PostgresSession:
         [cursor] = await self._flush(sent)
         return cursor.rowcount
 
-    async def run_many(self, query: str, values: Sequence[Values], *, space_number: int | None = None) -> None:
-        """Run the named statement once for each set of values; its errors may show at the next read or the end."""
+    async def run_many(
+        self, query: str, values: Sequence[Values], *, space_number: int | None = None
+    ) -> None:
+        """Run the named statement once for each set of values; its errors may show at the next read
+        or the end.
+        """
         self._check_writes()
         self._note(*values)
-        sent = values if self._sealing.ring is None else [await self._sent(query, one) for one in values]
+        sent = (
+            values
+            if self._sealing.ring is None
+            else [await self._sent(query, one) for one in values]
+        )
         text = statement(query, space_number)
         for size, piece in pieces(_encoded(text, one) for one in sent):
             self._waiting.append(Statement(text, piece))
@@ -230,14 +253,47 @@ class PostgresSession:
         self.moved.add(EVERY_SCOPE)
         await self._flush(Statement(statement(query, space_number, dimensions), ()))
 
+    async def make_vectors(self, space: EmbeddingSpace) -> None:
+        """Make the table of a new embedding space's vectors; where tables are guarded or
+        distributed, it is too.
+
+        Raises:
+            ConfigurationError: pgvector keeps none that are so wide.
+        """
+        width = space.dimensions
+        if width > MAX_DIMENSIONS:
+            raise ConfigurationError(
+                f"PostgreSQL keeps vectors of up to {MAX_DIMENSIONS:,} dimensions, and "
+                f"{space.name!r} has {width:,}; set dimensions={MAX_DIMENSIONS} or less, choose "
+                "another model, or use libSQL."
+            )
+        made = "make_vectors" if width <= COVERED_DIMENSIONS else "make_wide_vectors"
+        tuned = "tune_vectors" if width <= INLINE_DIMENSIONS else "tune_long_vectors"
+        guarded = ("guard_tables",) if self.row_security else ()
+        for query in (made, tuned, *guarded):
+            await self.define(query, space.number, width)
+        if await self.is_distributed():
+            await self.rows("distribute_table", {"name": f"memory_vector_{space.number}"})
+
+    async def is_distributed(self) -> bool:
+        """Return True if the schema's tables are spread, so that new ones must be."""
+        [found] = await self.rows("has_citus", {})
+        return found["citus"] and any(
+            row["name"] == "scope" for row in await self.rows("distributed", {})
+        )
+
+    async def drop_vectors(self, space_number: int) -> None:
+        """Drop the table of an embedding space's vectors."""
+        # the table may be older than the guard, and then another's than maintenance's
+        if self.row_security:
+            await self.rows("act_for_self", {})
+        await self.define("drop_vectors", space_number, 0)
+
     # -- others ---------------------------------------------------------------------------------
 
-    async def aside(self, size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return what `work` returns, in a thread where it may take long."""
-        aside = run_in_thread(size, work, *args, **kwargs)
-        return await uninterrupted(aside)  # what goes on in a thread must not meet what the next one does there
-
-    def _statement(self, query: str, sets: Sequence[Values], space_number: int | None = None) -> Statement:
+    def _statement(
+        self, query: str, sets: Sequence[Values], space_number: int | None = None
+    ) -> Statement:
         text = statement(query, space_number)
         return Statement(text, [_encoded(text, values) for values in sets])
 
@@ -265,11 +321,13 @@ class PostgresSession:
         executed = await within(self._connection, seconds, self._executed(batch, is_large=is_large))
         return executed[len(batch) - len(asked) :]
 
-    async def _executed(self, batch: Sequence[Statement], *, is_large: bool) -> Sequence[AsyncCursor[Row]]:
+    async def _executed(
+        self, batch: Sequence[Statement], *, is_large: bool
+    ) -> Sequence[AsyncCursor[Row]]:
         if is_large or not self._in_transaction:
             return [await self._execute(one, is_large=is_large) for one in batch]
-        # Psycopg ends a pipeline with a message that stops the server's clock for idle transactions: where
-        # locks are held, a statement of its own starts it again.
+        # Psycopg ends a pipeline with a message that stops the server's clock for idle
+        # transactions: where locks are held, a statement of its own starts it again.
         count = len(batch) - int(self._writes and batch[-1].text != COMMIT)
         if count < 2:
             return [await self._execute(one) for one in batch]
@@ -284,7 +342,8 @@ class PostgresSession:
         if len(asked.values) > 1:
             await cursor.executemany(asked.text, asked.values)
         elif asked.values and asked.values[0]:
-            # The server's clock runs from a statement's text on: what is large follows when it knows that.
+            # The server's clock runs from a statement's text on: what is large follows when it
+            # knows that.
             await cursor.execute(asked.text, asked.values[0], prepare=is_large or None)
         else:
             await cursor.execute(asked.text, prepare=False)

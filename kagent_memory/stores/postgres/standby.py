@@ -15,12 +15,20 @@ from typing_extensions import override
 from ... import telemetry
 from ...errors import ConfigurationError, Conflict, StoreError
 from ...records import Scope
-from ..base import OpenOptions, StandbyError
 from ..encryption import KeyRing
 from ..sql import queries
 from ..sql.session import Row
-from ..values import StandbyBehind, StandbyLag
-from .connection import CONNECT_SECONDS, DIALECT, AnyConnection, Target, Traits, connect, fetch, within
+from ..values import OpenOptions, StandbyBehind, StandbyError, StandbyLag
+from .connection import (
+    CONNECT_SECONDS,
+    DIALECT,
+    AnyConnection,
+    Target,
+    Traits,
+    connect,
+    fetch,
+    within,
+)
 from .database import PostgresDatabase
 from .errors import refused
 from .pool import Pool
@@ -38,7 +46,8 @@ T = TypeVar("T")
 
 
 class Standby:
-    """Whether the standby may answer, and what it must hold to do so. It belongs to the event loop that opened it.
+    """Standby that answers reads when it holds what they need. It belongs to the event loop that
+    opened it.
 
     Args:
         target: which server, and how its connections are set up.
@@ -64,10 +73,16 @@ class Standby:
         """
         conninfo = uri.removeprefix("kagent+")
         if not conninfo.startswith(("postgresql://", "postgres://")):
-            raise ConfigurationError("read_uri takes the URI of a standby, postgresql://user:password@host/database.")
+            raise ConfigurationError(
+                "read_uri takes the URI of a standby, postgresql://host/database."
+            )
 
         async def look(connection: AnyConnection, traits: Traits) -> tuple[Row, Row, bool]:
-            return await _row(connection, "cluster"), await _row(connection, "node"), traits.row_security
+            return (
+                await _row(connection, "cluster"),
+                await _row(connection, "node"),
+                traits.row_security,
+            )
 
         try:
             cluster, node, row_security = await primary.use(look)
@@ -75,7 +90,9 @@ class Standby:
             raise ConfigurationError(
                 f"read_uri: the primary does not report where its log ends: {_words(error)}."
             ) from error
-        standby = cls(replace(target, conninfo=conninfo), cluster, node["position"], row_security, options)
+        standby = cls(
+            replace(target, conninfo=conninfo), cluster, node["position"], row_security, options
+        )
         await standby._pool.open()
         try:
             there = await connect(standby.target)
@@ -91,10 +108,14 @@ class Standby:
         finally:
             await there.close()
         if wrong is not None:
-            raise ConfigurationError(f"read_uri: {wrong}; name a streaming standby of the database, or leave it out.")
+            raise ConfigurationError(
+                f"read_uri: {wrong}; name a streaming standby of the database, or leave it out."
+            )
         return standby
 
-    def __init__(self, target: Target, cluster: Row, position: int, row_security: bool, options: OpenOptions) -> None:
+    def __init__(
+        self, target: Target, cluster: Row, position: int, row_security: bool, options: OpenOptions
+    ) -> None:
         self.target = target
         self._pool = Pool(target, size=options.get("pool_size", 10), verify=self._verify)
         self._ring = KeyRing.parse(options.get("encryption_keys"))
@@ -109,7 +130,9 @@ class Standby:
         self._lags = False
 
     def held_off(self) -> str | None:
-        """What is wrong with it; None when it is to be asked: as a rule, or by one reader, who tries it again."""
+        """Return the reason not to ask it; None when it may be asked, as a rule or by one
+        reader, who tries it again.
+        """
         if self._trouble is not None and (now := self._loop.time()) >= self._again_at:
             self._pause = min(2 * self._pause, LONGEST_PAUSE_SECONDS)
             self._again_at = now + self._pause
@@ -118,7 +141,7 @@ class Standby:
             telemetry.standby_asked("away")
         return self._trouble
 
-    def database(self) -> StandbyDatabase:
+    def database(self) -> PostgresDatabase:
         """The standby's connections for one reader, who is answered by one server alone."""
         return StandbyDatabase(self._pool, ring=self._ring, standby=self, answers=_Answers())
 
@@ -142,7 +165,11 @@ class Standby:
         """
         if not node["is_standby"]:
             raise StandbyError("it is no longer a standby")
-        position, at = self._floor if scope is None else max(self._floor, self._written.get(scope.id, (0, 0.0)))
+        position, at = (
+            self._floor
+            if scope is None
+            else max(self._floor, self._written.get(scope.id, (0, 0.0)))
+        )
         if node["position"] >= position:
             return
         if (seconds := self._loop.time() - at) >= LAG_SECONDS:
@@ -158,17 +185,23 @@ class Standby:
         self._trouble, self._lags, self._pause = None, False, SHORTEST_PAUSE_SECONDS
 
     def failed(self, error: StandbyError) -> str | None:
-        """It could not answer; gives what the reader is told, nothing where it is only on its way."""
+        """It could not answer; gives what the reader is told, nothing where it is only on its
+        way.
+        """
         reason = str(error)
         if isinstance(error, StandbyBehind):
             telemetry.standby_asked("behind")
             if reason and not self._lags:
-                logger.warning("The standby of read_uri lags, and the primary answers meanwhile: %s.", reason)
+                logger.warning(
+                    "The standby of read_uri lags, and the primary answers meanwhile: %s.", reason
+                )
             self._lags = self._lags or bool(reason)
             return f"standby: {reason}" if reason else None
         telemetry.standby_asked("away")
         if self._trouble is None:
-            logger.warning("The standby of read_uri is not read from until it answers again: %s.", reason)
+            logger.warning(
+                "The standby of read_uri is not read from until it answers again: %s.", reason
+            )
             self._again_at = self._loop.time() + self._pause
         self._trouble = f"standby: {reason}"
         return self._trouble
@@ -184,10 +217,12 @@ class Standby:
             raise psycopg.OperationalError(wrong)
         self.check(None, node)
         if traits.row_security != self._row_security or traits.halfvec is None:
-            raise StandbyBehind("its tables are not guarded as the primary's were when the store was opened")
+            raise StandbyBehind(
+                "its tables are not guarded as the primary's were when the store was opened"
+            )
 
     async def wrong_with(self, connection: AnyConnection) -> str | None:
-        """Why this server cannot stand by the primary; None when it can."""
+        """Return the reason why this server cannot stand by the primary, or None."""
         if await _row(connection, "cluster") != self._cluster:
             return "this is another database than the one that is written to"
         if not (await _row(connection, "node"))["is_standby"]:
@@ -204,7 +239,8 @@ class _Answers:
 
 
 async def look_at(uri: str, read_uri: str, *, schema: str) -> StandbyLag:
-    """How far this standby is behind that primary, each asked once over a connection of its own.
+    """Measure how far this standby is behind that primary, each asked once over a connection of
+    its own.
 
     Raises:
         ConfigurationError: one of them does not let us in.
@@ -233,17 +269,27 @@ async def look_at(uri: str, read_uri: str, *, schema: str) -> StandbyLag:
 
 
 class StandbyDatabase(PostgresDatabase):
-    """The standby's connections for one reader: every answer comes from the same server, and holds what it must."""
+    """The standby's connections for one reader: every answer comes from the same server, and holds
+    what it must.
+    """
 
     def __init__(
-        self, pool: Pool, scope: Scope | None = None, *, ring: KeyRing | None, standby: Standby, answers: _Answers
+        self,
+        pool: Pool,
+        scope: Scope | None = None,
+        *,
+        ring: KeyRing | None,
+        standby: Standby,
+        answers: _Answers,
     ) -> None:
         super().__init__(pool, None, scope, ring=ring, check=self._check_node)
         self._standby_pool, self._standby, self._answers = pool, standby, answers
 
     @override
     def within(self, scope: Scope) -> Self:
-        return type(self)(self._standby_pool, scope, ring=self._ring, standby=self._standby, answers=self._answers)
+        return type(self)(
+            self._standby_pool, scope, ring=self._ring, standby=self._standby, answers=self._answers
+        )
 
     @override
     async def read(
@@ -258,9 +304,12 @@ class StandbyDatabase(PostgresDatabase):
         except StandbyError:
             raise
         except (StoreError, Conflict) as error:
-            if isinstance(error.__cause__, psycopg.errors.UndefinedTable):  # of an embedding space, made by another
+            # of an embedding space, made by another
+            if isinstance(error.__cause__, psycopg.errors.UndefinedTable):
                 raise StandbyBehind from error
-            raise StandbyError(str(error).removeprefix("memory unavailable: ").rstrip(".")) from error
+            raise StandbyError(
+                str(error).removeprefix("memory unavailable: ").rstrip(".")
+            ) from error
         self._standby.answered(first=not self._answers.counted)
         self._answers.counted = True
         return found
@@ -269,7 +318,8 @@ class StandbyDatabase(PostgresDatabase):
         self._standby.check(self._scope, node)
         self._answers.server = self._answers.server or node["started_at"]
         if self._answers.server != node["started_at"]:
-            raise StandbyBehind  # another standby behind the same name: what the first one held, this one may not
+            # another standby behind the same name: what the first one held, this one may not
+            raise StandbyBehind
 
 
 async def _row(connection: AnyConnection, query: str) -> Mapping[str, Any]:

@@ -1,4 +1,6 @@
-"""The SQL of both dialects: named queries, the schema and numbered migrations, read from the package's own files."""
+"""The SQL of both dialects: named queries, the schema and numbered migrations, read from the
+package's own files.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +26,17 @@ class Migration(NamedTuple):
 
 
 INITIAL = Migration(1, "initial", "")
-"""The schema of the first release. `schema.sql` has made it in every database; later steps are numbered from 2 on."""
+"""The schema of the first release. `schema.sql` has made it in every database; later steps are
+numbered from 2 on.
+"""
 
 
 @cache
 def queries(dialect: str) -> Mapping[str, LiteralString]:
     """Name → statement of every `*.sql` file of the dialect but the schema and the migrations.
 
-    What several statements share is a fragment of their file: it stands in them where `{its_name}` is written.
+    What several statements share is a fragment of their file: it stands in them where `{its_name}`
+    is written.
     """
     statements: dict[str, LiteralString] = {}
     for file, text in _files(dialect).items():
@@ -79,8 +84,10 @@ def missing(steps: Sequence[Migration], applied: Mapping[int, str]) -> Sequence[
     """
     if applied.get(INITIAL.number) != INITIAL.name:
         raise ConfigurationError(
-            "A build of kagent_memory from before its first release made this database, and its tables are others. "
-            "Nothing was changed. Export it with that build (kagent-memory export --uri … > all.jsonl), and import the "
+            "A build of kagent_memory from before its first release made this database, and its "
+            "tables are others. "
+            "Nothing was changed. Export it with that build (kagent-memory export --uri … > "
+            "all.jsonl), and import the "
             "file into a new database with this one (kagent-memory import all.jsonl --uri …)."
         )
     return [step for step in steps if step.number not in applied]
@@ -88,5 +95,11 @@ def missing(steps: Sequence[Migration], applied: Mapping[int, str]) -> Sequence[
 
 @cache
 def _files(dialect: str) -> Mapping[str, str]:
-    entries = sorted(files("kagent_memory.stores.sql").joinpath(dialect).iterdir(), key=lambda entry: entry.name)
-    return {entry.name: entry.read_text(encoding="utf-8") for entry in entries if entry.name.endswith(".sql")}
+    entries = sorted(
+        files("kagent_memory.stores.sql").joinpath(dialect).iterdir(), key=lambda entry: entry.name
+    )
+    return {
+        entry.name: entry.read_text(encoding="utf-8")
+        for entry in entries
+        if entry.name.endswith(".sql")
+    }

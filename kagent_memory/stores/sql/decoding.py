@@ -1,59 +1,48 @@
-"""Rows of the named queries as the records they stand for, and filters and jobs as the values statements take."""
+"""Rows of the named queries as the records they stand for, and filters and jobs as the values
+statements take.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import fields, make_dataclass
+from dataclasses import fields
 from datetime import datetime
-from operator import itemgetter
-from typing import Any, cast
+from typing import Any
 
-from ...language.tokenizer import is_question
-from ...records import Filter, Memory, Revision, Scope, Usage, checked_text
+from ...checks import checked_text
+from ...records import Filter, Memory, Revision, Scope, Usage
 from .. import codec
-from ..base import Job, RankFeatures
-from ..text_index import Entry
+from ..index import Entry
+from ..values import Job, RankFeatures
 from .session import Row
 
 _MEMORY = tuple(field.name for field in fields(Memory) if field.name != "usage")
 _USAGE = tuple(field.name for field in fields(Usage))
-TOLD = (*_MEMORY, *_USAGE)
-"""The columns of a memory in the order that `memory_of` takes them in."""
-_told = cast("Callable[[Row], Sequence[Any]]", itemgetter(*TOLD))
-# What a frozen dataclass makes of them by itself takes four times as long as open ones of the same shape, which are
-# told their class at last; a search makes ten.
-_Memory = make_dataclass("_Memory", [*_MEMORY, "usage"], slots=True)
-_Usage = make_dataclass("_Usage", _USAGE, slots=True)
+_TUPLES = ("topics", "tags", "event_ids", "links")
 _JOB = tuple(field.name for field in fields(Job) if field.name != "scope")
-_PLACE = tuple(field.name for field in fields(RankFeatures) if field.name != "names_a_time")  # its terms tell that
-_OF_MEMORY = tuple(name for name in _PLACE if name not in ("chars", "asks"))
-_SEALED = dict.fromkeys(("sealed_topics", "sealed_tags", "sealed_metadata", "sealed_author", "sealed_category"))
-_ALONE = {"only": "superseded", "quarantined": "quarantined", "short_term": "short_term"}
+# its terms tell that
+_PLACE = tuple(field.name for field in fields(RankFeatures) if field.name != "names_a_time")
+_SEALED = dict.fromkeys(
+    ("sealed_topics", "sealed_tags", "sealed_metadata", "sealed_author", "sealed_category")
+)
+_ALONE = {
+    "only": "superseded",
+    "quarantined": "quarantined",
+    "short_term": "short_term",
+    "source": "source",
+}
 _LISTS = ("types", "topics", "tags", "origins")
-
-
-def memory_of(told: Sequence[Any]) -> Memory:
-    """The memory of its columns in the order of `TOLD`; lists become tuples."""
-    usage: Any = _Usage(*told[len(_MEMORY) : len(TOLD)])
-    usage.__class__ = Usage
-    memory: Any = _Memory(*told[: len(_MEMORY)], usage)
-    memory.topics, memory.tags = tuple(memory.topics or ()), tuple(memory.tags or ())
-    memory.event_ids = tuple(memory.event_ids or ())
-    memory.links = tuple(memory.links or ())
-    memory.__class__ = Memory
-    return memory
 
 
 def to_memory(row: Row) -> Memory:
     """The memory of a row of `remembered`."""
-    return memory_of(_told(row))
+    values = {name: row[name] for name in _MEMORY}
+    values.update({name: tuple(row[name] or ()) for name in _TUPLES})
+    return Memory(**values, usage=Usage(**{name: row[name] for name in _USAGE}))
 
 
 def to_scope(row: Row) -> Scope:
-    """The scope of a row with its texts: as it was stored, though names had no bound then and are too long today."""
-    scope = object.__new__(Scope)
-    vars(scope).update(tenant=row["tenant"], user=row["user_id"], app=row["app"])
-    return scope
+    """The scope of a row with its texts."""
+    return Scope(row["tenant"], row["user_id"], row["app"])
 
 
 def to_job(row: Row) -> Job:
@@ -62,19 +51,14 @@ def to_job(row: Row) -> Job:
 
 
 def to_entry(row: Row) -> Entry:
-    """What the index holds of a row of `indexed`."""
+    """Return what the index holds of a row of `indexed`."""
     place = RankFeatures(**{name: row[name] for name in _PLACE})
-    return Entry(place, bool(row["active"]), None if row["pinned"] else row["expires_at"], bytes(row["postings"]))
-
-
-def entry_of(memory: Memory, postings: bytes) -> Entry:
-    """What the index holds of a memory that was just written, as `indexed` reads it."""
-    place = RankFeatures(
-        chars=len(memory.content),
-        asks=is_question(memory.content),
-        **{name: getattr(memory, name) for name in _OF_MEMORY},
+    return Entry(
+        place,
+        bool(row["active"]),
+        None if row["pinned"] else row["expires_at"],
+        bytes(row["postings"]),
     )
-    return Entry(place, memory.state == "active", None if memory.pinned else memory.expires_at, postings)
 
 
 def to_revision(row: Row) -> Revision:
@@ -98,17 +82,20 @@ def job_values(job: Job) -> dict[str, Any]:
     return {"scope_id": job.scope.id, "sealed": None, **{name: getattr(job, name) for name in _JOB}}
 
 
-def filter_values(scope: Scope, filter: Filter, now: datetime) -> dict[str, Any]:
+def filter_values(
+    scope: Scope, filter: Filter, now: datetime, *, sources: bool = False
+) -> dict[str, Any]:
     """What every statement with a filter takes: the scope, the time, and each condition or None.
 
     `filtered` says whether any condition is set; to take superseded memories too is none.
+    `sources`: kept turns too.
     """
     values: dict[str, Any] = {field.name: getattr(filter, field.name) for field in fields(Filter)}
     for name in (*_LISTS, "metadata"):
         values[name] = values[name] or None
     values["state"] = _ALONE.get(values.pop("superseded"))
     filtered = any(value is not None for value in values.values())
-    values |= {"superseded": bool(filter.superseded), **_SEALED}
+    values |= {"superseded": bool(filter.superseded), "sources": sources, **_SEALED}
     return {**values, "filtered": filtered, "scope_id": scope.id, "now": now}
 
 
@@ -118,4 +105,7 @@ def named(**parts: str | None) -> dict[str, str | None]:
     Raises:
         InvalidInput: one of them can be no part of a scope.
     """
-    return {name: None if part is None else checked_text(part, f"The {name}") for name, part in parts.items()}
+    return {
+        name: None if part is None else checked_text(part, f"The {name}")
+        for name, part in parts.items()
+    }

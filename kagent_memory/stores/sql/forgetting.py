@@ -1,19 +1,21 @@
-"""Erasing memories with all that belongs to them, so that nothing of them is left and nothing brings them back."""
+"""Erasing memories with all that belongs to them, so that nothing of them is left and nothing
+brings them back.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Self
 
-from ...records import Revision, Scope, every_state, with_after
+from ...records import Revision, Scope
 from .. import codec
 from ..codec import known
-from ..values import Whole
-from . import receipts
-from .decoding import to_memory, to_scope
+from ..values import Whole, every_state, with_after
+from .decoding import to_memory
 from .queue import clear, delete_jobs, touch
+from .receipts import add_receipt
 from .session import Session
 from .transfer import revision_values, whole
 
@@ -37,9 +39,14 @@ async def forget(
     if everything:
         chosen = [row["id"] for row in await session.rows("scope_memories", {"scope_id": scope.id})]
     elif session_id is not None:
-        said = await session.rows("session_memories", {"scope_id": scope.id, "session_id": session_id})
+        said = await session.rows(
+            "session_memories", {"scope_id": scope.id, "session_id": session_id}
+        )
         chosen = list(dict.fromkeys((*chosen, *(row["id"] for row in said))))
+    chosen = [*chosen, *await _facts_of_turns(session, scope, chosen)]
     lineage = await _Lineage.of(session, scope, chosen)
+    turns = await _turns_of_facts(session, scope, lineage.erased.values())
+    lineage.erased |= {one.memory.id: one for one in await whole(session, scope, turns)}
     if dry_run:
         return tuple(lineage.erased)
     withdrawn = await delete_jobs(session, scope, session_id, everything)
@@ -57,24 +64,38 @@ async def forget(
         await session.run_many("restore_revision", again)
     await erase(session, scope.id, gone)
     if who is not None and (gone or withdrawn):
-        await receipts.add(session, scope, "forget", gone, who=who, now=now)
+        await add_receipt(session, scope, "forget", gone, who=who, now=now)
     return gone
 
 
-async def evict(session: Session, scope: Scope, ids: Sequence[str], *, keep: int, now: datetime) -> tuple[str, ...]:
+async def evict(
+    session: Session, scope: Scope, ids: Sequence[str], *, keep: int, now: datetime
+) -> tuple[str, ...]:
     """See `MemoryStore.evict`."""
     await touch(session, scope, 1)
-    counts = await session.rows("scope_counts", {"scope_id": scope.id, "now": now, "popular_after": 0})
+    counts = await session.rows(
+        "scope_counts", {"scope_id": scope.id, "now": now, "popular_after": 0}
+    )
     too_many = max(sum(row["visible"] for row in counts) - keep, 0)
     values = {"scope_id": scope.id, "ids": known(ids), "now": now, "superseded": False}
-    loose = {row["id"] for row in await session.rows("visible_memories", values) if not to_memory(row).pinned}
-    gone = await with_sources(session, scope.id, [id for id in known(ids) if id in loose][:too_many])
+    loose = {
+        row["id"]
+        for row in await session.rows("visible_memories", values)
+        if not to_memory(row).pinned
+    }
+    gone = await with_sources(
+        session, scope.id, [id for id in known(ids) if id in loose][:too_many]
+    )
     await erase(session, scope.id, gone)
     return tuple(gone)
 
 
-async def with_sources(session: Session, scope_id: str | bytes, ids: Sequence[str]) -> Sequence[str]:
-    """These memories of a scope, and then those that were merged into them: what they stand for goes with them."""
+async def with_sources(
+    session: Session, scope_id: str | bytes, ids: Sequence[str]
+) -> Sequence[str]:
+    """These memories of a scope, and then those that were merged into them: what they stand for
+    goes with them.
+    """
     found = fresh = dict.fromkeys(ids)
     while fresh:
         rows = await session.rows("merged_into", {"scope_id": scope_id, "ids": list(fresh)})
@@ -90,27 +111,33 @@ async def erase(session: Session, scope_id: str | bytes, ids: Sequence[str]) -> 
     values = {"scope_id": scope_id, "ids": list(ids)}
     for row in await session.rows("embedding_spaces", {}):
         await session.run_many("erase_vectors", [values], space_number=row["number"])
-    # The memories before their counters: who counts meanwhile is waited for, and what they counted goes too.
-    for statement in ("unlink_memories", "erase_memories", "erase_stats", "end_decisions", "erase_revisions"):
+    # The memories before their counters: who counts meanwhile is waited for, and what they counted
+    # goes too.
+    for statement in (
+        "unlink_memories",
+        "erase_memories",
+        "erase_stats",
+        "end_decisions",
+        "erase_revisions",
+    ):
         await session.run_many(statement, [values])
     await session.run_many("erase_scope_index", [{"scope_id": scope_id}])
     await session.run_many("mark_erased", [{"scope_id": scope_id}])
 
 
-async def tenant_scopes(session: Session, *, tenant: str, limit: int) -> Sequence[Scope]:
-    """Some scopes of a tenant of which anything is left."""
-    asked = {"tenant": tenant, "limit": limit}
-    short, long = await session.several([("tenant_scopes", asked), ("long_tenant_scopes", asked)])
-    return [to_scope({**row, "tenant": tenant}) for row in (*short, *long)][:limit]
-
-
-async def erase_some(session: Session, scope: Scope, *, limit: int, who: str | None, now: datetime) -> tuple[int, bool]:
-    """Erases so many memories of a scope; when none is left, all else of it, so that nothing tells that it was there.
+async def erase_some(
+    session: Session, scope: Scope, *, limit: int, who: str | None, now: datetime
+) -> tuple[int, bool]:
+    """Erases so many memories of a scope; when none is left, all else of it, so that nothing tells
+    that it was there.
 
     Gives how many memories it erased, and whether the scope is gone.
     """
     await touch(session, scope, 1)
-    gone = [row["id"] for row in await session.rows("some_memories", {"scope_id": scope.id, "limit": limit})]
+    gone = [
+        row["id"]
+        for row in await session.rows("some_memories", {"scope_id": scope.id, "limit": limit})
+    ]
     await erase(session, scope.id, gone)
     ended = len(gone) < limit
     if ended:
@@ -121,28 +148,65 @@ async def erase_some(session: Session, scope: Scope, *, limit: int, who: str | N
             await session.run_many(f"erase_scope_{part}", [whose])
         await session.run_many("erase_scope", [whose])
     if who is not None and gone:
-        await receipts.add(session, scope, "forget_tenant", gone, who=who, now=now)
+        await add_receipt(session, scope, "forget_tenant", gone, who=who, now=now)
     return len(gone), ended
 
 
-async def drop_tokens(session: Session, *, tenant: str) -> int:
-    """Revokes the tenant's tokens; gives how many."""
-    return await session.run("drop_tokens", {"tenant": tenant})
+async def _facts_of_turns(session: Session, scope: Scope, ids: Sequence[str]) -> list[str]:
+    """Return the ids of the facts that came from the kept turns among these memories alone."""
+    rows = (
+        await session.rows("stored_memories", {"scope_id": scope.id, "ids": list(ids)})
+        if ids
+        else ()
+    )
+    events: dict[str | None, set[str]] = {}
+    for turn in map(to_memory, rows):
+        if turn.state == "source":
+            events.setdefault(turn.session_id, set()).update(turn.event_ids)
+    found: list[str] = []
+    for session_id, said in events.items():
+        own = await session.rows(
+            "session_memories", {"scope_id": scope.id, "session_id": session_id}
+        )
+        values = {"scope_id": scope.id, "ids": [row["id"] for row in own]}
+        facts = map(to_memory, await session.rows("stored_memories", values))
+        found += (one.id for one in facts if one.event_ids and said.issuperset(one.event_ids))
+    return [id for id in found if id not in ids]
 
 
-async def erase_widths(session: Session, *, tenant: str) -> None:
-    """Forgets which widths of vectors the tenant's callers kept."""
-    await session.run("erase_widths", {"tenant": tenant})
+async def _turns_of_facts(session: Session, scope: Scope, facts: Iterable[Whole]) -> list[str]:
+    """Return the ids of the kept turns that facts came from, or that said the same."""
+    ids: set[str] = set()
+    said: set[tuple[str | None, str]] = set()
+    for one in facts:
+        if one.memory.state != "source":
+            ids.add(one.memory.id)
+            said |= {(one.memory.session_id, event) for event in _events_of(one)}
+    if not ids:
+        return []
+    values = {
+        "scope_id": scope.id,
+        "ids": sorted(ids),
+        "event_ids": sorted({event for _, event in said}),
+    }
+    return [
+        row["id"]
+        for row in await session.rows("sources_of", values)
+        if not ids.isdisjoint(row["links"])
+        or any((row["session_id"], event) in said for event in row["event_ids"])
+    ]
 
 
 @dataclass(slots=True)
 class _Lineage:
-    """What goes when some memories are forgotten.
+    """Memories and keys that go when some memories are forgotten.
 
     Attributes:
         erased: by their ids, in the order in which they were found.
-        made: the ids of those among them that hold the others' words because of a decision that was undone.
-        reworded: revisions of memories that stay, without the words that such a decision had brought into them.
+        made: the ids of those among them that hold the others' words because of a decision that was
+            undone.
+        reworded: revisions of memories that stay, without the words that such a decision had
+            brought into them.
     """
 
     erased: dict[str, Whole] = field(default_factory=dict[str, Whole])
@@ -157,13 +221,18 @@ class _Lineage:
         while fresh:
             found = {one.memory.id: one for one in await whole(session, scope, fresh)}
             lineage.erased |= {id: found[id] for id in fresh if id in found}
-            near = [row["id"] for row in await session.rows("kin", {"scope_id": scope.id, "ids": fresh})]
-            made = await _undone(session, scope, [(one, one.revisions) for one in found.values()], stretches)
+            near = [
+                row["id"] for row in await session.rows("kin", {"scope_id": scope.id, "ids": fresh})
+            ]
+            made = await _undone(
+                session, scope, [(one, one.revisions) for one in found.values()], stretches
+            )
             lineage.made |= made - seen.union(near)
             fresh = [id for id in dict.fromkeys((*near, *sorted(made))) if id not in seen]
             seen.update(fresh)
         clean: dict[tuple[str, int], Revision] = {}
-        for (id, _), (first, *others) in sorted(stretches.items(), reverse=True):  # of nested ones the outer is last
+        # of nested ones the outer is last
+        for (id, _), (first, *others) in sorted(stretches.items(), reverse=True):
             if id not in lineage.erased and first.before is not None:
                 for one in (first, *others):
                     before = replace(first.before, revision=one.revision)
@@ -174,8 +243,8 @@ class _Lineage:
     async def tombstones(self, session: Session, scope: Scope) -> set[tuple[str, str]]:
         """The events and the texts of every state that the memories ever had.
 
-        What an undone decision made has events from the memories that it was made of: those of the ones that stay stay
-        too.
+        What an undone decision made has events from the memories that it was made of: those of the
+        ones that stay stay too.
         """
         if not self.erased:
             return set()
@@ -183,16 +252,22 @@ class _Lineage:
         found: set[tuple[str, str]] = set()
         for id, one in self.erased.items():
             states = every_state(one.memory, one.revisions)
-            found |= {("text", codec.forgotten_key(salt, state.session_id, state.content)) for state in states}
+            found |= {
+                ("text", codec.forgotten_key(salt, state.session_id, state.content))
+                for state in states
+            }
             if id in self.made:
                 continue
             events = _events_of(one)
-            if (one.memory.state, one.memory.superseded_by) == ("superseded", None):  # what it was made of may stay
+            # what it was made of may stay
+            if (one.memory.state, one.memory.superseded_by) == ("superseded", None):
                 groups = sorted({revision.group for revision in one.revisions if revision.group})
                 members = [
                     row["memory_id"]
                     for group in groups
-                    for row in await session.rows("revisions_in", {"scope_id": scope.id, "group": group})
+                    for row in await session.rows(
+                        "revisions_in", {"scope_id": scope.id, "group": group}
+                    )
                 ]
                 stays = sorted(set(members) - self.erased.keys())
                 events = events.difference(*map(_events_of, await whole(session, scope, stays)))
@@ -208,30 +283,39 @@ async def _undone(
 ) -> set[str]:
     """The memories that decisions made of these, or put in their place, and that were undone since.
 
-    Where such a decision changed a memory that was there already, the stretch of its history from the change to its
-    undo is added to the others, by its id and the revision that begins it.
+    Where such a decision changed a memory that was there already, the stretch of its history from
+    the change to its undo is added to the others, by its id and the revision that begins it.
 
     Args:
         session: of the transaction.
         scope: whose memories they are.
-        sources: memories, each with the part of its history in which it said what is to be forgotten.
+        sources: memories, each with the part of its history in which it said what is to be
+            forgotten.
         stretches: those that are known.
     """
     made: set[str] = set()
     while sources:
         decisions = [decision for one, part in sources for decision in _decisions(one, part)]
         holders = {holder for holder, _ in decisions}
-        found = {one.memory.id: one for one in await whole(session, scope, sorted(holders))} if holders else {}
+        found = (
+            {one.memory.id: one for one in await whole(session, scope, sorted(holders))}
+            if holders
+            else {}
+        )
         sources = []
         for id, decision in decisions:
             if (holder := found.get(id)) is None:
                 continue
-            place = next((n for n, one in enumerate(holder.revisions) if one.group == decision.group), None)
+            place = next(
+                (n for n, one in enumerate(holder.revisions) if one.group == decision.group), None
+            )
             withdrawn = (holder.memory.state, holder.memory.superseded_by) == ("superseded", None)
             if place is None or holder.revisions[place].before is None:
                 if withdrawn or decision.kind == "merge":
                     made.add(id)
-            elif decision.kind == "merge" and (id, holder.revisions[place].revision) not in stretches:
+            elif (
+                decision.kind == "merge" and (id, holder.revisions[place].revision) not in stretches
+            ):
                 part = _stretch(holder.revisions[place:])
                 if not part:  # it stands
                     made.add(id)
@@ -242,10 +326,17 @@ async def _undone(
 
 
 def _decisions(one: Whole, part: Sequence[Revision]) -> Iterator[tuple[str, Revision]]:
-    """The decisions that retired a memory in a part of its history, each with the id of what then stood for it."""
+    """The decisions that retired a memory in a part of its history, each with the id of what then
+    stood for it.
+    """
     numbers = {revision.revision for revision in part}
     for revision, memory in with_after(one.memory, one.revisions):
-        if revision.kind in ("merge", "supersede") and revision.revision in numbers and memory and memory.superseded_by:
+        if (
+            revision.kind in ("merge", "supersede")
+            and revision.revision in numbers
+            and memory
+            and memory.superseded_by
+        ):
             yield memory.superseded_by, revision
 
 

@@ -1,296 +1,374 @@
-"""The indexes of the scopes searched last, each brought up to what the database holds before it answers."""
+"""The indexes of the scopes searched last, each brought up to what its store holds before it
+answers.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from threading import Lock
-from typing import Any
+from datetime import datetime
 
 from cachetools import LRUCache
 
 from ... import telemetry
-from ...records import Memory, Scope
-from ..codec import ids_in
-from ..planning import Texts
-from ..text_index import Entry, ScopeIndex
-from ..values import StandbyBehind
-from .decoding import entry_of, to_entry
-from .session import Row, Session
+from ...concurrency import LONG, cancel_and_wait, run_in_thread
+from ...errors import KagentMemoryError, StoreError
+from ...records import EVERYTHING, Filter, Scope
+from ..index import ScopeIndex, Stand
+from ..vectors import ROW_BYTES, VectorColumn
+from .index_reads import Changes, SqlIndexReads, VectorPage
 
 LOAD_ROWS = 250
-MOST_OUTGROWN = 1000
+# of a memory to be taken in, against a character of what else is worked on in a thread
+ENTRY_WEIGHT = 20
+MAX_OUTGROWN = 1000
+MAX_PACKED_BYTES = 64 * 2**20
+PACKING_AT_ONCE = 2
+PACKING_SECONDS = 5.0
 UNPACKED_BYTES = 1500  # of a packed index, to be taken in as long as it takes to read one character
-MOST_COMING = 100  # memories that wait to be taken in: no more than one search should have to do
+MAX_NUMBERS_AT_ONCE = 2**22  # in the vectors that come in one answer
+FIRST_ID = "00000000-0000-0000-0000-000000000000"
+MAX_CHANGED = 1000  # memories whose vectors are read one by one; where more changed, all are
+VECTOR_BYTES = 1000  # to be made ready as long as it takes to read one character
 
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """New memories that this process wrote, and nothing else in the same transaction: what an index that stands at the
-    version before lacks.
-    """
-
-    salt: bytes
-    version: int
-    memories: Sequence[Memory]
-    texts: Texts
-
-
-@dataclass(slots=True)
-class _Kept:
-    scope: Scope
-    salt: bytes  # of the scope's row: one that was erased and made anew counts its versions from the beginning
-    steady: bool = False  # nothing had been written when the database was asked last
-    index: ScopeIndex = field(default_factory=ScopeIndex)
-    # each version follows the one before, the first the index's; its entries have not been taken in
-    coming: list[tuple[int, Sequence[Entry]]] = field(default_factory=list[tuple[int, Sequence[Entry]]])
-
-    def take_in(self) -> None:
-        """Brings the index up to what this process wrote; all of it, or what comes is left to the database."""
-        coming, self.coming = self.coming, []
-        for version, entries in coming:
-            if version <= self.index.version:  # a search has read it meanwhile
-                continue
-            if version != self.index.version + 1:
-                self.steady = False
-                return
-            self.index.load(entries)
-            self.index.version = version
-
-    loading: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-
-class Indexes:
-    """Keeps the indexes of some scopes, those used last, up to so many bytes.
-
-    Every write moves its scope's version and marks the memories it wrote with it, so a search loads what came since the
-    version it knows; every erasure is marked on the scope, and then it learns which memories are left. The version is
-    read first: what is written meanwhile is at worst loaded twice. A scope not seen before is loaded as it was packed
-    last, unless something was erased since.
-
-    Attributes:
-        outgrown: scopes, not too many, whose indexes hold much that was not there when they were last packed.
-    """
-
-    def __init__(self, max_bytes: int) -> None:
-        # the one searched last stays, even where it alone is larger
-        self._kept = LRUCache[bytes, _Kept](max_bytes, lambda kept: min(kept.index.size, max_bytes))
-        self._lock = Lock()  # a file's indexes are read on its thread, too
-        self.outgrown: set[Scope] = set()
-
-    def __len__(self) -> int:
-        return len(self._kept)
-
-    def drop(self, scope: Scope | None = None) -> None:
-        """Lets go of one scope's index, or of all."""
-        with self._lock:
-            if scope is None:
-                self._kept.clear()
-            else:
-                self._kept.pop(scope.id, None)
-
-    def _get(self, scope: Scope) -> _Kept | None:
-        with self._lock:
-            return self._kept.get(scope.id)
-
-    def _set(self, scope: Scope, kept: _Kept) -> None:
-        with self._lock:
-            self._kept[scope.id] = kept
-
-    def known(self, scope: Scope, version: int | None) -> ScopeIndex | None:
-        """The scope's index as of this version or a later one, if it is kept."""
-        kept = self._get(scope)
-        return kept.index if kept is not None and version is not None and 0 <= version <= kept.index.version else None
-
-    def steady(self, scope: Scope) -> ScopeIndex | None:
-        """The scope's index, if nothing had been written when the database was asked last; `unchanged` says whether
-        that is still so.
-        """
-        kept = self._get(scope)
-        if kept is not None and kept.coming:
-            self._take_in(scope, kept)
-        return kept.index if kept is not None and kept.steady else None
-
-    def at_hand(self, scope: Scope) -> ScopeIndex | None:
-        """The scope's index at whatever version; the next search asks the database first, for something was erased."""
-        self.unsettle(scope)
-        kept = self._get(scope)
-        if kept is None:
-            return None
-        kept.coming.clear()
-        return kept.index
-
-    def _take_in(self, scope: Scope, kept: _Kept) -> None:
-        kept.take_in()
-        self._resized(scope, kept)
-
-    def _resized(self, scope: Scope, kept: _Kept) -> None:
-        with self._lock:
-            if self._kept.get(scope.id) is kept:
-                self._kept[scope.id] = kept  # weighed anew
-        if kept.index.outgrown and len(self.outgrown) < MOST_OUTGROWN:
-            self.outgrown.add(scope)
-
-    def unsettle(self, scope: Scope) -> bool:
-        """The scope is written to: the next search asks the database first. Tells whether it would not have had to."""
-        if (kept := self._get(scope)) is None:
-            return False
-        steady, kept.steady = kept.steady, False
-        return steady
-
-    def written(self, scope: Scope, written: Written, *, steady: bool) -> None:
-        """What this process wrote is taken in at the next search, where nobody else wrote since the last one.
-
-        That search asks nothing first if the scope was `steady` before the write: one that others write to all the
-        time is looked at first.
-        """
-        kept = self._get(scope)
-        if kept is None or kept.salt != written.salt or kept.loading.locked():
-            return
-        stands = kept.coming[-1][0] if kept.coming else kept.index.version
-        waiting = sum(len(entries) for _, entries in kept.coming) + len(written.memories)
-        if stands >= 0 and stands == written.version - 1 and waiting <= MOST_COMING:
-            entries = [entry_of(one, written.texts.postings(one)) for one in written.memories]
-            kept.coming.append((written.version, entries))
-            kept.steady = steady
-
-    def unchanged(self, scope: Scope, version: int) -> Mapping[str, Any] | None:
-        """What the scope's row says as long as its index at this version is right; None when that is kept no more."""
-        kept = self._get(scope)
-        if kept is None or kept.index.version != version:
-            return None
-        return {"scope_id": scope.id, "salt": kept.salt, "version": version, "erased": kept.index.erased}
-
-    def likely(self, scope: Scope) -> ScopeIndex | None:
-        """The scope's index with all that this process wrote, if it is kept; the database must tell whether it is
-        right.
-        """
-        kept = self._get(scope)
-        if kept is not None and kept.coming:
-            self._take_in(scope, kept)
-        return kept.index if kept is not None and kept.index.version >= 0 else None
-
-    async def current(
-        self, session: Session, scope: Scope, version: int | None = None, *, found: Sequence[Row] | None = None
-    ) -> ScopeIndex:
-        """The scope's index as the database holds it now, or as of this version of the scope or a later one; `found`
-        are the rows of `scope_row` where they were just read.
-        """
-        if (known := self.known(scope, version)) is not None:
-            telemetry.cache_looked_up("text", hit=True)
-            return known
-        unseen = found is None and self._get(scope) is None
-        if found is None:
-            found = await session.rows("unseen_scope" if unseen else "scope_row", {"scope_id": scope.id})
-        if session.is_standby and not unseen:
-            _check_not_older(self._get(scope), found)
-        if not found:
-            return ScopeIndex()
-        salt = bytes(found[0]["salt"])
-        kept = self._get(scope)
-        if kept is None or kept.salt != salt:
-            kept = _Kept(scope, salt)
-            self._set(scope, kept)
-        if kept.coming:
-            self._take_in(scope, kept)
-        stands = _stands(kept.index, found[0])
-        kept.steady = stands
-        telemetry.cache_looked_up("text", hit=stands)
-        if stands:
-            return kept.index
-        async with kept.loading:  # one loads for all who wait
-            kept.index = index = await _loaded(session, scope, kept.index, found if unseen else None)
-            self._resized(scope, kept)
-        return index
-
-    def packed(self, scope: Scope) -> Packed | None:
-        """Return the scope's index as `keep_index` takes it; None when it is not kept. May take long: call it in a
-        thread.
-        """
-        kept = self._get(scope)
-        if kept is None or kept.index.version < 0:
-            return None
-        index = kept.index  # told first: a load on another thread meanwhile makes it newer than it says
-        version, erased = index.version, index.erased
-        return Packed(kept.salt, version, erased, index.packed())
-
-    def note_unpacked(self) -> None:
-        """Count every index as outgrown that holds enough which was not packed."""
-        with self._lock:
-            kept = list(self._kept.values())
-        self.outgrown.update(one.scope for one in kept if one.index.is_worth_packing)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """An index on its way to the database.
+    """An index on its way to the database: `packed` as it was when the scope stood there."""
 
-    Attributes:
-        salt: of the scope's row.
-        version: the scope's version at which it was packed.
-        erased: the scope's version when something was last erased from it.
-        packed: see `ScopeIndex.packed`.
-    """
-
-    salt: bytes
-    version: int
-    erased: int
+    stand: Stand
     packed: bytes
 
 
-def _check_not_older(kept: _Kept | None, found: Sequence[Row]) -> None:
-    """What was seen once is not unseen: a reader's next answer does not come from before the last one.
+@dataclass(slots=True)
+class _Cached:
+    """An index with what is known about it.
 
-    Raises:
-        StandbyBehind: the standby holds an older version of the scope than the index, or another scope's row.
+    Attributes:
+        steady: nothing had been written when the store was asked last.
+        asked: embedding space → the version at which its vectors were searched by the store.
     """
-    if kept is None or kept.index.version < 0:
-        return
-    if not found or bytes(found[0]["salt"]) != kept.salt or found[0]["version"] < kept.index.version:
-        raise StandbyBehind
+
+    scope: Scope
+    index: ScopeIndex = field(default_factory=ScopeIndex)
+    steady: bool = False
+    asked: dict[int, int] = field(default_factory=dict[int, int])
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    vectors_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
-def _stands(index: ScopeIndex, scope: Row) -> bool:
-    return (index.version, index.erased) == (scope["version"], scope["erased"])
+class IndexCache:
+    """Keeps the indexes of some scopes, those used last, up to a number of bytes. It belongs to one
+    event loop.
+
+    Every write moves its scope's version and marks the memories it wrote with it, so a search loads
+    what came since the version it knows; every erasure is marked on the scope, and then it learns
+    which memories are left. The version is read first: what is written meanwhile is at worst loaded
+    twice. A scope not seen before is loaded as it was packed last, unless something was erased
+    since.
+
+    Args:
+        max_bytes: of the indexes; as much again of their vectors.
+        keep: stores a packed index.
+    """
+
+    def __init__(self, max_bytes: int, keep: Callable[[Scope, Packed], Awaitable[None]]) -> None:
+        self._max_bytes, self._keep = max_bytes, keep
+        # the one searched last stays, even where it alone is larger
+        self._cached = LRUCache[bytes, _Cached](
+            2 * max_bytes, lambda one: min(one.index.size, 2 * max_bytes)
+        )
+        self._outgrown = set[Scope]()
+        self._packing = set[asyncio.Task[None]]()
+        # of more vectors than come in one answer: one, beside searches
+        self._loading = set[asyncio.Task[None]]()
+
+    def __len__(self) -> int:
+        return len(self._cached)
+
+    async def close(self) -> None:
+        """Store the indexes that hold enough news, within some seconds, and let go of all."""
+        await cancel_and_wait(*self._loading)
+        self._outgrown |= {one.scope for one in self._cached.values() if one.index.is_worth_packing}
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PACKING_SECONDS):
+                while self._outgrown or self._packing:
+                    self._pack_outgrown()
+                    await asyncio.wait(self._packing, return_when=asyncio.FIRST_COMPLETED)
+        await cancel_and_wait(*self._packing)
+        self._cached.clear()
+
+    def drop(self, scope: Scope | None = None) -> None:
+        """Let go of one scope's index, or of all."""
+        if scope is None:
+            self._cached.clear()
+        else:
+            self._cached.pop(scope.id, None)
+
+    # -- what this process writes ---------------------------------------------------------------
+
+    def unsettle(self, scope: Scope) -> None:
+        """Note that the scope is written to, so that the next search asks the store first."""
+        if (cached := self._cached.get(scope.id)) is not None:
+            cached.steady = False
+
+    async def discard(self, scope: Scope, ids: Collection[str]) -> None:
+        """Let go of memories that were erased; the next search asks the store first."""
+        self.unsettle(scope)
+        if (cached := self._cached.get(scope.id)) is not None:
+            await run_in_thread(cached.index.size // UNPACKED_BYTES, cached.index.discard, ids)
+
+    # -- searches -------------------------------------------------------------------------------
+
+    def steady(self, scope: Scope) -> ScopeIndex | None:
+        """Return the scope's index if nothing had been written when the store was asked last."""
+        cached = self._cached.get(scope.id)
+        return cached.index if cached is not None and cached.steady else None
+
+    async def current(
+        self, scope: Scope, reads: SqlIndexReads, *, filter: Filter, now: datetime
+    ) -> tuple[ScopeIndex, Sequence[str] | None]:
+        """Return the scope's index as the store holds it now, and the ids that the filter lets
+        through (None: all).
+        """
+        if (cached := self._cached.get(scope.id)) is None:
+            self._cached[scope.id] = cached = _Cached(scope)
+        if (since := cached.index.stand) is None:
+            async with cached.lock:  # one loads for all who wait
+                if cached.index.stand is None:
+                    telemetry.cache_looked_up("text", hit=False)
+                    changes = await reads.changes(scope, None, filter=filter, now=now)
+                    return await self._updated(cached, reads, changes), changes and changes.matching
+            since = cached.index.stand
+        changes = await reads.changes(scope, since, filter=filter, now=now)
+        matching = changes and changes.matching
+        cached.steady = stands = changes is not None and _is_same(changes.stand, since)
+        telemetry.cache_looked_up("text", hit=stands)
+        if changes is not None and _is_same(changes.stand, cached.index.stand):
+            cached.index.stand = changes.stand
+            return cached.index, matching
+        async with cached.lock:
+            if cached.index.stand != since:  # another search loaded something meanwhile
+                changes = await reads.changes(scope, cached.index.stand, filter=EVERYTHING, now=now)
+            return await self._updated(cached, reads, changes), matching
+
+    async def _updated(
+        self, cached: _Cached, reads: SqlIndexReads, changes: Changes | None
+    ) -> ScopeIndex:
+        """Return the index with what changed since, under its lock."""
+        if changes is None:
+            if self._cached.get(cached.scope.id) is cached:
+                self.drop(cached.scope)
+            return ScopeIndex()
+        index = cached.index
+        if changes.is_whole:
+            index = ScopeIndex()
+            if changes.packed is not None:
+                packed, version = changes.packed
+                stand = changes.stand._replace(version=version)
+                index = await run_in_thread(
+                    len(packed) // UNPACKED_BYTES, ScopeIndex.unpacked, packed, stand
+                )
+        if changes.left is not None:
+            await run_in_thread(36 * len(changes.left), index.keep, changes.left)
+        for start in range(0, len(changes.written), LOAD_ROWS):
+            entries = await reads.entries(cached.scope, changes.written[start : start + LOAD_ROWS])
+            await run_in_thread(ENTRY_WEIGHT * len(entries), index.load, entries)
+        if index.is_worn:
+            await run_in_thread(index.size // UNPACKED_BYTES, index.compact)
+        index.stand, cached.index = changes.stand, index
+        self._weigh(cached)
+        return index
+
+    def _weigh(self, cached: _Cached) -> None:
+        if self._cached.get(cached.scope.id) is cached:
+            self._cached[cached.scope.id] = cached
+        if cached.index.is_outgrown and len(self._outgrown) < MAX_OUTGROWN:
+            self._outgrown.add(cached.scope)
+        self._pack_outgrown()
+
+    # -- vectors --------------------------------------------------------------------------------
+
+    async def has_vectors(
+        self,
+        scope: Scope,
+        index: ScopeIndex,
+        space_number: int,
+        dimensions: int,
+        reads: SqlIndexReads,
+        *,
+        trusted: bool,
+    ) -> bool:
+        """Bring the vectors of an index up to where it stands; return False where the store should
+        search them: it can, and they are not to be kept yet, or not at all.
+
+        Args:
+            scope: whose.
+            index: the scope's.
+            space_number: of the embedding space.
+            dimensions: of its vectors.
+            reads: the store.
+            trusted: nobody was asked yet whether the index is up to date.
+        """
+        is_current = _has_current(index, space_number)
+        telemetry.cache_looked_up("vectors", hit=is_current)
+        if is_current:
+            return True
+        cached = self._cached.get(scope.id)
+        if cached is None or cached.index is not index:
+            cached = _Cached(scope, index)  # which is not kept
+        if reads.has_nearest and cached.vectors_lock.locked():
+            return False
+        async with cached.vectors_lock:
+            if _has_current(index, space_number):
+                return True
+            column = index.vectors.get(space_number)
+            if column is None or not await self._caught_up(
+                scope, index, space_number, column, reads
+            ):
+                index.vectors.pop(space_number, None)
+                if reads.has_nearest and not (
+                    trusted and self._is_to_load(cached, space_number, dimensions)
+                ):
+                    return False
+                if reads.has_nearest and index.count * dimensions > MAX_NUMBERS_AT_ONCE:
+                    self._load_aside(cached, space_number, dimensions, reads)
+                    return False
+                await self._load_vectors(cached, space_number, dimensions, reads)
+            self._weigh(cached)
+            return True
+
+    def _is_to_load(self, cached: _Cached, space_number: int, dimensions: int) -> bool:
+        """Return True at the second search of a version: one search is not worth it where others
+        write all the time.
+        """
+        index = cached.index
+        if index.count * (4 * dimensions + ROW_BYTES) > self._max_bytes or index.stand is None:
+            return False
+        asked = cached.asked.get(space_number)
+        cached.asked[space_number] = index.stand.version
+        return asked == index.stand.version
+
+    def _load_aside(
+        self, cached: _Cached, space_number: int, dimensions: int, reads: SqlIndexReads
+    ) -> None:
+        async def load() -> None:
+            async with cached.vectors_lock:
+                try:
+                    await self._load_vectors(cached, space_number, dimensions, reads)
+                except KagentMemoryError as error:
+                    logger.warning(
+                        "A scope's vectors could not be loaded; the database searches them: %s",
+                        error,
+                    )
+            self._weigh(cached)
+
+        if not self._loading:
+            task = asyncio.create_task(load(), name="kagent-memory-vectors")
+            self._loading.add(task)
+            task.add_done_callback(self._loading.discard)
+
+    async def _load_vectors(
+        self, cached: _Cached, space_number: int, dimensions: int, reads: SqlIndexReads
+    ) -> None:
+        """Load all vectors of a scope, page by page; they stand where the scope stood at the
+        first.
+        """
+        index, first, stand = cached.index, FIRST_ID, None
+        column = index.vectors[space_number] = VectorColumn(dimensions)
+        loads, limit = index.loads, max(2, MAX_NUMBERS_AT_ONCE // dimensions)
+        try:
+            while (
+                page := await reads.vectors_from(cached.scope, space_number, first, limit=limit)
+            ) is not None:
+                is_last = len(page.vectors) < limit
+                if stand is None:
+                    stand = page.stand
+                    column.reserve(index.count)
+                elif page.ids.startswith(first):  # which the page before ended with
+                    page = page._replace(ids=page.ids[36:], vectors=page.vectors[1:])
+                await _put(index, column, page)
+                if is_last:
+                    break
+                first = page.ids[-36:]
+        except BaseException:
+            index.vectors.pop(space_number, None)
+            raise
+        if stand is not None:
+            column.version = stand.version
+            column.mark = stand.mark if index.loads == loads else None
+
+    async def _caught_up(
+        self,
+        scope: Scope,
+        index: ScopeIndex,
+        space_number: int,
+        column: VectorColumn,
+        reads: SqlIndexReads,
+    ) -> bool:
+        """Bring vectors up to date; return False where too many changed."""
+        assert index.stand is not None
+        loads, lacking = index.loads, index.lacking(column)
+        limit = max(MAX_CHANGED, len(column) // 8)
+        if len(lacking) >= limit or column.version < 0:
+            return False
+        page = await reads.vectors_since(
+            scope, space_number, index.stand, version=column.version, ids=lacking, limit=limit
+        )
+        if page is None:
+            return False
+        await _put(index, column, page)
+        column.version = page.stand.version
+        column.mark = page.stand.mark if index.loads == loads else None
+        return True
+
+    # -- packing --------------------------------------------------------------------------------
+
+    def _pack_outgrown(self) -> None:
+        """Begin to store the packed indexes of scopes that have outgrown theirs: a few at a time,
+        beside searches.
+        """
+        while self._outgrown and len(self._packing) < PACKING_AT_ONCE:
+            task = asyncio.create_task(self._pack(self._outgrown.pop()), name="kagent-memory-index")
+            self._packing.add(task)
+            task.add_done_callback(self._packing.discard)
+
+    async def _pack(self, scope: Scope) -> None:
+        cached = self._cached.get(scope.id)
+        if cached is None or (stand := cached.index.stand) is None:
+            return
+        packed = await run_in_thread(LONG, cached.index.packed)  # at worst newer than it says
+        if len(packed) > MAX_PACKED_BYTES:
+            return
+        try:
+            await self._keep(scope, Packed(stand, packed))
+        except StoreError as error:
+            logger.warning(
+                "A scope's index could not be kept; each process loads it memory by memory: %s",
+                error,
+            )
 
 
-async def _loaded(session: Session, scope: Scope, index: ScopeIndex, found: Sequence[Row] | None) -> ScopeIndex:
-    """The index as the database holds it; `found` are the rows of `unseen_scope` where it was asked for."""
-    if found is None or index.version >= 0:
-        found = await session.rows("scope_row", {"scope_id": scope.id})
-        if found and _stands(index, found[0]):
-            return index
-        if not found or index.version < 0 or index.version > found[0]["version"] or index.worn:
-            found = await session.rows("unseen_scope", {"scope_id": scope.id})
-        elif index.erased != found[0]["erased"]:
-            [left] = await session.rows("written_since", {"scope_id": scope.id, "version": 0})
-            await session.aside(len(left["ids"]), index.leave, ids_in(left["ids"]))
-            index.erased = found[0]["erased"]
-    if not found:  # it was erased meanwhile
-        return ScopeIndex()
-    index, ids = await _unpacked(session, found[0]) if "packed" in found[0] else (index, None)
-    if ids is None:  # all that were written since
-        [written] = await session.rows("written_since", {"scope_id": scope.id, "version": index.version + 1})
-        ids = written["ids"]
-    wanted = ids_in(ids or "")
-    for start in range(0, len(wanted), LOAD_ROWS):
-        some = {"scope_id": scope.id, "ids": wanted[start : start + LOAD_ROWS]}
-        index.load([to_entry(one) for one in await session.rows("indexed", some)])
-    index.version = max(found[0]["version"], index.version)
-    return index
-
-
-async def _unpacked(session: Session, row: Row) -> tuple[ScopeIndex, str | None]:
-    """Return the index as it was packed last, and the ids of what it lacks; None: it is of another format."""
-    empty, packed = ScopeIndex(row["erased"]), row["packed"]
-    if packed is None:
-        return empty, row["ids"]
-    unpacked = await session.aside(
-        len(packed) // UNPACKED_BYTES,
-        ScopeIndex.unpacked,
-        bytes(packed),
-        erased=row["erased"],
-        version=row["packed_version"],
+async def _put(index: ScopeIndex, column: VectorColumn, page: VectorPage) -> None:
+    await run_in_thread(
+        page.vectors.nbytes // VECTOR_BYTES, index.put_vectors, column, page.ids, page.vectors
     )
-    return (empty, None) if unpacked is None else (unpacked, row["ids"])
+
+
+def _is_same(stand: Stand, other: Stand | None) -> bool:
+    return other is not None and stand[:3] == other[:3]
+
+
+def _has_current(index: ScopeIndex, space_number: int) -> bool:
+    column = index.vectors.get(space_number)
+    return (
+        column is not None
+        and index.stand is not None
+        and column.mark is not None
+        and column.mark >= index.stand.mark
+    )

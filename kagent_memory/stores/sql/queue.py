@@ -4,27 +4,35 @@ from __future__ import annotations
 
 import os
 import time
+from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from ...errors import NotFound
+from typing_extensions import override
+
+from ...errors import ConfigurationError, NotFound
 from ...records import Scope
 from .. import codec
-from ..base import Job, JobKind, JobState, PendingJobs, checked_job
 from ..codec import bounded, event_ids_in, is_id, without_events
+from ..parts import JobQueue
+from ..values import Job, JobKind, JobState, PendingJobs, checked_job
 from .decoding import job_values, named, to_job, to_scope
-from .session import Session, Values
+from .scripts import reading, restricted, writing
+from .session import Database, Session, Values
 
+CANDIDATES = 100
+SERVED = 100
 DUE_SECONDS = 1.0
 Candidate: TypeAlias = tuple[Scope, str, int]
 """Scope, id and fence of a job."""
 
 
 class Due:
-    """Jobs that could be claimed a moment ago, to be claimed one after the other: finding them asks every node of a
-    distributed database, and reads the whole queue of any. The claim itself decides.
+    """Jobs that could be claimed a moment ago, to be claimed one after the other: finding them asks
+    every node of a distributed database, and reads the whole queue of any. The claim itself
+    decides.
     """
 
     def __init__(self) -> None:
@@ -34,7 +42,11 @@ class Due:
 
     def fill(self, found: Sequence[Candidate], exclude: Sequence[tuple[str, str]]) -> None:
         """Takes what was found now, without these pairs of provider and model."""
-        self._found, self._exclude, self._until = found, tuple(exclude), time.monotonic() + DUE_SECONDS
+        self._found, self._exclude, self._until = (
+            found,
+            tuple(exclude),
+            time.monotonic() + DUE_SECONDS,
+        )
 
     def next(self) -> Candidate | None:
         """The next one, which it gives only once; None when others must be looked for."""
@@ -51,7 +63,9 @@ class Due:
         self._found = ()
 
     def drop(self, scope: Scope) -> None:
-        """Leaves out the scope's: one job of it runs at a time, and others have their turn first."""
+        """Leaves out the scope's: one job of it runs at a time, and others have their turn
+        first.
+        """
         self._found = [one for one in self._found if one[0] != scope]
 
 
@@ -60,28 +74,29 @@ async def touch(session: Session, scope: Scope, step: int) -> None:
     await session.run_many("touch_scope", [touching(scope, step)])
 
 
-def touching(scope: Scope, step: int) -> dict[str, Any]:
-    """The values of `touch_scope`, whose one row is the scope's version and salt."""
+def touching(scope: Scope, step: int, *, vectors: bool = False) -> dict[str, Any]:
+    """Return the values of `touch_scope`, whose one row is the scope's version and salt."""
     texts = {"tenant": scope.tenant, "user": scope.user, "app": scope.app}
-    return {"scope_id": scope.id, **texts, "step": step, "salt": os.urandom(16)}
-
-
-async def enqueue(session: Session, jobs: Sequence[Job]) -> None:
-    """See `MemoryStore.enqueue`."""
-    for scope in sorted({job.scope for job in jobs}, key=lambda scope: scope.id):
-        await touch(session, scope, 0)
-    await put(session, jobs)
+    return {
+        "scope_id": scope.id,
+        **texts,
+        "step": step,
+        "vectors": int(vectors),
+        "salt": os.urandom(16),
+    }
 
 
 async def put(session: Session, jobs: Sequence[Job]) -> None:
-    """Queues jobs whose scopes' locks are held, each with the queued one of its key, and without events that were taken
-    in, or forgotten, since its caller looked.
+    """Queues jobs whose scopes' locks are held, each with the queued one of its key, and without
+    events that were taken in, or forgotten, since its caller looked.
     """
     for job in jobs:
         checked_job(job)
     bringing = _coalesced(jobs)
     asked = [
-        ("queued_job", {"scope_id": job.scope.id, "kind": job.kind, "key": job.key}) for job in bringing if job.key
+        ("queued_job", {"scope_id": job.scope.id, "kind": job.kind, "key": job.key})
+        for job in bringing
+        if job.key
     ]
     answers = iter(await session.several(asked) if asked else ())
     waiting = [next(iter(next(answers)), None) if job.key else None for job in bringing]
@@ -89,7 +104,9 @@ async def put(session: Session, jobs: Sequence[Job]) -> None:
         codec.united(row["payload"], job.payload) if row else job.payload
         for row, job in zip(waiting, bringing, strict=True)
     ]
-    for row, job, payload in zip(waiting, bringing, await _untaken(session, bringing, payloads), strict=True):
+    for row, job, payload in zip(
+        waiting, bringing, await _untaken(session, bringing, payloads), strict=True
+    ):
         values = job_values(replace(job, payload=payload))
         if row is None:
             await session.run_many("insert_job", [values])
@@ -122,95 +139,31 @@ async def _untaken(
             values = {"scope_id": job.scope.id, "session_id": job.session_id, "event_ids": events}
             asked.append(("taken_events", values))
     answers = iter(await session.several(asked) if asked else ())
-    taken = [{row["event_id"] for row in next(answers)} if messages else set[str]() for messages in said]
+    taken = [
+        {row["event_id"] for row in next(answers)} if messages else set[str]() for messages in said
+    ]
     return [
-        {**payload, "messages": [one for one in messages if one.get("event_id") not in gone]} if gone else payload
+        {**payload, "messages": [one for one in messages if one.get("event_id") not in gone]}
+        if gone
+        else payload
         for payload, messages, gone in zip(payloads, said, taken, strict=True)
     ]
 
 
-async def claimable(
-    session: Session, *, now: datetime, exclude: Sequence[tuple[str, str]], served: Sequence[bytes], limit: int
-) -> Sequence[Candidate]:
-    """The jobs that could be claimed at this moment: first of scopes that were not `served` or the longest ago, then
-    the oldest.
-
-    Args:
-        session: of one transaction.
-        now: what is due by then.
-        exclude: pairs of provider and model.
-        served: the ids of the scopes served last, the last of them at the end.
-        limit: at most so many.
+async def delete_jobs(
+    session: Session, scope: Scope, session_id: str | None, everything: bool
+) -> frozenset[str]:
+    """Deletes the jobs of a session or of the scope; gives the events in them. The scope's lock is
+    held.
     """
-    models = ["\x1f".join(pair) for pair in exclude]
-    found = await session.rows("claimable", {"now": now, "models": models, "served": served, "limit": limit})
-    return [(to_scope(row), row["id"], row["fence"]) for row in found]
-
-
-async def take(
-    session: Session, scope: Scope, id: str, fence: int, owner: str, *, now: datetime, lease_seconds: float
-) -> Job | None:
-    """The job leased to `owner`; None when somebody else was first."""
-    await session.run_many("lock_scope", [{"scope_id": scope.id}])
-    mine = {"scope_id": scope.id, "id": id, "fence": fence, "lease_seconds": lease_seconds}
-    if not await session.run("take_job", {**mine, "owner": owner, "now": now}):
-        return None  # the row alone does not tell: an owner who is offered what it holds already would hold it twice
-    [job] = await jobs(session, scope=scope, state="running", limit=1, id=id)
-    return job
-
-
-async def renew(session: Session, job: Job, *, lease_seconds: float) -> bool:
-    """See `MemoryStore.renew`."""
-    mine = {"scope_id": job.scope.id, "id": job.id, "fence": job.fence, "lease_seconds": lease_seconds}
-    return bool(await session.run("renew_job", mine))
-
-
-async def release(
-    session: Session, job: Job, *, run_after: datetime, error: str, dead: bool, payload: Mapping[str, Any] | None
-) -> bool:
-    """See `MemoryStore.release`."""
-    given = replace(job, state="dead" if dead else "queued", run_after=run_after, error=error)
-    names = (
-        "scope_id",
-        "id",
-        "sealed",
-        "fence",
-        "state",
-        "attempts",
-        "failures",
-        "run_after",
-        "error",
-        "calls",
-        "tokens",
-    )
-    values = job_values(given)
-    return bool(await session.run("release_job", {**{name: values[name] for name in names}, "payload": payload}))
-
-
-async def end(session: Session, job_id: str, fence: int) -> bool:
-    """See `JobQueue.end`."""
-    for job in await jobs(session, state="running", limit=1, id=job_id, payloads=False):
-        return bool(await session.run("end_job", {"scope_id": job.scope.id, "id": job_id, "fence": fence}))
-    return False
-
-
-async def withdraw(
-    session: Session, scope: Scope, *, session_id: str | None, everything: bool, event_ids: Collection[str]
-) -> None:
-    """See `JobQueue.withdraw`."""
-    await touch(session, scope, 0)
-    await delete_jobs(session, scope, session_id, everything)
-    await clear(session, scope, frozenset(event_ids))
-
-
-async def delete_jobs(session: Session, scope: Scope, session_id: str | None, everything: bool) -> frozenset[str]:
-    """Deletes the jobs of a session or of the scope; gives the events in them. The scope's lock is held."""
     if session_id is None and not everything:
         return frozenset()
     queued = await session.rows("queued_payloads", {"scope_id": scope.id})
     gone = [row for row in queued if everything or row["session_id"] == session_id]
     if gone:
-        await session.run_many("withdraw_jobs", [{"scope_id": scope.id, "ids": [row["id"] for row in gone]}])
+        await session.run_many(
+            "withdraw_jobs", [{"scope_id": scope.id, "ids": [row["id"] for row in gone]}]
+        )
     return frozenset(event for row in gone for event in event_ids_in(row["payload"]))
 
 
@@ -220,50 +173,215 @@ async def clear(session: Session, scope: Scope, events: frozenset[str]) -> None:
         payload = without_events(row["payload"], events)
         if payload != row["payload"]:
             await session.run_many(
-                "replace_payload", [{"scope_id": scope.id, "id": row["id"], "payload": payload, "sealed": None}]
+                "replace_payload",
+                [{"scope_id": scope.id, "id": row["id"], "payload": payload, "sealed": None}],
             )
 
 
-async def jobs(
+class SqlJobQueue(JobQueue):
+    """The queue of one database, whose verbs are transaction scripts.
+
+    Args:
+        database: which one.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self.database = self.reads = database
+        # the ids of the scopes whose jobs were claimed, the last at the end
+        self._served = deque[bytes](maxlen=SERVED)
+        self._due = Due()
+
+    @override
+    async def enqueue(self, jobs: Sequence[Job]) -> None:
+        if jobs:
+            await restricted(self.database, {job.scope for job in jobs}).write(_enqueue, jobs)
+            self._due.clear()  # who is new here has their turn next
+
+    @override
+    async def claim(
+        self,
+        owner: str,
+        *,
+        now: datetime,
+        lease_seconds: float,
+        exclude: Sequence[tuple[str, str]] = (),
+    ) -> Job | None:
+        unreadable: ConfigurationError | None = None
+        self._due.expire(exclude)
+        while True:
+            if (found := self._due.next()) is None:
+                if unreadable is not None:
+                    raise unreadable
+                self._due.fill(await self._claimable(now=now, exclude=exclude), exclude)
+                if (found := self._due.next()) is None:
+                    return None
+            scope, id, fence = found
+            try:
+                mine = await self._take(
+                    scope, id, fence, owner, now=now, lease_seconds=lease_seconds
+                )
+            except ConfigurationError as error:
+                # its key is missing: it waits, and holds up nobody else's
+                mine, unreadable = None, error
+                self._note_served(scope)
+            if mine:
+                self._note_served(scope)
+                self._due.drop(scope)
+                return mine
+
+    def _note_served(self, scope: Scope) -> None:
+        if scope.id in self._served:
+            self._served.remove(scope.id)
+        self._served.append(scope.id)
+
+    @reading
+    async def _claimable(
+        self, session: Session, *, now: datetime, exclude: Sequence[tuple[str, str]]
+    ) -> Sequence[Candidate]:
+        """Return the jobs that could be claimed at this moment: first of scopes that were not
+        served or the longest ago, then the oldest.
+        """
+        models = ["\x1f".join(pair) for pair in exclude]
+        values = {"now": now, "models": models, "served": [*self._served], "limit": CANDIDATES}
+        found = await session.rows("claimable", values)
+        return [(to_scope(row), row["id"], row["fence"]) for row in found]
+
+    @writing
+    async def _take(
+        self,
+        session: Session,
+        scope: Scope,
+        id: str,
+        fence: int,
+        owner: str,
+        *,
+        now: datetime,
+        lease_seconds: float,
+    ) -> Job | None:
+        """Return the job leased to `owner`; None when somebody else was first."""
+        await session.run_many("lock_scope", [{"scope_id": scope.id}])
+        mine = {"scope_id": scope.id, "id": id, "fence": fence, "lease_seconds": lease_seconds}
+        if not await session.run("take_job", {**mine, "owner": owner, "now": now}):
+            # the row alone does not tell: an owner who is offered what it holds already would hold
+            # it twice
+            return None
+        [job] = await _jobs(session, scope=scope, state="running", limit=1, id=id)
+        return job
+
+    @override
+    @writing
+    async def renew(self, session: Session, job: Job, *, lease_seconds: float) -> bool:
+        mine = {"scope_id": job.scope.id, "id": job.id, "fence": job.fence}
+        return bool(await session.run("renew_job", {**mine, "lease_seconds": lease_seconds}))
+
+    @override
+    @writing
+    async def release(
+        self,
+        session: Session,
+        job: Job,
+        *,
+        run_after: datetime,
+        error: str,
+        dead: bool = False,
+        payload: Mapping[str, Any] | None = None,
+    ) -> bool:
+        state: JobState = "dead" if dead else "queued"
+        values = job_values(replace(job, state=state, run_after=run_after, error=error))
+        return bool(await session.run("release_job", {**values, "payload": payload}))
+
+    @override
+    @writing
+    async def end(self, session: Session, job_id: str, fence: int) -> bool:
+        for job in await _jobs(session, state="running", limit=1, id=job_id, payloads=False):
+            values = {"scope_id": job.scope.id, "id": job_id, "fence": fence}
+            return bool(await session.run("end_job", values))
+        return False
+
+    @override
+    @reading
+    async def jobs(
+        self,
+        session: Session,
+        *,
+        scope: Scope | None = None,
+        tenant: str | None = None,
+        user: str | None = None,
+        app: str | None = None,
+        state: JobState | None = None,
+        limit: int = 100,
+        id: str | None = None,
+        payloads: bool = True,
+    ) -> Sequence[Job]:
+        whose = named(tenant=tenant, user=user, app=app)
+        return await _jobs(
+            session, whose, scope=scope, state=state, limit=limit, id=id, payloads=payloads
+        )
+
+    @override
+    @reading
+    async def waiting(self, session: Session, scope: Scope, kind: JobKind, key: str) -> Job | None:
+        found = await session.rows("waiting_job", {"scope_id": scope.id, "kind": kind, "key": key})
+        return to_job(found[0]) if found else None
+
+    @override
+    @reading
+    async def pending(self, session: Session, *, now: datetime) -> PendingJobs:
+        [row] = await session.rows("pending_jobs", {"now": now})
+        return PendingJobs(count=int(row["jobs"]), oldest_at=row["oldest"])
+
+    @override
+    @writing
+    async def retry(self, session: Session, job_id: str, *, now: datetime) -> None:
+        if not is_id(job_id) or not await session.run("retry_job", {"id": job_id, "now": now}):
+            raise NotFound(f"There is no dead letter {job_id!r}.")
+
+    @override
+    @writing
+    async def drop(self, session: Session, job_id: str) -> None:
+        if not is_id(job_id) or not await session.run("drop_job", {"id": job_id}):
+            raise NotFound(f"There is no idle job {job_id!r}.")
+
+    @override
+    @writing
+    async def withdraw(
+        self,
+        session: Session,
+        scope: Scope,
+        *,
+        session_id: str | None = None,
+        everything: bool = False,
+        event_ids: Collection[str] = (),
+    ) -> None:
+        await touch(session, scope, 0)
+        await delete_jobs(session, scope, session_id, everything)
+        await clear(session, scope, frozenset(event_ids))
+
+    @override
+    @writing
+    async def lease(self, session: Session, name: str, owner: str, *, seconds: float) -> bool:
+        values = {"name": name, "owner": owner, "seconds": seconds}
+        return bool(await session.run("take_lease", values))
+
+
+async def _enqueue(session: Session, jobs: Sequence[Job]) -> None:
+    for scope in sorted({job.scope for job in jobs}, key=lambda scope: scope.id):
+        await touch(session, scope, 0)
+    await put(session, jobs)
+
+
+async def _jobs(
     session: Session,
+    whose: Mapping[str, str | None] = named(tenant=None, user=None, app=None),
     *,
     scope: Scope | None = None,
-    tenant: str | None = None,
-    user: str | None = None,
-    app: str | None = None,
-    state: JobState | None = None,
+    state: JobState | None,
     limit: int,
-    id: str | None = None,
+    id: str | None,
     payloads: bool = True,
 ) -> Sequence[Job]:
-    """See `MemoryStore.jobs`."""
     if id is not None and not is_id(id):
         return []
-    whose = named(tenant=tenant, user=user, app=app)
     which = {"scope_id": scope and scope.id, "state": state, "id": id}
     values = {**whose, **which, "payloads": payloads, "limit": bounded(limit)}
     return [to_job(row) for row in await session.rows("jobs", values)]
-
-
-async def waiting(session: Session, scope: Scope, *, kind: JobKind, key: str) -> Job | None:
-    """See `MemoryStore.waiting`."""
-    found = await session.rows("waiting_job", {"scope_id": scope.id, "kind": kind, "key": key})
-    return to_job(found[0]) if found else None
-
-
-async def pending(session: Session, *, now: datetime) -> PendingJobs:
-    """See `JobQueue.pending`."""
-    (row,) = await session.rows("pending_jobs", {"now": now})
-    return PendingJobs(count=int(row["jobs"]), oldest_at=row["oldest"])
-
-
-async def retry(session: Session, job_id: str, *, now: datetime) -> None:
-    """See `MemoryStore.retry`."""
-    if not is_id(job_id) or not await session.run("retry_job", {"id": job_id, "now": now}):
-        raise NotFound(f"There is no dead letter {job_id!r}.")
-
-
-async def drop(session: Session, job_id: str) -> None:
-    """See `MemoryStore.drop`."""
-    if not is_id(job_id) or not await session.run("drop_job", {"id": job_id}):
-        raise NotFound(f"There is no idle job {job_id!r}.")

@@ -7,14 +7,20 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
 
+from typing_extensions import override
+
 from ...records import Scope
 from ..codec import bounded
+from ..parts import ReceiptStore
 from ..receipts import KEY_BYTES, Receipt, ReceiptChain, chain_id, next_receipt
-from .session import Session
+from .scripts import reading, writing
+from .session import Database, Session
 
 
-async def add(session: Session, scope: Scope, kind: str, ids: Sequence[str], *, who: str, now: datetime) -> None:
-    """See `ReceiptStore.add_receipt`. The last thing that a transaction does: it acts for the chain afterwards."""
+async def add_receipt(
+    session: Session, scope: Scope, kind: str, ids: Sequence[str], *, who: str, now: datetime
+) -> None:
+    """Add a receipt, the last thing that a transaction does: it acts for the chain afterwards."""
     whose = {"chain": chain_id(scope.tenant)}
     await session.rows("act_for_chain", whose)
     await session.run("hold_chain", {**whose, "key": os.urandom(KEY_BYTES)})
@@ -25,18 +31,41 @@ async def add(session: Session, scope: Scope, kind: str, ids: Sequence[str], *, 
     await session.run("move_chain", {**whose, "number": receipt.number, "digest": receipt.digest})
 
 
-async def find(session: Session, chain: str, *, after: int, limit: int) -> Sequence[Receipt]:
-    """See `ReceiptStore.receipts`."""
-    values = {"chain": chain, "after": bounded(after), "limit": bounded(limit)}
-    return [Receipt(**row) for row in await session.rows("receipts", values)]
+class SqlReceiptStore(ReceiptStore):
+    """Receipts in one database, by transaction scripts."""
 
+    def __init__(self, database: Database) -> None:
+        self.database = self.reads = database
 
-async def chain(session: Session, id: str) -> ReceiptChain | None:
-    """See `ReceiptStore.chain`."""
-    found = await session.rows("chain", {"chain": id})
-    return ReceiptChain(id, found[0]["length"], found[0]["head"]) if found else None
+    @override
+    @writing
+    async def add(
+        self,
+        session: Session,
+        scope: Scope,
+        kind: str,
+        ids: Sequence[str],
+        *,
+        who: str,
+        now: datetime,
+    ) -> None:
+        await add_receipt(session, scope, kind, ids, who=who, now=now)
 
+    @override
+    @reading
+    async def read(
+        self, session: Session, chain: str, *, after: int = 0, limit: int = 1000
+    ) -> Sequence[Receipt]:
+        values = {"chain": chain, "after": bounded(after), "limit": bounded(limit)}
+        return [Receipt(**row) for row in await session.rows("receipts", values)]
 
-async def chains(session: Session) -> Sequence[str]:
-    """See `ReceiptStore.chains`."""
-    return [row["chain"] for row in await session.rows("chains", {})]
+    @override
+    @reading
+    async def chain(self, session: Session, chain: str) -> ReceiptChain | None:
+        found = await session.rows("chain", {"chain": chain})
+        return ReceiptChain(chain, found[0]["length"], found[0]["head"]) if found else None
+
+    @override
+    @reading
+    async def chains(self, session: Session) -> Sequence[str]:
+        return [row["chain"] for row in await session.rows("chains", {})]

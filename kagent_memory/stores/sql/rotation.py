@@ -17,7 +17,9 @@ _PLURALS = ("memories", "revisions", "jobs")
 async def next_scopes(
     session: Session, header: bytes, *, after: Scope | None, limit: int
 ) -> Sequence[tuple[Scope, bool]]:
-    """The next scopes, each with whether it holds anything to encrypt anew: so many at a time, however few do."""
+    """The next scopes, each with whether it holds anything to encrypt anew: so many at a time,
+    however few do.
+    """
     values = {"scope_id": after and after.id, "limit": limit, **_marks(header)}
     found = await session.rows("next_scopes", values)
     return [(to_scope(row), bool(row["stale"])) for row in found]
@@ -26,8 +28,8 @@ async def next_scopes(
 async def reseal(session: Session, scope: Scope, header: bytes, *, limit: int) -> int:
     """Encrypts so many rows of a scope anew, first its salt; gives how many, 0 when none was left.
 
-    A row is read and written like any other: the session opens it with the key that it was sealed by, and seals it with
-    the current one.
+    A row is read and written like any other: the session opens it with the key that it was sealed
+    by, and seals it with the current one.
     """
     await touch(session, scope, 0)
     which = {"scope_id": scope.id, "limit": limit, **_marks(header)}
@@ -38,12 +40,16 @@ async def reseal(session: Session, scope: Scope, header: bytes, *, limit: int) -
         hashes = await session.rows("content_hashes", which) if row["key"] == row["salt"] else ()
         await session.run_many("replace_salt", [{"scope_id": scope.id, "salt": row["key"]}])
         if hashes:
-            await session.run_many("replace_hash", [{**one, "scope_id": scope.id} for one in hashes])
+            await session.run_many(
+                "replace_hash", [{**one, "scope_id": scope.id} for one in hashes]
+            )
         done = 1
     for kind, plural in zip(KINDS, _PLURALS, strict=True):
         found = await session.rows(f"stale_{plural}", which)
         if found:
-            await session.run_many(f"reseal_{kind}", [{**row, "scope_id": scope.id} for row in found])
+            await session.run_many(
+                f"reseal_{kind}", [{**row, "scope_id": scope.id} for row in found]
+            )
         done += len(found)
     if done:  # another one is packed when it is asked for
         await session.run_many("erase_scope_index", [{"scope_id": scope.id}])
@@ -51,6 +57,6 @@ async def reseal(session: Session, scope: Scope, header: bytes, *, limit: int) -
 
 
 def _marks(header: bytes) -> dict[str, object]:
-    """How values and the texts of errors begin where the current key sealed them."""
+    """Return the first bytes of values and of error texts that the current key sealed."""
     text = sealed_error(header)
     return {"header": header, "width": len(header), "text_header": text, "text_width": len(text)}

@@ -1,9 +1,11 @@
-"""Where rows are encrypted and decrypted: every value that a session sends and every row that it gives passes here.
+"""Where rows are encrypted and decrypted: every value that a session sends and every row that it
+gives passes here.
 
-Of a memory, a revision and a job, what holds somebody's words goes into one sealed value of the row, and its own
-columns are left empty. What the database must compare is left as a digest keyed by the scope's salt, which is sealed
-itself: topics, tags, author, category, metadata and slot for filters, and the content's hash. Without keys nothing is
-changed, and a row that was sealed is refused rather than shown empty.
+Of a memory, a revision and a job, what holds somebody's words goes into one sealed value of the
+row, and its own columns are left empty. What the database must compare is left as a digest keyed by
+the scope's salt, which is sealed itself: topics, tags, author, category, metadata and slot for
+filters, and the content's hash. Without keys nothing is changed, and a row that was sealed is
+refused rather than shown empty.
 """
 
 from __future__ import annotations
@@ -14,14 +16,28 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
+from ...checks import json_text
 from ...language import tokenizer
-from ...records import Scope, json_text
+from ...records import Scope
 from ..encryption import FORMAT, KeyRing, key_id, missing_key
 from ..postings import packed
 from .session import Row, Values
 
 SALT_BYTES = 16
-MEMORY = ("content", "topics", "tags", "author", "subject", "attribute", "metadata", "category", "slot")
+# the fields of records that are sealed; `tests/stores/test_encryption.py` lists those left plain
+MEMORY = (
+    "content",
+    "topics",
+    "tags",
+    "author",
+    "subject",
+    "attribute",
+    "metadata",
+    "category",
+    "slot",
+)
+REVISION = ("before", "who", "why")
+JOB = ("payload", "error")
 _LISTS = ("topics", "tags")
 _ERROR = "\x1f"  # begins a sealed error
 
@@ -33,8 +49,8 @@ class _Salt:
 
 
 class Sealing:
-    """What one session seals and opens. It learns the salts of the scopes on its way; a row that has one gets it opened
-    as its `key`.
+    """What one session seals and opens. It learns the salts of the scopes on its way; a row that
+    has one gets it opened as its `key`.
 
     Args:
         ring: the keys; None: it seals nothing, and refuses what is sealed.
@@ -45,11 +61,15 @@ class Sealing:
         self._salts: dict[bytes, _Salt] = {}
 
     def lacks_salt(self, query: str, values: Values) -> bool:
-        """Whether the statement compares what is keyed by its scope's salt, which must be read first."""
+        """Whether the statement compares what is keyed by its scope's salt, which must be read
+        first.
+        """
         if not isinstance(scope_id := values.get("scope_id"), bytes) or scope_id in self._salts:
             return False
         if "sealed_topics" in values and any(values[name] is not None for name in _FILTERS):
-            return True  # without keys too: a filter that cannot see what it asks for must not say that there is none
+            # without keys too: a filter that cannot see what it asks for must not say that there is
+            # none
+            return True
         return self.ring is not None and query in _KEYED
 
     def sent(self, query: str, values: Values) -> Values:
@@ -61,13 +81,16 @@ class Sealing:
                 return self._memory(ring, values)
             case "insert_revision" | "restore_revision" | "reseal_revision":
                 place = _place("revision", values["memory_id"], values["revision"])
-                said = _json({name: values[name] for name in ("before", "who", "why")})
+                said = _json({name: values[name] for name in REVISION})
                 sealed = ring.seal(said, values["scope_id"], place)
                 return {**values, "before": None, "who": "", "why": "", "sealed": sealed}
             case "insert_job" | "coalesce_job" | "release_job" | "replace_payload" | "reseal_job":
                 return self._job(ring, values)
             case "put_index":
-                return {**values, "packed": ring.seal(values["packed"], values["scope_id"], b"index")}
+                return {
+                    **values,
+                    "packed": ring.seal(values["packed"], values["scope_id"], b"index"),
+                }
             case "replace_salt":
                 self._salts[values["scope_id"]] = _Salt(values["salt"], True)
                 return {**values, "salt": ring.seal(values["salt"], values["scope_id"], b"salt")}
@@ -93,7 +116,9 @@ class Sealing:
         if "salt" in first:
             return [self._scope(row, values) for row in rows]
         if "is_sealed" in first:
-            return [{**row, **self._postings(row, values)} if row["is_sealed"] else row for row in rows]
+            return [
+                {**row, **self._postings(row, values)} if row["is_sealed"] else row for row in rows
+            ]
         if query in ("equal_memories", "quarantined_memories") and self.ring is not None:
             former = {self._hash(values["scope_id"], one): one for one in values["hashes"]}
             return [{**row, "content_hash": former[bytes(row["content_hash"])]} for row in rows]
@@ -123,16 +148,22 @@ class Sealing:
     def _queued(self, row: Row, values: Values) -> Row:
         opened: dict[str, Any] = {}
         if row["sealed"] is not None:
-            payload = self._open(bytes(row["sealed"]), _scope_id(row, values), _place("job", row["id"]))
+            payload = self._open(
+                bytes(row["sealed"]), _scope_id(row, values), _place("job", row["id"])
+            )
             opened |= json.loads(payload)
         if (error := str(row.get("error", ""))).startswith(_ERROR):
             sealed = bytes.fromhex(error[len(_ERROR) :])
-            opened["error"] = self._open(sealed, _scope_id(row, values), _place("error", row["id"])).decode()
+            opened["error"] = self._open(
+                sealed, _scope_id(row, values), _place("error", row["id"])
+            ).decode()
         return {**row, **opened} if opened else row
 
     def _postings(self, row: Row, values: Values) -> dict[str, Any]:
         """What the index reads of a memory, and its terms as "postings"."""
-        opened = self._open(bytes(row["postings"]), _scope_id(row, values), _place("postings", row["id"]))
+        opened = self._open(
+            bytes(row["postings"]), _scope_id(row, values), _place("postings", row["id"])
+        )
         told, _, postings = opened.partition(b"\n")
         return {**json.loads(told), "postings": postings}
 
@@ -148,7 +179,9 @@ class Sealing:
     # -- values ---------------------------------------------------------------------------------
 
     def _digest(self, scope_id: bytes, kind: bytes, data: str) -> str:
-        return blake2b(data.encode(), key=self._salts[scope_id].value, digest_size=16, person=kind).hexdigest()
+        return blake2b(
+            data.encode(), key=self._salts[scope_id].value, digest_size=16, person=kind
+        ).hexdigest()
 
     def _hash(self, scope_id: bytes, content_hash: bytes) -> bytes:
         salt = self._salts.get(scope_id)  # a scope that nobody wrote to has none
@@ -170,18 +203,28 @@ class Sealing:
             for name, value in values["metadata"].items():
                 if isinstance(value, float) and value.is_integer():
                     value = int(value)  # a filter takes 1 and 1.0 for the same
-                canonical = json.dumps(value, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
+                canonical = json.dumps(
+                    value, ensure_ascii=True, sort_keys=True, separators=(",", ":")
+                )
                 digest = self._digest(scope_id, b"value", canonical)
                 said["metadata"][self._digest(scope_id, b"name", name)] = digest
         return said
 
     def _compared(self, query: str, values: Values) -> Values:
-        """The values with digests instead of, or beside, what the database compares with the digests that it keeps."""
+        """The values with digests instead of, or beside, what the database compares with the
+        digests that it keeps.
+        """
         scope_id = values.get("scope_id")
         if query in ("equal_memories", "quarantined_memories"):
-            return {**values, "hashes": [self._hash(values["scope_id"], one) for one in values["hashes"]]}
+            return {
+                **values,
+                "hashes": [self._hash(values["scope_id"], one) for one in values["hashes"]],
+            }
         if query == "replace_hash":
-            return {**values, "content_hash": self._hash(values["scope_id"], values["content_hash"])}
+            return {
+                **values,
+                "content_hash": self._hash(values["scope_id"], values["content_hash"]),
+            }
         if scope_id not in self._salts:
             return values
         if query == "in_slots":
@@ -198,7 +241,7 @@ class Sealing:
         terms = values["postings"] or packed(tokenizer.index_terms(content, values["author"]))
         asks = tokenizer.is_question(content)
         told = _json({"chars": len(content), "asks": asks, "author": values["author"]})
-        hidden: dict[str, Any] = {"content": "", "subject": None, "attribute": None, **self._told(scope_id, values)}
+        hidden = {**dict.fromkeys(MEMORY), "content": "", **self._told(scope_id, values)}
         if "content_hash" in values:
             hidden["content_hash"] = self._hash(scope_id, values["content_hash"])
         hidden["sealed"] = ring.seal(sealed, scope_id, _place("memory", id))
@@ -219,7 +262,14 @@ class Sealing:
 
 _FILTERS = ("topics", "tags", "metadata", "author", "category")
 _KEYED = frozenset(
-    {"equal_memories", "quarantined_memories", "in_slots", "insert_memory", "replace_memory", "reseal_memory"}
+    {
+        "equal_memories",
+        "quarantined_memories",
+        "in_slots",
+        "insert_memory",
+        "replace_memory",
+        "reseal_memory",
+    }
 )
 
 
@@ -230,7 +280,9 @@ def sealed_error(sealed: bytes) -> str:
 
 def _scope_id(row: Row, values: Values) -> bytes:
     given = values.get("scope_id")
-    return given if isinstance(given, bytes) else Scope(row["tenant"], row["user_id"], row["app"]).id
+    return (
+        given if isinstance(given, bytes) else Scope(row["tenant"], row["user_id"], row["app"]).id
+    )
 
 
 def _place(table: str, id: object, *more: object) -> bytes:

@@ -1,7 +1,9 @@
-"""What a transaction script may ask of a database: named statements with bound values, and nothing else.
+"""What a transaction script may ask of a database: named statements with bound values, and nothing
+else.
 
-The scripts (`write_queries.py` and its neighbours) are written once for all dialects. An adapter supplies a `Session`
-for the length of one transaction; it encodes the values (lists, times, JSON) as its driver wants them.
+The scripts are written once for all dialects. An adapter
+supplies a `Session` for the length of one transaction; it encodes the values (lists, times, JSON)
+as its driver wants them.
 """
 
 from __future__ import annotations
@@ -9,7 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
 
+import numpy as np
+
 from ...records import Scope
+from ..values import EmbeddingSpace, StandbyError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -22,60 +27,108 @@ class Session(Protocol):
 
     Attributes:
         is_standby: whether it reads what may be older than what another session has read before.
+        half: the numbers of the vectors that statements give as bytes.
     """
 
     is_standby: bool
+    half: np.dtype[np.float16]
 
-    async def rows(self, query: str, values: Values, *, space_number: int | None = None) -> Sequence[Row]:
-        """Runs the named query and gives all its rows, decoded: aware UTC datetimes, tuples for lists, dicts for
-        JSON objects, str ids. `space_number` picks the vector table of statements that hold `{space}`.
+    async def rows(
+        self, query: str, values: Values, *, space_number: int | None = None
+    ) -> Sequence[Row]:
+        """Runs the named query and gives all its rows, decoded: aware UTC datetimes, tuples for
+        lists, dicts for JSON objects, str ids. `space_number` picks the vector table of statements
+        that hold `{space}`.
         """
         ...
 
     async def several(self, queries: Sequence[tuple[str, Values]]) -> Sequence[Sequence[Row]]:
-        """The rows of several named queries, asked in this order and in as few round trips as the driver can."""
+        """The rows of several named queries, asked in this order and in as few round trips as the
+        driver can.
+        """
         ...
 
     async def run(self, query: str, values: Values, *, space_number: int | None = None) -> int:
         """Runs the named statement and gives how many rows it changed."""
         ...
 
-    async def aside(self, size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What `work` returns, worked out where it holds up nobody; it takes as long as to read so many characters."""
-        ...
-
-    async def run_many(self, query: str, values: Sequence[Values], *, space_number: int | None = None) -> None:
+    async def run_many(
+        self, query: str, values: Sequence[Values], *, space_number: int | None = None
+    ) -> None:
         """Runs the named statement once for each set of values, as fast as the driver can."""
         ...
 
+    async def make_vectors(self, space: EmbeddingSpace) -> None:
+        """Make the table of a new embedding space's vectors.
 
-Of = TypeVar("Of", bound=Session, covariant=True)
+        Raises:
+            ConfigurationError: the database keeps none that are so wide.
+        """
+        ...
+
+    async def drop_vectors(self, space_number: int) -> None:
+        """Drop the table of an embedding space's vectors."""
+        ...
 
 
-class Database(Protocol[Of]):
+class Database(Protocol):
     """Runs scripts: async functions that take a session first and wait for nothing else."""
 
+    has_nearest: bool
+    """Whether statements search vectors."""
+
     def read(
-        self, script: Callable[Concatenate[Of, P], Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs
+        self,
+        script: Callable[Concatenate[Session, P], Coroutine[Any, Any, T]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
     ) -> Coroutine[Any, Any, T]:
-        """What a script reads that changes nothing."""
+        """Run a script that changes nothing."""
         ...
 
     def write(
-        self, script: Callable[Concatenate[Of, P], Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs
+        self,
+        script: Callable[Concatenate[Session, P], Coroutine[Any, Any, T]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
     ) -> Coroutine[Any, Any, T]:
-        """What came of a script run in one transaction, committed when it returns and rolled back whole when it raises.
-
-        Run again where the database asks for it.
+        """Run a script in one transaction, committed when it returns and rolled back whole when it
+        raises; again where the database asks for it.
         """
         ...
 
-    def within(self, scope: Scope) -> Database[Of]:
-        """The same database for scripts of one scope alone, which the engine holds them to where it can; without it a
-        script is one of maintenance, which crosses scopes.
+    def within(self, scope: Scope) -> Database:
+        """Return the same database for scripts of one scope alone, which the engine holds them to
+        where it can; without it a script is one of maintenance, which crosses scopes.
         """
+        ...
+
+    async def erase(self) -> None:
+        """Leave nothing behind of what was deleted, where the engine keeps a log of it."""
         ...
 
     async def close(self) -> None:
-        """Releases everything; closing twice is harmless."""
+        """Release everything; closing twice is harmless."""
+        ...
+
+
+class Replica(Protocol):
+    """Another server that readers may be answered from."""
+
+    def held_off(self) -> str | None:
+        """Return what is wrong with it; None when it is to be asked."""
+        ...
+
+    def failed(self, error: StandbyError) -> str | None:
+        """Note that it could not answer; return what the reader is told."""
+        ...
+
+    def database(self) -> Database:
+        """Return its connections for one reader."""
+        ...
+
+    async def close(self) -> None:
+        """Close its connections."""
         ...

@@ -1,82 +1,99 @@
-"""The embedding spaces of an SQL store: their tables are made, replaced and dropped, safely with several at once."""
+"""The embedding spaces of one database: their tables are made, replaced and dropped, safely with
+several at once.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, TypeVar
+from typing import TypeVar
 
-from tenacity import AsyncRetrying, RetryError, retry_if_result, stop_after_attempt, wait_random_exponential
+import numpy as np
+from tenacity import (
+    AsyncRetrying,
+    RetryError,
+    retry_if_result,
+    stop_after_attempt,
+    wait_random_exponential,
+)
 from typing_extensions import override
 
-from ...errors import InvalidInput, StoreError
+from ...errors import Conflict, InvalidInput, StoreError
 from ...records import Vector
-from ..base import EXTERNAL, EmbeddingSpace, Store, checked_vector
-from ..values import SpaceState
-from . import maintenance
+from ..spaces import EmbeddingSpaces
+from ..values import EXTERNAL, EmbeddingSpace, SpaceState, checked_vector, external_name
+from .scripts import reading, writing
 from .session import Database, Session
 
-AnySession = TypeVar("AnySession", bound=Session)
 Answer = TypeVar("Answer")
 ATTEMPTS = 20
 
 
-class SpaceStore(Store, Generic[AnySession]):
-    """What an `SqlStore` does for its embedding spaces."""
+class SqlEmbeddingSpaces(EmbeddingSpaces):
+    """The embedding spaces of one database, by transaction scripts."""
 
-    def __init__(self, database: Database[AnySession]) -> None:
-        self._database = database
+    def __init__(self, database: Database) -> None:
+        self.database = self.reads = database
         self._dimensions: dict[int, int] = {}
         self._making = asyncio.Lock()  # of this process; others may be first all the same
 
-    @abstractmethod
-    async def _make_vectors(self, session: AnySession, space: EmbeddingSpace) -> None:
-        """Makes the table of a new embedding space's vectors."""
+    async def dimensions_of(self, space_number: int) -> int:
+        """Return the width of an embedding space.
 
-    @abstractmethod
-    async def _drop_vectors(self, session: AnySession, number: int) -> None:
-        """Drops the table of an embedding space's vectors, in the transaction that marks it as dropped."""
-
-    async def _dimensions_of(self, space_number: int) -> int:
+        Raises:
+            InvalidInput: there is none of this number.
+        """
         if space_number not in self._dimensions:
-            self._dimensions.update((one.number, one.dimensions) for one in await self.embedding_spaces())
+            self._dimensions.update((one.number, one.dimensions) for one in await self.all())
         if space_number not in self._dimensions:
             raise InvalidInput(f"There is no embedding space {space_number} here.")
         return self._dimensions[space_number]
 
-    async def _searched(self, space_number: int, found: Awaitable[Answer]) -> Answer:
-        """What a search of one embedding space's vectors finds, which another process may have dropped."""
+    async def searched(self, space_number: int, found: Awaitable[Answer]) -> Answer:
+        """Return what a search of an embedding space's vectors finds.
+
+        Raises:
+            InvalidInput: another process has dropped it.
+        """
         try:
             return await found
         except StoreError as error:
-            if any(one.number == space_number for one in await self.embedding_spaces()):
+            if any(one.number == space_number for one in await self.all()):
                 raise
-            raise InvalidInput(f"There is no embedding space {space_number} here any more.") from error
+            raise InvalidInput(
+                f"There is no embedding space {space_number} here any more."
+            ) from error
 
-    async def checked_vectors(self, space_number: int, vectors: Sequence[Vector]) -> Sequence[Vector]:
+    async def checked_vectors(
+        self, space_number: int, vectors: Sequence[Vector]
+    ) -> Sequence[Vector]:
         """Return the vectors as they are kept.
 
         Raises:
             InvalidInput: one does not fit the embedding space, or there is none of this number.
         """
-        dimensions = await self._dimensions_of(space_number)
+        dimensions = await self.dimensions_of(space_number)
         return [checked_vector(vector, dimensions) for vector in vectors]
 
     @override
-    async def embedding_spaces(self) -> Sequence[EmbeddingSpace]:
-        return await self._database.read(maintenance.embedding_spaces)
+    @reading
+    async def all(self, session: Session) -> Sequence[EmbeddingSpace]:
+        return await embedding_spaces(session)
 
     @override
-    async def add_embedding_space(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
+    async def add(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
         async def found_or_made() -> EmbeddingSpace | None:
-            present = maintenance.found(await self.embedding_spaces(), name, dimensions)
-            return present or await self._database.write(self._made, name, dimensions, probe)
+            present = _found(await self.all(), name, dimensions)
+            return present or await self.database.write(_made, name, dimensions, probe)
 
         return await self._registered(found_or_made)
 
-    async def _registered(self, register: Callable[[], Awaitable[EmbeddingSpace | None]]) -> EmbeddingSpace:
-        """Return what `register` gives at last, however many processes register others at the same time."""
+    async def _registered(
+        self, register: Callable[[], Awaitable[EmbeddingSpace | None]]
+    ) -> EmbeddingSpace:
+        """Return what `register` gives at last, however many processes register others at the same
+        time.
+        """
 
         async def once() -> EmbeddingSpace | None:
             async with self._making:
@@ -90,52 +107,125 @@ class SpaceStore(Store, Generic[AnySession]):
         try:
             return await retrying(once)
         except RetryError as error:
-            raise StoreError("Several processes are registering embedders at the same time; try again.") from error
-
-    async def _made(
-        self,
-        session: AnySession,
-        name: str,
-        dimensions: int,
-        probe: Vector | None,
-        state: SpaceState = "current",
-    ) -> EmbeddingSpace | None:
-        space = await maintenance.insert_embedding_space(session, name, dimensions, probe, state)
-        if space is not None:
-            await self._make_vectors(session, space)
-        return space
+            raise StoreError(
+                "Several processes are registering embedders at the same time; try again."
+            ) from error
 
     @override
-    async def replace_embedding_space(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
-        return await self._registered(lambda: self._database.write(self._begun, name, dimensions, probe))
+    async def note_width(self, tenant: str, dimensions: int, *, most: int) -> Sequence[int]:
+        for _ in range(ATTEMPTS):
+            widths = await self._widths(tenant)
+            if dimensions in widths or len(widths) >= most:
+                return widths
+            async with self._making:
+                await self._take_width(tenant, dimensions, most)
+        raise StoreError(
+            "Several processes are registering vector widths at the same time; try again."
+        )
 
+    @reading
+    async def _widths(self, session: Session, tenant: str) -> Sequence[int]:
+        return [row["dimensions"] for row in await session.rows("widths", {"tenant": tenant})]
+
+    @writing
+    async def _take_width(self, session: Session, tenant: str, dimensions: int, most: int) -> None:
+        await session.run("note_width", {"tenant": tenant, "dimensions": dimensions, "most": most})
+
+    @override
+    async def replace(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
+        return await self._registered(lambda: self._begun(name, dimensions, probe))
+
+    @writing
     async def _begun(
-        self, session: AnySession, name: str, dimensions: int, probe: Vector | None
+        self, session: Session, name: str, dimensions: int, probe: Vector | None
     ) -> EmbeddingSpace | None:
-        known = await maintenance.embedding_spaces(session)
-        replaced = any(one.state == "current" and not one.name.startswith(EXTERNAL) for one in known)
-        space = maintenance.found(known, name, dimensions)
+        known = await embedding_spaces(session)
+        replaced = any(
+            one.state == "current" and not one.name.startswith(EXTERNAL) for one in known
+        )
+        space = _found(known, name, dimensions)
         if space is None:
-            space = await self._made(session, name, dimensions, probe, "filling" if replaced else "current")
+            state: SpaceState = "filling" if replaced else "current"
+            space = await _made(session, name, dimensions, probe, state)
         if space is None:
             return None
         if space.state != "current":
             await session.run("fill_embedding_space", {"number": space.number})
         if not replaced:
-            await maintenance.finish_replacing(session, space.number)
-        return maintenance.found(await maintenance.embedding_spaces(session), name, dimensions)
+            await _finish_replacing(session, space.number)
+        return _found(await embedding_spaces(session), name, dimensions)
 
     @override
-    async def finish_replacing(self, number: int) -> None:
-        await self._database.write(maintenance.finish_replacing, number)
+    @writing
+    async def finish_replacing(self, session: Session, number: int) -> None:
+        await _finish_replacing(session, number)
 
     @override
     async def drop_retired(self) -> Sequence[str]:
-        return await self._database.write(self._dropped)
+        if dropped := await self._drop_retired():
+            await self.database.erase()
+        return dropped
 
-    async def _dropped(self, session: AnySession) -> Sequence[str]:
-        retired = [one for one in await maintenance.embedding_spaces(session) if one.state == "retired"]
+    @writing
+    async def _drop_retired(self, session: Session) -> Sequence[str]:
+        retired = [one for one in await embedding_spaces(session) if one.state == "retired"]
         for one in retired:
             await session.run("mark_dropped", {"number": one.number})
-            await self._drop_vectors(session, one.number)
+            await session.drop_vectors(one.number)
         return [one.name for one in retired]
+
+
+async def embedding_spaces(session: Session) -> Sequence[EmbeddingSpace]:
+    """Return all embedding spaces but the dropped ones, oldest first."""
+    return [
+        EmbeddingSpace(
+            number=row["number"],
+            name=row["name"],
+            dimensions=row["dimensions"],
+            probe=None if row["probe"] is None else np.frombuffer(row["probe"], "<f4"),
+            state=row["state"],
+        )
+        for row in await session.rows("embedding_spaces", {})
+    ]
+
+
+async def release_widths(session: Session) -> None:
+    """Forget the widths of which a tenant keeps no vectors."""
+    for one in await embedding_spaces(session):
+        if one.name == external_name(one.dimensions):
+            width = {"dimensions": one.dimensions}
+            kept = await session.rows("tenants_of_width", width, space_number=one.number)
+            tenants = [row["tenant"] for row in kept]
+            await session.run("release_widths", {**width, "tenants": tenants})
+
+
+def _found(known: Sequence[EmbeddingSpace], name: str, dimensions: int) -> EmbeddingSpace | None:
+    return next((one for one in known if (one.name, one.dimensions) == (name, dimensions)), None)
+
+
+async def _made(
+    session: Session,
+    name: str,
+    dimensions: int,
+    probe: Vector | None,
+    state: SpaceState = "current",
+) -> EmbeddingSpace | None:
+    """Return a new embedding space with its table; None when somebody else added one at the same
+    time.
+    """
+    packed = None if probe is None else np.asarray(probe, "<f4").tobytes()
+    values = {"name": name, "dimensions": dimensions, "probe": packed, "state": state}
+    if not await session.run("insert_embedding_space", values):
+        return None
+    space = _found(await embedding_spaces(session), name, dimensions)
+    if space is not None:
+        await session.make_vectors(space)
+    return space
+
+
+async def _finish_replacing(session: Session, number: int) -> None:
+    if not await session.run("finish_embedding_space", {"number": number}):
+        raise Conflict(
+            "Another embedder was chosen meanwhile to replace the current one; nothing was changed."
+        )
+    await session.run("retire_embedding_spaces", {"number": number})

@@ -1,28 +1,42 @@
-"""Bearer tokens of the server: scripts that keep, find and drop them."""
+"""The bearer tokens of one database."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from typing_extensions import override
+
 from ...errors import NotFound
-from ..base import Token
-from .session import Session
+from ..parts import TokenStore
+from ..values import Token
+from .scripts import reading, writing
+from .session import Database, Session
+
+COLUMNS = ("digest", "id", "tenant", "label", "created_at", "expires_at", "is_operator")
 
 
-async def add(session: Session, token: Token) -> None:
-    """See `MemoryStore.add_token`."""
-    await session.run_many("insert_token", [asdict(token)])
+class SqlTokenStore(TokenStore):
+    """Tokens in one database, by transaction scripts."""
 
+    def __init__(self, database: Database) -> None:
+        self.database = self.reads = database
 
-async def find(session: Session, digest: str | None) -> Sequence[Token]:
-    """See `MemoryStore.tokens`."""
-    names = ("digest", "id", "tenant", "label", "created_at", "expires_at", "is_operator")
-    found = await session.rows("tokens", {"digest": digest})
-    return [Token(user=row["user_id"], **{name: row[name] for name in names}) for row in found]
+    @override
+    @writing
+    async def add(self, session: Session, token: Token) -> None:
+        await session.run_many("insert_token", [asdict(token)])
 
+    @override
+    @reading
+    async def find(self, session: Session, *, digest: str | None = None) -> Sequence[Token]:
+        found = await session.rows("tokens", {"digest": digest})
+        return [
+            Token(user=row["user_id"], **{name: row[name] for name in COLUMNS}) for row in found
+        ]
 
-async def drop(session: Session, token_id: str) -> None:
-    """See `MemoryStore.drop_token`."""
-    if not await session.run("drop_token", {"id": token_id}):
-        raise NotFound(f"There is no token {token_id!r}.")
+    @override
+    @writing
+    async def drop(self, session: Session, token_id: str) -> None:
+        if not await session.run("drop_token", {"id": token_id}):
+            raise NotFound(f"There is no token {token_id!r}.")

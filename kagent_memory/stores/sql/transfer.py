@@ -1,17 +1,19 @@
-"""Memories whole, as they travel from one store to another: scripts that read them, and put them back."""
+"""Memories whole, as they travel from one store to another: scripts that read them, and put them
+back.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from ...records import Revision, Scope, Usage, Vector, every_state
+from ...records import Revision, Scope, Usage
 from .. import codec
 from ..codec import known
 from ..planning import Texts
-from ..values import Restored, Whole
+from ..values import Restored, Whole, every_state
 from .decoding import to_memory, to_revision
 from .queue import touching
 from .session import Row, Session
@@ -27,13 +29,9 @@ async def whole(session: Session, scope: Scope, ids: Sequence[str]) -> Sequence[
         histories[revision.memory_id].append(revision)
     for revisions in histories.values():
         revisions.sort(key=lambda revision: revision.revision)
-    return [Whole(one, tuple(histories[one.id])) for one in sorted(memories, key=lambda one: one.id)]
-
-
-async def vectors(session: Session, scope: Scope, space_number: int, ids: Sequence[str]) -> Mapping[str, Vector]:
-    """See `MemoryStore.vectors`."""
-    values = {"scope_id": scope.id, "ids": known(ids)}
-    return {row["id"]: row["embedding"] for row in await session.rows("vectors_of", values, space_number=space_number)}
+    return [
+        Whole(one, tuple(histories[one.id])) for one in sorted(memories, key=lambda one: one.id)
+    ]
 
 
 async def restore(
@@ -41,7 +39,9 @@ async def restore(
 ) -> Sequence[Restored]:
     """See `MemoryStore.restore`."""
     touched = "scope_row" if dry_run else "touch_scope"
-    found = await session.rows(touched, {"scope_id": scope.id} if dry_run else touching(scope, 1))
+    brings_vectors = any(one.vectors for one in memories)
+    values = {"scope_id": scope.id} if dry_run else touching(scope, 1, vectors=brings_vectors)
+    found = await session.rows(touched, values)
     row: Row = found[0] if found else {"version": 0, "key": b""}
     outcomes = await _outcomes(session, scope, memories, bytes(row["key"]), texts)
     added = [one for one, outcome in zip(memories, outcomes, strict=True) if outcome == "added"]
@@ -58,7 +58,11 @@ async def restore(
             for one in added
         ],
     )
-    revisions = [{"scope_id": scope.id, **revision_values(revision)} for one in added for revision in one.revisions]
+    revisions = [
+        {"scope_id": scope.id, **revision_values(revision)}
+        for one in added
+        for revision in one.revisions
+    ]
     if revisions:
         await session.run_many("restore_revision", revisions)
     used = [
@@ -81,7 +85,11 @@ async def restore(
 def revision_values(revision: Revision) -> dict[str, Any]:
     """A revision as the columns of its row, but for its scope."""
     values = {name: getattr(revision, name) for name in Revision.__slots__}
-    return {**values, "before": revision.before and codec.to_snapshot(revision.before), "sealed": None}
+    return {
+        **values,
+        "before": revision.before and codec.to_snapshot(revision.before),
+        "sealed": None,
+    }
 
 
 async def _outcomes(
@@ -92,7 +100,8 @@ async def _outcomes(
     active = [one.memory for one in memories if one.memory.state == "active"]
     hashes = {"scope_id": scope.id, "hashes": list({texts.identity(memory) for memory in active})}
     alike = await session.rows("equal_memories", hashes) if active else ()
-    equal = {bytes(row["content_hash"]) for row in alike if row["state"] == "active"}  # not those of a session alone
+    # not those of a session alone
+    equal = {bytes(row["content_hash"]) for row in alike if row["state"] == "active"}
     marks = set[tuple[str, str]]().union(*(_marks(one, salt) for one in memories))
     events, said = ([key for kind, key in marks if kind == wanted] for wanted in ("event", "text"))
     tombstones = await tombstoned(session, scope, events, said)
@@ -115,9 +124,12 @@ async def _outcomes(
 
 
 def _marks(whole: Whole, salt: bytes) -> set[tuple[str, str]]:
-    """What tombstones of this memory would say, in its present state and in every former one."""
+    """Return the tombstones of this memory, in its present state and in every former one."""
     every = every_state(whole.memory, whole.revisions)
     marks = {("event", event) for memory in every for event in memory.event_ids}
     if salt:
-        marks |= {("text", codec.forgotten_key(salt, memory.session_id, memory.content)) for memory in every}
+        marks |= {
+            ("text", codec.forgotten_key(salt, memory.session_id, memory.content))
+            for memory in every
+        }
     return marks

@@ -7,14 +7,14 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from ...errors import Conflict, NotFound
+from ...errors import Conflict
 from ...records import Memory, Scope
 from .. import codec
-from ..base import SESSION_END, Applied, Batch, Delivery, embed_job
 from ..codec import is_id, known
 from ..planning import Plan, Texts, held_back, slot_of
+from ..values import SESSION_END, Applied, Batch, Delivery, embed_job
 from .decoding import to_memory
-from .index_cache import MOST_COMING, Packed, Written
+from .index_cache import Packed
 from .queue import put, touching
 from .session import Session
 
@@ -23,16 +23,18 @@ _COLUMNS = tuple(field.name for field in fields(Memory) if field.name != "usage"
 
 async def apply(
     session: Session, scope: Scope, batch: Batch, *, texts: Texts, now: datetime
-) -> tuple[Applied, Written | None]:
-    """See `MemoryStore.apply`; `planning.checked` made the batch, and `texts` are of its memories. Also tells what the
-    scope's index lacks now, where that is new memories alone.
-    """
+) -> Applied:
+    """Write a batch: see `MemoryStore.apply`; `texts` are of its memories."""
     step = int(bool(batch.changes or batch.taken or batch.reinforced))
     met = await _meet(session, scope, batch, step, texts)
     if batch.expected_version is not None and batch.expected_version != met.version - step:
-        raise Conflict(f"The scope is no longer at version {batch.expected_version}; read it again and retry.")
+        raise Conflict(
+            f"The scope is no longer at version {batch.expected_version}; read it again and retry."
+        )
     if batch.calls or batch.tokens:
-        await session.run("add_costs", {"scope_id": scope.id, "calls": batch.calls, "tokens": batch.tokens})
+        await session.run(
+            "add_costs", {"scope_id": scope.id, "calls": batch.calls, "tokens": batch.tokens}
+        )
     await _take(session, scope, batch, met, now)
     plan, held = await _planned(session, scope, batch, met, texts, now)
     reworded = await _reworded(session, scope, plan)
@@ -44,25 +46,36 @@ async def apply(
     if vectors and met.writable:
         if alone := sorted(vectors.keys() - plan.standing.keys()):
             await session.run_many(
-                "touch_vectors", [{"scope_id": scope.id, "ids": alone}], space_number=batch.space_number
+                "touch_vectors",
+                [{"scope_id": scope.id, "ids": alone}],
+                space_number=batch.space_number,
             )
-        values = [{"scope_id": scope.id, "id": id, "embedding": vector} for id, vector in sorted(vectors.items())]
+        values = [
+            {"scope_id": scope.id, "id": id, "embedding": vector}
+            for id, vector in sorted(vectors.items())
+        ]
         await session.run_many("put_vector", values, space_number=batch.space_number)
-    await _write(session, scope, plan, met.version, reworded)  # last: the database works on the vectors meanwhile
-    await put(session, [*batch.jobs, *(embed_job(scope, now, name) for name in met.embedders if vectors)])
-    ids = tuple(None if change.memory.id in held else plan.given[change.memory.id] for change in batch.changes)
-    applied = Applied(ids=ids, version=met.version)
-    fresh = [plan.standing[id] for id in plan.fresh]
-    if not step or len(fresh) != len(plan.standing) or len(fresh) > MOST_COMING:
-        return applied, None
-    return applied, Written(met.salt, met.version, fresh, texts)
+    # last: the database works on the vectors meanwhile
+    await _write(session, scope, plan, met.version, reworded)
+    await put(
+        session, [*batch.jobs, *(embed_job(scope, now, name) for name in met.embedders if vectors)]
+    )
+    ids = tuple(
+        None if change.memory.id in held else plan.given[change.memory.id]
+        for change in batch.changes
+    )
+    return Applied(ids=ids, version=met.version)
 
 
 async def keep_index(session: Session, scope: Scope, packed: Packed) -> None:
-    """Store a scope's packed index, unless something was erased since it was read or a newer one is stored."""
-    held = {"scope_id": scope.id, "salt": packed.salt, "erased": packed.erased}
-    if await session.rows("hold_index", held):
-        row = {"scope_id": scope.id, "version": packed.version, "packed": packed.packed}
+    """Store a scope's packed index, unless something was erased since it was read or a newer one is
+    stored.
+    """
+    stand = packed.stand
+    if await session.rows(
+        "hold_index", {"scope_id": scope.id, "salt": stand.salt, "erased": stand.erased}
+    ):
+        row = {"scope_id": scope.id, "version": stand.version, "packed": packed.packed}
         await session.run_many("put_index", [row])
 
 
@@ -77,7 +90,8 @@ class _Met:
         positions: the next free one of each session that it adds to.
         taken: whether an event of it was taken in before.
         writable: whether the embedding space of its vectors is still there.
-        embedders: those that must embed what it writes as well, since their vectors replace its own.
+        embedders: those that must embed what it writes as well, since their vectors replace its
+            own.
     """
 
     version: int
@@ -94,13 +108,19 @@ class _Met:
 
 async def _meet(session: Session, scope: Scope, batch: Batch, step: int, texts: Texts) -> _Met:
     scopes = sorted({job.scope for job in batch.jobs} | {scope}, key=lambda one: one.id)
-    asked = {name: {"scope_id": scope.id, **values} for name, values in _questions(batch, texts).items()}
-    touches = [("touch_scope", touching(other, step if other == scope else 0)) for other in scopes]
+    asked = {
+        name: {"scope_id": scope.id, **values} for name, values in _questions(batch, texts).items()
+    }
+    own = touching(scope, step, vectors=bool(batch.vectors))
+    touches = [("touch_scope", own if other == scope else touching(other, 0)) for other in scopes]
     answers = await session.several([*touches, *asked.items()])
     row = answers[scopes.index(scope)][0]
     found = dict(zip(asked, answers[len(scopes) :], strict=True))
     stored = {row["id"]: to_memory(row) for row in found.get("stored_memories", ())}
-    equal, held = ([row["id"] for row in found.get(name, ())] for name in ("equal_memories", "quarantined_memories"))
+    equal, held = (
+        [row["id"] for row in found.get(name, ())]
+        for name in ("equal_memories", "quarantined_memories")
+    )
     if unread := known({*equal, *held}.difference(stored)):
         rows = await session.rows("stored_memories", {"scope_id": scope.id, "ids": unread})
         stored |= {row["id"]: to_memory(row) for row in rows}
@@ -122,19 +142,29 @@ async def _meet(session: Session, scope: Scope, batch: Batch, step: int, texts: 
         positions={row["session_id"]: row["position"] for row in found.get("next_positions", ())},
         taken=bool(found.get("taken_pairs")),
         writable=own != "dropped",
-        embedders=[one["name"] for one in spaces if one["number"] != batch.space_number and one["state"] == embedding],
+        embedders=[
+            one["name"]
+            for one in spaces
+            if one["number"] != batch.space_number and one["state"] == embedding
+        ],
     )
 
 
 def _questions(batch: Batch, texts: Texts) -> dict[str, dict[str, Any]]:
     """The statements that tell what the batch meets, each only where the batch needs it."""
     added = [change.memory for change in batch.changes if change.kind == "add"]
-    named = {change.memory.id for change in batch.changes} | set(batch.vectors) | set(batch.reinforced)
+    named = (
+        {change.memory.id for change in batch.changes} | set(batch.vectors) | set(batch.reinforced)
+    )
     values = {
         "stored_memories": {"ids": known(named - {memory.id for memory in added})},
-        "equal_memories": {"hashes": _hashes(batch, ("active", "quarantined", "short_term"), texts)},
+        "equal_memories": {
+            "hashes": _hashes(batch, ("active", "quarantined", "short_term"), texts)
+        },
         "quarantined_memories": {"hashes": _hashes(batch, ("quarantined",), texts)},
-        "next_positions": {"session_ids": list({one.session_id for one in added if one.session_id is not None})},
+        "next_positions": {
+            "session_ids": list({one.session_id for one in added if one.session_id is not None})
+        },
         "taken_pairs": _pairs(_events(batch)),
         "written_spaces": {"numbers": [batch.space_number] if batch.vectors else []},
     }
@@ -158,15 +188,24 @@ async def _take(session: Session, scope: Scope, batch: Batch, met: _Met, now: da
     """Ends the job whose work the batch is, and notes its events as taken in."""
     if batch.job is not None:
         id, fence = batch.job
-        if not is_id(id) or not await session.run("end_job", {"scope_id": scope.id, "id": id, "fence": fence}):
+        if not is_id(id) or not await session.run(
+            "end_job", {"scope_id": scope.id, "id": id, "fence": fence}
+        ):
             raise Conflict(f"The job {id} is no longer held with the fence {fence}.")
     if met.taken:
-        raise Conflict("An event of this batch was already ingested; read which ones and retry without them.")
+        raise Conflict(
+            "An event of this batch was already ingested; read which ones and retry without them."
+        )
     if events := _events(batch):
-        again = {"session_ids": list({session_id for session_id, _ in events}), "event_id": SESSION_END}
+        again = {
+            "session_ids": list({session_id for session_id, _ in events}),
+            "event_id": SESSION_END,
+        }
         await session.run("reopen_sessions", {"scope_id": scope.id, **again})
     if batch.taken:
-        await session.run_many("insert_taken", [{"scope_id": scope.id, **_pairs(batch.taken), "at": now}])
+        await session.run_many(
+            "insert_taken", [{"scope_id": scope.id, **_pairs(batch.taken), "at": now}]
+        )
 
 
 async def _planned(
@@ -175,7 +214,10 @@ async def _planned(
     stones: frozenset[tuple[str, str]] = frozenset()
     if bound := [change for change in batch.changes if not change.explicit]:
         events = {event for one in bound for event in (*one.event_ids, *one.memory.event_ids)}
-        texts_said = [codec.forgotten_key(met.salt, one.memory.session_id, one.memory.content) for one in bound]
+        texts_said = [
+            codec.forgotten_key(met.salt, one.memory.session_id, one.memory.content)
+            for one in bound
+        ]
         stones = await tombstoned(session, scope, list(events), texts_said)
     held = held_back(batch.changes, met.stored, stones, met.salt)
     live = [change for change in batch.changes if change.memory.id not in held]
@@ -202,17 +244,22 @@ async def _planned(
 async def tombstoned(
     session: Session, scope: Scope, events: Sequence[str], texts: Sequence[str]
 ) -> frozenset[tuple[str, str]]:
-    """Which of these events, and of these keys of texts, a tombstone stands for, each after its kind."""
+    """Which of these events, and of these keys of texts, a tombstone stands for, each after its
+    kind.
+    """
     values = {"scope_id": scope.id, "events": events, "texts": texts}
     return frozenset((row["kind"], row["key"]) for row in await session.rows("tombstoned", values))
 
 
 async def _reworded(session: Session, scope: Scope, plan: Plan) -> Sequence[str]:
-    """The memories that say something else, whose vectors are erased until some come for the new texts."""
+    """The memories that say something else, whose vectors are erased until some come for the new
+    texts.
+    """
     reworded = [
         id
         for id, memory in plan.standing.items()
-        if id in plan.stored and (plan.stored[id].content, plan.stored[id].author) != (memory.content, memory.author)
+        if id in plan.stored
+        and (plan.stored[id].content, plan.stored[id].author) != (memory.content, memory.author)
     ]
     if reworded:
         values = {"scope_id": scope.id, "ids": reworded}
@@ -221,11 +268,17 @@ async def _reworded(session: Session, scope: Scope, plan: Plan) -> Sequence[str]
     return reworded
 
 
-async def _write(session: Session, scope: Scope, plan: Plan, version: int, reworded: Sequence[str]) -> None:
+async def _write(
+    session: Session, scope: Scope, plan: Plan, version: int, reworded: Sequence[str]
+) -> None:
     postings = {id: plan.texts.postings(plan.standing[id]) for id in (*plan.fresh, *reworded)}
 
     def row(memory: Memory) -> dict[str, Any]:
-        return {**column_values(scope, memory, plan.texts), "postings": postings.get(memory.id), "touched": version}
+        return {
+            **column_values(scope, memory, plan.texts),
+            "postings": postings.get(memory.id),
+            "touched": version,
+        }
 
     changed = [memory for id, memory in plan.standing.items() if id in plan.stored]
     changed.sort(key=lambda memory: memory.state == "active")
@@ -255,21 +308,22 @@ async def count(session: Session, deliveries: Sequence[Delivery]) -> None:
     values: list[dict[str, Any]] = []
     for one in sorted(deliveries, key=lambda one: one.scope.id):
         ids = sorted(known((*one.retrieved, *one.delivered)))
-        counts = {name: [getattr(one, name).get(id, 0) for id in ids] for name in ("retrieved", "delivered")}
+        counts = {
+            name: [getattr(one, name).get(id, 0) for id in ids]
+            for name in ("retrieved", "delivered")
+        }
         values += [{"scope_id": one.scope.id, "ids": ids, **counts, "now": one.at}] if ids else []
     if values:
         await session.run_many("count_usage", values)
     said = [
-        {"scope_id": one.scope.id, "id": id, "successes": one.successes.get(id, 0), "failures": one.failures.get(id, 0)}
+        {
+            "scope_id": one.scope.id,
+            "id": id,
+            "successes": one.successes.get(id, 0),
+            "failures": one.failures.get(id, 0),
+        }
         for one in deliveries
         for id in sorted(known((*one.successes, *one.failures)))
     ]
     if said:
         await session.run_many("count_feedback", said)
-
-
-async def feedback(session: Session, scope: Scope, memory_id: str, *, success: bool) -> None:
-    """See `MemoryStore.feedback`."""
-    values = {"scope_id": scope.id, "id": memory_id, "successes": int(success), "failures": int(not success)}
-    if not is_id(memory_id) or not await session.run("count_feedback", values):
-        raise NotFound(f"There is no memory {memory_id!r}.")

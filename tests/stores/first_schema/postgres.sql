@@ -1,7 +1,8 @@
 -- The whole schema, which a new database is made with. A change of it is also a numbered migration, for the others.
 
 -- One row a scope. Whoever writes memories of a scope holds this row's lock; "version" moves with every such write, and
--- "erased" is the version at which memories were last erased.
+-- "erased" is the version at which memories were last erased, and "vectors_set" how often vectors of
+-- them were set.
 CREATE TABLE scope (
     scope_id uuid NOT NULL PRIMARY KEY,
     tenant text COLLATE "C" NOT NULL,
@@ -9,6 +10,7 @@ CREATE TABLE scope (
     app text COLLATE "C" NOT NULL,
     version bigint NOT NULL,
     erased bigint NOT NULL DEFAULT 0,
+    vectors_set bigint NOT NULL DEFAULT 0,
     salt bytea NOT NULL,
     calls bigint NOT NULL DEFAULT 0,
     tokens bigint NOT NULL DEFAULT 0
@@ -75,6 +77,7 @@ CREATE TABLE memory (
 ) WITH (autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.05);
 CREATE UNIQUE INDEX memory_identity ON memory (scope_id, content_hash) WHERE state = 'active';
 CREATE INDEX memory_session ON memory (scope_id, session_id, position) WHERE session_id IS NOT NULL;
+CREATE INDEX memory_created ON memory (scope_id, created_at, id);
 CREATE INDEX memory_superseded ON memory (scope_id, superseded_by) WHERE superseded_by IS NOT NULL;
 CREATE INDEX memory_expiry ON memory (expires_at, scope_id) WHERE expires_at IS NOT NULL AND NOT pinned;
 CREATE INDEX memory_slot ON memory (scope_id, slot) WHERE slot IS NOT NULL AND state = 'active';
@@ -176,7 +179,7 @@ CREATE TABLE lease (
     until timestamptz NOT NULL
 );
 
--- A scope's index in columns (see stores/text_index.py), as it stood at one version of the scope: whoever never saw the
+-- A scope's index in columns (see stores/index.py), as it stood at one version of the scope: whoever never saw the
 -- scope reads this row, and the memories that were written since. Whoever erases a memory deletes it.
 CREATE TABLE scope_index (
     scope_id uuid PRIMARY KEY,

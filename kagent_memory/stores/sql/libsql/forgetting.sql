@@ -40,6 +40,16 @@ WHERE m.scope_id = :scope_id AND m.superseded_by IN (SELECT value FROM json_each
 )
 ORDER BY m.id
 
+-- name: sources_of
+-- Kept turns that are linked with these facts, or share an event with them.
+SELECT m.id, m.session_id, m.event_ids, m.links
+FROM memory AS m
+WHERE m.scope_id = :scope_id AND m.state = 'source' AND (
+    EXISTS (SELECT 1 FROM json_each(m.links) AS l WHERE l.value IN (SELECT value FROM json_each(:ids)))
+    OR EXISTS (SELECT 1 FROM json_each(m.event_ids) AS e WHERE e.value IN (SELECT value FROM json_each(:event_ids)))
+)
+ORDER BY m.id
+
 -- name: revisions_of_all
 SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group, final, sealed
 FROM memory_revision WHERE scope_id = :scope_id AND memory_id IN (SELECT value FROM json_each(:ids))

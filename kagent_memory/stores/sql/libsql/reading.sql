@@ -2,7 +2,7 @@
 -- Whether a memory m is visible and meets every condition of a filter; a NULL sets none. What begins with "sealed_" is
 -- the same condition for rows that are encrypted (see sealing.py).
 (
-    (m.state = 'active' OR :superseded)
+    (m.state = 'active' OR :superseded OR :sources AND m.state = 'source')
     AND (:state IS NULL OR m.state = :state)
     AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > :now)
     AND (:types IS NULL OR m.type IN (SELECT value FROM json_each(:types)))
@@ -48,25 +48,71 @@
 -- name: visible_memories
 SELECT * FROM remembered
 WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
-    AND (state = 'active' OR :superseded)
+    AND (state IN ('active', 'source') OR :superseded)
     AND (pinned OR expires_at IS NULL OR expires_at > :now)
 
 -- name: stored_memories
 -- In whatever state, expired or not.
 SELECT * FROM remembered WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids)) ORDER BY id
 
+-- fragment: mark
+-- A higher number once vectors of the scope s were set or those of an embedding space were dropped.
+(s.vectors_set * 10000 + (SELECT count(*) FROM embedder AS e WHERE e.state = 'dropped'))
+
+-- name: scope_row
+SELECT s.version, s.erased, s.salt, {mark} AS mark, s.calls, s.tokens FROM scope AS s WHERE s.scope_id = :scope_id
+
+-- name: vectors_from
+-- The vectors of a scope from one id on: the ids, 36 characters each, and the numbers of all. In one row, for rows take
+-- longer than what they hold; each part by itself, for a subquery that is joined is copied.
+SELECT s.version, s.erased, s.salt, {mark} AS mark,
+    (
+        SELECT group_concat(i.id, '')
+        FROM (
+            SELECT id FROM memory_vector_{space} WHERE scope_id = :scope_id AND id >= :first ORDER BY id LIMIT :limit
+        ) AS i
+    ) AS ids,
+    (
+        SELECT CAST(group_concat(t.embedding, '') AS BLOB)
+        FROM (
+            SELECT embedding FROM memory_vector_{space}
+            WHERE scope_id = :scope_id AND id >= :first
+            ORDER BY id
+            LIMIT :limit
+        ) AS t
+    ) AS sent
+FROM scope AS s
+WHERE s.scope_id = :scope_id
+
+-- name: vectors_since
+-- The vectors of the memories of a scope that were written at this version or later, or are named, as in vectors_from;
+-- and how many memories these are, as far as the limit.
+SELECT s.version, s.erased, s.salt, {mark} AS mark, c.memories, c.ids, c.sent
+FROM scope AS s, (
+    SELECT count(*) AS memories, group_concat(v.id, '') AS ids, CAST(group_concat(v.embedding, '') AS BLOB) AS sent
+    FROM (
+        SELECT m.id FROM memory AS m WHERE m.scope_id = :scope_id AND m.touched >= :version
+        UNION
+        SELECT value FROM json_each(:ids)
+        LIMIT :limit
+    ) AS w
+    LEFT JOIN memory_vector_{space} AS v ON v.scope_id = :scope_id AND v.id = w.id
+) AS c
+WHERE s.scope_id = :scope_id
+
 -- name: unchanged_memories
 -- The visible ones of these memories beside the row of their scope, as long as that says what a search took for granted.
 -- They are found before they are joined: the view would be written out for the whole scope.
 WITH found AS MATERIALIZED (
     SELECT * FROM remembered
-    WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids)) AND state = 'active'
+    WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids)) AND state IN ('active', 'source')
         AND (pinned OR expires_at IS NULL OR expires_at > :now)
 )
 SELECT m.*
 FROM scope AS s
 LEFT JOIN found AS m
 WHERE s.scope_id = :scope_id AND s.version = :version AND s.erased = :erased AND s.salt = :salt
+    AND (:mark IS NULL OR {mark} = :mark)
 
 -- name: in_slots
 -- The visible memories that fill one of these slots.
@@ -91,6 +137,25 @@ WHERE scope_id = :scope_id AND state = 'short_term'
     )
 ORDER BY created_at DESC, id DESC
 
+-- name: list_newest
+-- A page begins in the index of the scope's memories by time, however many there are.
+SELECT m.*
+FROM remembered AS m
+WHERE m.scope_id = :scope_id
+    AND (m.created_at, m.id) < (coalesce(:after_key, '~'), coalesce(:after_id, '~'))
+    AND {passes_filter}
+ORDER BY m.created_at DESC, m.id DESC
+LIMIT :limit
+
+-- name: list_oldest
+SELECT m.*
+FROM remembered AS m
+WHERE m.scope_id = :scope_id
+    AND (m.created_at, m.id) > (coalesce(:after_key, ''), coalesce(:after_id, ''))
+    AND {passes_filter}
+ORDER BY m.created_at, m.id
+LIMIT :limit
+
 -- name: list_memories
 -- Ascending by sort_key, which is negated for the orders that run downwards; ties by id in the order's direction.
 -- Times count in microseconds; 9e15 stands after them all.
@@ -99,15 +164,13 @@ FROM (
     SELECT
         m.*,
         CASE :order
-            WHEN 'newest' THEN -(strftime('%s', m.created_at) * 1000000 + substr(m.created_at, 21, 6))
-            WHEN 'oldest' THEN strftime('%s', m.created_at) * 1000000 + substr(m.created_at, 21, 6)
             WHEN 'delivered' THEN -m.delivered
             WHEN 'expires' THEN coalesce(
                 CASE WHEN NOT m.pinned THEN strftime('%s', m.expires_at) * 1000000 + substr(m.expires_at, 21, 6) END, 9e15
             )
             ELSE -m.importance
         END AS key,
-        :order IN ('oldest', 'expires') AS upwards
+        :order = 'expires' AS upwards
     FROM remembered AS m
     WHERE m.scope_id = :scope_id
         AND {passes_filter}
@@ -126,7 +189,7 @@ WHERE m.scope_id = :scope_id AND m.touched >= :version
 
 -- name: unseen_scope
 -- A scope that this process has not seen: its row with its packed index, and the ids of the memories written since.
-SELECT s.version, s.erased, s.salt, i.version AS packed_version, i.packed,
+SELECT s.version, s.erased, s.salt, {mark} AS mark, i.version AS packed_version, i.packed,
     (
         SELECT coalesce(group_concat(m.id, ''), '')
         FROM memory AS m
@@ -140,9 +203,9 @@ WHERE s.scope_id = :scope_id
 
 -- name: indexed
 -- What the scope's index holds of these memories.
-SELECT m.id, m.session_id, m.position, m.author, m.type, m.origin, m.importance, m.created_at, m.happened_at,
+SELECT m.id, m.session_id, m.position, m.author, m.importance, m.created_at, m.happened_at,
     length(m.content) AS chars, substr(rtrim(m.content, char(9, 10, 13, 32)), -1) IN ('?', '？', '؟') AS asks,
-    m.state = 'active' AS active, m.pinned, m.expires_at, m.postings, m.sealed IS NOT NULL AS is_sealed
+    m.state IN ('active', 'source') AS active, m.pinned, m.expires_at, m.postings, m.sealed IS NOT NULL AS is_sealed
 FROM memory AS m
 WHERE m.scope_id = :scope_id AND m.id IN (SELECT value FROM json_each(:ids))
 
@@ -170,7 +233,7 @@ FROM memory_revision WHERE scope_id = :scope_id AND change_group = :group ORDER 
 
 -- name: unembedded
 SELECT * FROM remembered AS r
-WHERE r.scope_id = :scope_id AND r.state IN ('active', 'short_term')
+WHERE r.scope_id = :scope_id AND r.state IN ('active', 'short_term', 'source')
     AND (r.pinned OR r.expires_at IS NULL OR r.expires_at > :now)
     AND NOT EXISTS (
         SELECT 1 FROM memory_vector_{space} AS v WHERE v.scope_id = r.scope_id AND v.id = r.id
@@ -180,7 +243,8 @@ LIMIT :limit
 
 -- name: unembedded_ids
 SELECT m.id FROM memory AS m
-WHERE m.scope_id = :scope_id AND m.state = 'active' AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > :now)
+WHERE m.scope_id = :scope_id AND m.state IN ('active', 'source')
+    AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > :now)
     AND NOT EXISTS (
         SELECT 1 FROM memory_vector_{space} AS v WHERE v.scope_id = m.scope_id AND v.id = m.id
     )

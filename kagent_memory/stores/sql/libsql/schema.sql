@@ -1,7 +1,7 @@
 -- The whole schema, which a new database is made with. A change of it is also a numbered migration, for the others.
 
 -- One row a scope. Whoever writes memories of a scope moves its "version"; "erased" is the version at which memories were
--- last erased.
+-- last erased, "vectors_set" how often vectors of them were set.
 CREATE TABLE scope (
     scope_id BLOB NOT NULL PRIMARY KEY,
     tenant TEXT NOT NULL,
@@ -9,6 +9,7 @@ CREATE TABLE scope (
     app TEXT NOT NULL,
     version INTEGER NOT NULL,
     erased INTEGER NOT NULL DEFAULT 0,
+    vectors_set INTEGER NOT NULL DEFAULT 0,
     salt BLOB NOT NULL,
     calls INTEGER NOT NULL DEFAULT 0,
     tokens INTEGER NOT NULL DEFAULT 0
@@ -76,6 +77,7 @@ CREATE UNIQUE INDEX memory_key ON memory (scope_id, id);
 CREATE UNIQUE INDEX memory_identity ON memory (scope_id, content_hash) WHERE state = 'active';
 CREATE INDEX memory_touched ON memory (scope_id, touched, id);
 CREATE INDEX memory_session ON memory (scope_id, session_id, position) WHERE session_id IS NOT NULL;
+CREATE INDEX memory_created ON memory (scope_id, created_at, id);
 CREATE INDEX memory_superseded ON memory (scope_id, superseded_by) WHERE superseded_by IS NOT NULL;
 CREATE INDEX memory_expiry ON memory (expires_at, scope_id) WHERE expires_at IS NOT NULL AND NOT pinned;
 CREATE INDEX memory_slot ON memory (scope_id, slot) WHERE slot IS NOT NULL AND state = 'active';
@@ -177,7 +179,7 @@ CREATE TABLE lease (
     until TEXT NOT NULL
 ) WITHOUT ROWID;
 
--- A scope's index in columns (see stores/text_index.py), as it stood at one version of the scope: whoever never saw the
+-- A scope's index in columns (see stores/index.py), as it stood at one version of the scope: whoever never saw the
 -- scope reads this row, and the memories that were written since. Whoever erases a memory deletes it.
 CREATE TABLE scope_index (
     scope_id BLOB NOT NULL PRIMARY KEY,

@@ -1,11 +1,9 @@
 -- name: touch_scope
--- With this every writer of a scope's memories begins; step 0 leaves the version.
-INSERT INTO scope (scope_id, tenant, user_id, app, version, salt)
-VALUES (:scope_id, :tenant, :user, :app, :step, :salt)
-ON CONFLICT (scope_id) DO UPDATE SET version = scope.version + excluded.version
-
--- name: scope_row
-SELECT version, erased, salt, calls, tokens FROM scope WHERE scope_id = :scope_id
+-- With this every writer of a scope's memories begins; step 0 leaves the version, 0 vectors their number.
+INSERT INTO scope (scope_id, tenant, user_id, app, version, vectors_set, salt)
+VALUES (:scope_id, :tenant, :user, :app, :step, :vectors, :salt)
+ON CONFLICT (scope_id) DO UPDATE SET
+    version = scope.version + excluded.version, vectors_set = scope.vectors_set + excluded.vectors_set
 
 -- name: hold_index
 -- Nothing if something was erased since the index was read; the file's lock is held.
@@ -108,7 +106,6 @@ WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
     AND EXISTS (SELECT 1 FROM memory_vector_{space} AS v WHERE v.scope_id = :scope_id AND v.id = memory.id)
 
 -- name: put_vector
--- A vector that is set anew takes a new row, and so a new "seq".
 INSERT OR REPLACE INTO memory_vector_{space} (scope_id, id, embedding) VALUES (:scope_id, :id, :embedding)
 
 -- name: count_usage

@@ -40,6 +40,14 @@ WHERE m.scope_id = %(scope_id)s AND m.superseded_by = ANY(%(ids)s::uuid[]) AND E
 )
 ORDER BY m.id
 
+-- name: sources_of
+-- Kept turns that are linked with these facts, or share an event with them.
+SELECT m.id, m.session_id, m.event_ids, m.links
+FROM memory AS m
+WHERE m.scope_id = %(scope_id)s AND m.state = 'source'
+    AND (m.links && %(ids)s::text[] OR m.event_ids && %(event_ids)s::text[])
+ORDER BY m.id
+
 -- name: revisions_of_all
 SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group, final, sealed
 FROM memory_revision WHERE scope_id = %(scope_id)s AND memory_id = ANY(%(ids)s::uuid[])

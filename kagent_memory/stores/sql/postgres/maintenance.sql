@@ -20,8 +20,14 @@ LIMIT %(limit)s
 UPDATE scope SET version = version + %(step)s WHERE scope_id = %(scope_id)s
 
 -- name: expired_memories
--- A short-term memory is promoted or goes, however often it was delivered.
-SELECT m.id, m.ttl_days, CASE WHEN m.state = 'short_term' THEN -1 ELSE coalesce(s.delivered, 0) END AS delivered
+-- A short-term memory is promoted or goes, however often it was delivered. A kept turn stays while one of its facts does.
+SELECT m.id, m.ttl_days, CASE WHEN m.state = 'short_term' THEN -1 ELSE coalesce(s.delivered, 0) END AS delivered,
+    CASE WHEN m.state = 'source' THEN m.links ELSE ARRAY[]::text[] END AS links,
+    m.state = 'source' AND EXISTS (
+        SELECT 1 FROM memory AS f
+        WHERE f.scope_id = %(scope_id)s AND f.id = ANY(m.links::uuid[]) AND f.state <> 'superseded'
+            AND (f.pinned OR f.expires_at IS NULL OR f.expires_at > %(now)s)
+    ) AS outlived
 FROM memory AS m
 LEFT JOIN memory_stats AS s ON s.scope_id = m.scope_id AND s.id = m.id
 WHERE m.scope_id = %(scope_id)s AND m.expires_at <= %(now)s AND NOT m.pinned
@@ -60,7 +66,7 @@ SELECT s.tenant, s.user_id, s.app
 FROM scope AS s
 WHERE s.scope_id = ANY(%(scope_ids)s::uuid[]) AND EXISTS (
     SELECT 1 FROM memory AS m
-    WHERE m.scope_id = s.scope_id AND m.state IN ('active', 'short_term')
+    WHERE m.scope_id = s.scope_id AND m.state IN ('active', 'short_term', 'source')
         AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > %(now)s)
         AND NOT EXISTS (
             SELECT 1 FROM memory_vector_{space} AS v WHERE v.scope_id = m.scope_id AND v.id = m.id

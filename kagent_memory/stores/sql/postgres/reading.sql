@@ -2,7 +2,7 @@
 -- Whether a memory m is visible and meets every condition of a filter; a NULL sets none. What begins with "sealed_" is
 -- the same condition for rows that are encrypted (see sealing.py).
 (
-    (m.state = 'active' OR %(superseded)s)
+    (m.state = 'active' OR %(superseded)s OR %(sources)s AND m.state = 'source')
     AND (%(state)s::text IS NULL OR m.state = %(state)s)
     AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > %(now)s)
     AND (%(types)s::text[] IS NULL OR m.type = ANY(%(types)s::text[]))
@@ -46,22 +46,28 @@ m.sealed
 -- name: visible_memories
 SELECT {told}
 FROM {wanted_memories} AS m
-WHERE (m.state = 'active' OR %(superseded)s) AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > %(now)s)
+WHERE (m.state IN ('active', 'source') OR %(superseded)s)
+    AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > %(now)s)
 
 -- name: stored_memories
 -- In whatever state, expired or not.
 SELECT {told} FROM {wanted_memories} AS m ORDER BY m.id
 
 -- fragment: mark
--- What is another number once vectors of the scope s were set (every write touches its row) or any were dropped.
-(s.xmin::text::bigint * 10000 + (SELECT count(*) FROM embedder AS e WHERE e.state = 'dropped'))
+-- A higher number once vectors of the scope s were set or those of an embedding space were dropped.
+(s.vectors_set * 10000 + (SELECT count(*) FROM embedder AS e WHERE e.state = 'dropped'))
 
--- name: scope_vectors
--- The vectors of a scope from one id on: the ids, 36 characters each, and beside them what each is sent as.
+-- name: scope_row
+SELECT s.version, s.erased, s.salt, {mark} AS mark, s.calls, s.tokens FROM scope AS s WHERE s.scope_id = %(scope_id)s
+
+-- name: vectors_from
+-- The vectors of a scope from one id on: the ids, 36 characters each, and the numbers of all.
 SELECT s.version, s.erased, s.salt, {mark} AS mark, v.ids, v.sent
 FROM scope AS s
 CROSS JOIN LATERAL (
-    SELECT string_agg(t.id::text, '' ORDER BY t.id) AS ids, string_agg(halfvec_send(t.embedding), '' ORDER BY t.id) AS sent
+    SELECT
+        string_agg(t.id::text, '' ORDER BY t.id) AS ids,
+        string_agg(substring(halfvec_send(t.embedding) FROM 5), '' ORDER BY t.id) AS sent
     FROM (
         SELECT o.id, o.embedding
         FROM memory_vector_{space} AS o
@@ -72,16 +78,16 @@ CROSS JOIN LATERAL (
 ) AS v
 WHERE s.scope_id = %(scope_id)s
 
--- name: changed_vectors
--- The memories of a scope that were written at this version or later, or are named, as far as the limit; and the vectors
--- of those that have one, as in scope_vectors.
-SELECT s.version, s.salt, {mark} AS mark, c.written, c.ids, c.sent
+-- name: vectors_since
+-- The vectors of the memories of a scope that were written at this version or later, or are named, as in vectors_from;
+-- and how many memories these are, as far as the limit.
+SELECT s.version, s.erased, s.salt, {mark} AS mark, c.memories, c.ids, c.sent
 FROM scope AS s
 CROSS JOIN LATERAL (
     SELECT
-        string_agg(w.id::text, '') AS written,
+        count(*) AS memories,
         string_agg(v.id::text, '' ORDER BY v.id) AS ids,
-        string_agg(halfvec_send(v.embedding), '' ORDER BY v.id) AS sent
+        string_agg(substring(halfvec_send(v.embedding) FROM 5), '' ORDER BY v.id) AS sent
     FROM (
         SELECT m.id FROM memory AS m WHERE m.scope_id = %(scope_id)s AND m.touched >= %(version)s
         UNION
@@ -94,11 +100,12 @@ WHERE s.scope_id = %(scope_id)s
 
 -- name: unchanged_memories
 -- The visible ones of these memories beside the row of their scope, as long as that says what a search took for granted.
-SELECT {told}, {mark} AS mark
+SELECT {told}
 FROM scope AS s
 LEFT JOIN LATERAL {wanted_memories} AS m
-    ON m.state = 'active' AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > %(now)s)
+    ON m.state IN ('active', 'source') AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > %(now)s)
 WHERE s.scope_id = %(scope_id)s AND s.version = %(version)s AND s.erased = %(erased)s AND s.salt = %(salt)s
+    AND (%(mark)s::bigint IS NULL OR {mark} = %(mark)s)
 
 -- name: in_slots
 -- The visible memories that fill one of these slots.
@@ -123,6 +130,31 @@ WHERE scope_id = %(scope_id)s AND state = 'short_term'
     )
 ORDER BY created_at DESC, id DESC
 
+-- name: list_newest
+-- A page begins in the index of the scope's memories by time, however many there are.
+SELECT m.*
+FROM remembered AS m
+WHERE m.scope_id = %(scope_id)s
+    AND (m.created_at, m.id) < (
+        coalesce(%(after_key)s::timestamptz, 'infinity'),
+        coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+    )
+    AND {passes_filter}
+ORDER BY m.created_at DESC, m.id DESC
+LIMIT %(limit)s
+
+-- name: list_oldest
+SELECT m.*
+FROM remembered AS m
+WHERE m.scope_id = %(scope_id)s
+    AND (m.created_at, m.id) > (
+        coalesce(%(after_key)s::timestamptz, '-infinity'),
+        coalesce(%(after_id)s::uuid, '00000000-0000-0000-0000-000000000000')
+    )
+    AND {passes_filter}
+ORDER BY m.created_at, m.id
+LIMIT %(limit)s
+
 -- name: list_memories
 -- Ascending by sort_key, which is negated for the orders that run downwards; ties by id in the order's direction.
 SELECT l.*, l.key::text AS sort_key
@@ -130,14 +162,12 @@ FROM (
     SELECT
         m.*,
         CASE %(order)s::text
-            WHEN 'newest' THEN -extract(epoch FROM m.created_at)
-            WHEN 'oldest' THEN extract(epoch FROM m.created_at)
             WHEN 'delivered' THEN -m.delivered
             WHEN 'expires'
                 THEN coalesce(CASE WHEN NOT m.pinned THEN extract(epoch FROM m.expires_at) END, 'Infinity'::numeric)
             ELSE -m.importance::numeric
         END AS key,
-        %(order)s::text IN ('oldest', 'expires') AS upwards
+        %(order)s::text = 'expires' AS upwards
     FROM remembered AS m
     WHERE m.scope_id = %(scope_id)s
         AND {passes_filter}
@@ -160,7 +190,7 @@ WHERE m.scope_id = %(scope_id)s AND m.touched >= %(version)s
 
 -- name: unseen_scope
 -- A scope that this process has not seen: its row with its packed index, and the ids of the memories written since.
-SELECT s.version, s.erased, s.salt, i.version AS packed_version, i.packed,
+SELECT s.version, s.erased, s.salt, {mark} AS mark, i.version AS packed_version, i.packed,
     (
         SELECT coalesce(string_agg(m.id::text, ''), '')
         FROM memory AS m
@@ -174,9 +204,9 @@ WHERE s.scope_id = %(scope_id)s
 
 -- name: indexed
 -- What the scope's index holds of these memories.
-SELECT m.id, m.session_id, m.position, m.author, m.type, m.origin, m.importance, m.created_at, m.happened_at,
+SELECT m.id, m.session_id, m.position, m.author, m.importance, m.created_at, m.happened_at,
     length(m.content) AS chars, right(rtrim(m.content, E' \n\r\t'), 1) IN ('?', '？', '؟') AS asks,
-    m.state = 'active' AS active, m.pinned, m.expires_at, m.postings, m.sealed IS NOT NULL AS is_sealed
+    m.state IN ('active', 'source') AS active, m.pinned, m.expires_at, m.postings, m.sealed IS NOT NULL AS is_sealed
 FROM memory AS m
 WHERE m.scope_id = %(scope_id)s AND m.id = ANY(%(ids)s::uuid[])
 
@@ -204,7 +234,7 @@ FROM memory_revision WHERE scope_id = %(scope_id)s AND change_group = %(group)s 
 
 -- name: unembedded
 SELECT * FROM remembered AS r
-WHERE r.scope_id = %(scope_id)s AND r.state IN ('active', 'short_term')
+WHERE r.scope_id = %(scope_id)s AND r.state IN ('active', 'short_term', 'source')
     AND (r.pinned OR r.expires_at IS NULL OR r.expires_at > %(now)s)
     AND NOT EXISTS (
         SELECT 1 FROM memory_vector_{space} AS v WHERE v.scope_id = r.scope_id AND v.id = r.id
@@ -214,7 +244,8 @@ LIMIT %(limit)s
 
 -- name: unembedded_ids
 SELECT m.id FROM memory AS m
-WHERE m.scope_id = %(scope_id)s AND m.state = 'active' AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > %(now)s)
+WHERE m.scope_id = %(scope_id)s AND m.state IN ('active', 'source')
+    AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > %(now)s)
     AND NOT EXISTS (
         SELECT 1 FROM memory_vector_{space} AS v WHERE v.scope_id = m.scope_id AND v.id = m.id
     )

@@ -1,12 +1,10 @@
 -- name: touch_scope
--- Takes the scope's lock, with which every writer of its memories begins; step 0 leaves the version. Gives the row.
-INSERT INTO scope (scope_id, tenant, user_id, app, version, salt)
-VALUES (%(scope_id)s, %(tenant)s, %(user)s, %(app)s, %(step)s, %(salt)s)
-ON CONFLICT (scope_id) DO UPDATE SET version = scope.version + excluded.version
+-- Takes the scope's lock, with which every writer of its memories begins; step 0 leaves the version, 0 vectors their number. Gives the row.
+INSERT INTO scope (scope_id, tenant, user_id, app, version, vectors_set, salt)
+VALUES (%(scope_id)s, %(tenant)s, %(user)s, %(app)s, %(step)s, %(vectors)s, %(salt)s)
+ON CONFLICT (scope_id) DO UPDATE SET
+    version = scope.version + excluded.version, vectors_set = scope.vectors_set + excluded.vectors_set
 RETURNING version, salt
-
--- name: scope_row
-SELECT version, erased, salt, calls, tokens FROM scope WHERE scope_id = %(scope_id)s
 
 -- name: hold_index
 -- Takes the scope's lock, if nothing was erased since the index was read.

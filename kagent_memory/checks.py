@@ -1,0 +1,119 @@
+"""Checks of the values that callers give: text, names, JSON and times."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from .errors import InvalidInput
+
+LONGEST_NAME = 1024  # characters of a tenant's, user's or app's
+DEEPEST = 100
+
+
+def checked_text(value: str, what: str) -> str:
+    """`value` itself.
+
+    Raises:
+        InvalidInput: not a string, contains NUL, or is not valid Unicode (a lone surrogate).
+    """
+    if not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
+        raise InvalidInput(f"{what} must be text, not {type(value).__name__}.")
+    if "\0" in value:
+        raise InvalidInput(f"{what} holds a NUL character; remove it.")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput(
+            f"{what} is not valid Unicode ({error.reason}); decode it again."
+        ) from error
+    return value
+
+
+def checked_name(value: str, what: str) -> str:
+    """`value` itself, the name of a tenant, a user or an app.
+
+    Raises:
+        InvalidInput: no text that can be kept, or too long.
+    """
+    if len(checked_text(value, what)) > LONGEST_NAME:
+        raise InvalidInput(
+            f"{what} has {len(value):,} characters; at most {LONGEST_NAME:,} are allowed."
+        )
+    return value
+
+
+def valid_text(value: str) -> str:
+    """The text with what no database keeps (NUL, lone surrogates) shown as U+FFFD."""
+    return (
+        value.replace("\0", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    )
+
+
+def json_text(value: Any, what: str, *, compact: bool = False) -> str:
+    """The value as JSON text that any database and any JSON parser takes.
+
+    Raises:
+        InvalidInput: JSON cannot hold it (another type, NaN, infinity, a lone surrogate), or it is
+            nested too deep.
+    """
+    try:
+        separators = (",", ":") if compact else None
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=separators)
+        text.encode()
+    except RecursionError as error:
+        raise InvalidInput(
+            f"{what} is nested too deep; a value may have at most {DEEPEST} levels."
+        ) from error
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{what} is not valid JSON: {error}.") from error
+    return text
+
+
+def too_deep(value: Any) -> bool:
+    """Return True if lists and mappings in a JSON value are nested more than `DEEPEST` levels
+    deep.
+    """
+    level = _containers([value])
+    for _ in range(DEEPEST):
+        level = [inner for outer in level for inner in _containers(outer)]
+    return bool(level)
+
+
+def _containers(values: Any) -> list[Any]:
+    parts: Any = values.values() if isinstance(values, dict) else values  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] raw JSON
+    return [part for part in parts if isinstance(part, (list, dict))]
+
+
+def checked_time(at: datetime | None, what: str) -> datetime | None:
+    """The same moment in UTC.
+
+    Raises:
+        InvalidInput: not a datetime, has no time zone, or lies outside the years 1 to 9999 in UTC.
+    """
+    if at is None:
+        return None
+    if not isinstance(at, datetime):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
+        raise InvalidInput(f"{what} must be a datetime, not {type(at).__name__}.")
+    if at.tzinfo is None:
+        raise InvalidInput(f"{what} must be an aware datetime; give it a time zone.")
+    try:
+        return at.astimezone(UTC)
+    except OverflowError as error:
+        raise InvalidInput(
+            f"{what} is out of range; use a time between the years 1 and 9999."
+        ) from error
+
+
+def parsed_time(value: Any, what: str) -> datetime:
+    """The moment that a text names in ISO 8601; without a zone it is UTC.
+
+    Raises:
+        InvalidInput: it names none.
+    """
+    try:
+        at = datetime.fromisoformat(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{what} must be an ISO 8601 date, such as 2026-01-31.") from error
+    return at if at.tzinfo else at.replace(tzinfo=UTC)

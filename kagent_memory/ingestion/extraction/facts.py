@@ -1,0 +1,224 @@
+"""From what a model or another provider found to facts as they may be stored, with their
+sources.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from ...errors import InvalidInput
+from ...models.prompts.escaping import unescaped
+from ...records import Fact, Message
+from ..answers import ExtractedFact, known_type
+from ..echoes import content_terms
+from ..editing import checked_fact
+from ..splitting import pieces, sentences_of
+from .transcript import Transcript
+
+logger = logging.getLogger(__name__)
+
+MAX_TOPICS = 5
+MAX_TOPIC_CHARS = 40
+MAX_SLOT_CHARS = 120
+SESSION_SUMMARY = "session:summary"
+SUMMARY_IMPORTANCE = 0.6
+_YEAR_OR_MONTH = re.compile(r"(\d{4})(?:-(\d{2}))?")
+_FURTHEST = timedelta(days=100 * 365)
+
+
+def read_fact(item: ExtractedFact, part: Sequence[Message], transcript: Transcript) -> Fact | None:
+    """Return a model's item as a fact; None when it says nothing.
+
+    Its sources are messages of this part, named by their number; when it names none of them, the
+    whole part. Its origin is that of the least trusted of them, and what is out of bounds is
+    brought back.
+    """
+    text = _plain(item.text)
+    if not text:
+        return None
+    numbered = {str(number): message for number, message in enumerate(part, 1)}
+    refs = dict.fromkeys(source.strip(" []#") for source in item.sources)
+    sources = [numbered[ref] for ref in refs if ref in numbered] or part
+    subject, attribute = _plain(item.subject), _plain(item.attribute)
+    # half a slot identifies nothing, and compaction summaries have slots of their own
+    has_slot = subject and attribute and max(len(subject), len(attribute)) <= MAX_SLOT_CHARS
+    if not has_slot or attribute.casefold().startswith("compaction:"):
+        subject = attribute = ""
+    authors = {message.author for message in sources if message.author}
+    roles = {message.role for message in sources}
+    topics = (_plain(topic).casefold().strip(" #.,;:\"'") for topic in item.topics)
+    return Fact(
+        text=text,
+        type=known_type(item.type) or "semantic",
+        topics=tuple(dict.fromkeys(topic for topic in topics if 0 < len(topic) <= MAX_TOPIC_CHARS))[
+            :MAX_TOPICS
+        ],
+        importance=item.importance,
+        is_error=item.is_error,
+        origin="tool" if "tool" in roles else "user" if "user" in roles else "agent",
+        author=authors.pop() if len(authors) == 1 else None,
+        session_id=transcript.session_id or None,
+        event_ids=_event_ids(sources),
+        subject=subject or None,
+        attribute=attribute or None,
+        happened_at=resolved_time(item.happened_at or "", transcript.now) or _last_at(sources),
+    )
+
+
+def session_fact(summary: str, said: Sequence[Message], transcript: Transcript) -> Fact:
+    """Return the summary of a session that is over."""
+    return Fact(
+        text=_plain(summary),
+        type="episodic",
+        importance=SUMMARY_IMPORTANCE,
+        origin="agent",
+        session_id=transcript.session_id or None,
+        event_ids=_event_ids(said),
+        subject=transcript.session_id or "session",
+        attribute=SESSION_SUMMARY,
+        happened_at=_last_at(said),
+    )
+
+
+def resolved_time(value: str, now: datetime) -> datetime | None:
+    """Return an ISO 8601 time, date, month or year as aware UTC.
+
+    Without a zone it is UTC, without a day the first. None when it is none of these, or more than
+    100 years away from `now`.
+    """
+    text = value.strip()
+    if short := _YEAR_OR_MONTH.fullmatch(text):
+        text = f"{short[1]}-{short[2] or '01'}-01"
+    try:
+        read = datetime.fromisoformat(text)
+        read = (read if read.tzinfo else read.replace(tzinfo=UTC)).astimezone(UTC)
+        return read if abs(read - now) <= _FURTHEST else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def storable(
+    facts: Sequence[Fact],
+    messages: Sequence[Message],
+    *,
+    outputs: Sequence[str] = (),
+    session_id: str,
+    said_at: datetime,
+    max_bytes: int,
+) -> list[Fact]:
+    """Return the facts with their session, sources and the origin that they deserve.
+
+    Long ones are cut between sentences, unfit ones left out and logged.
+
+    Args:
+        facts: what a provider found.
+        messages: what it was found in; a fact that names no events has all of theirs.
+        outputs: what tools said in the session.
+        session_id: where it was said.
+        said_at: when a fact was said of whose sources none tells a time.
+        max_bytes: of one fact.
+    """
+    kept: list[Fact] = []
+    sources = {message.event_id: message for message in messages}
+    of_user = [message.text for message in messages if message.role == "user"]
+    named = [
+        _with_fields(fact, (sources[id] for id in fact.event_ids or sources if id in sources))
+        for fact in facts
+    ]
+    for fact in with_least_trust(named, outputs, of_user):
+        own = [sources[id] for id in fact.event_ids if id in sources]
+        known = replace(
+            fact,
+            session_id=fact.session_id or session_id or None,
+            said_at=fact.said_at or _last_at(own) or _last_at(messages) or said_at,
+        )
+        fits = len(known.text.encode(errors="replace")) <= max_bytes
+        # a token is at most 4 bytes
+        texts = [known.text] if fits else pieces(known.text, max(1, max_bytes // 4))
+        for number, text in enumerate(texts, 1):
+            # each part has a slot of its own: no part is a later value of another
+            attribute = (
+                f"{known.attribute} ({number})"
+                if known.attribute and number > 1
+                else known.attribute
+            )
+            try:
+                checked = checked_fact(
+                    replace(known, text=text, attribute=attribute), max_bytes=max_bytes, redact=str
+                )
+            except InvalidInput as error:
+                logger.warning("The summary provider gave a fact that cannot be stored: %s", error)
+            else:
+                # the transcript's events were checked when it was queued
+                kept.append(
+                    checked if checked.event_ids else replace(checked, event_ids=tuple(sources))
+                )
+    return kept
+
+
+def with_least_trust(
+    facts: Sequence[Fact], outputs: Sequence[str], of_user: Sequence[str]
+) -> Sequence[Fact]:
+    """Return the facts with the tool's origin where they repeat a tool.
+
+    These are the summary of a session with a tool's output, and facts with a sentence most of whose
+    content words, but for the user's own, are a tool's. What the user said in a turn stays the
+    user's.
+
+    Args:
+        facts: what a provider found in a transcript.
+        outputs: what tools said.
+        of_user: what the user said.
+    """
+    if not outputs:
+        return facts
+    tool_terms, user_terms = (
+        frozenset(
+            term
+            for text in texts
+            for sentence in sentences_of(text)
+            for term in content_terms(sentence)
+        )
+        for texts in (outputs, of_user)
+    )
+
+    def repeats(fact: Fact) -> bool:
+        if fact.verbatim and fact.origin == "user":
+            return False
+        own = (content_terms(sentence) - user_terms for sentence in sentences_of(fact.text))
+        return fact.attribute == SESSION_SUMMARY or any(
+            2 * len(terms & tool_terms) > len(terms) for terms in own
+        )
+
+    return [replace(fact, origin="tool") if repeats(fact) else fact for fact in facts]
+
+
+def _with_fields(fact: Fact, sources: Iterable[Message]) -> Fact:
+    """Return the fact with the fields that its messages brought: labels beside its own, of all
+    others the last.
+    """
+    for fields in (message.fields for message in sources if message.fields):
+        labels = {
+            name: (*getattr(fact, name), *fields[name])
+            for name in ("topics", "tags")
+            if name in fields
+        }
+        metadata = {**fact.metadata, **fields.get("metadata", {})}
+        fact = replace(fact, **{**fields, **labels, "metadata": metadata})
+    return fact
+
+
+def _plain(text: str | None) -> str:
+    return " ".join(unescaped(text or "").split())
+
+
+def _event_ids(sources: Sequence[Message]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(message.event_id for message in sources if message.event_id))
+
+
+def _last_at(sources: Sequence[Message]) -> datetime | None:
+    return max((message.at for message in sources if message.at), default=None)

@@ -1,0 +1,91 @@
+"""Turns that are kept as they were said, as the sources of the facts that were extracted from
+them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from ..records import Change, Fact, Memory, source_id
+from ..retention.lifecycle import latest, to_memory, ttl_days_of
+from ..settings import MemorySettings
+from .extraction import PassthroughSummary, Transcript
+from .extraction.transcript import SummaryProvider
+
+
+def keeps_turns(provider: SummaryProvider, settings: MemorySettings) -> bool:
+    """Return True if what was said is kept beside the facts of this provider.
+
+    A provider says so with `keeps_turns`. With short-term memory what a session brings is not
+    everybody's yet, and no turns are kept.
+    """
+    return (
+        settings.keep_turns
+        and not settings.short_term_hours
+        and bool(getattr(provider, "keeps_turns", False))
+    )
+
+
+async def turns_of(transcript: Transcript) -> Sequence[Fact]:
+    """Return what users and agents said in a transcript, turn by turn; never what a tool
+    answered.
+    """
+    spoken = [message for message in transcript if message.role != "tool"]
+    return await PassthroughSummary().facts(replace(transcript, messages=spoken))
+
+
+def source_changes(
+    turns: Sequence[Fact],
+    facts: Sequence[Memory],
+    same: Mapping[str, str],
+    *,
+    settings: MemorySettings,
+    now: datetime,
+) -> list[Change]:
+    """Return the changes that add turns, each linked with the facts that share an event with it.
+
+    A turn lives by its TTL and at least as long as its facts. One of a quarantined origin is not
+    kept: nobody could confirm it with its facts.
+
+    Args:
+        turns: what was said, as it may be stored.
+        facts: the rows of what was extracted from it.
+        same: id of such a row → id of the memory that holds the same already.
+        settings: TTLs and quarantine.
+        now: when they are added.
+    """
+    by_event: dict[str, list[Memory]] = defaultdict(list)
+    for fact in facts:
+        for event_id in fact.event_ids if fact.source_ids else ():
+            by_event[event_id].append(fact)
+    changes: dict[str, Change] = {}
+    for turn in turns:
+        if turn.origin in settings.quarantine:
+            continue
+        own = [fact for event_id in turn.event_ids for fact in by_event[event_id]]
+        row = to_memory(
+            turn, now=now, ttl_days=ttl_days_of(turn, settings), id=_id_of(turn, changes)
+        )
+        links = dict.fromkeys(same.get(fact.id, fact.id) for fact in own)
+        expires_at = latest(
+            (row.expires_at, *(None if fact.pinned else fact.expires_at for fact in own))
+        )
+        row = replace(row, state="source", links=tuple(links), expires_at=expires_at)
+        changes[row.id] = Change(kind="add", memory=row, event_ids=turn.event_ids)
+    return list(changes.values())
+
+
+def _id_of(turn: Fact, taken: Collection[str]) -> str:
+    """Return the id that follows from a turn's event; further parts of a long turn have ids of
+    their own.
+    """
+    event_id = turn.event_ids[-1] if turn.event_ids else ""
+    part = 1
+    while (
+        id := source_id(turn.session_id, event_id if part == 1 else f"{event_id}\n{part}")
+    ) in taken:
+        part += 1
+    return id

@@ -1,0 +1,287 @@
+"""Transcripts on their way into the queue: checked, masked, and durable before the caller goes
+on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any, cast
+
+from pydantic import TypeAdapter
+
+from ..checks import checked_text, checked_time, valid_text
+from ..errors import InvalidInput
+from ..models.llm import Llm
+from ..records import Fact, Message, Scope, new_id
+from ..redaction import Redactor, masked_id
+from ..redaction import redact as mask_secrets
+from ..redaction.personal_data import PersonalDataRefused
+from ..stores import Store
+from ..stores.base import Job, checked_key
+from .echoes import handed_key, without_handed
+from .editing import checked_fact, checked_session_id
+from .extraction.compaction import REUSING
+from .providers import Providers
+
+logger = logging.getLogger(__name__)
+
+FACT_FIELDS = frozenset(
+    {"ttl_days", "type", "topics", "tags", "importance", "origin", "pinned", "metadata", "category"}
+)
+ROLES = ("user", "agent", "tool")
+_MESSAGE = TypeAdapter(Message)
+LATEST_SECONDS = 253_402_300_799  # the end of the year 9999
+LONGEST_MINUTES = 5_256_000  # ten years
+LARGE_CHARS = 65_536  # masking more than this takes long enough to be felt by others on the loop
+
+
+def prepared(
+    messages: Sequence[Message], session_id: str, redact: Redactor, max_bytes: int
+) -> list[Message]:
+    """Return the messages as they may be queued: checked, masked, each with an event id.
+
+    Those whose personal data is not kept are left out.
+
+    A message without an event id gets one made of what it says and how often it was said before in
+    this call, so that the same transcript gives the same ids when it comes again.
+
+    Raises:
+        InvalidInput: ids that are too long or not valid, times, a role or fields that cannot be.
+    """
+    seen: Counter[str] = Counter()
+    ready: list[Message] = []
+    fields: Mapping[str, Any] = {}
+    checked: Mapping[str, Any] = {}
+    for message in messages:
+        try:
+            if message.fields != fields:
+                fields, checked = message.fields, checked_fields(message.fields, redact, max_bytes)
+            ready.append(replace(_prepared(message, session_id, redact, seen), fields=checked))
+        except PersonalDataRefused as error:
+            if not error.dropped:
+                logger.warning("A message of session %s is not saved. %s", session_id, error)
+    return ready
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list | tuple) and all(
+        isinstance(text, str) for text in cast("Sequence[object]", value)
+    )
+
+
+def _check_kinds(message: Message) -> None:
+    if message.role not in ROLES:
+        raise InvalidInput(f"A message's role must be one of {', '.join(ROLES)}.")
+    for name in ("text", "author", "event_id"):
+        if not isinstance(value := getattr(message, name), str):
+            raise InvalidInput(f"A message's {name} must be text, not {type(value).__name__}.")
+    recalled: object = message.recalled
+    if not _is_texts(recalled):
+        raise InvalidInput("A message's recalled must be a list of texts.")
+
+
+def checked_fields(
+    fields: Mapping[str, Any], redact: Redactor, max_bytes: int
+) -> Mapping[str, Any]:
+    """Return the fields that facts get, checked and masked, as JSON values.
+
+    Raises:
+        InvalidInput: a field is unknown, or its value does not fit.
+    """
+    if unknown := sorted(set(fields) - FACT_FIELDS):
+        raise InvalidInput(
+            f"A message's fields may be {', '.join(sorted(FACT_FIELDS))}; not {', '.join(unknown)}."
+        )
+    fact = checked_fact(Fact(text="-", **fields), max_bytes=max_bytes, redact=redact)
+    values: dict[str, Any] = {name: getattr(fact, name) for name in fields}
+    return values | {name: list(values[name]) for name in ("topics", "tags") if name in values}
+
+
+def _prepared(message: Message, session_id: str, redact: Redactor, seen: Counter[str]) -> Message:
+    _check_kinds(message)
+    message = replace(message, at=checked_time(message.at, "A message's time"))
+    event_id = message.event_id
+    if not event_id:
+        at = message.at.isoformat() if message.at else ""
+        said = "\0".join((session_id, message.role, message.author, at, message.text))
+        digest = hashlib.blake2b(said.encode(errors="replace"), digest_size=12).hexdigest()
+        seen[digest] += 1
+        event_id = f"{digest}-{seen[digest]}"
+    message = replace(
+        message,
+        text=redact(valid_text(message.text)),
+        author=mask_secrets(valid_text(message.author)),
+        event_id=checked_key(checked_text(event_id, "An event id"), "An event id"),
+    )
+    recalled: list[str] = []
+    for text in message.recalled:
+        # it was remembered before that was refused; no message may say it again
+        with suppress(PersonalDataRefused):
+            recalled.append(redact(valid_text(text)))
+    compaction = message.compaction
+    if compaction is not None:
+        try:
+            start, end = (float(second) for second in compaction)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InvalidInput(
+                "A compaction's range must be two numbers: start and end in epoch seconds."
+            ) from error
+        if not (0 <= start <= LATEST_SECONDS and 0 <= end <= LATEST_SECONDS):  # NaN is neither
+            raise InvalidInput(
+                f"A compaction's range must lie between 0 and {LATEST_SECONDS:,} epoch seconds."
+            )
+        compaction = start, end
+    return replace(message, recalled=tuple(recalled), compaction=compaction)
+
+
+def checked_minutes(minutes: float | None) -> float | None:
+    """Return how long a session's timer runs, itself.
+
+    Raises:
+        InvalidInput: not a number between 0 and `LONGEST_MINUTES`.
+    """
+    if minutes is None:
+        return None
+    is_number = isinstance(minutes, int | float)  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not is_number or not 0 <= minutes <= LONGEST_MINUTES:
+        raise InvalidInput(f"end_after_minutes must be a number between 0 and {LONGEST_MINUTES:,}.")
+    return minutes
+
+
+def to_payload(scope: Scope, messages: Sequence[Message], *, ended: bool = False) -> dict[str, Any]:
+    """Return the JSON that a job carries; `forget` looks at its `messages[].event_id`.
+
+    Of what memory handed over only hashes are kept (see `handed_key`): once forgotten, it must not
+    be written anew.
+    """
+    values: list[dict[str, Any]] = []
+    for message in messages:
+        texts = (
+            *message.recalled,
+            *(line for text in message.recalled for line in text.splitlines()),
+        )
+        handed = sorted({handed_key(scope, text) for text in texts if text.strip()})
+        values.append(
+            {**_MESSAGE.dump_python(replace(message, recalled=()), mode="json"), "handed": handed}
+        )
+    return {"ended": ended, "messages": values}
+
+
+def from_payload(payload: Mapping[str, Any]) -> list[Message]:
+    """Return the messages that `to_payload` wrote, without what was recalled."""
+    messages = (_MESSAGE.validate_python(values) for values in payload.get("messages", ()))
+    return [replace(message, at=message.at and message.at.astimezone(UTC)) for message in messages]
+
+
+def handed_in(payload: Mapping[str, Any]) -> frozenset[str]:
+    """Return the `handed_key` of every text and line that memory handed over in messages."""
+    return frozenset(
+        key for values in payload.get("messages", ()) for key in values.get("handed", ())
+    )
+
+
+def batch_key(messages: Sequence[Message], session_id: str, *, ended: bool) -> str:
+    """Return the key that makes the same events of a session, queued twice, one job."""
+    names = (
+        session_id,
+        "ended" if ended else "",
+        *sorted({message.event_id for message in messages}),
+    )
+    digest = hashlib.blake2b(digest_size=16)
+    for name in names:
+        digest.update(hashlib.blake2b(name.encode(), digest_size=16).digest())
+    return digest.hexdigest()
+
+
+class Enqueuer:
+    """Queue transcripts; nothing here calls a model."""
+
+    def __init__(
+        self,
+        store: Store,
+        providers: Providers,
+        *,
+        redact: Callable[[str], str],
+        max_bytes: int,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._providers = providers
+        self._prepared = partial(prepared, redact=redact, max_bytes=max_bytes)
+        self._clock = clock
+
+    async def queue(
+        self,
+        scope: Scope,
+        messages: Sequence[Message],
+        session_id: str,
+        *,
+        ended: bool = False,
+        save: bool = True,
+        end_after_minutes: float | None = None,
+        compaction: bool = False,
+        llm: Llm | str | None = None,
+    ) -> str | None:
+        """Queue what is new of a transcript, and arm the session's timer; see
+        `Memories.remember`.
+        """
+        checked_minutes(end_after_minutes)
+        session_id = masked_id(checked_session_id(session_id))
+        if sum(len(str(message.text)) for message in messages) < LARGE_CHARS:
+            ready = self._prepared(messages, session_id)
+        else:
+            ready = await asyncio.to_thread(self._prepared, messages, session_id)
+        ingested = await self._store.memories.taken(
+            scope, session_id, [message.event_id for message in ready]
+        )
+        new = [message for message in ready if message.event_id not in ingested]
+        if any(message.recalled for message in new):
+            new = await asyncio.to_thread(without_handed, new)
+        # who ends a session need not say so again
+        if end_after_minutes is not None and not compaction:
+            waiting = await self._store.queue.waiting(scope, "session_end", session_id)
+            compaction = waiting is not None and waiting.provider.startswith(f"{REUSING}+")
+        provider, model = self._providers.choose(compaction=compaction, at_hand=llm)
+        now = self._clock()
+        job = Job(
+            id=new_id(now),
+            scope=scope,
+            kind="transcript",
+            session_id=session_id,
+            key=batch_key(new, session_id, ended=ended),
+            payload=to_payload(scope, new, ended=ended),
+            provider=provider,
+            model=model,
+            run_after=now,
+            created_at=now,
+        )
+        jobs = [job] if save and (new or ended) else []
+        # the store adds these messages to those that wait already
+        if end_after_minutes is not None:
+            timer = replace(
+                job,
+                id=new_id(now),
+                kind="session_end",
+                key=session_id,
+                payload=to_payload(scope, new, ended=True),
+                run_after=now + timedelta(minutes=end_after_minutes),
+            )
+            jobs.append(timer)
+        self._providers.bring(jobs, llm)
+        await self._store.enqueue(jobs)
+        return job.id if job in jobs else None
+
+    async def end_session(self, scope: Scope, session_id: str) -> None:
+        """Make the session's armed timer due."""
+        session_id = masked_id(checked_session_id(session_id))
+        waiting = await self._store.queue.waiting(scope, "session_end", session_id)
+        if waiting is not None:
+            await self._store.enqueue([replace(waiting, run_after=self._clock())])

@@ -1,0 +1,339 @@
+"""The file that `Memories.export` writes: its lines, and what is checked of them when they are
+read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cache
+from itertools import groupby, islice
+from pathlib import Path
+from typing import Annotated, Literal, TypeAlias
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from ..checks import checked_text, checked_time
+from ..errors import InvalidInput
+from ..records import MAX_LINKS, Change, Memory, Revision, Scope, Vector
+from ..stores.base import EXTERNAL, Batch, checked_vector, external_name
+from ..stores.codec import is_id
+from ..stores.planning import checked
+from ..stores.values import every_state
+from .lineage import Lineage
+
+FORMAT = "kagent-memory"
+VERSION = 1
+VERSION_WITH_VECTORS = 2
+MOST_SPACES = 1000
+MOST_DIMENSIONS = 65_536
+PART = 200
+MOST_INTEGER = 2**31 - 2  # with room for one more
+MOST_TTL_DAYS = 36_500
+# what some readers take for one
+LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\u0085\u2028\u2029"}
+SpaceKey: TypeAlias = tuple[str, int]
+"""The name and the width of an embedding space: what makes it the same one in another store."""
+Number: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+
+
+class _Head(BaseModel):
+    """The first line."""
+
+    format: Literal["kagent-memory"]
+    version: int
+    exported_at: datetime
+
+
+class Space(BaseModel):
+    """An embedding space, as the first line of an export with vectors names it; `EmbeddingSpace`
+    says what is what.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: Annotated[str, Field(min_length=1, max_length=1024)]
+    dimensions: Annotated[int, Field(ge=1, le=MOST_DIMENSIONS)]
+    state: Literal["current", "filling"]
+    probe: Annotated[list[Number], Field(max_length=MOST_DIMENSIONS)] | None
+
+    @property
+    def key(self) -> SpaceKey:
+        """The identity of a memory across stores."""
+        return self.name, self.dimensions
+
+    @property
+    def vector(self) -> Vector | None:
+        """The embedder's answer to the fixed text."""
+        return None if self.probe is None else np.asarray(self.probe, np.float32)
+
+
+class _Spaces(BaseModel):
+    """The embedding spaces of the first line."""
+
+    embedding_spaces: Annotated[list[Space], Field(max_length=MOST_SPACES)]
+
+
+class _End(BaseModel):
+    """The last line: without it the file was cut off."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    end: Literal[True]
+    memories: int
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """A vector of a line; `space` is the place of its embedding space in the first line's list,
+    from 0.
+    """
+
+    space: Annotated[int, Field(strict=True)]
+    numbers: tuple[Number, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Every other line: a memory, whose it is, and its history.
+
+    Attributes:
+        vectors: those of an export with vectors, of one embedding space each.
+    """
+
+    scope: Scope
+    memory: Memory
+    revisions: tuple[Revision, ...] = ()
+    vectors: tuple[Numbers, ...] = ()
+
+
+@cache
+def line_adapter() -> TypeAdapter[Line]:
+    """Return what reads and writes a line."""
+    return TypeAdapter(Line)
+
+
+@dataclass(slots=True)
+class ExportFile:
+    """A file that `export` wrote.
+
+    Attributes:
+        spaces: the embedding spaces that its first line names.
+        external: per embedding space of callers' own vectors, a scope of each tenant that has some.
+        lineage: which memories derive from others.
+    """
+
+    path: Path
+    spaces: Sequence[Space] = ()
+    external: dict[SpaceKey, dict[str, Scope]] = field(
+        default_factory=dict[SpaceKey, dict[str, Scope]]
+    )
+    lineage: Lineage = field(default_factory=Lineage)
+
+    @classmethod
+    def checked(cls, path: Path, tenant: str | None) -> ExportFile:
+        """Read the file to its end, so that nothing is written of one that cannot be imported
+        whole.
+
+        Raises:
+            InvalidInput: it is no export, of an unknown version, cut off, damaged, or of another
+                tenant.
+        """
+        file = cls(path)
+        for number, line in file._lines():
+            if tenant is not None and line.scope.tenant != tenant:
+                raise InvalidInput(
+                    f"Line {number} of {path} is of the tenant {line.scope.tenant!r}; this "
+                    f"imports into {tenant!r} "
+                    "alone."
+                )
+            try:
+                _check_line(line)
+                file._note_vectors(line)
+            except InvalidInput as error:
+                raise InvalidInput(
+                    f"Line {number} of {path} cannot be imported: {error}"
+                ) from error
+            file.lineage.note(line.scope, line.memory, line.revisions)
+        file.lineage.close()
+        return file
+
+    def batches(self, *, deriving: bool = False) -> Iterator[tuple[Scope, list[Line]]]:
+        """Yield the lines, up to `PART` of one scope at a time; `deriving`: only memories that
+        others derive from.
+        """
+        lines = (line for _, line in self._lines())
+        if deriving:
+            lines = (line for line in lines if self.lineage.takes_along(line.scope, line.memory.id))
+        for scope, of_scope in groupby(lines, key=lambda line: line.scope):
+            while batch := list(islice(of_scope, PART)):
+                yield scope, batch
+
+    def vectors_of(self, line: Line) -> Iterator[tuple[SpaceKey, Vector]]:
+        """Yield the vectors of a line, each with its embedding space.
+
+        Raises:
+            InvalidInput: one does not fit, or the first line does not name its embedding space.
+        """
+        for vector in line.vectors:
+            if not 0 <= vector.space < len(self.spaces):
+                raise InvalidInput(f"The first line names no embedding space {vector.space}.")
+            space = self.spaces[vector.space]
+            yield space.key, checked_vector(vector.numbers, space.dimensions)
+
+    def _note_vectors(self, line: Line) -> None:
+        keys = [key for key, _ in self.vectors_of(line)]
+        if len(set(keys)) < len(keys):
+            raise InvalidInput("It has two vectors of one embedding space.")
+        for key in keys:
+            if key[0].startswith(EXTERNAL):
+                self.external.setdefault(key, {}).setdefault(line.scope.tenant, line.scope)
+
+    def _lines(self) -> Iterator[tuple[int, Line]]:
+        """Yield the lines between the first and the last, each with its number.
+
+        Raises:
+            InvalidInput: as `checked`.
+        """
+        path = self.path
+        try:
+            file = path.open(encoding="utf-8")
+        except OSError as error:
+            raise InvalidInput(f"{path} cannot be read: {error.strerror or error}.") from error
+        with file:
+            number, count = 0, 0
+            try:
+                for number, text in enumerate(file, start=1):
+                    if number == 1:
+                        self.spaces = _spaces(path, text)
+                    elif text.startswith('{"end"'):
+                        _check_end(path, text, count, file.read())
+                        return
+                    else:
+                        count += 1
+                        yield number, line_adapter().validate_json(text)
+            except UnicodeDecodeError as error:
+                raise InvalidInput(
+                    f"{path} is not UTF-8 text after line {number}; export it again."
+                ) from error
+            except ValidationError as error:
+                first = error.errors()[0]
+                where = ".".join(map(str, first["loc"]))
+                raise InvalidInput(
+                    f"Line {number} of {path} is damaged ({where}: {first['msg']}); export it "
+                    "again."
+                ) from error
+        raise InvalidInput(f"{path} was cut off after line {number}; export it again.")
+
+
+def _check_line(line: Line) -> None:
+    memory, revisions = line.memory, line.revisions
+    states = every_state(memory, revisions)
+    if any(
+        id != memory.id
+        for id in (*(one.memory_id for one in revisions), *(one.id for one in states))
+    ):
+        raise InvalidInput("A revision is of another memory.")
+    events = [
+        Change(kind="add", memory=memory, event_ids=revision.event_ids) for revision in revisions
+    ]
+    checked(Batch(changes=[*(Change(kind="add", memory=one) for one in states), *events]), None)
+    for one in states:
+        _check_bounds(one)
+    for revision in revisions:
+        checked_text(
+            revision.who + revision.why + revision.kind + (revision.group or ""),
+            "A revision's text",
+        )
+        checked_time(revision.at, "A revision's time")
+    numbers = [revision.revision for revision in revisions]
+    if len(set(numbers)) < len(numbers) or not all(
+        0 <= number < memory.revision for number in numbers
+    ):
+        raise InvalidInput(
+            f"Its revisions have the numbers {numbers}; each has its own, below the memory's."
+        )
+
+
+def _check_bounds(memory: Memory) -> None:
+    """Refuses numbers, times and a successor that no store of ours ever wrote, and not every one
+    keeps.
+    """
+    usage = memory.usage
+    for at in (
+        memory.created_at,
+        memory.updated_at,
+        memory.happened_at,
+        memory.said_at,
+        memory.valid_from,
+    ):
+        checked_time(at, "A time of the memory")
+    for at in (memory.valid_to, memory.expires_at, usage.last_delivered_at):
+        checked_time(at, "A time of the memory")
+    counters = (
+        usage.retrieved,
+        usage.delivered,
+        usage.delivered_total,
+        usage.successes,
+        usage.failures,
+    )
+    if not all(
+        0 <= number <= MOST_INTEGER
+        for number in (*counters, memory.position or 0, memory.revision - 1)
+    ):
+        raise InvalidInput("A counter, the position or the revision of the memory is out of range.")
+    if not 0 <= memory.importance <= 1:
+        raise InvalidInput("The importance must be a number between 0 and 1.")
+    if memory.ttl_days is not None and not -MOST_TTL_DAYS <= memory.ttl_days <= MOST_TTL_DAYS:
+        raise InvalidInput(f"ttl_days must be at most {MOST_TTL_DAYS:,}.")
+    if memory.superseded_by is not None and not is_id(memory.superseded_by):
+        raise InvalidInput(f"superseded_by {memory.superseded_by!r} is not a UUID.")
+    if len(memory.links) > MAX_LINKS or not all(map(is_id, memory.links)):
+        raise InvalidInput(f"The links must be at most {MAX_LINKS} UUIDs.")
+
+
+def _spaces(path: Path, text: str) -> Sequence[Space]:
+    """The embedding spaces that the first line names."""
+    try:
+        head = _Head.model_validate_json(text)
+    except ValidationError as error:
+        raise InvalidInput(
+            f"{path} is not an export of kagent-memory; its first line does not say so."
+        ) from error
+    if head.version not in (VERSION, VERSION_WITH_VECTORS):
+        raise InvalidInput(
+            f"{path} has the version {head.version}; this kagent-memory reads versions "
+            f"{VERSION} and "
+            f"{VERSION_WITH_VECTORS} (with vectors)."
+        )
+    spaces = (
+        _Spaces.model_validate_json(text).embedding_spaces
+        if head.version == VERSION_WITH_VECTORS
+        else []
+    )
+    try:
+        for space in spaces:
+            checked_text(space.name, "The embedding space's name")
+            if space.probe is not None:
+                checked_vector(space.probe, space.dimensions)
+            if space.name.startswith(EXTERNAL) and space.name != external_name(space.dimensions):
+                raise InvalidInput(
+                    f"{space.name!r} does not hold vectors of {space.dimensions} dimensions."
+                )
+    except InvalidInput as error:
+        raise InvalidInput(f"Line 1 of {path} cannot be imported: {error}") from error
+    return spaces
+
+
+def _check_end(path: Path, text: str, count: int, rest: str) -> None:
+    try:
+        told = _End.model_validate_json(text).memories
+    except ValidationError as error:
+        raise InvalidInput(f"The last line of {path} is damaged; export it again.") from error
+    if told != count or rest.strip():
+        raise InvalidInput(
+            f"{path} should hold {told} memories and holds {count}, or more follows; export it "
+            "again."
+        )

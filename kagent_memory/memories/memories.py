@@ -1,0 +1,584 @@
+"""`Memories`: every verb of memory, declared and implemented once.
+
+Importing this module is light: what opens a store and searches it is loaded by `Memories.open`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Self
+
+from .. import telemetry
+from ..checks import checked_time
+from ..errors import InvalidInput
+from ..records import (
+    GATED,
+    Fact,
+    Filter,
+    Memory,
+    MemoryType,
+    Message,
+    Recall,
+    Revision,
+    Scope,
+    Scopes,
+    Vector,
+    WhichScopes,
+)
+from ..settings import MemorySettings
+from .maintenance import Maintenance, utc_now
+from .selection import ONE_OF_THREE, Forgotten, Selection
+from .verbs import verb
+
+if TYPE_CHECKING:
+    from ..ingestion.extraction import SummaryProvider
+    from ..models.embedding import EmbedderChoice
+    from ..models.llm import Llm
+    from ..models.reranking import RerankChoice
+    from ..retrieval.query import Gate
+    from ..retrieval.ranking import RankSettings
+    from ..retrieval.ranking.importance import ImportanceWeights
+    from ..stores.base import Facets, Order, Page
+    from .types import Cosine, Count, Hits, Seconds
+
+MAX_SCOPES = 1000
+
+
+class Memories(Maintenance):
+    """One store of memories and the models that serve it; belongs to the event loop that opened it.
+
+    A service's thread and the client of a server are `Memories` too: they pass each verb on.
+    """
+
+    @classmethod
+    async def open(
+        cls,
+        uri: str | None = None,
+        *,
+        embedding: EmbedderChoice = None,
+        llm: str | bool | Llm | None = None,
+        summary: SummaryProvider | None = None,
+        rerank: RerankChoice = None,
+        gate: Gate | bool | None = None,
+        rank: RankSettings | None = None,
+        importance_weights: ImportanceWeights | None = None,
+        resolve_llm: Callable[[str], Llm | None] | None = None,
+        redact: Callable[[str], str] | None = None,
+        settings: MemorySettings | None = None,
+        clock: Callable[[], datetime] = utc_now,
+        pool: object = None,
+        **options: Any,
+    ) -> Self:
+        """Open and migrate a store, check the embedder against it, and start the background work.
+
+        Args:
+            uri: the store; None: KAGENT_MEMORY_URI, MEMORY_BACKEND/DATABASE_URL, or an SQLite file
+                here.
+            embedding: a model name, an `EmbeddingConfig`, or an object with `embed`; None: the
+                setting.
+            llm: a model name, an object with `complete`, or False; None: the setting.
+            summary: turns transcripts into facts; None: by the model if there is one, else turns as
+                they are.
+            rerank: what the setting takes, or an object with `rerank`; None: the setting.
+            gate: decides whether a prefetch searches at all; True: by words; False: it always
+                searches; None: the setting.
+            rank: the weights of ranking.
+            importance_weights: of the formula by which the prune evicts, and by which ranking
+                weighs `standing`.
+            resolve_llm: makes a model from the name that a queued job carries.
+            redact: masks secrets before anything else sees a text; None: the built-in redaction.
+            settings: instead of the environment's.
+            clock: returns the time now (aware UTC).
+            pool: an open `psycopg_pool.AsyncConnectionPool` of this event loop, which its owner
+                closes, instead of connections of our own; or a function that makes one, which is
+                closed with the memories.
+            **options: fields of `MemorySettings`.
+
+        Raises:
+            ConfigurationError: a setting, URI, model or the embedder does not fit.
+            StoreError: the database cannot be reached.
+        """
+        from .components import open_components
+
+        components = await open_components(
+            uri,
+            embedding=embedding,
+            llm=llm,
+            summary=summary,
+            rerank=rerank,
+            gate=gate,
+            rank=rank,
+            importance_weights=importance_weights,
+            resolve_llm=resolve_llm,
+            redact=redact,
+            settings=settings,
+            clock=clock,
+            pool=pool,
+            **options,
+        )
+        memories = cls(components)
+        if components.settings.worker:
+            memories._background = components.background(memories.prune, memories._stop)
+        return memories
+
+    # -- writing
+
+    @verb("POST /sessions", durable=True)
+    async def remember(
+        self,
+        scope: Scope,
+        messages: Sequence[Message],
+        session_id: str,
+        *,
+        ended: bool = False,
+        save: bool = True,
+        end_after_minutes: float | None = None,
+        compaction: bool = False,
+        llm: Llm | str | None = None,
+    ) -> str | None:
+        """Queue a transcript, durably; a worker ingests it.
+
+        Args:
+            scope: whose memories these become.
+            messages: the session so far, or a part of it; events ingested before are left out.
+            session_id: the session they belong to.
+            ended: the session is over.
+            save: False only arms the timer.
+            end_after_minutes: (re)arm a durable timer: after so long without another call the
+                session counts as ended, and what was not ingested by then is.
+            compaction: use the summaries that ADK's compaction made; the provider gets only the
+                rest.
+            llm: the caller's model, for when none is configured; or its name, where the model
+                itself is elsewhere. A server is told the name only: a worker that can make the
+                model ingests the transcript.
+
+        Returns:
+            The job's id; None when there was nothing new.
+        """
+        parts = self.parts
+        with telemetry.operation("upsert_memory", store=parts.location, scope_app=scope.app):
+            job = await parts.enqueuer.queue(
+                scope,
+                messages,
+                session_id,
+                ended=ended,
+                save=save,
+                end_after_minutes=end_after_minutes,
+                compaction=compaction,
+                llm=llm,
+            )
+        parts.worker.wake(llm if isinstance(llm, str) else llm.name if llm else "")
+        return job
+
+    @verb("POST /sessions/end", durable=True)
+    async def end_session(self, scope: Scope, session_id: str) -> None:
+        """Run the session's armed timer now; harmless without one."""
+        await self.parts.enqueuer.end_session(scope, session_id)
+        self.parts.worker.wake()
+
+    @verb("POST /memories", durable=True)
+    async def add(
+        self,
+        scope: Scope,
+        items: Sequence[Fact | str],
+        *,
+        embedding: Sequence[Vector] | None = None,
+        embedding_space: str | None = None,
+        who: str = "",
+        replaces: str | None = None,
+    ) -> list[str]:
+        """Store memories as given, all or none; return when they are durable.
+
+        Args:
+            scope: whose memories these become.
+            items: facts or bare texts. One that exists already is revived.
+            embedding: vectors the caller brings, one an item.
+            embedding_space: the name of the one they belong to, if the store holds vectors of that
+                embedder; else they are kept apart, as "external-<width>": the default, except in a
+                scope that holds others of another width only. A tenant's callers may bring 8
+                widths, and kagent's 768 beside them.
+            who: for the history.
+            replaces: the id of the memory that the single item corrects; it stays as history.
+
+        Returns:
+            The ids, in order; `DROPPED` for an item that was left out because of `pii="drop"`.
+
+        Raises:
+            InvalidInput: an item or vector does not fit.
+            NotFound: `replaces` names no memory.
+            UnusableAnswer: the embedder answered NaN, zeros or another width. An unavailable
+                embedder is no error: the memories are stored, and embedded later.
+            ConfigurationError: the embedder is not the one whose vectors the store holds.
+        """
+        return await self.parts.editor.add(
+            scope,
+            items,
+            embedding=embedding,
+            embedding_space=embedding_space,
+            who=who,
+            replaces=replaces,
+        )
+
+    @verb("PATCH /memories/{id}", durable=True)
+    async def edit(
+        self,
+        scope: Scope,
+        id: str,
+        *,
+        content: str | None = None,
+        type: MemoryType | None = None,
+        topics: Sequence[str] | None = None,
+        tags: Sequence[str] | None = None,
+        importance: float | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        category: str | None = None,
+        ttl_days: int | None = None,
+        happened_at: datetime | None = None,
+        revision: int | None = None,
+        who: str = "",
+        why: str = "",
+    ) -> Memory:
+        """Set what is given and keep the former state in the history. A new TTL counts from now; an
+        empty category takes it off.
+
+        Returns:
+            The memory as it is then; unchanged if nothing differs.
+
+        Raises:
+            NotFound: no such memory.
+            Conflict: it is no longer at `revision`, or would equal another memory.
+            InvalidInput: a value does not fit, or none is given.
+            UnusableAnswer: the embedder answered NaN, zeros or another width for the new content.
+        """
+        return await self.parts.editor.edit(
+            scope,
+            id,
+            content=content,
+            type=type,
+            topics=topics,
+            tags=tags,
+            importance=importance,
+            metadata=metadata,
+            category=category,
+            ttl_days=ttl_days,
+            happened_at=happened_at,
+            revision=revision,
+            who=who,
+            why=why,
+        )
+
+    @verb("PUT /memories/{id}/pin", durable=True)
+    async def pin(self, scope: Scope, id: str, pinned: bool = True, *, who: str = "") -> Memory:
+        """Keep a memory from ever expiring, or let it go again; one that is overdue by then lives
+        its TTL anew.
+
+        Raises:
+            NotFound: no such memory.
+        """
+        return await self.parts.editor.edit(scope, id, pinned=pinned, who=who)
+
+    @verb("POST /memories/{id}/undo", durable=True)
+    async def undo(self, scope: Scope, id: str, *, who: str = "") -> tuple[Memory, ...]:
+        """Take back the last change of a memory, with everything that the same decision changed,
+        byte for byte.
+
+        Undoing again goes one change further back, until nothing is left to undo; it never redoes
+        what was undone.
+
+        Raises:
+            NotFound: no such memory, it has expired, or nothing is left to undo.
+            Conflict: one of the memories was changed again since, or it has expired.
+        """
+        return await self.parts.editor.undo(scope, id, who=who)
+
+    @verb("POST /memories/{id}/confirm", durable=True)
+    async def confirm(self, scope: Scope, id: str, *, who: str = "") -> Memory:
+        """Let a memory out of quarantine: it is found from now on, and its life begins anew.
+
+        `list(filter=Filter(superseded="quarantined"))` lists those that wait; see the setting
+        `quarantine`.
+
+        Returns:
+            The memory as it is then. `undo` puts it back into quarantine.
+
+        Raises:
+            NotFound: none of this id waits, or it has expired.
+            Conflict: another memory says the same by now, or somebody else was first.
+        """
+        return await self.parts.editor.confirm(scope, id, who=who)
+
+    @verb("POST /memories/{id}/reject", durable=True)
+    async def reject(self, scope: Scope, id: str, *, who: str = "") -> tuple[str, ...]:
+        """Erase a memory in quarantine, as `forget` erases one; return the erased ids.
+
+        Raises:
+            NotFound: none of this id waits, or it has expired.
+        """
+        waiting = await self.parts.quarantined(scope, id)
+        erased = await self.parts.eraser.forget(scope, Selection(ids=(waiting.id,)), who=who)
+        return erased.ids
+
+    @verb("POST /memories/{id}/feedback", durable=True)
+    async def feedback(self, scope: Scope, id: str, *, success: bool) -> None:
+        """Count that a memory helped, or that it misled.
+
+        Raises:
+            NotFound: no such memory, or it has expired or was superseded.
+        """
+        await self.parts.get(scope, id)
+        await self.parts.store.memories.feedback(scope, id, success=success)
+
+    # -- reading
+
+    @verb("POST /memories/search")
+    async def recall(
+        self,
+        scope: WhichScopes,
+        query: str,
+        *,
+        limit: Hits | None = None,
+        min_score: Cosine | None = None,
+        filter: Filter = Filter(),
+        embedding: Vector | None = None,
+        embedding_space: str | None = None,
+        explain: bool = False,
+        deliver: bool = True,
+        gate: bool = False,
+        tool: bool = False,
+        is_fact: bool | None = None,
+        handover: bool = False,
+        history: Sequence[str] = (),
+        budget_tokens: int | None = None,
+        timeout_seconds: Seconds | None = None,
+        as_of: datetime | None = None,
+        session_id: str | None = None,
+    ) -> Recall:
+        """Find the memories that answer a query, best first.
+
+        Args:
+            scope: whose memories; several scopes, in a list or as `Scopes(…)` (all of a user's
+                agents, or of a tenant), are ranked together. At most 1,000 in all.
+            query: a question or key words, up to 16,384 characters; may be empty when `embedding`
+                is given.
+            limit: hits at most, up to 1,000; None: the setting `search_limit`.
+            min_score: floor on the full query's cosine for memories that only their vectors found;
+                no effect in keyword mode. None: the setting.
+            filter: which memories count.
+            embedding: the query's vector, brought by the caller.
+            embedding_space: the name of the store's embedding space to search with such a vector;
+                see `add`.
+            explain: fill `Hit.why` and `Recall.left_out`; counts nothing.
+            deliver: count the hits as delivered.
+            gate: let the gate answer nothing to a text that needs no memory; `degraded` says
+                "gated" then.
+            tool: tell the gate that the query is meant for a tool, so that it is not searched.
+            is_fact: tell the gate what a classifier of yours found: True: the query asks for
+                general knowledge and is held back unless it holds a personal word; False: it does
+                not; None: the gate's patterns decide.
+            handover: the hits go to a model: there are none unless one of the first five has the
+                relevance that the setting `handover_floor` asks for.
+            history: the last user turns, oldest first, to complete a vague query from; the last
+                three count.
+            budget_tokens: the most the hits' contents may hold, in tokens (of 4 ASCII characters,
+                or 1 other).
+            timeout_seconds: how long the caller waits: models that help the search get a part of
+                it, and the search goes on without one that is late; None: they get what the
+                settings give them.
+            as_of: answer as at this time, from the history of the memories; what was forgotten or
+                pruned since stays gone. Counts nothing. Reads at most 50,000 memories.
+            session_id: the session that asks: its short-term memories are searched too. It narrows
+                nothing; `Filter(session_id=…)` does.
+
+        Raises:
+            InvalidInput: the query, limit, vector or time does not fit, or there are none or too
+                many scopes.
+            StoreError: the database is unavailable. An unavailable embedder only lowers the mode.
+        """
+        from ..retrieval.search import Search, models_until
+
+        parts, now, at = self.parts, self.parts.clock(), checked_time(as_of, "as_of")
+        if at is not None and at > now:
+            raise InvalidInput("as_of lies in the future; leave it out for what is answered now.")
+        until = models_until(timeout_seconds)
+        text, earlier = await parts.masked_query(query, history)
+        scopes = await self._resolve(scope)
+        settings = parts.settings
+        search = Search(
+            scopes=scopes,
+            text=text,
+            now=at or now,
+            limit=settings.search_limit if limit is None else limit,
+            min_score=settings.min_score if min_score is None else min_score,
+            floor=settings.handover_floor if handover else 0.0,
+            # history and quarantine are listed, never searched
+            filter=parts.masked_filter(replace(filter, superseded=False)),
+            explain=explain,
+            history=earlier,
+            external_vector=await parts.caller_vectors.for_query(
+                scopes, embedding, embedding_space, own=parts.own_space
+            ),
+            budget_tokens=budget_tokens,
+            as_of=at,
+            session_id=parts.session_key(session_id),
+            models_until=until,
+        )
+        app = scopes[0].app if len({scope.app for scope in scopes}) == 1 else ""
+        with telemetry.operation(
+            "search_memory", store=parts.location, scope_app=app, query=text
+        ) as span:
+            answer = (
+                await parts.retriever.gated(search, tool=tool, is_fact=is_fact) if gate else None
+            )
+            if answer is None:
+                answer = await parts.retriever.search(search)
+            span.mode(answer.mode)
+            if GATED in answer.degraded:
+                span.gated()
+            else:
+                span.records((hit.memory.id, hit.memory.content, hit.score) for hit in answer)
+        if deliver and not explain and at is None:
+            parts.deliveries.count_answer(scopes, answer)
+        return answer
+
+    async def _resolve(self, which: WhichScopes) -> list[Scope]:
+        """Expand `Scopes` patterns into the scopes that exist, each once."""
+        if isinstance(which, Scope):
+            return [which]
+        patterns = [which] if isinstance(which, Scopes) else which
+        if not patterns:
+            raise InvalidInput("Name at least one scope to search.")
+        scopes: dict[Scope, None] = {}
+        for pattern in patterns:
+            if isinstance(pattern, Scope):
+                scopes[pattern] = None
+            else:
+                matching = await self.parts.store.scopes(
+                    tenant=pattern.tenant, user=pattern.user, app=pattern.app, limit=MAX_SCOPES + 1
+                )
+                scopes.update(dict.fromkeys(matching))
+            if len(scopes) > MAX_SCOPES:
+                raise InvalidInput(
+                    f"A search covers at most {MAX_SCOPES:,} scopes. Narrow it by user or app."
+                )
+        return [*scopes]
+
+    @verb("GET /memories/{id}")
+    async def get(self, scope: Scope, id: str, *, superseded: bool = False) -> Memory:
+        """Return one visible memory.
+
+        Args:
+            scope: whose memory.
+            id: of the memory.
+            superseded: also one that another has replaced.
+
+        Raises:
+            NotFound: no such memory, or it has expired.
+        """
+        return await self.parts.get(scope, id, superseded=superseded)
+
+    @verb("GET /memories")
+    async def list(
+        self,
+        scope: Scope,
+        *,
+        filter: Filter = Filter(),
+        order: Order = "newest",
+        limit: Count = 50,
+        cursor: str | None = None,
+    ) -> Page:
+        """Return a page of visible memories; counts nothing."""
+        return await self.parts.listed(
+            scope, filter=filter, order=order, limit=limit, cursor=cursor
+        )
+
+    @verb("GET /facets")
+    async def facets(
+        self, scope: Scope, *, filter: Filter = Filter(), limit: Count = 100
+    ) -> Facets:
+        """Count the memories that a filter lets through, and list their most frequent topics and
+        tags.
+
+        Args:
+            scope: whose memories.
+            filter: which memories count.
+            limit: how many topics and how many tags at most.
+        """
+        parts = self.parts
+        return await parts.store.memories.facets(
+            scope, filter=parts.masked_filter(filter), most=limit, now=parts.clock()
+        )
+
+    @verb("GET /memories/{id}/history")
+    async def history(self, scope: Scope, id: str) -> Sequence[Revision]:
+        """Return what happened to a memory, also to a superseded one, oldest first: who, why, and
+        what it was before.
+
+        Raises:
+            NotFound: no such memory, or it has expired.
+        """
+        await self.parts.get(scope, id, superseded=True)
+        return await self.parts.store.memories.history(scope, id)
+
+    # -- forgetting
+
+    @verb("POST /memories/forget", durable=True)
+    async def forget(
+        self,
+        scope: Scope,
+        ids: Sequence[str] | str = (),
+        *,
+        session_id: str | None = None,
+        tag: str | None = None,
+        author: str | None = None,
+        before: datetime | None = None,
+        after: datetime | None = None,
+        filter: Filter | None = None,
+        everything: bool = False,
+        dry_run: bool = False,
+        who: str = "",
+    ) -> Forgotten:
+        """Erase memories for good, with their history and what is queued of them; return the erased
+        ids.
+
+        Choose one way of three: by ids; by conditions, all of which must hold, also of what is
+        expired or superseded; or everything. With a memory goes what it superseded or merged, what
+        a merge made of it, and history that says the same: so more may go than was named.
+
+        More than 1,000 memories chosen by conditions or as everything go in several transactions;
+        after an interruption the same call goes on.
+
+        Args:
+            scope: whose memories.
+            ids: of the memories.
+            session_id: those of this session; alone, what is queued of it goes too.
+            tag: those with this tag.
+            author: those of this author; alone or with a session, what is queued of theirs goes
+                too.
+            before: those added before this time.
+            after: those added at this time or later.
+            filter: those that it lets through.
+            everything: all memories of the scope, and its queue.
+            dry_run: erase nothing, and return the ids that would be erased; `linked` names those
+                that say the same and would stay.
+            who: for the receipt, which says that this was done and nothing of the content.
+
+        Raises:
+            InvalidInput: none or more than one way is named, or the conditions let all through or
+                contradict.
+            NotFound: one of the given ids is not there; the others are erased all the same.
+        """
+        selection = Selection(
+            ids=(ids,) if isinstance(ids, str) else tuple(ids),
+            session_id=session_id,
+            tag=tag,
+            author=author,
+            before=before,
+            after=after,
+            filter=filter,
+            everything=everything,
+        )
+        if ids == () and selection.is_empty:
+            raise InvalidInput(ONE_OF_THREE)
+        return await self.parts.eraser.forget(scope, selection, dry_run=dry_run, who=who)

@@ -1,0 +1,345 @@
+"""What a verb is: its arguments checked, sent to a server and read there, all made from the
+signature of its method.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from dataclasses import is_dataclass
+from functools import cached_property
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    Protocol,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from typing_extensions import TypedDict
+
+from ..errors import InvalidInput
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter, ValidationError
+    from pydantic_core import ErrorDetails, SchemaValidator
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+PLAIN = frozenset({str, int, float, bool, NoneType, list, tuple})
+MAX_FAULTS = 5
+"""Faults of a request that are named."""
+MAX_UNKNOWN = 1000
+# pydantic's parser ends there
+JSON_ADVICE = "send one JSON value in UTF-8, nested at most 200 levels deep"
+
+
+class Performs(Protocol):
+    """An object that performs verbs: itself, or by passing them on."""
+
+    def perform(self, verb: Verb, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Return the verb's coroutine, or the generator of its lines."""
+        ...
+
+
+def verb(route: str = "", *, durable: bool = False) -> Callable[[Method], Method]:
+    """Make a method of `Memories` a verb: whoever has the memories performs it.
+
+    Args:
+        route: where a server answers it, such as "GET /memories/{id}"; empty: only where the store
+            is opened.
+        durable: once begun it runs to its end, even if its caller stops waiting.
+    """
+
+    def declare(function: Method) -> Method:
+        declared = Verb(function, route, durable=durable)
+        if declared.is_stream:
+
+            @functools.wraps(function)
+            def stream(self: Performs, /, *args: Any, **kwargs: Any) -> AsyncGenerator[str]:
+                return self.perform(declared, args, kwargs)
+
+            method: Callable[..., Any] = stream
+        else:
+
+            @functools.wraps(function)
+            async def call(self: Performs, /, *args: Any, **kwargs: Any) -> Any:
+                return await self.perform(declared, args, kwargs)
+
+            method = call
+        vars(method)["verb"] = declared
+        return cast("Method", method)
+
+    return declare
+
+
+def verbs_of(kind: type) -> Mapping[str, Verb]:
+    """Return the verbs of a class, by name."""
+    methods = {name: getattr(kind, name) for name in dir(kind)}
+    return {
+        name: method.verb
+        for name, method in methods.items()
+        if isinstance(getattr(method, "verb", None), Verb)
+    }
+
+
+class Verb:
+    """One verb, as its method declares it.
+
+    Attributes:
+        function: its implementation. method, path: where a server answers it; the path names
+        arguments in braces. Both empty: nowhere. durable: once begun it runs to its end. is_stream:
+        it gives lines, one at a time.
+    """
+
+    def __init__(self, function: Callable[..., Any], route: str, *, durable: bool) -> None:
+        self.function = function
+        self.name = function.__name__
+        self.method, _, self.path = route.partition(" ")
+        self.durable = durable
+        self.is_stream = inspect.isasyncgenfunction(function)
+        self.doc = inspect.getdoc(function) or ""
+        self.signature = inspect.signature(function)
+        parameters = [*self.signature.parameters.values()][1:]
+        self._positional = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
+        self.required = {one.name for one in parameters if one.default is one.empty}
+        self.defaults = {
+            one.name: one.default for one in parameters if one.default is not one.empty
+        }
+
+    @cached_property
+    def types(self) -> Mapping[str, Any]:
+        """The types of the arguments by name, and of the answer as "return"."""
+        from .types import namespace
+
+        return get_type_hints(self.function, localns=dict(namespace()), include_extras=True)
+
+    @cached_property
+    def parameters(self) -> TypeAdapter[dict[str, Any]]:
+        """Schema that checks, reads and writes the arguments."""
+        return self._adapter({name: kind for name, kind in self.types.items() if name != "return"})
+
+    @cached_property
+    def takes_file(self) -> str:
+        """The name of the argument that is a file, which is sent to a server as it is; "" when none
+        is.
+        """
+        return next((name for name, kind in self.types.items() if Path in get_args(kind)), "")
+
+    @cached_property
+    def wire_types(self) -> Mapping[str, Any]:
+        """The types of the arguments that a server takes: no callbacks, and no files, which are
+        sent as they are.
+        """
+        return {
+            name: kind
+            for name, kind in self.types.items()
+            if name not in ("return", self.takes_file) and not _is_callback(kind)
+        }
+
+    @cached_property
+    def wire_parameters(self) -> TypeAdapter[dict[str, Any]]:
+        """Schema that writes and describes the arguments that a server takes."""
+        return self._adapter(self.wire_types)
+
+    @cached_property
+    def _reader(self) -> SchemaValidator:
+        """Validator of the arguments, which reports the first fault of a list."""
+        from pydantic_core import SchemaValidator
+
+        return SchemaValidator(_failing_fast(self.wire_parameters.core_schema))
+
+    @cached_property
+    def answer(self) -> TypeAdapter[Any]:
+        """Schema that writes and reads the answer."""
+        from pydantic import TypeAdapter
+
+        return TypeAdapter(self.types["return"])
+
+    def _adapter(self, kinds: Mapping[str, Any]) -> TypeAdapter[dict[str, Any]]:
+        from pydantic import ConfigDict, TypeAdapter
+
+        make = cast("Callable[..., Any]", TypedDict)  # a type checker wants its fields spelled out
+        fields = make(self.name, dict(kinds), total=False)
+        fields.__pydantic_config__ = ConfigDict(arbitrary_types_allowed=True)
+        return TypeAdapter(fields)
+
+    def checked(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments of a call by name, each of its declared type; those left out stay
+        left out.
+
+        Raises:
+            InvalidInput: one does not fit; names it and what it takes.
+            TypeError: one is missing, unknown or given twice.
+        """
+        from pydantic import ValidationError
+
+        arguments = dict(zip(self._positional, args, strict=False)) | dict(kwargs)
+        unknown = arguments.keys() - self.required - self.defaults.keys()
+        if unknown or self.required - arguments.keys() or len(arguments) < len(args) + len(kwargs):
+            try:
+                self.signature.bind(None, *args, **kwargs)
+            except TypeError as error:
+                raise TypeError(f"{self.name}() {error}") from None
+        for name, value in arguments.items():
+            if type(value) not in PLAIN:
+                arguments[name] = _plain(value)
+        try:
+            return self.parameters.validate_python(arguments, strict=True)
+        except ValidationError as error:
+            raise _misfit(error) from None
+
+    def written(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return arguments as JSON values, without those that are the default.
+
+        Raises:
+            InvalidInput: JSON cannot hold one.
+        """
+        given = {
+            name: value
+            for name, value in arguments.items()
+            if name in self.wire_types
+            and not (name in self.defaults and _is_same(value, self.defaults[name]))
+        }
+        try:
+            return self.wire_parameters.dump_python(
+                given, mode="json", exclude_defaults=True, warnings=False
+            )
+        except ValueError as error:
+            raise InvalidInput(
+                f"{self.name}: an argument holds what is not JSON: {error}."
+            ) from error
+
+    def read(self, body: bytes, **context: Any) -> dict[str, Any]:
+        """Return the arguments that a JSON object names; unknown ones are refused, in what they
+        hold too.
+
+        Args:
+            body: the JSON.
+            **context: what the types of `types.py` are told.
+
+        Raises:
+            InvalidInput: it is none, or does not fit; names some faults, never the input.
+        """
+        from pydantic import ValidationError
+
+        try:
+            return self._reader.validate_json(body, strict=True, extra="forbid", context=context)
+        except ValidationError as error:
+            raise InvalidInput(_faults(error)) from error
+
+    def read_texts(self, texts: Mapping[str, str]) -> dict[str, Any]:
+        """Return the arguments that a query string names, each as plain text or, if it has parts,
+        as JSON.
+
+        Raises:
+            InvalidInput: as `read`.
+        """
+        from pydantic import ValidationError
+        from pydantic_core import from_json
+
+        values: dict[str, Any] = {}
+        for name, text in texts.items():
+            has_parts = name in self.wire_types and _has_parts(self.wire_types[name])
+            try:
+                values[name] = from_json(text) if has_parts else text
+            except ValueError as error:
+                raise InvalidInput(f"{name}: Invalid JSON") from error
+        try:
+            return self._reader.validate_python(values, extra="forbid")
+        except ValidationError as error:
+            raise InvalidInput(_faults(error)) from error
+
+
+def _is_callback(kind: Any) -> bool:
+    return any(getattr(one, "__origin__", None) is Callable for one in (kind, *get_args(kind)))
+
+
+def _has_parts(kind: Any) -> bool:
+    """Return True if a value of this type may be made of others."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _has_parts(inner[0])
+    if origin in (Union, UnionType):
+        return any(map(_has_parts, inner))
+    return origin not in (None, Literal) or is_dataclass(kind)
+
+
+def _failing_fast(schema: Any) -> Any:
+    """Return a core schema whose lists and mappings end at their first fault: a request may have
+    millions.
+    """
+    if isinstance(schema, list):
+        return [_failing_fast(part) for part in cast("list[Any]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    parts = {name: _failing_fast(part) for name, part in cast("dict[str, Any]", schema).items()}
+    is_container = parts.get("type") in ("list", "tuple", "dict")
+    return {**parts, "fail_fast": True} if is_container else parts
+
+
+def _faults(error: ValidationError) -> str:
+    if error.error_count() > MAX_UNKNOWN:
+        return f"{error.error_count():,} arguments are unknown or do not fit."
+    faults = error.errors(include_url=False, include_context=False, include_input=False)[
+        :MAX_FAULTS
+    ]
+    told = [
+        f"{'.'.join(map(str, fault['loc']))[:200]}: {fault['msg']}".removeprefix(": ")
+        for fault in faults
+    ]
+    advice = f"; {JSON_ADVICE}" if faults[0]["type"] == "json_invalid" else ""
+    return "; ".join(told).encode(errors="replace").decode() + advice
+
+
+def _is_same(value: object, default: object) -> bool:
+    return value is default or (type(value) is type(default) and value == default)
+
+
+def _plain(value: Any) -> Any:
+    """Return Python's like of a numpy scalar, a list of what another iterable yields, or the value
+    itself.
+    """
+    dimensions: int | None = getattr(value, "ndim", None)
+    if dimensions == 0:
+        return value.item()
+    if isinstance(value, Sequence | Mapping) or not isinstance(value, Iterable) or dimensions == 1:
+        return cast("Any", value)
+    return list(cast("Iterable[Any]", value))
+
+
+def _misfit(error: ValidationError) -> InvalidInput:
+    faults = error.errors(include_url=False)
+    name = faults[0]["loc"][0]
+    if faults[0]["type"] == "value_error" and isinstance(
+        faults[0].get("ctx", {}).get("error"), InvalidInput
+    ):
+        return InvalidInput(f"{name}: {faults[0]['msg'].removeprefix('Value error, ')}")
+    own = [fault for fault in faults if fault["loc"][0] == name]
+    wanted = " or ".join(dict.fromkeys(_wanted(fault) for fault in own))
+    value: object = own[-1]["input"]
+    plain = isinstance(value, str | int | float | None)
+    kind = repr(value)[:100] if plain else _kind(value)
+    return InvalidInput(f"{name} takes {wanted}, not {kind}.")
+
+
+def _wanted(fault: ErrorDetails) -> str:
+    """Return what an argument takes, for people."""
+    if fault["type"] == "sequence_str" or fault.get("ctx", {}).get("class") == "Sequence":
+        return "a list"
+    if fault["type"].startswith("dataclass"):
+        return f"{fault.get('ctx', {}).get('class_name')}(…)"
+    wanted = fault["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    return f"a number {wanted}" if wanted.startswith(("less than", "greater than")) else wanted
+
+
+def _kind(value: object) -> str:
+    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__

@@ -1,0 +1,81 @@
+"""The passage of a long text that fits a question, chosen by words."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from ..language.tokenizer import estimated_tokens, query_terms, tokens
+
+_SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+")
+
+
+def passage(text: str, question: str, *, max_tokens: int) -> str:
+    """Return the part of a text that holds most of what a question asks for; the whole of a short
+    text.
+
+    Sentences that follow each other are taken as long as they fit; of equal runs the first.
+
+    Args:
+        text: any text.
+        question: whose words are looked for; rare ones of the text count more.
+        max_tokens: estimated tokens of the passage.
+    """
+    if estimated_tokens(text) <= max_tokens:
+        return text
+    sentences = _sentences(text, max_tokens)
+    asked = frozenset(query_terms(question))
+    held = [asked.intersection(tokens(sentence)) for sentence in sentences]
+    often = Counter(term for terms in held for term in terms)
+    start, end = _best(
+        held, often, [estimated_tokens(sentence) + 1 for sentence in sentences], max_tokens
+    )
+    return " ".join(sentences[start:end])
+
+
+def _sentences(text: str, max_tokens: int) -> list[str]:
+    """Return the sentences of a text, long ones in pieces that fit."""
+    found: list[str] = []
+    for sentence in filter(str.strip, _SENTENCE.split(text)):
+        words = [part for word in sentence.split() for part in _parts(word, max_tokens)]
+        piece: list[str] = []
+        size = 0
+        for word in words:
+            size += estimated_tokens(word) + 1
+            if piece and size > max_tokens:
+                found.append(" ".join(piece))
+                piece, size = [], estimated_tokens(word) + 1
+            piece.append(word)
+        found.append(" ".join(piece))
+    return found
+
+
+def _parts(word: str, max_tokens: int) -> list[str]:
+    """Return a word, or a text without spaces, in parts that fit."""
+    if estimated_tokens(word) < max_tokens // 4:
+        return [word]
+    size = max(1, max_tokens // 4)
+    return [word[start : start + size] for start in range(0, len(word), size)]
+
+
+def _best(
+    held: Sequence[frozenset[str]], often: Counter[str], sizes: Sequence[int], max_tokens: int
+) -> tuple[int, int]:
+    """Return where the run of sentences begins and ends that fits and holds the most, each word
+    counted once.
+    """
+    best, chosen = -1.0, (0, 1)
+    end, spent = 0, 0
+    inside: Counter[str] = Counter()
+    for start in range(len(sizes)):
+        while end < len(sizes) and (end == start or spent + sizes[end] <= max_tokens):
+            inside.update(held[end])
+            spent += sizes[end]
+            end += 1
+        value = sum(1 / often[term] for term, count in inside.items() if count)
+        if value > best + 1e-9:
+            best, chosen = value, (start, end)
+        inside.subtract(held[start])
+        spent -= sizes[start]
+    return chosen

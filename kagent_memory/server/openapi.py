@@ -1,0 +1,145 @@
+"""What `/openapi.json` says of `/api/v1`: made from the signatures and docstrings of the verbs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from .. import __version__
+from ..memories.verbs import Verb
+from .api import IN_QUERY, JSON, VERBS
+from .dependencies import NAMES
+
+DESCRIPTION = (
+    "Long-term memory for agents: one route a verb. Where a call is about the memories of one "
+    "agent and user, the "
+    "query names them: `app`, `user` and `tenant`. What else a `GET` or `DELETE` takes stands "
+    "in the query too, lists "
+    "and objects as JSON; what others take stands in the body."
+)
+WHOSE: Mapping[str, str] = {
+    "tenant": "Whose memories. Default: the caller's tenant, or the server's.",
+    "user": "Whose memories: the user.",
+    "app": "Whose memories: the agent's app name.",
+}
+PROBLEMS: Mapping[str, str] = {
+    "400": "The input cannot be stored or searched, or does not fit.",
+    "401": "No token, or one that does not hold.",
+    "404": "No such memory or job, or not the caller's.",
+    "409": "Somebody else changed it first.",
+    "413": "The body is too long.",
+    "429": "Too many requests.",
+    "501": "The server is not set up for this.",
+    "502": "The model or embedder is unavailable.",
+    "503": "The database is unavailable, or too many requests are in progress.",
+    "504": "The request took too long.",
+}
+Schema = dict[str, Any]
+
+
+@cache
+def document() -> Schema:
+    """Return the description of all routes."""
+    named = [(name, "validation", verb.wire_parameters) for name, verb in VERBS.items()]
+    named += [
+        (name, "serialization", verb.answer) for name, verb in VERBS.items() if not _is_lines(verb)
+    ]
+    schemas, shared = TypeAdapter.json_schemas(named, ref_template=("#/components/schemas/{model}"))  # pyright: ignore[reportArgumentType]
+    definitions = dict(shared["$defs"])
+    paths: dict[str, Schema] = {
+        "/api/v1/info": {"get": _operation("info", "Say what this server is.", {})}
+    }
+    for name, verb in VERBS.items():
+        arguments = _resolved(schemas[name, "validation"], definitions)["properties"]
+        answer = {} if _is_lines(verb) else schemas[name, "serialization"]
+        operation = _operation(name, verb.doc, answer, lines=_is_lines(verb)) | _request(
+            verb, arguments
+        )
+        paths.setdefault(f"/api/v1{verb.path}", {})[verb.method.lower()] = operation
+    for name in VERBS:
+        definitions.pop(name, None)
+    about = {"title": "kagent_memory", "version": __version__, "description": DESCRIPTION}
+    return {
+        "openapi": "3.1.0",
+        "info": about,
+        "paths": paths,
+        "components": {"schemas": definitions},
+    }
+
+
+def _is_lines(verb: Verb) -> bool:
+    return verb.is_stream or bool(verb.takes_file)
+
+
+def _resolved(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
+    return definitions[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+
+
+def _operation(name: str, doc: str, answer: Schema, *, lines: bool = False) -> Schema:
+    content = (
+        {"application/jsonl": {"schema": {"type": "string"}}}
+        if lines
+        else {JSON: {"schema": answer}}
+    )
+    problem = {"application/problem+json": {"schema": {"type": "object"}}}
+    responses = {
+        status: {"description": text, "content": problem} for status, text in PROBLEMS.items()
+    }
+    return {
+        "operationId": name,
+        "summary": doc.partition(".")[0].replace("\n", " "),
+        "description": doc,
+        "responses": {"200": {"description": "The answer.", "content": content}, **responses},
+    }
+
+
+def _request(verb: Verb, arguments: Mapping[str, Schema]) -> Schema:
+    """Return where the arguments of a verb stand."""
+    in_path = [name for name in arguments if f"{{{name}}}" in verb.path]
+    parameters = [_parameter(name, "path", arguments[name], required=True) for name in in_path]
+    rest = {
+        name: schema for name, schema in arguments.items() if name not in (*in_path, "payloads")
+    }
+    if "scope" in verb.types:
+        is_optional = "app" in verb.types or _names_several(rest["scope"])
+        for name in NAMES:
+            rest.pop(name, None)
+            described = {"type": "string", "description": WHOSE[name]}
+            required = name != "tenant" and not is_optional
+            parameters.append(_parameter(name, "query", described, required=required))
+        if not _names_several(rest["scope"]):
+            rest.pop("scope")
+    if verb.method in IN_QUERY or verb.takes_file:
+        parameters += [
+            _parameter(name, "query", rest[name], required=name in verb.required) for name in rest
+        ]
+        file = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+        return {"parameters": parameters} | (
+            {"requestBody": _body(file)} if verb.takes_file else {}
+        )
+    required = [name for name in rest if name in verb.required and name != "scope"]
+    schema = {
+        "type": "object",
+        "properties": rest,
+        "required": required,
+        "additionalProperties": False,
+    }
+    return {"parameters": parameters, "requestBody": _body({JSON: {"schema": schema}})}
+
+
+def _names_several(schema: Schema) -> bool:
+    return any(part.get("type") == "array" for part in schema.get("anyOf", ()))
+
+
+def _body(content: Schema) -> Schema:
+    return {"required": True, "content": content}
+
+
+def _parameter(name: str, place: str, schema: Schema, *, required: bool) -> Schema:
+    parts: Sequence[Schema] = schema.get("anyOf", [schema])
+    has_parts = any("$ref" in part or part.get("type") in ("array", "object") for part in parts)
+    value = {"content": {JSON: {"schema": schema}}} if has_parts else {"schema": schema}
+    return {"name": name, "in": place, "required": required, **value}

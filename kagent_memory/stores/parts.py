@@ -1,0 +1,358 @@
+"""The parts of a store: its memories, the durable queue of ingestion, the bearer tokens and the
+receipts; and what spans several of them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self
+
+from ..errors import Conflict
+from ..records import Filter, Scope
+from .base import MemoryStore
+from .codec import event_ids_in, messages_in
+from .receipts import Receipt, ReceiptChain
+from .values import (
+    Applied,
+    Batch,
+    ForgottenTenant,
+    Job,
+    JobKind,
+    JobState,
+    PendingJobs,
+    ScopeStats,
+    Token,
+    checked_job,
+)
+
+MAX_ROWS = 1_000_000_000
+
+
+class JobQueue(ABC):
+    """The durable queue of ingestion, and the leases that processes take on common work. The verbs
+    cross scopes.
+
+    Where one database is both, a batch ends its job and queues those that follow in the transaction
+    of its memories.
+    """
+
+    @abstractmethod
+    async def enqueue(self, jobs: Sequence[Job]) -> None:
+        """Queues; returns when the jobs are durable. See `Job.key` for coalescing. Crosses
+        scopes.
+        """
+
+    @abstractmethod
+    async def claim(
+        self,
+        owner: str,
+        *,
+        now: datetime,
+        lease_seconds: float,
+        exclude: Sequence[tuple[str, str]] = (),
+    ) -> Job | None:
+        """The oldest job due at `now` whose lease is free and whose scope has no other running job
+        with a live lease, from now on leased to `owner` with a moved fence and one more attempt.
+        Scopes take turns, so that nobody's long queue holds up the others; one that was tried
+        before comes only when no other is due. `exclude`: (provider, model) pairs that this worker
+        cannot resolve. Claimed by compare-and-set; never blocks on another worker. Crosses scopes.
+
+        Leases begin and end by the database's own clock, so that workers whose clocks differ agree
+        on who holds a job.
+        """
+
+    @abstractmethod
+    async def renew(self, job: Job, *, lease_seconds: float) -> bool:
+        """Prolongs the lease to so long from now; False when the fence moved on or the job is
+        gone.
+        """
+
+    @abstractmethod
+    async def release(
+        self,
+        job: Job,
+        *,
+        run_after: datetime,
+        error: str,
+        dead: bool = False,
+        payload: Mapping[str, Any] | None = None,
+    ) -> bool:
+        """Gives a claimed job back to run later, or buries it as a dead letter; stores `calls`,
+        `tokens` of `job`. `payload` replaces the job's. False when the fence moved on. Stores
+        `attempts` and `failures` of `job` too.
+        """
+
+    @abstractmethod
+    async def end(self, job_id: str, fence: int) -> bool:
+        """Deletes a job that is done; False when its fence moved on or the job is gone."""
+
+    @abstractmethod
+    async def jobs(
+        self,
+        *,
+        scope: Scope | None = None,
+        tenant: str | None = None,
+        user: str | None = None,
+        app: str | None = None,
+        state: JobState | None = None,
+        limit: int = 100,
+        id: str | None = None,
+        payloads: bool = True,
+    ) -> Sequence[Job]:
+        """Jobs, oldest first; those of one scope, or of all scopes with this tenant, user and app.
+        Without `payloads` these are left empty, and nobody loads them. Without a scope it crosses
+        scopes.
+
+        Raises:
+            InvalidInput: tenant, user or app can be no part of a scope.
+        """
+
+    @abstractmethod
+    async def waiting(self, scope: Scope, kind: JobKind, key: str) -> Job | None:
+        """The queued job of this kind and key, if there is one."""
+
+    @abstractmethod
+    async def pending(self, *, now: datetime) -> PendingJobs:
+        """Count the open jobs and tell the age of the oldest: transcripts and embeddings that
+        are queued or running, and session ends that are due or have failed. Timers,
+        consolidation and dead letters do not count. Crosses scopes.
+        """
+
+    @abstractmethod
+    async def retry(self, job_id: str, *, now: datetime) -> None:
+        """Queues a dead letter again, as if it had never failed. Raises NotFound when there is no
+        such dead letter.
+        """
+
+    @abstractmethod
+    async def drop(self, job_id: str) -> None:
+        """Deletes a job that is not running. Raises NotFound when there is none."""
+
+    @abstractmethod
+    async def withdraw(
+        self,
+        scope: Scope,
+        *,
+        session_id: str | None = None,
+        everything: bool = False,
+        event_ids: Collection[str] = (),
+    ) -> None:
+        """Deletes the jobs of a session, or all of a scope, and takes the messages of these events
+        out of the others, running ones too, with all texts that were handed over in them.
+        """
+
+    @abstractmethod
+    async def lease(self, name: str, owner: str, *, seconds: float) -> bool:
+        """Takes or renews the named lease for `owner`; False while somebody else holds it. It ends
+        by the database's clock. Crosses scopes.
+        """
+
+
+class TokenStore(ABC):
+    """The bearer tokens of the server. The verbs cross scopes."""
+
+    @abstractmethod
+    async def add(self, token: Token) -> None:
+        """Keep a token; durable when it returns."""
+
+    @abstractmethod
+    async def find(self, *, digest: str | None = None) -> Sequence[Token]:
+        """Return all tokens, oldest first, expired ones too; with `digest` the one that has it."""
+
+    @abstractmethod
+    async def drop(self, token_id: str) -> None:
+        """Revoke a token at once. Raises NotFound when there is none."""
+
+
+class ReceiptStore(ABC):
+    """The receipts of what was forgotten. The verbs cross scopes."""
+
+    @abstractmethod
+    async def add(
+        self, scope: Scope, kind: str, ids: Sequence[str], *, who: str, now: datetime
+    ) -> None:
+        """Add a receipt to the chain of the scope's tenant. Safe with two at once."""
+
+    @abstractmethod
+    async def read(self, chain: str, *, after: int = 0, limit: int = 1000) -> Sequence[Receipt]:
+        """Return the receipts of a chain after this number, in order."""
+
+    @abstractmethod
+    async def chain(self, chain: str) -> ReceiptChain | None:
+        """Return how a chain stands."""
+
+    @abstractmethod
+    async def chains(self) -> Sequence[str]:
+        """Return the ids of all chains."""
+
+
+@dataclass(frozen=True)
+class Store:
+    """Memories, queue, tokens and receipts, as `open_store` gives them.
+
+    Parts of one database share its transactions. Where the memories are kept elsewhere, the other
+    parts belong to a `companion`, and no transaction spans the two: a batch writes its memories
+    first, then queues the jobs that follow, then ends its job. A process that is killed in between
+    leaves the job to another worker, which finds its events taken in and adds nothing twice.
+
+    Attributes:
+        companion: the memories of the database that keeps the other parts, if they are apart.
+    """
+
+    memories: MemoryStore
+    queue: JobQueue
+    tokens: TokenStore
+    receipts: ReceiptStore
+    companion: MemoryStore | None = None
+
+    async def close(self) -> None:
+        """Release everything; closing twice is harmless."""
+        await self.memories.close()
+        if self.companion is not None:
+            await self.companion.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def apply(self, scope: Scope, batch: Batch, *, now: datetime) -> Applied:
+        """Apply a batch, end its job and queue those that follow: see `MemoryStore.apply`."""
+        if self.companion is None:
+            return await self.memories.apply(scope, batch, now=now)
+        for job in batch.jobs:
+            checked_job(job)
+        if batch.job is not None:
+            job_id, fence = batch.job
+            held = await self.queue.jobs(
+                scope=scope, state="running", id=job_id, limit=1, payloads=False
+            )
+            if [job.fence for job in held] != [fence]:
+                raise Conflict(f"The job {job_id} is no longer held with the fence {fence}.")
+        applied = await self.memories.apply(scope, replace(batch, job=None, jobs=()), now=now)
+        await self.enqueue(batch.jobs)
+        if batch.job is not None and not await self.queue.end(*batch.job):
+            raise Conflict(
+                f"The job {batch.job[0]} went to another worker, after its changes were written."
+            )
+        return applied
+
+    async def enqueue(self, jobs: Sequence[Job]) -> None:
+        """Queue jobs without the messages of events that were taken in or forgotten."""
+        if self.companion is None:
+            await self.queue.enqueue(jobs)
+            return
+        fresh: list[Job] = []
+        for job in jobs:
+            if taken := await self._taken_events(job):
+                messages = messages_in(job.payload)
+                left = [one for one in messages if one.get("event_id") not in taken]
+                job = replace(job, payload={**job.payload, "messages": left})
+            fresh.append(job)
+        await self.queue.enqueue(fresh)
+
+    async def _taken_events(self, job: Job) -> frozenset[str]:
+        events = sorted(event_ids_in(job.payload))
+        if not events:
+            return frozenset()
+        return await self.memories.taken(job.scope, job.session_id, events)
+
+    async def forget(
+        self,
+        scope: Scope,
+        *,
+        ids: Sequence[str] = (),
+        session_id: str | None = None,
+        everything: bool = False,
+        event_ids: Sequence[str] = (),
+        dry_run: bool = False,
+        who: str | None = None,
+        now: datetime,
+    ) -> tuple[str, ...]:
+        """Erase memories, and withdraw the queued jobs of a session or of everything, with
+        tombstones of their events; what is forgotten leaves the payloads of the others too. See
+        `MemoryStore.forget`.
+        """
+        apart = self.companion is not None
+        events = [*event_ids]
+        if apart and not dry_run:
+            for job in await self.queue.jobs(scope=scope, limit=MAX_ROWS):
+                if everything or (session_id is not None and job.session_id == session_id):
+                    events += event_ids_in(job.payload)
+        gone = await self.memories.forget(
+            scope,
+            ids=ids,
+            session_id=session_id,
+            everything=everything,
+            event_ids=events,
+            dry_run=dry_run,
+            who=None if apart else who,
+            now=now,
+        )
+        if not apart or dry_run:
+            return gone
+        await self.queue.withdraw(scope, session_id=session_id, everything=everything)
+        left = await self.queue.jobs(scope=scope, limit=MAX_ROWS)
+        held_back = [await self._taken_events(job) for job in left]
+        await self.queue.withdraw(scope, event_ids=frozenset[str]().union(*held_back))
+        if who is not None and (gone or events):
+            await self.receipts.add(scope, "forget", gone, who=who, now=now)
+        return gone
+
+    async def forget_tenant(
+        self, tenant: str, *, limit: int, who: str | None = None, now: datetime
+    ) -> ForgottenTenant:
+        """Erase some memories of a tenant, and when none is left all else that is kept of it: see
+        `MemoryStore.forget_tenant`.
+        """
+        if self.companion is None:
+            return await self.memories.forget_tenant(tenant, limit=limit, who=who, now=now)
+        rest = await self.companion.forget_tenant(tenant, limit=MAX_ROWS, now=now)
+        scopes: Sequence[Scope] = (
+            [] if who is None else await self.memories.scopes(tenant=tenant, limit=MAX_ROWS)
+        )
+        before = {scope: await self.memories.kept(scope, Filter()) for scope in scopes}
+        erased = await self.memories.forget_tenant(tenant, limit=limit, now=now)
+        for scope, ids in before.items():
+            if gone := sorted({*ids} - {*await self.memories.kept(scope, Filter())}):
+                await self.receipts.add(scope, "forget_tenant", gone, who=who or "", now=now)
+        return erased + ForgottenTenant(tokens=rest.tokens, done=erased.done)
+
+    async def stats(self, scope: Scope, *, now: datetime, popular_after: int = 10) -> ScopeStats:
+        """Return counts of the scope's memories and jobs."""
+        counted = await self.memories.stats(scope, now=now, popular_after=popular_after)
+        if self.companion is None:
+            return counted
+        of_jobs = await self.companion.stats(scope, now=now)
+        return replace(counted, jobs=of_jobs.jobs, oldest_job_at=of_jobs.oldest_job_at)
+
+    async def scopes(
+        self,
+        *,
+        tenant: str | None = None,
+        user: str | None = None,
+        app: str | None = None,
+        after: Scope | None = None,
+        limit: int = 1000,
+    ) -> Sequence[Scope]:
+        """Return the scopes that hold memories or jobs: see `MemoryStore.scopes`."""
+        found = set[Scope]()
+        for memories in (self.memories, self.companion):
+            if memories is not None:
+                found |= {
+                    *await memories.scopes(
+                        tenant=tenant, user=user, app=app, after=after, limit=limit
+                    )
+                }
+        ordered = sorted(found, key=lambda scope: (scope.tenant, scope.app, scope.user))
+        return ordered[: max(0, limit)]

@@ -1,0 +1,574 @@
+"""The memories of one database: verbs as transactions, whose scripts are written once for all
+dialects.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+
+from typing_extensions import override
+
+from ...concurrency import each_aside, run_in_thread
+from ...errors import ConfigurationError, InvalidInput
+from ...records import EVERYTHING, Change, Filter, Memory, Revision, Scope, Vector
+from .. import codec, planning
+from ..base import MemoryStore
+from ..codec import bounded, is_id, known
+from ..encryption import KeyRing
+from ..values import (
+    EARLIEST,
+    Applied,
+    Batch,
+    Delivery,
+    Facets,
+    ForgottenTenant,
+    Order,
+    Page,
+    Pruned,
+    Restored,
+    Rotated,
+    ScopeStats,
+    StandbyError,
+    Whole,
+)
+from ..view import Stale, View
+from . import forgetting, pruning, rotation, scope_lists, transfer, write_queries
+from .decoding import filter_values, to_memory, to_revision, to_scope
+from .index_cache import IndexCache, Packed
+from .index_reads import SqlIndexReads
+from .scope_view import ScopeView
+from .scripts import reading, restricted, writing
+from .session import Database, Replica, Session
+from .spaces import SqlEmbeddingSpaces, embedding_spaces
+
+CACHE_MB = 256
+BY_TIME = ("newest", "oldest")
+SCOPES_AT_ONCE = 100
+ERASED_AT_ONCE = 500
+RESEALED = 200
+
+
+class SqlMemoryStore(MemoryStore):
+    """The memories of one database, by transaction scripts.
+
+    Args:
+        database: which one; readers of one scope may be answered from another.
+        cache_mb: the most that is kept in memory of the indexes of the scopes searched last.
+        ring: the keys that rows are encrypted with; None: they are not.
+        replica: where searches and lists are answered from, while it can; None: nowhere else.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        cache_mb: int = CACHE_MB,
+        ring: KeyRing | None = None,
+        replica: Replica | None = None,
+    ) -> None:
+        self.database = self.reads = database
+        self._spaces = self.spaces = SqlEmbeddingSpaces(database)
+        self.indexes = IndexCache(cache_mb * 2**20, self._keep_index)
+        self.index_reads = SqlIndexReads(database, self._spaces)
+        self._ring = ring
+        self._replica = replica
+
+    @override
+    async def close(self) -> None:
+        if self._replica is not None:
+            await self._replica.close()
+        await self.indexes.close()
+        await self.database.close()
+
+    async def _keep_index(self, scope: Scope, packed: Packed) -> None:
+        await self.database.within(scope).write(write_queries.keep_index, scope, packed)
+
+    # -- one scope: writing ---------------------------------------------------------------------
+
+    @override
+    async def apply(self, scope: Scope, batch: Batch, *, now: datetime) -> Applied:
+        if batch.vectors and batch.space_number is None:
+            raise InvalidInput("Vectors need the number of their embedding space.")
+        dimensions = (
+            None
+            if batch.space_number is None
+            else await self._spaces.dimensions_of(batch.space_number)
+        )
+        texts = planning.Texts(await each_aside(batch.changes, _length, planning.texts_of))
+        batch = await run_in_thread(
+            len(batch.vectors) + len(batch.taken), planning.with_checked_vectors, batch, dimensions
+        )
+        self.indexes.unsettle(scope)
+        write = restricted(self.database, {scope, *(job.scope for job in batch.jobs)}).write
+        return await write(write_queries.apply, scope, batch, texts=texts, now=now)
+
+    @override
+    async def forget(
+        self,
+        scope: Scope,
+        *,
+        ids: Sequence[str] = (),
+        session_id: str | None = None,
+        everything: bool = False,
+        event_ids: Sequence[str] = (),
+        dry_run: bool = False,
+        who: str | None = None,
+        now: datetime,
+    ) -> tuple[str, ...]:
+        database = self.database.within(scope)
+        gone = await (database.read if dry_run else database.write)(
+            forgetting.forget,
+            scope,
+            ids=ids,
+            session_id=session_id,
+            everything=everything,
+            event_ids=event_ids,
+            dry_run=dry_run,
+            who=who,
+            now=now,
+        )
+        if not dry_run:
+            await self._discard(scope, gone)
+        return gone
+
+    async def _discard(self, scope: Scope, ids: Sequence[str]) -> None:
+        await self.indexes.discard(scope, ids)
+        await self.database.erase()
+
+    @override
+    async def restore(
+        self, scope: Scope, memories: Sequence[Whole], *, dry_run: bool = False, now: datetime
+    ) -> Sequence[Restored]:
+        changes = [Change(kind="add", memory=one.memory) for one in memories]
+        texts = planning.Texts(await each_aside(changes, _length, planning.texts_of))
+        fitting: list[Whole] = []
+        for one in memories:
+            vectors = {
+                number: (await self._spaces.checked_vectors(number, [vector]))[0]
+                for number, vector in one.vectors.items()
+            }
+            fitting.append(replace(one, vectors=vectors))
+        database = self.database.within(scope)
+        run = database.read if dry_run else database.write
+        return await run(transfer.restore, scope, fitting, texts=texts, dry_run=dry_run)
+
+    @override
+    async def evict(
+        self, scope: Scope, ids: Sequence[str], *, keep: int, now: datetime
+    ) -> tuple[str, ...]:
+        database = self.database.within(scope)
+        gone = await database.write(forgetting.evict, scope, ids, keep=keep, now=now)
+        if gone:
+            await self._discard(scope, gone)
+        else:
+            self.indexes.unsettle(scope)
+        return gone
+
+    # -- one scope: reading ---------------------------------------------------------------------
+
+    @override
+    @reading
+    async def get(
+        self,
+        session: Session,
+        scope: Scope,
+        ids: Sequence[str],
+        *,
+        now: datetime,
+        superseded: bool = False,
+    ) -> Mapping[str, Memory]:
+        if not (wanted := known(ids)):
+            return {}
+        values = {"scope_id": scope.id, "ids": wanted, "now": now, "superseded": superseded}
+        rows = await session.rows("visible_memories", values)
+        found = {row["id"]: to_memory(row) for row in rows}
+        return {id: found[id] for id in wanted if id in found}
+
+    @override
+    @reading
+    async def list(
+        self,
+        session: Session,
+        scope: Scope,
+        *,
+        filter: Filter = Filter(),
+        order: Order = "newest",
+        limit: int = 50,
+        cursor: str | None = None,
+        now: datetime,
+    ) -> Page:
+        after_key, after_id = _after(cursor, order)
+        if not (limit := bounded(limit)):
+            return Page(memories=())
+        after = {"order": order, "after_key": after_key, "after_id": after_id, "limit": limit + 1}
+        query = f"list_{order}" if order in BY_TIME else "list_memories"
+        found = await session.rows(query, {**filter_values(scope, filter, now), **after})
+        more = None
+        if len(found) > limit:
+            last = found[limit - 1]
+            is_time = order in BY_TIME
+            key = last["created_at"].isoformat() if is_time else last["sort_key"]
+            more = codec.to_cursor(order, key, last["id"])
+        return Page(memories=tuple(to_memory(row) for row in found[:limit]), cursor=more)
+
+    @override
+    def view(self, scope: Scope, *, filter: Filter = EVERYTHING, now: datetime) -> View:
+        return ScopeView(self, self.index_reads, self.indexes, scope, filter=filter, now=now)
+
+    @override
+    def cached_views(
+        self, scopes: Sequence[Scope], *, filter: Filter, now: datetime, after: Stale | None = None
+    ) -> tuple[Sequence[View], str | None]:
+        source, trouble = self, None
+        if self._replica is not None and isinstance(after, StandbyError):
+            trouble = self._replica.failed(after)
+        elif self._replica is not None and (trouble := self._replica.held_off()) is None:
+            source = self._reading(self._replica.database())
+        cached = len(scopes) == 1 and after is None
+        return [
+            ScopeView(
+                source,
+                source.index_reads,
+                self.indexes,
+                scope,
+                filter=filter,
+                now=now,
+                cached=cached,
+            )
+            for scope in scopes
+        ], trouble
+
+    def _reading(self, database: Database) -> SqlMemoryStore:
+        """Return the same memories, read from another server."""
+        other = copy.copy(self)
+        other.reads, other.index_reads = database, SqlIndexReads(database, self._spaces)
+        return other
+
+    @override
+    @reading
+    async def kept(self, session: Session, scope: Scope, filter: Filter) -> Sequence[str]:
+        every = filter if filter.superseded else replace(filter, superseded=True)
+        rows = await session.rows("passing", filter_values(scope, every, EARLIEST))
+        return sorted(row["id"] for row in rows)
+
+    @override
+    @reading
+    async def whole(self, session: Session, scope: Scope, ids: Sequence[str]) -> Sequence[Whole]:
+        return await transfer.whole(session, scope, ids)
+
+    @override
+    async def vectors(
+        self, scope: Scope, space_number: int, ids: Sequence[str]
+    ) -> Mapping[str, Vector]:
+        await self._spaces.dimensions_of(space_number)
+        return await self._spaces.searched(space_number, self._vectors(scope, space_number, ids))
+
+    @reading
+    async def _vectors(
+        self, session: Session, scope: Scope, space_number: int, ids: Sequence[str]
+    ) -> Mapping[str, Vector]:
+        values = {"scope_id": scope.id, "ids": known(ids)}
+        rows = await session.rows("vectors_of", values, space_number=space_number)
+        return {row["id"]: row["embedding"] for row in rows}
+
+    @override
+    @reading
+    async def in_slots(
+        self, session: Session, scope: Scope, slots: Sequence[str], *, now: datetime
+    ) -> Sequence[Memory]:
+        if not slots:
+            return []
+        values = {"scope_id": scope.id, "slots": [*dict.fromkeys(slots)], "now": now}
+        return [to_memory(row) for row in await session.rows("in_slots", values)]
+
+    @override
+    @reading
+    async def short_term(
+        self,
+        session: Session,
+        scope: Scope,
+        *,
+        session_id: str | None,
+        limit: int,
+        now: datetime,
+    ) -> Sequence[Memory]:
+        which = {"session_id": session_id, "limit": bounded(limit), "now": now}
+        rows = await session.rows("short_term_memories", {"scope_id": scope.id, **which})
+        return [to_memory(row) for row in rows]
+
+    @override
+    @reading
+    async def taken(
+        self, session: Session, scope: Scope, session_id: str, event_ids: Sequence[str]
+    ) -> frozenset[str]:
+        values = {"scope_id": scope.id, "session_id": session_id, "event_ids": [*event_ids]}
+        return frozenset(row["event_id"] for row in await session.rows("taken_events", values))
+
+    @override
+    @reading
+    async def history(self, session: Session, scope: Scope, memory_id: str) -> Sequence[Revision]:
+        if not is_id(memory_id):
+            return []
+        found = await session.rows("revisions_of", {"scope_id": scope.id, "id": memory_id})
+        return [to_revision(row) for row in found]
+
+    @override
+    @reading
+    async def group(self, session: Session, scope: Scope, group: str) -> Sequence[Revision]:
+        rows = await session.rows("revisions_in", {"scope_id": scope.id, "group": group})
+        return [to_revision(row) for row in rows]
+
+    @override
+    async def unembedded(
+        self, scope: Scope, space_number: int, *, limit: int, now: datetime
+    ) -> Sequence[Memory]:
+        await self._spaces.dimensions_of(space_number)
+        return await self._unembedded(scope, space_number, limit=limit, now=now)
+
+    @reading
+    async def _unembedded(
+        self, session: Session, scope: Scope, space_number: int, *, limit: int, now: datetime
+    ) -> Sequence[Memory]:
+        values = {"scope_id": scope.id, "now": now, "limit": bounded(limit)}
+        rows = await session.rows("unembedded", values, space_number=space_number)
+        return [to_memory(row) for row in rows]
+
+    @override
+    async def unembedded_ids(
+        self, scope: Scope, space_number: int, *, now: datetime
+    ) -> Sequence[str]:
+        await self._spaces.dimensions_of(space_number)
+        return await self._unembedded_ids(scope, space_number, now=now)
+
+    @reading
+    async def _unembedded_ids(
+        self, session: Session, scope: Scope, space_number: int, *, now: datetime
+    ) -> Sequence[str]:
+        values = {"scope_id": scope.id, "now": now}
+        rows = await session.rows("unembedded_ids", values, space_number=space_number)
+        return [row["id"] for row in rows]
+
+    @override
+    @reading
+    async def orphans(self, session: Session, scope: Scope) -> Mapping[str, Sequence[str]]:
+        whose = {"scope_id": scope.id}
+        found: dict[str, list[str]] = defaultdict(list)
+        for row in await session.rows("orphans", whose):
+            found[row["id"]].append(row["kind"])
+        for space in await embedding_spaces(session):
+            for row in await session.rows("orphaned_vectors", whose, space_number=space.number):
+                found[row["id"]].append(f"vector of {space.name}")
+        return found
+
+    @override
+    @reading
+    async def version(self, session: Session, scope: Scope) -> int:
+        found = await session.rows("scope_row", {"scope_id": scope.id})
+        return found[0]["version"] if found else 0
+
+    @override
+    async def facets(
+        self, scope: Scope, *, filter: Filter = Filter(), most: int = 100, now: datetime
+    ) -> Facets:
+        if self._ring is not None:  # the database holds digests
+            return await super().facets(scope, filter=filter, most=most, now=now)
+        return await self._facets(scope, filter, most, now)
+
+    @reading
+    async def _facets(
+        self, session: Session, scope: Scope, filter: Filter, most: int, now: datetime
+    ) -> Facets:
+        values = {**filter_values(scope, filter, now), "most": bounded(most)}
+        counts: dict[str, dict[str, int]] = {"total": {}, "topic": {}, "tag": {}}
+        for row in await session.rows("facets", values):
+            counts[row["kind"]][row["label"]] = row["memories"]
+        return Facets(total=counts["total"][""], topics=counts["topic"], tags=counts["tag"])
+
+    @override
+    @reading
+    async def stats(
+        self, session: Session, scope: Scope, *, now: datetime, popular_after: int = 10
+    ) -> ScopeStats:
+        whose = {"scope_id": scope.id}
+        counts = await session.rows(
+            "scope_counts", {**whose, "now": now, "popular_after": popular_after}
+        )
+        jobs = await session.rows("job_counts", {**whose, "now": now})
+        found = await session.rows("scope_row", whose)
+        row = found[0] if found else {"calls": 0, "tokens": 0, "version": 0}
+        names = ("visible", "expired", "unused", "superseded", "quarantined", "short_term")
+        totals = {name: sum(row[name] for row in counts) for name in names}
+        return ScopeStats(
+            **totals,
+            by_type={row["type"]: row["visible"] for row in counts if row["visible"]},
+            pinned=sum(row["pins"] for row in counts),
+            delivered_total=sum(row["delivered_total"] for row in counts),
+            jobs={row["state"]: row["jobs"] for row in jobs},
+            oldest_job_at=min((row["oldest"] for row in jobs if row["oldest"]), default=None),
+            calls=row["calls"],
+            tokens=row["tokens"],
+            version=row["version"],
+        )
+
+    # -- across scopes --------------------------------------------------------------------------
+
+    @override
+    async def count(self, deliveries: Sequence[Delivery]) -> None:
+        if any(
+            one.retrieved or one.delivered or one.successes or one.failures for one in deliveries
+        ):
+            database = restricted(self.database, {one.scope for one in deliveries})
+            await database.write(write_queries.count, deliveries)
+
+    @override
+    async def prune(self, *, now: datetime, popular_after: int, dry_run: bool = False) -> Pruned:
+        total = await pruning.prune(
+            self.database, now=now, popular_after=popular_after, dry_run=dry_run
+        )
+        if total.deleted and not dry_run:
+            self.indexes.drop()
+            await self.database.erase()
+        return total
+
+    @override
+    async def forget_tenant(
+        self, tenant: str, *, limit: int, who: str | None = None, now: datetime
+    ) -> ForgottenTenant:
+        erased = ForgottenTenant(tokens=await self._drop_tokens(tenant), done=False)
+        left, ended = max(limit, 1), set[Scope]()
+        while left > 0 and not erased.done:
+            some = await self._scopes_of_tenant(tenant)
+            for scope in some:
+                database, gone = self.database.within(scope), False
+                while not gone and left > 0:
+                    most = min(left, ERASED_AT_ONCE)
+                    count, gone = await database.write(
+                        forgetting.erase_some, scope, limit=most, who=who, now=now
+                    )
+                    erased = replace(erased, memories=erased.memories + count)
+                    left -= max(count, 1)
+                ended |= {scope} if gone else set()  # a worker may have begun it anew
+                self.indexes.drop(scope)
+            erased = replace(erased, scopes=len(ended), done=not some)
+        if erased.done:
+            await self._erase_widths(tenant)
+        if erased.scopes or erased.memories or erased.tokens:
+            await self.database.erase()
+        return erased
+
+    @writing
+    async def _drop_tokens(self, session: Session, tenant: str) -> int:
+        return await session.run("drop_tokens", {"tenant": tenant})
+
+    @reading
+    async def _scopes_of_tenant(self, session: Session, tenant: str) -> Sequence[Scope]:
+        """Return some scopes of a tenant of which anything is left."""
+        asked = {"tenant": tenant, "limit": SCOPES_AT_ONCE}
+        short, long = await session.several(
+            [("tenant_scopes", asked), ("long_tenant_scopes", asked)]
+        )
+        return [to_scope({**row, "tenant": tenant}) for row in (*short, *long)][:SCOPES_AT_ONCE]
+
+    @writing
+    async def _erase_widths(self, session: Session, tenant: str) -> None:
+        await session.run("erase_widths", {"tenant": tenant})
+
+    @override
+    async def lacking_vectors(
+        self, scopes: Sequence[Scope], space_number: int, *, now: datetime
+    ) -> Sequence[Scope]:
+        await self._spaces.dimensions_of(space_number)
+        return await self._lacking_vectors([scope.id for scope in scopes], space_number, now)
+
+    @reading
+    async def _lacking_vectors(
+        self, session: Session, scope_ids: Sequence[bytes], space_number: int, now: datetime
+    ) -> Sequence[Scope]:
+        values = {"scope_ids": scope_ids, "now": now}
+        found = await session.rows("lacking_vectors", values, space_number=space_number)
+        return [to_scope(row) for row in found]
+
+    @override
+    @reading
+    async def crowded(
+        self, session: Session, *, above: int, now: datetime
+    ) -> Sequence[tuple[Scope, int]]:
+        found = await session.rows("crowded_scopes", {"above": bounded(above), "now": now})
+        return [(to_scope(row), row["visible"]) for row in found]
+
+    @override
+    @reading
+    async def scopes(
+        self,
+        session: Session,
+        *,
+        tenant: str | None = None,
+        user: str | None = None,
+        app: str | None = None,
+        after: Scope | None = None,
+        limit: int = 1000,
+    ) -> Sequence[Scope]:
+        return await scope_lists.scopes(
+            session, tenant=tenant, user=user, app=app, after=after, limit=limit
+        )
+
+    @override
+    @reading
+    async def keeps_short_term(self, session: Session) -> bool:
+        return bool((await session.rows("any_short_term", {}))[0]["kept"])
+
+    @override
+    @reading
+    async def about(self, session: Session) -> Mapping[str, str]:
+        return {row["part"]: row["text"] for row in await session.rows("about", {}) if row["text"]}
+
+    @override
+    async def rotate_keys(self, *, dry_run: bool = False) -> Rotated:
+        if self._ring is None:
+            raise ConfigurationError(
+                "There is no key to encrypt with: set KAGENT_MEMORY_ENCRYPTION_KEYS=id:key."
+            )
+        header = self._ring.header
+        scopes, rows, after = 0, 0, None
+        while some := await self.database.read(
+            rotation.next_scopes, header, after=after, limit=SCOPES_AT_ONCE
+        ):
+            for scope in (scope for scope, is_stale in some if is_stale):
+                scopes, database = scopes + 1, self.database.within(scope)
+                while not dry_run and (
+                    done := await database.write(rotation.reseal, scope, header, limit=RESEALED)
+                ):
+                    rows += done
+            after = some[-1][0]
+        if rows:  # what they said before must not stay in the log
+            await self.database.erase()
+        return Rotated(key=self._ring.current, scopes=scopes, rows=rows)
+
+
+def _after(cursor: str | None, order: Order) -> tuple[object, str | None]:
+    """Return the sort key and the id of the last memory of the page before.
+
+    Raises:
+        InvalidInput: the cursor is not one of ours.
+    """
+    if cursor is None:
+        return None, None
+    match codec.from_cursor(cursor, order):
+        case [str() as key, str() as id] if is_id(id) and order in BY_TIME:
+            with suppress(ValueError):
+                if (at := datetime.fromisoformat(key)).tzinfo is not None:
+                    return at, id
+        case [str() | int() | float() as key, str() as id] if is_id(id) and order not in BY_TIME:
+            return key, id
+        case _:
+            pass
+    raise InvalidInput("Invalid cursor; start without one.")
+
+
+def _length(change: Change) -> int:
+    return len(change.memory.content)

@@ -1,0 +1,85 @@
+"""Invariant 7: what expired is erased, or lives on because it was delivered often enough."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime
+
+from ...records import Scope
+from .. import codec
+from ..values import Gone, Pruned
+from .decoding import to_scope
+from .forgetting import erase, with_sources
+from .session import Database, Session
+from .spaces import release_widths
+
+SCOPES_AT_ONCE = 100
+
+
+async def prune(database: Database, *, now: datetime, popular_after: int, dry_run: bool) -> Pruned:
+    """Prune all scopes, some of them in one transaction: see `MemoryStore.prune`."""
+    run = database.read if dry_run else database.write
+    after: str | bytes | None = None
+    total = Pruned()
+    while some := await database.read(_expired_scopes, after=after, now=now):
+        total += await run(_prune_some, some, now=now, popular_after=popular_after, dry_run=dry_run)
+        after = some[-1][0]
+    if not dry_run:
+        await database.write(release_widths)
+    return total
+
+
+async def _expired_scopes(
+    session: Session, *, after: str | bytes | None, now: datetime
+) -> Sequence[tuple[str | bytes, Scope]]:
+    """The next scopes that hold something to prune, each after its id as the database has it."""
+    found = await session.rows(
+        "expired_scopes", {"after": after, "now": now, "limit": SCOPES_AT_ONCE}
+    )
+    return [(row["scope_id"], to_scope(row)) for row in found]
+
+
+async def _prune_some(
+    session: Session,
+    expired_in: Sequence[tuple[str | bytes, Scope]],
+    *,
+    now: datetime,
+    popular_after: int,
+    dry_run: bool,
+) -> Pruned:
+    """Invariant 7 over some scopes, in one transaction that holds their locks: taken in the order
+    of the scopes' ids, in which every writer takes them.
+    """
+    scopes = [{"scope_id": scope_id} for scope_id, _ in expired_in]
+    if not dry_run:
+        await session.run_many("advance_version", [{**whose, "step": 1} for whose in scopes])
+    expired = await session.several(
+        [("expired_memories", {**whose, "now": now}) for whose in scopes]
+    )
+    pruned = Pruned()
+    for (_, scope), whose, rows in zip(expired_in, scopes, expired, strict=True):
+        living = {row["id"] for row in rows if row["delivered"] >= popular_after}
+        living |= {
+            row["id"] for row in rows if row["outlived"] or not living.isdisjoint(row["links"])
+        }
+        unused = [row["id"] for row in rows if row["id"] not in living]
+        doomed = await with_sources(session, whose["scope_id"], unused)
+        going = frozenset(doomed)
+        popular = [row for row in rows if row["id"] not in going]
+        gone = tuple(Gone(scope, id, "expired") for id in doomed)
+        pruned += Pruned(deleted=len(doomed), extended=len(popular), gone=gone)
+        if dry_run:
+            continue
+        # first: the counters are locked after the memories
+        await erase(session, whose["scope_id"], doomed)
+        by_ttl: dict[int | None, list[str]] = defaultdict(list)
+        for row in popular:
+            by_ttl[row["ttl_days"]].append(row["id"])
+        for ttl_days, ids in by_ttl.items():
+            kept = {**whose, "ids": ids}
+            await session.run_many(
+                "extend_memories", [{**kept, "expires_at": codec.expiry(ttl_days, now)}]
+            )
+            await session.run_many("reset_delivered", [kept])
+    return pruned

@@ -1,0 +1,77 @@
+"""Transaction scripts as the methods of a part: each is run by a session of the part's database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable
+from functools import partial, wraps
+from types import CoroutineType
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+from ...records import Scope
+from ..values import Job
+from .session import Database, Session
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Part(Protocol):
+    """Part of a store that one database keeps."""
+
+    @property
+    def database(self) -> Database:
+        """The database that takes writes."""
+        ...
+
+    @property
+    def reads(self) -> Database:
+        """The database that answers reads."""
+        ...
+
+
+AnyPart = TypeVar("AnyPart", bound=Part)
+
+
+def reading(
+    script: Callable[Concatenate[AnyPart, Session, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[AnyPart, P], CoroutineType[Any, Any, T]]:
+    """Make a method of a script that changes nothing, restricted to the scope that it is given."""
+
+    @wraps(script)
+    async def verb(part: AnyPart, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        database = part.reads
+        if (scope := _scope_of(args, kwargs)) is not None:
+            database = database.within(scope)
+        return await database.read(partial(script, part), *args, **kwargs)
+
+    return verb
+
+
+def writing(
+    script: Callable[Concatenate[AnyPart, Session, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[AnyPart, P], CoroutineType[Any, Any, T]]:
+    """Make a method of a script that is one transaction, restricted to the scope that it is
+    given.
+    """
+
+    @wraps(script)
+    async def verb(part: AnyPart, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        database = part.database
+        if (scope := _scope_of(args, kwargs)) is not None:
+            database = database.within(scope)
+        return await database.write(partial(script, part), *args, **kwargs)
+
+    return verb
+
+
+def restricted(database: Database, scopes: Iterable[Scope]) -> Database:
+    """Return the database for scripts of these scopes, restricted where there is only one."""
+    several = {*scopes}
+    return database.within(*several) if len(several) == 1 else database
+
+
+def _scope_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Scope | None:
+    given = args[0] if args else kwargs.get("scope")
+    if isinstance(given, Job):
+        return given.scope
+    return given if isinstance(given, Scope) else None

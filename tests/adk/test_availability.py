@@ -1,0 +1,88 @@
+"""A turn tells a slow call from a database that answers nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from concurrent.futures import Future
+
+import pytest
+
+from kagent_memory.adk import availability
+from kagent_memory.adk.availability import Availability
+from kagent_memory.errors import StoreError
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(availability, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(availability, "PING_SECONDS", 0.1)
+    monkeypatch.setattr(availability, "AWAY_SECONDS", 0.01)
+
+
+class Pings:
+    """Pings that are answered when a test says so."""
+
+    def __init__(self, *, opened: bool = True) -> None:
+        self.opened = opened
+        self.asked: list[Future[object]] = []
+
+    def __call__(self) -> Future[object] | None:
+        if not self.opened:
+            return None
+        self.asked.append(Future())
+        return self.asked[-1]
+
+
+async def late(seconds: float) -> str:
+    await asyncio.sleep(seconds)
+    return "done"
+
+
+async def test_a_quick_call_asks_nothing() -> None:
+    pings = Pings()
+    assert await Availability(pings).guard(late(0)) == "done"
+    assert pings.asked == []
+
+
+@pytest.mark.parametrize("opened", [True, False])
+async def test_a_slow_call_is_waited_for(
+    opened: bool,
+) -> None:
+    """A slow call is waited for while the database answers pings, or is being opened."""
+    pings = Pings(opened=opened)
+    asyncio.get_running_loop().call_later(
+        0.15, lambda: [ping.set_result(None) for ping in pings.asked]
+    )
+    assert await Availability(pings).guard(late(0.5)) == "done"
+
+
+async def test_a_silent_database_is_given_up() -> None:
+    """A silent database is given up; the next call gives up sooner, until it answers."""
+    pings = Pings()
+    guard = Availability(pings)
+    with pytest.raises(StoreError, match="answers nothing"):
+        await guard.guard(late(60))
+    assert guard.is_away
+    start = time.monotonic()
+    with pytest.raises(StoreError, match="answers nothing"):
+        await guard.guard(late(60))
+    assert time.monotonic() - start < 0.1
+    [ping] = pings.asked
+    ping.set_result(None)
+    assert not guard.is_away
+
+
+@pytest.mark.parametrize("finish", [True, False])
+async def test_given_up_work_goes_on_if_asked(finish: bool) -> None:
+    """Work that nobody waits for any more is finished only where `finish` asks for it."""
+    ended = asyncio.Event()
+
+    async def work() -> None:
+        await asyncio.sleep(0.4)
+        ended.set()
+
+    with pytest.raises(StoreError):
+        await Availability(Pings()).guard(work(), finish=finish)
+    await asyncio.sleep(0.4)
+    assert ended.is_set() is finish

@@ -1,0 +1,248 @@
+"""Words beside facts: what was said is kept, found, handed over once, and goes with its facts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from kagent_memory import Fact, Filter, LlmSummary, Memories, Message, Scope
+from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
+
+ADA = Scope("acme", "ada", "notes")
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+TURN = "My favourite tea is oolong, and my sister Mia lives in Oslo."
+FACT = "Ada's favourite tea is oolong."
+LATER = "My favourite tea is sencha these days."
+TEAS = ("oolong", "sencha", "matcha")
+
+
+def extracted(prompt: str) -> Mapping[str, Any]:
+    """Find the favourite tea, and nothing else."""
+    said = prompt.rpartition("<transcript>")[2]
+    tea = next((tea for tea in TEAS if tea in said), None)
+    if tea is None:
+        return {"facts": []}
+    slot = {"subject": "Ada", "attribute": "favourite tea"}
+    return {"facts": [{"text": f"Ada's favourite tea is {tea}.", "sources": [1], **slot}]}
+
+
+async def opened(
+    uri: str, clock: Callable[[], datetime] = FrozenClock(NOW), **options: Any
+) -> Memories:
+    return await Memories.open(
+        uri,
+        llm=ScriptedLlm(extracted),
+        embedding=HashEmbedder(),
+        worker=False,
+        clock=clock,
+        **options,
+    )
+
+
+async def say(
+    memories: Memories, session: str, *texts: str, role: str = "user", at: datetime = NOW
+) -> None:
+    messages = [
+        Message(
+            text=text, role=role, event_id=f"{session}-{number}", at=at + timedelta(minutes=number)
+        )
+        for number, text in enumerate(texts)
+    ]
+    await memories.remember(ADA, messages, session_id=session)
+    await memories.work(until_idle=True)
+
+
+async def kept(memories: Memories) -> list[str]:
+    page = await memories.list(ADA, filter=Filter(superseded="source"), order="oldest")
+    return [turn.content for turn in page.memories]
+
+
+async def listed(memories: Memories) -> list[str]:
+    return [memory.content for memory in (await memories.list(ADA)).memories]
+
+
+async def test_turn_is_no_memory_of_its_own_in_lists_and_counts(store_uri):
+    async with await opened(store_uri) as memories:
+        await say(memories, "s1", TURN)
+        assert await listed(memories) == [FACT]
+        assert await kept(memories) == [TURN]
+        assert (await memories.stats(ADA)).visible == 1
+        assert (await memories.facets(ADA)).total == 1
+        [fact] = (await memories.list(ADA)).memories
+        assert (await memories.get(ADA, fact.source_ids[0])).content == TURN
+
+
+@pytest.mark.parametrize("question", ["What is the favourite tea?", "Where does sister Mia live?"])
+async def test_fact_and_its_turn_are_one_answer(store_uri, question):
+    """The fact is handed over with the words it came from, which also hold what no fact does."""
+    async with await opened(store_uri) as memories:
+        await say(memories, "s1", TURN)
+        [hit] = await memories.recall(ADA, question)
+        assert (hit.memory.content, [turn.content for turn in hit.sources]) == (FACT, [TURN])
+
+
+async def test_what_no_fact_holds_is_found_in_the_turn(store_uri):
+    async with await opened(store_uri) as memories:
+        await say(memories, "s1", "My bicycle has a flat tyre.")
+        assert await listed(memories) == []
+        [hit] = await memories.recall(ADA, "bicycle tyre")
+        assert (hit.memory.content, hit.memory.state) == ("My bicycle has a flat tyre.", "source")
+        [filtered] = await memories.recall(ADA, "bicycle tyre", filter=Filter(session_id="s1"))
+        assert filtered.memory.id == hit.memory.id
+
+
+async def test_a_turn_stands_behind_what_superseded_its_fact(store_uri):
+    """Turn never stands before what superseded one of its facts."""
+    async with await opened(store_uri) as memories:
+        await say(memories, "s1", TURN)
+        await say(memories, "s2", LATER)
+        await say(
+            memories,
+            "s3",
+            *(f"Nothing but sister Mia and Oslo, part {number}." for number in range(40)),
+        )
+        found = [hit.memory.content for hit in await memories.recall(ADA, TURN, limit=3)]
+        assert TURN in found
+        assert found.index("Ada's favourite tea is sencha.") < found.index(TURN)
+        assert FACT not in found
+
+
+async def test_as_of_knows_turns_and_facts_of_that_time(store_uri):
+    clock = FrozenClock(NOW)
+    async with await opened(store_uri, clock) as memories:
+        await say(memories, "s1", TURN)
+        clock.now += timedelta(days=2)
+        await say(memories, "s2", LATER, at=clock.now)
+        [hit] = await memories.recall(ADA, "favourite tea", as_of=NOW + timedelta(days=1))
+        assert (hit.memory.content, [turn.content for turn in hit.sources]) == (FACT, [TURN])
+
+
+@pytest.mark.parametrize(("role", "options"), [("tool", {}), ("agent", {"quarantine": ("agent",)})])
+async def test_outputs_of_tools_and_what_is_quarantined_are_not_kept(store_uri, role, options):
+    async with await opened(store_uri, **options) as memories:
+        await say(memories, "s1", "The ferry leaves at nine from the northern pier.", role=role)
+        assert await kept(memories) == []
+        assert not await memories.recall(ADA, "ferry")
+
+
+@pytest.mark.parametrize(
+    "options", [{"keep_turns": False}, {"summary": LlmSummary(exclude_topics=["health"])}]
+)
+async def test_turns_are_kept_only_where_they_may_be(store_uri, options):
+    async with await opened(store_uri, **options) as memories:
+        await say(memories, "s1", TURN)
+        assert (await listed(memories), await kept(memories)) == ([FACT], [])
+
+
+async def test_forgetting_a_fact_forgets_its_turns(store_uri):
+    """Forgetting a fact forgets its turn and those that said the same."""
+    async with await opened(store_uri) as memories:
+        await say(memories, "s1", TURN)
+        await say(memories, "s2", "As I said: oolong!", "My bicycle has a flat tyre.")
+        [fact] = (await memories.list(ADA)).memories
+        erased = await memories.forget(ADA, ids=[fact.id], dry_run=True)
+        assert len(erased) == 3
+        await memories.forget(ADA, ids=[fact.id])
+        assert await kept(memories) == ["My bicycle has a flat tyre."]
+        await say(memories, "s1", TURN)
+        assert (await listed(memories), await kept(memories)) == (
+            [],
+            ["My bicycle has a flat tyre."],
+        )
+
+
+async def test_forgetting_a_turn_forgets_facts_that_came_from_it_alone(store_uri):
+    async with await opened(store_uri) as memories:
+        await say(memories, "s1", TURN)
+        await memories.add(ADA, [Fact(text="Ada rows at dawn.")])
+        [turn] = (await memories.list(ADA, filter=Filter(superseded="source"))).memories
+        await memories.forget(ADA, ids=[turn.id])
+        assert (await listed(memories), await kept(memories)) == (["Ada rows at dawn."], [])
+
+
+async def test_forgetting_a_session_takes_both(store_uri):
+    async with await opened(store_uri) as memories:
+        await say(memories, "s1", TURN)
+        await say(memories, "s2", "My bicycle has a flat tyre.")
+        await memories.forget(ADA, session_id="s1")
+        assert (await listed(memories), await kept(memories)) == (
+            [],
+            ["My bicycle has a flat tyre."],
+        )
+
+
+async def test_turn_lives_as_long_as_its_fact(store_uri):
+    clock = FrozenClock(NOW)
+    async with await opened(
+        store_uri, clock, ttl_days_by={"episodic": 5, "semantic": 30}
+    ) as memories:
+        await say(memories, "s1", TURN)
+        await say(memories, "s2", "My bicycle has a flat tyre.")
+        clock.now += timedelta(days=20)
+        await memories.prune()
+        assert await kept(memories) == [TURN]
+        [fact] = (await memories.list(ADA)).memories
+        await memories.pin(ADA, fact.id)
+        clock.now += timedelta(days=20)
+        await memories.prune()
+        assert await kept(memories) == [TURN]
+        [hit] = await memories.recall(ADA, "favourite tea")
+        assert [turn.content for turn in hit.sources] == [TURN]
+
+
+async def test_said_again_renews_the_turn_with_its_fact(store_uri):
+    clock = FrozenClock(NOW)
+    async with await opened(store_uri, clock) as memories:
+        await say(memories, "s1", TURN)
+        clock.now += timedelta(days=10)
+        await say(memories, "s2", "Still oolong for me.")
+        clock.now += timedelta(days=10)
+        assert await kept(memories) == [TURN, "Still oolong for me."]
+
+
+async def test_undo_of_a_supersession_lets_the_turn_stand_again(store_uri):
+    async with await opened(store_uri) as memories:
+        await say(memories, "s1", TURN)
+        await say(memories, "s2", LATER)
+        [fact] = (await memories.list(ADA)).memories
+        await memories.undo(ADA, fact.id)
+        [first, *_] = await memories.recall(ADA, "favourite tea oolong")
+        assert (first.memory.content, [turn.content for turn in first.sources]) == (FACT, [TURN])
+
+
+async def test_budget_takes_the_passage_that_fits_the_question(store_uri):
+    filler = " ".join(f"The {number}th day was quiet and the sea was calm." for number in range(60))
+    async with await opened(store_uri) as memories:
+        await say(
+            memories,
+            "s1",
+            f"I drink oolong. {filler} The spare key hangs behind the blue door. {filler}",
+        )
+        [hit] = await memories.recall(ADA, "Where does the spare key hang?", budget_tokens=100)
+        [turn] = hit.sources
+        assert "spare key hangs behind the blue door" in turn.content
+        assert len(turn.content) < 400
+
+
+async def test_exports_carry_both_and_imports_bring_them_back(store_uri, tmp_path):
+    file = tmp_path / "memory.jsonl"
+    async with await opened(store_uri) as memories:
+        await say(memories, "s1", TURN)
+        file.write_text(
+            "\n".join([line async for line in memories.export(tenant="acme")]), encoding="utf-8"
+        )
+        await memories.forget(ADA, everything=True)
+    async with await opened(f"libsql:///{tmp_path}/other.db") as other:
+        await other.import_(file)
+        [hit] = await other.recall(ADA, "favourite tea")
+        assert (hit.memory.content, [turn.content for turn in hit.sources]) == (FACT, [TURN])
+        assert (await listed(other), await kept(other)) == ([FACT], [TURN])
+
+
+async def test_without_a_model_turns_are_memories(store_uri):
+    async with await Memories.open(store_uri, llm=False, worker=False) as memories:
+        await say(memories, "s1", TURN)
+        assert (await listed(memories), await kept(memories)) == ([TURN], [])

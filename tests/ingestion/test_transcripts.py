@@ -1,0 +1,91 @@
+"""What a transcript must be to be queued, and that the queue gives it back as it was."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from kagent_memory.errors import InvalidInput
+from kagent_memory.ingestion.echoes import handed_key
+from kagent_memory.ingestion.transcripts import from_payload, handed_in, prepared, to_payload
+from kagent_memory.memories import Memories
+from kagent_memory.records import Message, Scope
+
+SCOPE = Scope("", "ada", "demo")
+UNFIT: dict[str, tuple[dict[str, Any], str]] = {
+    "a time without zone": ({"at": datetime(2026, 1, 1)}, "time zone"),  # noqa: DTZ001
+    "a time as text": ({"at": "2026-01-01"}, "datetime"),
+    "a time beyond the calendar": (
+        {"at": datetime.max.replace(tzinfo=timezone(timedelta(hours=-1)))},
+        "out of range",
+    ),
+    "a role of its own": ({"role": "system"}, "one of user"),
+    "a range with NaN": ({"compaction": (math.nan, 1.0)}, "between 0"),
+    "an endless range": ({"compaction": (0.0, math.inf)}, "between 0"),
+    "a range beyond the calendar": ({"compaction": (0.0, 1e300)}, "between 0"),
+    "a range before the epoch": ({"compaction": (-1.0, 1.0)}, "between 0"),
+    "half a range": ({"compaction": (1.0,)}, "two numbers"),
+    "a range of words": ({"compaction": ("a", "b")}, "two numbers"),
+}
+
+
+@pytest.mark.parametrize("name", UNFIT)
+async def test_an_unfit_utterance_is_not_queued(name: str) -> None:
+    """An utterance that could not be worked on is refused before it is queued."""
+    values, advice = UNFIT[name]
+    messages = [
+        Message(text="fine", event_id="1"),
+        Message(**{"text": "x", "event_id": "2", **values}),
+    ]
+    async with await Memories.open("libsql:///:memory:", llm=False, worker=False) as memories:
+        with pytest.raises(InvalidInput, match=advice):
+            await memories.remember(SCOPE, messages, "s", end_after_minutes=1)
+        assert await memories.jobs() == []
+
+
+@pytest.mark.parametrize("minutes", [math.nan, math.inf, 1e12, -1, "3"])
+async def test_a_timer_without_a_time_is_refused_and_nothing_is_queued(minutes: Any) -> None:
+    async with await Memories.open("libsql:///:memory:", llm=False, worker=False) as memories:
+        with pytest.raises(InvalidInput, match="end_after_minutes"):
+            await memories.remember(SCOPE, [Message(text="x")], "s", end_after_minutes=minutes)
+        assert await memories.jobs() == []
+
+
+def test_the_queue_gives_messages_back_as_they_came() -> None:
+    at = datetime(2026, 1, 1, 1, tzinfo=timezone(timedelta(hours=1)))
+    given = Message(text="ü", role="tool", author="t", event_id="e", at=at, compaction=(0, 9999.5))
+    [back] = from_payload(
+        json.loads(json.dumps(to_payload(SCOPE, prepared([given], "s", str, 999))))
+    )
+    assert back == given
+    assert back.at is not None
+    assert back.at.tzinfo is UTC
+
+
+def test_what_was_handed_over_is_queued_as_hashes() -> None:
+    """Of what memory handed over the queue holds hashes that another scope cannot compare."""
+    given = Message(text="x", event_id="e", recalled=("Ada sails.\nBob skis", "Ada sails."))
+    payload = to_payload(SCOPE, prepared([given], "s", str, 999))
+    assert "sails" not in json.dumps(payload)
+    assert from_payload(payload) == [replace(given, recalled=())]
+    texts = ("Ada sails.\nBob skis", "ada  SAILS", "Bob skis")
+    assert handed_in(payload) == {handed_key(SCOPE, text) for text in texts}
+    assert handed_in(payload).isdisjoint(
+        handed_key(Scope("", "bob", "demo"), text) for text in texts
+    )
+
+
+def test_a_message_without_an_event_id_keeps_its_own() -> None:
+    """A message without an event id has the same one whenever it comes again."""
+    said = [Message(text="yes"), Message(text="yes"), Message(text="no")]
+    first, again, other = (
+        [message.event_id for message in prepared(said, session, str, 999)]
+        for session in ("s", "s", "other")
+    )
+    assert first == again
+    assert len({*first, *other}) == 6

@@ -1,0 +1,43 @@
+"""A script that ends without closing its memories ends quietly, and what it added is there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from kagent_memory import KagentMemoryService, Scope
+
+SCOPE = Scope("", "ada", "app")
+HEAD = """
+import asyncio, sys
+from kagent_memory import KagentMemoryService, Memories, Scope
+uri, scope = sys.argv[1], Scope("", "ada", "app")
+"""
+WAYS = {
+    "blocking": "KagentMemoryService(uri).sync.add(scope, ['tea'])",
+    "asyncio.run": """
+async def main():
+    memories = await Memories.open(uri)
+    await memories.add(scope, ["tea"])
+    await KagentMemoryService(uri).memories.list(scope)
+asyncio.run(main())
+""",
+    "a loop of one's own": """
+loop = asyncio.new_event_loop()
+memories = loop.run_until_complete(Memories.open(uri))
+loop.run_until_complete(memories.add(scope, ["tea"]))
+""",
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_script_that_does_not_close_prints_no_traceback(uri: str, way: str) -> None:
+    command = [sys.executable, "-c", HEAD + WAYS[way], uri]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "Traceback" not in done.stderr
+    assert "Task was destroyed" not in done.stderr
+    with KagentMemoryService(uri, worker=False) as service:
+        assert [memory.content for memory in service.sync.list(SCOPE).memories] == ["tea"]
