@@ -8,6 +8,7 @@ import asyncio
 import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ def without(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Hides packages as if they were not installed, and what of ours has imported them."""
 
     def hide(*names: str, ours: str = "") -> None:
+        for name in sys.modules.keys() & set(names):
+            import_module(name)  # waits for a thread that imports it: half of it would stay
         for name in list(sys.modules):
             if name.partition(".")[0] in names or (ours and name.startswith(ours)):
                 monkeypatch.delitem(sys.modules, name)

@@ -4,7 +4,11 @@ one already.
 
 from __future__ import annotations
 
+import gc
 import json
+import sys
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +16,16 @@ import pytest
 from loopback import Loopback
 
 from kagent_memory.cli import main
+
+
+@pytest.fixture(autouse=True)
+def _clients_go_with_their_loop() -> Iterator[None]:
+    """Collect what LiteLLM keeps open for a command's loop, which is closed, in this test."""
+    yield
+    if module := sys.modules.get("litellm"):
+        module.in_memory_llm_clients_cache.flush_cache()
+    with warnings.catch_warnings(action="ignore", category=ResourceWarning):
+        gc.collect()
 
 
 @pytest.fixture
