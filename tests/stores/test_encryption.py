@@ -500,3 +500,72 @@ async def test_an_export_is_plain_and_an_import_is_sealed(tmp_path):
         again = [json.loads(line) async for line in memories.export()]
     assert not shown(sealed)
     assert any(CANARY in json.dumps(line) for line in again)
+
+
+SEALED_ROWS = Path(__file__).parent / "sealed_rows"
+EVE = Scope("acme", "eve", "notes")
+
+
+def loaded(uri: str) -> None:
+    """Fill an empty store with rows that the first release wrote: some plain, some of each key."""
+    if uri.startswith("libsql"):
+        with closing(sqlite3.connect(uri.removeprefix("libsql:///"))) as connection:
+            connection.executescript((SEALED_ROWS / "libsql.sql").read_text())
+        return
+    with psycopg.connect(uri) as connection:
+        connection.execute("SET search_path = kagent_memory")
+        for part in (SEALED_ROWS / "postgres.copy").read_text().split("-- table: ")[1:]:
+            table, _, rows = part.partition("\n")
+            with connection.cursor().copy(f"COPY {table} FROM STDIN") as copy:
+                copy.write(rows)
+
+
+async def told(memories: Memories, scope: Scope) -> dict[str, Any]:
+    """Return all texts that a scope keeps, as JSON."""
+    listed = (await memories.list(scope, order="oldest", limit=100)).memories
+    histories = [await memories.history(scope, one.id) for one in listed]
+    return {
+        "memories": [
+            [one.content, [*one.topics], [*one.tags], one.author, one.subject, one.attribute,
+             one.category, dict(one.metadata)]
+            for one in listed
+        ],
+        "revisions": [
+            [one.before and one.before.content, one.who, one.why]
+            for history in histories
+            for one in history
+        ],
+        "jobs": sorted(
+            [json.dumps(dict(job.payload), sort_keys=True), job.error]
+            for job in await memories.jobs(scope=scope)
+        ),
+    }  # fmt: skip
+
+
+async def test_rows_that_the_first_release_sealed_still_open(uri):
+    """Rows of the first release are read, found, matched and rotated as they were."""
+    async with await opened(uri):
+        pass
+    await asyncio.to_thread(loaded, uri)
+    expected = json.loads((SEALED_ROWS / "expected.json").read_text())
+    for keys in (f"{NEW},{OLD}", NEW):
+        async with await opened(uri, keys) as memories:
+            for scope in (ADA, BEN, EVE):
+                assert await told(memories, scope) == expected[scope.user]
+                hits = await memories.recall(scope, CANARY, limit=20)
+                assert len(hits) == len(expected[scope.user]["memories"])
+            by_author = await memories.list(EVE, filter=Filter(author=f"{CANARY} author"))
+            assert len(by_author.memories) == 2
+            slots = [f"{CANARY} 2\n{CANARY} keeps".lower()]
+            store = memories.parts.store
+            [kept] = await store.memories.in_slots(EVE, slots, now=NOW)
+            again = replace(memory(2), session_id="other")
+            applied = await store.apply(
+                EVE, Batch(changes=[Change(kind="add", memory=again)]), now=NOW
+            )
+            assert applied.ids == (kept.id,), "it says the same"
+            forgotten = await store.apply(
+                EVE, Batch(changes=[Change(kind="add", memory=memory(1))]), now=NOW
+            )
+            assert forgotten.ids == (None,), "its text was forgotten"
+            await memories.rotate_keys()
