@@ -261,6 +261,8 @@ class Usage:
     failures: int = 0
 
 
+SEALED: Final = {"sealed": True}
+"""Metadata of a field that is encrypted where rows are."""
 MAX_LINKS = 4  # memories that one may be linked with as saying the same
 MAX_SOURCES = 4  # events that a fact may come from; what has more sums them up
 
@@ -284,20 +286,20 @@ class Memory:
     """
 
     id: str
-    content: str
+    content: str = field(metadata=SEALED)
     type: MemoryType = "semantic"
-    topics: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
+    topics: tuple[str, ...] = field(default=(), metadata=SEALED)
+    tags: tuple[str, ...] = field(default=(), metadata=SEALED)
     importance: float = 0.5
     is_error: bool = False
     origin: Origin = "user"
-    author: str | None = None
+    author: str | None = field(default=None, metadata=SEALED)
     session_id: str | None = None
     position: int | None = None
     event_ids: tuple[str, ...] = ()
-    subject: str | None = None
-    attribute: str | None = None
-    metadata: Metadata = field(default_factory=dict[str, Any])
+    subject: str | None = field(default=None, metadata=SEALED)
+    attribute: str | None = field(default=None, metadata=SEALED)
+    metadata: Metadata = field(default_factory=dict[str, Any], metadata=SEALED)
     created_at: datetime
     updated_at: datetime
     happened_at: datetime | None = None
@@ -313,7 +315,7 @@ class Memory:
     superseded_by: str | None = None
     links: tuple[str, ...] = ()
     revision: int = 1
-    category: str | None = None
+    category: str | None = field(default=None, metadata=SEALED)
     usage: Usage = Usage()
 
     @property
@@ -369,10 +371,10 @@ class Revision:
     memory_id: str
     revision: int
     kind: str
-    before: Memory | None
+    before: Memory | None = field(metadata=SEALED)
     at: datetime
-    who: str = ""
-    why: str = ""
+    who: str = field(default="", metadata=SEALED)
+    why: str = field(default="", metadata=SEALED)
     event_ids: tuple[str, ...] = ()
     group: str | None = None
     final: bool = False

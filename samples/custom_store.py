@@ -213,9 +213,7 @@ class DictStore(MemoryStore):
                     vectors.pop(id, None)
             usage = former.usage if former else Usage()
             kept.memories[id] = replace(as_stored(memory), usage=usage)
-        for values in plan.revisions:
-            before = from_snapshot(values["before"]) if values["before"] else None
-            revision = Revision(**{**values, "before": before})
+        for revision in plan.revisions:
             kept.revisions.setdefault(revision.memory_id, []).append(revision)
         for id, row in batch.vectors.items():
             holder = plan.given.get(id, id)

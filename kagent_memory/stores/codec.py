@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
@@ -17,16 +17,8 @@ from ..errors import InvalidInput
 from ..language import tokenizer
 from ..records import Memory
 
-_TIMES = (
-    "created_at",
-    "updated_at",
-    "happened_at",
-    "said_at",
-    "valid_from",
-    "valid_to",
-    "expires_at",
-)
-_TUPLES = ("topics", "tags", "event_ids", "links")
+MEMORY_TIMES = tuple(one.name for one in fields(Memory) if "datetime" in str(one.type))
+MEMORY_LISTS = tuple(one.name for one in fields(Memory) if str(one.type).startswith("tuple"))
 _MOST = 1_000_000_000
 _ID_CHARS = 36
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -36,7 +28,7 @@ def to_snapshot(memory: Memory) -> str:
     """A memory as JSON text, without its usage counters."""
     values = asdict(memory)
     del values["usage"]
-    for name in _TIMES:
+    for name in MEMORY_TIMES:
         values[name] = values[name] and values[name].isoformat()
     return json.dumps(values, ensure_ascii=False)
 
@@ -44,9 +36,9 @@ def to_snapshot(memory: Memory) -> str:
 def from_snapshot(snapshot: str) -> Memory:
     """The memory that `to_snapshot` wrote."""
     values: dict[str, Any] = json.loads(snapshot)
-    for name in _TIMES:
+    for name in MEMORY_TIMES:
         values[name] = values.get(name) and datetime.fromisoformat(values[name])
-    for name in _TUPLES:
+    for name in MEMORY_LISTS:
         values[name] = tuple(values[name])
     return Memory(**values)
 

@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from ..checks import checked_text, json_text
 from ..errors import Conflict, InvalidInput, NotFound
 from ..language import tokenizer
-from ..records import SEARCHED, Change, Memory
+from ..records import SEARCHED, Change, Memory, Revision, Usage
 from . import codec
 from .postings import packed
 from .values import Batch, checked_key, checked_vectors
@@ -198,7 +198,7 @@ class Plan:
     standing: dict[str, Memory] = field(default_factory=dict[str, Memory])
     fresh: list[str] = field(default_factory=list[str])
     given: dict[str, str] = field(default_factory=dict[str, str])
-    revisions: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    revisions: list[Revision] = field(default_factory=list[Revision])
 
     def take(self, change: Change) -> None:
         """Adds one change to the plan.
@@ -324,16 +324,15 @@ class Plan:
             self.equal.setdefault(self.texts.identity(memory), memory.id)
 
     def _note(self, change: Change, before: Memory | None) -> None:
-        self.revisions.append(
-            {
-                "memory_id": change.memory.id,
-                "revision": before.revision if before else 0,
-                "kind": change.kind,
-                "before": codec.to_snapshot(before) if before else None,
-                "at": self.now,
-                "who": change.who,
-                "why": change.why,
-                "event_ids": change.event_ids,
-                "group": change.group,
-            }
+        revision = Revision(
+            memory_id=change.memory.id,
+            revision=before.revision if before else 0,
+            kind=change.kind,
+            before=before and replace(before, usage=Usage()),
+            at=self.now,
+            who=change.who,
+            why=change.why,
+            event_ids=change.event_ids,
+            group=change.group,
         )
+        self.revisions.append(revision)

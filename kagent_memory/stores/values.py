@@ -17,6 +17,7 @@ from typing_extensions import override
 from ..errors import InvalidInput, StoreError
 from ..records import (
     MAX_KEY_BYTES,
+    SEALED,
     Change,
     Memory,
     Revision,
@@ -141,7 +142,7 @@ class Job:
     kind: JobKind
     session_id: str = ""
     key: str = ""
-    payload: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    payload: Mapping[str, Any] = field(default_factory=dict[str, Any], metadata=SEALED)
     provider: str = ""
     model: str = ""
     state: JobState = "queued"
@@ -151,7 +152,7 @@ class Job:
     lease_until: datetime | None = None
     owner: str = ""
     fence: int = 0
-    error: str = ""
+    error: str = field(default="", metadata=SEALED)
     calls: int = 0
     tokens: int = 0
     failures: int = 0

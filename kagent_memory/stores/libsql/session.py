@@ -16,23 +16,18 @@ from typing import Any, ParamSpec, TypeVar, cast
 import numpy as np
 
 from ...checks import json_text
-from ..codec import to_iso
+from ..codec import MEMORY_LISTS, MEMORY_TIMES, to_iso
 from ..encryption import KeyRing
 from ..sql import queries
-from ..sql.sealing import Sealing
-from ..sql.session import Row, Values
+from ..sql.row_codec import Row, RowCodec
+from ..sql.session import Values
 from ..values import EmbeddingSpace
 from .connection import CHUNK_ROWS, MAX_INTEGER, Connection
 from .statement import statement
 
 DIALECT = "libsql"
 
-_TIMES = (
-    "created_at", "updated_at", "happened_at", "said_at", "valid_from", "valid_to", "expires_at",
-    "last_delivered_at",
-    "at", "run_after", "lease_until", "oldest",
-)  # fmt: skip
-_LISTS = ("topics", "tags", "event_ids", "links")
+_TIMES = (*MEMORY_TIMES, "last_delivered_at", "at", "run_after", "lease_until", "oldest")
 _OBJECTS = ("metadata", "payload")
 _TRUTHS = ("is_error", "pinned", "verbatim", "explicit", "asks", "active", "is_operator", "final")
 
@@ -66,7 +61,7 @@ it.
 
 _DECODERS: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(_TIMES, datetime.fromisoformat),
-    **dict.fromkeys(_LISTS, lambda text: tuple(json.loads(text)) if text != "[]" else ()),
+    **dict.fromkeys(MEMORY_LISTS, lambda text: tuple(json.loads(text)) if text != "[]" else ()),
     **dict.fromkeys(_OBJECTS, lambda text: json.loads(text) if text != "{}" else {}),
     **dict.fromkeys(_TRUTHS, bool),
     "embedding": lambda raw: np.frombuffer(raw, np.float16).astype(np.float32),
@@ -138,24 +133,17 @@ class LibSQLSession:
 
     def __init__(self, connection: Connection, ring: KeyRing | None = None) -> None:
         self.connection = connection
-        self._sealing = Sealing(ring)
+        self.codec = RowCodec(ring)
 
     async def rows(
         self, query: str, values: Values, *, space_number: int | None = None
     ) -> Sequence[Row]:
         """All rows of the named query, decoded."""
-        sent = await self._sent(query, values)
         if query in ANSWERED_BY:
             text = sql(query, space_number)
-            self.connection.run(text, bound(text, sent))
+            self.connection.run(text, bound(text, values))
         text = sql(ANSWERED_BY.get(query, query), space_number)
-        found = [decoded(row) for row in self.connection.rows(text, bound(text, sent))]
-        return self._sealing.given(query, values, found)
-
-    async def _sent(self, query: str, values: Values) -> Values:
-        if self._sealing.lacks_salt(query, values):
-            await self.rows("scope_row", {"scope_id": values["scope_id"]})
-        return self._sealing.sent(query, values)
+        return [decoded(row) for row in self.connection.rows(text, bound(text, values))]
 
     async def several(self, queries: Sequence[tuple[str, Values]]) -> Sequence[Sequence[Row]]:
         """The rows of several named queries, in their order."""
@@ -164,7 +152,7 @@ class LibSQLSession:
     async def run(self, query: str, values: Values, *, space_number: int | None = None) -> int:
         """Run the named statement and return the number of rows that it changed."""
         text = sql(query, space_number)
-        return self.connection.run(text, bound(text, await self._sent(query, values)))
+        return self.connection.run(text, bound(text, values))
 
     async def run_many(
         self, query: str, values: Sequence[Values], *, space_number: int | None = None
@@ -181,8 +169,8 @@ class LibSQLSession:
                     )
         else:
             names = statement(text).names
-            sent = [await self._sent(query, one) for one in values]
-            self.connection.run_many(text, [[encoded(one[name]) for name in names] for one in sent])
+            rows = [[encoded(one[name]) for name in names] for one in values]
+            self.connection.run_many(text, rows)
 
     async def make_vectors(self, space: EmbeddingSpace) -> None:
         """Make the table of a new embedding space's vectors."""

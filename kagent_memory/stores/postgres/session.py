@@ -20,8 +20,8 @@ from psycopg import AsyncCursor
 from ...errors import ConfigurationError
 from ..encryption import KeyRing
 from ..sql import queries
-from ..sql.sealing import Sealing
-from ..sql.session import Row, Values
+from ..sql.row_codec import Row, RowCodec
+from ..sql.session import Values
 from ..values import EmbeddingSpace
 from .connection import (
     CONNECT_SECONDS,
@@ -155,7 +155,7 @@ class PostgresSession:
         self._seconds = traits.target.answer_seconds
         self._check = check
         self._writes = writes
-        self._sealing = Sealing(ring)
+        self.codec = RowCodec(ring)
         self._settings = [self._statement(query, [values]) for query, values in settings]
         self._waiting: list[Statement] = []
         self._waiting_bytes = 0
@@ -195,10 +195,6 @@ class PostgresSession:
         self, queries: Sequence[tuple[str, Values]], *, space_number: int | None = None
     ) -> Sequence[Sequence[Row]]:
         """Return the rows of several named queries."""
-        ahead = sum(query == "touch_scope" for query, _ in queries)
-        # they come first, and tell the scopes' salts
-        if 0 < ahead < len(queries) and self._sealing.ring is not None:
-            return [*await self._rows(queries[:ahead]), *await self._rows(queries[ahead:])]
         return await self._rows(queries, space_number)
 
     async def _rows(
@@ -207,15 +203,14 @@ class PostgresSession:
         asked: list[Statement] = []
         for query, values in queries:
             self._note(values)
-            asked.append(self._statement(query, [await self._sent(query, values)], space_number))
+            asked.append(self._statement(query, [values], space_number))
         if self._check is not None:
             asked.insert(0, self._statement("node", ()))
         answers = [await cursor.fetchall() for cursor in await self._flush(*asked)]
         if self._check is not None:
             [node] = answers.pop(0)
             self._check(node)
-        found = zip(queries, answers, strict=True)
-        return [self._sealing.given(query, values, rows) for (query, values), rows in found]
+        return answers
 
     # -- writing --------------------------------------------------------------------------------
 
@@ -223,8 +218,7 @@ class PostgresSession:
         """Return how many rows the named statement changed."""
         self._check_writes()
         self._note(values)
-        sent = self._statement(query, [await self._sent(query, values)], space_number)
-        [cursor] = await self._flush(sent)
+        [cursor] = await self._flush(self._statement(query, [values], space_number))
         return cursor.rowcount
 
     async def run_many(
@@ -235,13 +229,8 @@ class PostgresSession:
         """
         self._check_writes()
         self._note(*values)
-        sent = (
-            values
-            if self._sealing.ring is None
-            else [await self._sent(query, one) for one in values]
-        )
         text = statement(query, space_number)
-        for size, piece in pieces(_encoded(text, one) for one in sent):
+        for size, piece in pieces(_encoded(text, one) for one in values):
             self._waiting.append(Statement(text, piece))
             self._waiting_bytes += size
             if self._waiting_bytes >= PIECE_BYTES or len(piece) >= PIECE_ROWS:
@@ -300,11 +289,6 @@ class PostgresSession:
     def _check_writes(self) -> None:
         if not self._writes:
             raise RuntimeError("what only reads writes nothing")
-
-    async def _sent(self, query: str, values: Values) -> Values:
-        if self._sealing.lacks_salt(query, values):
-            await self.rows("scope_row", {"scope_id": values["scope_id"]})
-        return self._sealing.sent(query, values)
 
     def _note(self, *sets: Values) -> None:
         for values in sets:

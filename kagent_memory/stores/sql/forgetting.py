@@ -13,11 +13,10 @@ from ...records import Revision, Scope
 from .. import codec
 from ..codec import known
 from ..values import Whole, every_state, with_after
-from .decoding import to_memory
 from .queue import clear, delete_jobs, touch
 from .receipts import add_receipt
 from .session import Session
-from .transfer import revision_values, whole
+from .transfer import replace_revisions, whole
 
 
 async def forget(
@@ -59,9 +58,7 @@ async def forget(
     await clear(session, scope, frozenset(key for kind, key in tombstones if kind == "event"))
     gone = tuple(lineage.erased)
     if lineage.reworded:
-        again = [{"scope_id": scope.id, **revision_values(one)} for one in lineage.reworded]
-        await session.run_many("erase_revision", again)
-        await session.run_many("restore_revision", again)
+        await replace_revisions(session, scope, lineage.reworded)
     await erase(session, scope.id, gone)
     if who is not None and (gone or withdrawn):
         await add_receipt(session, scope, "forget", gone, who=who, now=now)
@@ -78,11 +75,8 @@ async def evict(
     )
     too_many = max(sum(row["visible"] for row in counts) - keep, 0)
     values = {"scope_id": scope.id, "ids": known(ids), "now": now, "superseded": False}
-    loose = {
-        row["id"]
-        for row in await session.rows("visible_memories", values)
-        if not to_memory(row).pinned
-    }
+    visible = await session.rows("visible_memories", values)
+    loose = {row["id"] for row in visible if not row["pinned"]}
     gone = await with_sources(
         session, scope.id, [id for id in known(ids) if id in loose][:too_many]
     )
@@ -160,7 +154,7 @@ async def _facts_of_turns(session: Session, scope: Scope, ids: Sequence[str]) ->
         else ()
     )
     events: dict[str | None, set[str]] = {}
-    for turn in map(to_memory, rows):
+    for turn in session.codec.memories(scope, rows):
         if turn.state == "source":
             events.setdefault(turn.session_id, set()).update(turn.event_ids)
     found: list[str] = []
@@ -169,7 +163,8 @@ async def _facts_of_turns(session: Session, scope: Scope, ids: Sequence[str]) ->
             "session_memories", {"scope_id": scope.id, "session_id": session_id}
         )
         values = {"scope_id": scope.id, "ids": [row["id"] for row in own]}
-        facts = map(to_memory, await session.rows("stored_memories", values))
+        rows = await session.rows("stored_memories", values)
+        facts = session.codec.memories(scope, rows)
         found += (one.id for one in facts if one.event_ids and said.issuperset(one.event_ids))
     return [id for id in found if id not in ids]
 
@@ -248,7 +243,8 @@ class _Lineage:
         """
         if not self.erased:
             return set()
-        salt = (await session.rows("scope_row", {"scope_id": scope.id}))[0]["key"]
+        [row] = await session.rows("scope_row", {"scope_id": scope.id})
+        salt = session.codec.salt(scope, row)
         found: set[tuple[str, str]] = set()
         for id, one in self.erased.items():
             states = every_state(one.memory, one.revisions)

@@ -14,7 +14,7 @@ from ..codec import ids_in, known
 from ..index import Entry, Nearest, ScopeIndex, Stand
 from ..values import Stale, StandbyBehind
 from ..vectors import Halves
-from .decoding import filter_values, to_entry, to_memory
+from .filters import filter_values
 from .scripts import reading
 from .session import Database, Row, Session, Values
 from .spaces import SqlEmbeddingSpaces
@@ -92,7 +92,7 @@ class SqlIndexReads:
         found = await _changes(session, scope, since)
         if found is None or filter == EVERYTHING:
             return found
-        values = filter_values(scope, filter, now, sources=True)
+        values = await filter_values(session, scope, filter, now, sources=True)
         if not values["filtered"]:
             return found
         return replace(found, matching=[row["id"] for row in await session.rows("passing", values)])
@@ -101,7 +101,7 @@ class SqlIndexReads:
     async def entries(self, session: Session, scope: Scope, ids: Sequence[str]) -> Sequence[Entry]:
         """Return these memories as the index knows them, those that are there."""
         rows = await session.rows("indexed", {"scope_id": scope.id, "ids": ids})
-        return [to_entry(row) for row in rows]
+        return session.codec.entries(scope, rows)
 
     @reading
     async def unchanged(
@@ -125,7 +125,8 @@ class SqlIndexReads:
         rows = await session.rows("unchanged_memories", values)
         if not rows:
             raise Stale
-        found = {row["id"]: to_memory(row) for row in rows if row["id"] is not None}
+        memories = session.codec.memories(scope, (row for row in rows if row["id"] is not None))
+        found = {memory.id: memory for memory in memories}
         return {id: found[id] for id in wanted if id in found}
 
     async def vectors_from(
@@ -232,6 +233,7 @@ async def _changes(session: Session, scope: Scope, since: Stand | None) -> Chang
     _check_not_older(session, found, since)
     if not found:
         return None
+    session.codec.salt(scope, found[0])
     stand = _stand(found[0])
     if since is None or since.salt != stand.salt or since.version > stand.version:
         if since is not None and not (found := await session.rows("unseen_scope", whose)):
@@ -247,7 +249,7 @@ async def _changes(session: Session, scope: Scope, since: Stand | None) -> Chang
 
 
 async def _whole(session: Session, scope: Scope, row: Row) -> Changes:
-    packed = bytes(row["packed"] or b"")
+    packed = session.codec.index(scope, bytes(row["packed"] or b""))
     if ScopeIndex.is_packed(packed):
         written = ids_in(row["ids"] or "")
         return Changes(_stand(row), written, is_whole=True, packed=(packed, row["packed_version"]))

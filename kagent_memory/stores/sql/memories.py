@@ -38,9 +38,10 @@ from ..values import (
 )
 from ..view import Stale, View
 from . import forgetting, pruning, rotation, scope_lists, transfer, write_queries
-from .decoding import filter_values, to_memory, to_revision, to_scope
+from .filters import filter_values, read_salt
 from .index_cache import IndexCache, Packed
 from .index_reads import SqlIndexReads
+from .row_codec import to_scope
 from .scope_view import ScopeView
 from .scripts import reading, restricted, writing
 from .session import Database, Replica, Session
@@ -186,7 +187,7 @@ class SqlMemoryStore(MemoryStore):
             return {}
         values = {"scope_id": scope.id, "ids": wanted, "now": now, "superseded": superseded}
         rows = await session.rows("visible_memories", values)
-        found = {row["id"]: to_memory(row) for row in rows}
+        found = {one.id: one for one in session.codec.memories(scope, rows)}
         return {id: found[id] for id in wanted if id in found}
 
     @override
@@ -207,14 +208,15 @@ class SqlMemoryStore(MemoryStore):
             return Page(memories=())
         after = {"order": order, "after_key": after_key, "after_id": after_id, "limit": limit + 1}
         query = f"list_{order}" if order in BY_TIME else "list_memories"
-        found = await session.rows(query, {**filter_values(scope, filter, now), **after})
+        values = await filter_values(session, scope, filter, now)
+        found = await session.rows(query, {**values, **after})
         more = None
         if len(found) > limit:
             last = found[limit - 1]
             is_time = order in BY_TIME
             key = last["created_at"].isoformat() if is_time else last["sort_key"]
             more = codec.to_cursor(order, key, last["id"])
-        return Page(memories=tuple(to_memory(row) for row in found[:limit]), cursor=more)
+        return Page(memories=tuple(session.codec.memories(scope, found[:limit])), cursor=more)
 
     @override
     def view(self, scope: Scope, *, filter: Filter = EVERYTHING, now: datetime) -> View:
@@ -253,7 +255,8 @@ class SqlMemoryStore(MemoryStore):
     @reading
     async def kept(self, session: Session, scope: Scope, filter: Filter) -> Sequence[str]:
         every = filter if filter.superseded else replace(filter, superseded=True)
-        rows = await session.rows("passing", filter_values(scope, every, EARLIEST))
+        values = await filter_values(session, scope, every, EARLIEST)
+        rows = await session.rows("passing", values)
         return sorted(row["id"] for row in rows)
 
     @override
@@ -283,8 +286,11 @@ class SqlMemoryStore(MemoryStore):
     ) -> Sequence[Memory]:
         if not slots:
             return []
-        values = {"scope_id": scope.id, "slots": [*dict.fromkeys(slots)], "now": now}
-        return [to_memory(row) for row in await session.rows("in_slots", values)]
+        if self._ring is not None:
+            await read_salt(session, scope)
+        filling = session.codec.slots(scope, slots)
+        values = {"scope_id": scope.id, "slots": filling, "now": now}
+        return session.codec.memories(scope, await session.rows("in_slots", values))
 
     @override
     @reading
@@ -299,7 +305,7 @@ class SqlMemoryStore(MemoryStore):
     ) -> Sequence[Memory]:
         which = {"session_id": session_id, "limit": bounded(limit), "now": now}
         rows = await session.rows("short_term_memories", {"scope_id": scope.id, **which})
-        return [to_memory(row) for row in rows]
+        return session.codec.memories(scope, rows)
 
     @override
     @reading
@@ -315,13 +321,13 @@ class SqlMemoryStore(MemoryStore):
         if not is_id(memory_id):
             return []
         found = await session.rows("revisions_of", {"scope_id": scope.id, "id": memory_id})
-        return [to_revision(row) for row in found]
+        return session.codec.revisions(scope, found)
 
     @override
     @reading
     async def group(self, session: Session, scope: Scope, group: str) -> Sequence[Revision]:
         rows = await session.rows("revisions_in", {"scope_id": scope.id, "group": group})
-        return [to_revision(row) for row in rows]
+        return session.codec.revisions(scope, rows)
 
     @override
     async def unembedded(
@@ -336,7 +342,7 @@ class SqlMemoryStore(MemoryStore):
     ) -> Sequence[Memory]:
         values = {"scope_id": scope.id, "now": now, "limit": bounded(limit)}
         rows = await session.rows("unembedded", values, space_number=space_number)
-        return [to_memory(row) for row in rows]
+        return session.codec.memories(scope, rows)
 
     @override
     async def unembedded_ids(
@@ -383,9 +389,11 @@ class SqlMemoryStore(MemoryStore):
     async def _facets(
         self, session: Session, scope: Scope, filter: Filter, most: int, now: datetime
     ) -> Facets:
-        values = {**filter_values(scope, filter, now), "most": bounded(most)}
+        values = {**await filter_values(session, scope, filter, now), "most": bounded(most)}
         counts: dict[str, dict[str, int]] = {"total": {}, "topic": {}, "tag": {}}
         for row in await session.rows("facets", values):
+            if row["sealed"] is not None:  # which is refused: there are no keys
+                session.codec.memory_texts(scope, row)
             counts[row["kind"]][row["label"]] = row["memories"]
         return Facets(total=counts["total"][""], topics=counts["topic"], tags=counts["tag"])
 

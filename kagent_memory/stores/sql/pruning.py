@@ -9,8 +9,8 @@ from datetime import datetime
 from ...records import Scope
 from .. import codec
 from ..values import Gone, Pruned
-from .decoding import to_scope
 from .forgetting import erase, with_sources
+from .row_codec import to_scope
 from .session import Database, Session
 from .spaces import release_widths
 

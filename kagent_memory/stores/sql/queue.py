@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from typing_extensions import override
 
@@ -18,7 +17,7 @@ from .. import codec
 from ..codec import bounded, event_ids_in, is_id, without_events
 from ..parts import JobQueue
 from ..values import Job, JobKind, JobState, PendingJobs, checked_job
-from .decoding import job_values, named, to_job, to_scope
+from .row_codec import named, to_scope
 from .scripts import reading, restricted, writing
 from .session import Database, Session, Values
 
@@ -71,10 +70,10 @@ class Due:
 
 async def touch(session: Session, scope: Scope, step: int) -> None:
     """Takes the scope's lock, makes its row if there is none, and moves its version by `step`."""
-    await session.run_many("touch_scope", [touching(scope, step)])
+    await session.run_many("touch_scope", [touching(session, scope, step)])
 
 
-def touching(scope: Scope, step: int, *, vectors: bool = False) -> dict[str, Any]:
+def touching(session: Session, scope: Scope, step: int, *, vectors: bool = False) -> dict[str, Any]:
     """Return the values of `touch_scope`, whose one row is the scope's version and salt."""
     texts = {"tenant": scope.tenant, "user": scope.user, "app": scope.app}
     return {
@@ -82,7 +81,7 @@ def touching(scope: Scope, step: int, *, vectors: bool = False) -> dict[str, Any
         **texts,
         "step": step,
         "vectors": int(vectors),
-        "salt": os.urandom(16),
+        "salt": session.codec.sealed_salt(scope),
     }
 
 
@@ -101,17 +100,17 @@ async def put(session: Session, jobs: Sequence[Job]) -> None:
     answers = iter(await session.several(asked) if asked else ())
     waiting = [next(iter(next(answers)), None) if job.key else None for job in bringing]
     payloads = [
-        codec.united(row["payload"], job.payload) if row else job.payload
+        codec.united(session.codec.job_texts(job.scope, row)["payload"], job.payload)
+        if row
+        else job.payload
         for row, job in zip(waiting, bringing, strict=True)
     ]
     for row, job, payload in zip(
         waiting, bringing, await _untaken(session, bringing, payloads), strict=True
     ):
-        values = job_values(replace(job, payload=payload))
-        if row is None:
-            await session.run_many("insert_job", [values])
-        else:
-            await session.run_many("coalesce_job", [{**values, "id": row["id"]}])
+        job = replace(job, payload=payload, id=row["id"] if row else job.id)
+        values = session.codec.job_values(job)
+        await session.run_many("coalesce_job" if row else "insert_job", [values])
 
 
 def _coalesced(jobs: Sequence[Job]) -> list[Job]:
@@ -164,18 +163,18 @@ async def delete_jobs(
         await session.run_many(
             "withdraw_jobs", [{"scope_id": scope.id, "ids": [row["id"] for row in gone]}]
         )
-    return frozenset(event for row in gone for event in event_ids_in(row["payload"]))
+    payloads = [session.codec.job_texts(scope, row)["payload"] for row in gone]
+    return frozenset(event for payload in payloads for event in event_ids_in(payload))
 
 
 async def clear(session: Session, scope: Scope, events: frozenset[str]) -> None:
     """Takes the messages of these events out of the queued payloads. The scope's lock is held."""
     for row in await session.rows("queued_payloads", {"scope_id": scope.id}):
-        payload = without_events(row["payload"], events)
-        if payload != row["payload"]:
-            await session.run_many(
-                "replace_payload",
-                [{"scope_id": scope.id, "id": row["id"], "payload": payload, "sealed": None}],
-            )
+        queued = session.codec.job_texts(scope, row)["payload"]
+        payload = cast("Mapping[str, Any]", without_events(queued, events))
+        if payload != queued:
+            values = session.codec.job_text_values(scope, row["id"], payload)
+            await session.run_many("replace_payload", [values])
 
 
 class SqlJobQueue(JobQueue):
@@ -287,8 +286,11 @@ class SqlJobQueue(JobQueue):
         payload: Mapping[str, Any] | None = None,
     ) -> bool:
         state: JobState = "dead" if dead else "queued"
-        values = job_values(replace(job, state=state, run_after=run_after, error=error))
-        return bool(await session.run("release_job", {**values, "payload": payload}))
+        given = replace(job, state=state, run_after=run_after, error=error, payload=payload or {})
+        values = session.codec.job_values(given)
+        if payload is None:
+            values["payload"] = None
+        return bool(await session.run("release_job", values))
 
     @override
     @writing
@@ -322,7 +324,7 @@ class SqlJobQueue(JobQueue):
     @reading
     async def waiting(self, session: Session, scope: Scope, kind: JobKind, key: str) -> Job | None:
         found = await session.rows("waiting_job", {"scope_id": scope.id, "kind": kind, "key": key})
-        return to_job(found[0]) if found else None
+        return next(iter(session.codec.jobs(found)), None)
 
     @override
     @reading
@@ -384,4 +386,4 @@ async def _jobs(
         return []
     which = {"scope_id": scope and scope.id, "state": state, "id": id}
     values = {**whose, **which, "payloads": payloads, "limit": bounded(limit)}
-    return [to_job(row) for row in await session.rows("jobs", values)]
+    return session.codec.jobs(await session.rows("jobs", values))

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ...records import Scope
-from .decoding import to_scope
+from ..planning import Texts
 from .queue import touch
-from .sealing import sealed_error
+from .row_codec import Row, sealed_error, to_scope
 from .session import Session
-
-KINDS = ("memory", "revision", "job")
-_PLURALS = ("memories", "revisions", "jobs")
+from .transfer import replace_revisions
 
 
 async def next_scopes(
@@ -32,25 +31,31 @@ async def reseal(session: Session, scope: Scope, header: bytes, *, limit: int) -
     by, and seals it with the current one.
     """
     await touch(session, scope, 0)
+    codec = session.codec
     which = {"scope_id": scope.id, "limit": limit, **_marks(header)}
-    done = 0
+    [row] = await session.rows("scope_row", which)
+    salt, done = codec.salt(scope, row), 0
     if await session.rows("stale_salt", which):
-        [row] = await session.rows("scope_row", {"scope_id": scope.id})
         # A plain salt means plain hashes of contents; from now on it keys all of them.
-        hashes = await session.rows("content_hashes", which) if row["key"] == row["salt"] else ()
-        await session.run_many("replace_salt", [{"scope_id": scope.id, "salt": row["key"]}])
-        if hashes:
-            await session.run_many(
-                "replace_hash", [{**one, "scope_id": scope.id} for one in hashes]
-            )
+        plain = await session.rows("content_hashes", which) if salt == row["salt"] else ()
+        values = {"scope_id": scope.id, "salt": codec.sealed_salt(scope, salt)}
+        await session.run_many("replace_salt", [values])
+        if plain:
+            hashes = codec.hashes(scope, [bytes(one["content_hash"]) for one in plain])
+            keyed = zip(plain, hashes, strict=True)
+            values = [{**which, "id": one["id"], "content_hash": hash} for one, hash in keyed]
+            await session.run_many("replace_hash", values)
         done = 1
-    for kind, plural in zip(KINDS, _PLURALS, strict=True):
-        found = await session.rows(f"stale_{plural}", which)
-        if found:
-            await session.run_many(
-                f"reseal_{kind}", [{**row, "scope_id": scope.id} for row in found]
-            )
-        done += len(found)
+    if memories := await session.rows("stale_memories", which):
+        values = [_memory_values(session, scope, one) for one in memories]
+        await session.run_many("replace_memory", values)
+    if revisions := await session.rows("stale_revisions", which):
+        await replace_revisions(session, scope, codec.revisions(scope, revisions))
+    if jobs := await session.rows("stale_jobs", which):
+        texts = [(one["id"], codec.job_texts(scope, one)) for one in jobs]
+        values = [codec.job_text_values(scope, id, **one) for id, one in texts]
+        await session.run_many("reseal_job", values)
+    done += len(memories) + len(revisions) + len(jobs)
     if done:  # another one is packed when it is asked for
         await session.run_many("erase_scope_index", [{"scope_id": scope.id}])
     return done
@@ -60,3 +65,10 @@ def _marks(header: bytes) -> dict[str, object]:
     """Return the first bytes of values and of error texts that the current key sealed."""
     text = sealed_error(header)
     return {"header": header, "width": len(header), "text_header": text, "text_width": len(text)}
+
+
+def _memory_values(session: Session, scope: Scope, row: Row) -> dict[str, Any]:
+    [memory] = session.codec.memories(scope, [row])
+    terms = bytes(session.codec.with_terms(scope, row)["postings"])
+    touched = row["touched"]
+    return session.codec.memory_values(scope, memory, Texts(), touched=touched, postings=terms)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ...records import Scope
 from ..codec import bounded
-from .decoding import named, to_scope
+from .row_codec import named, to_scope
 from .session import Session
 
 _LOWEST = "\x01"

@@ -15,10 +15,10 @@ import numpy as np
 
 from ...records import Scope
 from ..values import EmbeddingSpace, StandbyError
+from .row_codec import Row, RowCodec
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Row: TypeAlias = Mapping[str, Any]
 Values: TypeAlias = Mapping[str, Any]
 
 
@@ -28,10 +28,12 @@ class Session(Protocol):
     Attributes:
         is_standby: whether it reads what may be older than what another session has read before.
         half: the numbers of the vectors that statements give as bytes.
+        codec: makes records of rows and back.
     """
 
     is_standby: bool
     half: np.dtype[np.float16]
+    codec: RowCodec
 
     async def rows(
         self, query: str, values: Values, *, space_number: int | None = None

@@ -7,25 +7,24 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
 from ...records import Revision, Scope, Usage
 from .. import codec
 from ..codec import known
 from ..planning import Texts
 from ..values import Restored, Whole, every_state
-from .decoding import to_memory, to_revision
 from .queue import touching
-from .session import Row, Session
-from .write_queries import column_values, tombstoned
+from .session import Session
+from .write_queries import tombstoned
 
 
 async def whole(session: Session, scope: Scope, ids: Sequence[str]) -> Sequence[Whole]:
     """See `MemoryStore.whole`."""
     values = {"scope_id": scope.id, "ids": known(ids)}
-    memories = [to_memory(row) for row in await session.rows("stored_memories", values)]
+    memories = session.codec.memories(scope, await session.rows("stored_memories", values))
     histories: dict[str, list[Revision]] = defaultdict(list)
-    for revision in map(to_revision, await session.rows("revisions_of_all", values)):
+    rows = await session.rows("revisions_of_all", values)
+    for revision in session.codec.revisions(scope, rows):
         histories[revision.memory_id].append(revision)
     for revisions in histories.values():
         revisions.sort(key=lambda revision: revision.revision)
@@ -40,31 +39,33 @@ async def restore(
     """See `MemoryStore.restore`."""
     touched = "scope_row" if dry_run else "touch_scope"
     brings_vectors = any(one.vectors for one in memories)
-    values = {"scope_id": scope.id} if dry_run else touching(scope, 1, vectors=brings_vectors)
-    found = await session.rows(touched, values)
-    row: Row = found[0] if found else {"version": 0, "key": b""}
-    outcomes = await _outcomes(session, scope, memories, bytes(row["key"]), texts)
+    touch = touching(session, scope, 1, vectors=brings_vectors)
+    found = await session.rows(touched, {"scope_id": scope.id} if dry_run else touch)
+    salt = session.codec.salt(scope, found[0]) if found else b""
+    outcomes = await _outcomes(session, scope, memories, salt, texts)
     added = [one for one, outcome in zip(memories, outcomes, strict=True) if outcome == "added"]
     if dry_run or not added:
         return outcomes
     await session.run_many(
         "insert_memory",
         [
-            {
-                **column_values(scope, one.memory, texts),
-                "postings": texts.postings(one.memory),
-                "touched": row["version"],
-            }
+            session.codec.memory_values(
+                scope,
+                one.memory,
+                texts,
+                touched=found[0]["version"],
+                postings=texts.postings(one.memory),
+            )
             for one in added
         ],
     )
     revisions = [
-        {"scope_id": scope.id, **revision_values(revision)}
+        session.codec.revision_values(scope, revision)
         for one in added
         for revision in one.revisions
     ]
     if revisions:
-        await session.run_many("restore_revision", revisions)
+        await session.run_many("insert_revision", revisions)
     used = [
         {"scope_id": scope.id, "id": one.memory.id, **asdict(one.memory.usage)}
         for one in added
@@ -82,14 +83,11 @@ async def restore(
     return outcomes
 
 
-def revision_values(revision: Revision) -> dict[str, Any]:
-    """A revision as the columns of its row, but for its scope."""
-    values = {name: getattr(revision, name) for name in Revision.__slots__}
-    return {
-        **values,
-        "before": revision.before and codec.to_snapshot(revision.before),
-        "sealed": None,
-    }
+async def replace_revisions(session: Session, scope: Scope, revisions: Sequence[Revision]) -> None:
+    """Write revisions that are there anew."""
+    values = [session.codec.revision_values(scope, one) for one in revisions]
+    await session.run_many("erase_revision", values)
+    await session.run_many("insert_revision", values)
 
 
 async def _outcomes(
@@ -98,10 +96,12 @@ async def _outcomes(
     ids = {"scope_id": scope.id, "ids": [one.memory.id for one in memories]}
     present = {row["id"] for row in await session.rows("stored_memories", ids)}
     active = [one.memory for one in memories if one.memory.state == "active"]
-    hashes = {"scope_id": scope.id, "hashes": list({texts.identity(memory) for memory in active})}
-    alike = await session.rows("equal_memories", hashes) if active else ()
+    identities = list({texts.identity(memory) for memory in active})
+    hashes = dict(zip(session.codec.hashes(scope, identities), identities, strict=True))
+    asked = {"scope_id": scope.id, "hashes": [*hashes]}
+    alike = await session.rows("equal_memories", asked) if active else ()
     # not those of a session alone
-    equal = {bytes(row["content_hash"]) for row in alike if row["state"] == "active"}
+    equal = {hashes[bytes(row["content_hash"])] for row in alike if row["state"] == "active"}
     marks = set[tuple[str, str]]().union(*(_marks(one, salt) for one in memories))
     events, said = ([key for kind, key in marks if kind == wanted] for wanted in ("event", "text"))
     tombstones = await tombstoned(session, scope, events, said)

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from ...errors import Conflict
-from ...records import Memory, Scope
+from ...records import Memory, Scope, State
 from .. import codec
 from ..codec import is_id, known
-from ..planning import Plan, Texts, held_back, slot_of
+from ..planning import Plan, Texts, held_back
 from ..values import SESSION_END, Applied, Batch, Delivery, embed_job
-from .decoding import to_memory
 from .index_cache import Packed
 from .queue import put, touching
-from .session import Session
-
-_COLUMNS = tuple(field.name for field in fields(Memory) if field.name != "usage")
+from .session import Row, Session
 
 
 async def apply(
@@ -75,7 +72,8 @@ async def keep_index(session: Session, scope: Scope, packed: Packed) -> None:
     if await session.rows(
         "hold_index", {"scope_id": scope.id, "salt": stand.salt, "erased": stand.erased}
     ):
-        row = {"scope_id": scope.id, "version": stand.version, "packed": packed.packed}
+        sealed = session.codec.sealed_index(scope, packed.packed)
+        row = {"scope_id": scope.id, "version": stand.version, "packed": sealed}
         await session.run_many("put_index", [row])
 
 
@@ -108,22 +106,28 @@ class _Met:
 
 async def _meet(session: Session, scope: Scope, batch: Batch, step: int, texts: Texts) -> _Met:
     scopes = sorted({job.scope for job in batch.jobs} | {scope}, key=lambda one: one.id)
-    asked = {
-        name: {"scope_id": scope.id, **values} for name, values in _questions(batch, texts).items()
-    }
-    own = touching(scope, step, vectors=bool(batch.vectors))
-    touches = [("touch_scope", own if other == scope else touching(other, 0)) for other in scopes]
-    answers = await session.several([*touches, *asked.items()])
+    own = touching(session, scope, step, vectors=bool(batch.vectors))
+    asked = [
+        ("touch_scope", own if other == scope else touching(session, other, 0)) for other in scopes
+    ]
+    answers: list[Sequence[Row]] = []
+    if session.codec.ring is not None:  # hashes are keyed by the scope's salt
+        answers, asked = [*await session.several(asked)], []
+        session.codec.salt(scope, answers[scopes.index(scope)][0])
+    questions = _questions(session, scope, batch, texts)
+    answers += await session.several([*asked, *questions.items()])
     row = answers[scopes.index(scope)][0]
-    found = dict(zip(asked, answers[len(scopes) :], strict=True))
-    stored = {row["id"]: to_memory(row) for row in found.get("stored_memories", ())}
+    salt = session.codec.salt(scope, row)
+    found = dict(zip(questions, answers[len(scopes) :], strict=True))
+    rows = found.get("stored_memories", ())
+    stored = {one.id: one for one in session.codec.memories(scope, rows)}
     equal, held = (
         [row["id"] for row in found.get(name, ())]
         for name in ("equal_memories", "quarantined_memories")
     )
     if unread := known({*equal, *held}.difference(stored)):
         rows = await session.rows("stored_memories", {"scope_id": scope.id, "ids": unread})
-        stored |= {row["id"]: to_memory(row) for row in rows}
+        stored |= {one.id: one for one in session.codec.memories(scope, rows)}
     brief = [id for id in equal if id in stored and stored[id].state == "short_term"]
     twins, waiting, short_term = (
         {texts.identity(stored[id]): id for id in ids if id in stored}
@@ -134,7 +138,7 @@ async def _meet(session: Session, scope: Scope, batch: Batch, step: int, texts: 
     embedding = {"current": "filling", "retired": "current", "dropped": "current"}.get(own)
     return _Met(
         version=row["version"],
-        salt=row["key"],
+        salt=salt,
         stored=stored,
         twins=twins,
         waiting=waiting,
@@ -150,29 +154,34 @@ async def _meet(session: Session, scope: Scope, batch: Batch, step: int, texts: 
     )
 
 
-def _questions(batch: Batch, texts: Texts) -> dict[str, dict[str, Any]]:
+def _questions(
+    session: Session, scope: Scope, batch: Batch, texts: Texts
+) -> dict[str, dict[str, Any]]:
     """The statements that tell what the batch meets, each only where the batch needs it."""
+
+    def hashes(*states: State) -> list[bytes]:
+        said = [one.memory for one in batch.changes if one.memory.state in states]
+        return session.codec.hashes(scope, list({texts.identity(one) for one in said}))
+
     added = [change.memory for change in batch.changes if change.kind == "add"]
     named = (
         {change.memory.id for change in batch.changes} | set(batch.vectors) | set(batch.reinforced)
     )
     values = {
         "stored_memories": {"ids": known(named - {memory.id for memory in added})},
-        "equal_memories": {
-            "hashes": _hashes(batch, ("active", "quarantined", "short_term"), texts)
-        },
-        "quarantined_memories": {"hashes": _hashes(batch, ("quarantined",), texts)},
+        "equal_memories": {"hashes": hashes("active", "quarantined", "short_term")},
+        "quarantined_memories": {"hashes": hashes("quarantined")},
         "next_positions": {
             "session_ids": list({one.session_id for one in added if one.session_id is not None})
         },
         "taken_pairs": _pairs(_events(batch)),
         "written_spaces": {"numbers": [batch.space_number] if batch.vectors else []},
     }
-    return {name: lists for name, lists in values.items() if any(lists.values())}
-
-
-def _hashes(batch: Batch, states: Sequence[str], texts: Texts) -> list[bytes]:
-    return list({texts.identity(one.memory) for one in batch.changes if one.memory.state in states})
+    return {
+        name: {"scope_id": scope.id, **lists}
+        for name, lists in values.items()
+        if any(lists.values())
+    }
 
 
 def _events(batch: Batch) -> list[tuple[str, str]]:
@@ -274,11 +283,9 @@ async def _write(
     postings = {id: plan.texts.postings(plan.standing[id]) for id in (*plan.fresh, *reworded)}
 
     def row(memory: Memory) -> dict[str, Any]:
-        return {
-            **column_values(scope, memory, plan.texts),
-            "postings": postings.get(memory.id),
-            "touched": version,
-        }
+        return session.codec.memory_values(
+            scope, memory, plan.texts, touched=version, postings=postings.get(memory.id)
+        )
 
     changed = [memory for id, memory in plan.standing.items() if id in plan.stored]
     changed.sort(key=lambda memory: memory.state == "active")
@@ -287,20 +294,8 @@ async def _write(
     if plan.fresh:
         await session.run_many("insert_memory", [row(plan.standing[id]) for id in plan.fresh])
     if plan.revisions:
-        revisions = [{"scope_id": scope.id, "sealed": None, **values} for values in plan.revisions]
+        revisions = [session.codec.revision_values(scope, one) for one in plan.revisions]
         await session.run_many("insert_revision", revisions)
-
-
-def column_values(scope: Scope, memory: Memory, texts: Texts) -> dict[str, Any]:
-    """A memory as the columns of its row, but for its index terms and the version that wrote it."""
-    return {
-        **{name: getattr(memory, name) for name in _COLUMNS},
-        "metadata": dict(memory.metadata),
-        "scope_id": scope.id,
-        "content_hash": texts.identity(memory),
-        "slot": slot_of(memory),
-        "sealed": None,
-    }
 
 
 async def count(session: Session, deliveries: Sequence[Delivery]) -> None:

@@ -40,29 +40,24 @@ UPDATE memory SET content_hash = :content_hash WHERE scope_id = :scope_id AND id
 UPDATE scope SET salt = :salt WHERE scope_id = :scope_id
 
 -- name: stale_memories
-SELECT id, content, topics, tags, author, subject, attribute, metadata, category, slot, postings, sealed
-FROM memory
-WHERE scope_id = :scope_id AND (sealed IS NULL OR substr(sealed, 1, :width) <> :header)
-ORDER BY id
-LIMIT :limit
-
--- name: reseal_memory
-UPDATE memory SET
-    content = :content, topics = :topics, tags = :tags, author = :author, subject = :subject,
-    attribute = :attribute, metadata = :metadata, category = :category, slot = :slot, postings = :postings,
-    sealed = :sealed
-WHERE scope_id = :scope_id AND id = :id
+-- As `remembered` has them, with what rows alone have.
+SELECT r.*, m.touched, m.postings, m.sealed IS NOT NULL AS is_sealed
+FROM (
+    SELECT scope_id, id, touched, postings, sealed FROM memory
+    WHERE scope_id = :scope_id AND (sealed IS NULL OR substr(sealed, 1, :width) <> :header)
+    ORDER BY id
+    LIMIT :limit
+) AS m
+JOIN remembered AS r ON r.scope_id = m.scope_id AND r.id = m.id
+WHERE r.scope_id = :scope_id
+ORDER BY r.id
 
 -- name: stale_revisions
-SELECT memory_id, revision, before, who, why, sealed
+SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group, final, sealed
 FROM memory_revision
 WHERE scope_id = :scope_id AND (sealed IS NULL OR substr(sealed, 1, :width) <> :header)
 ORDER BY memory_id, revision
 LIMIT :limit
-
--- name: reseal_revision
-UPDATE memory_revision SET before = :before, who = :who, why = :why, sealed = :sealed
-WHERE scope_id = :scope_id AND memory_id = :memory_id AND revision = :revision
 
 -- name: stale_jobs
 SELECT id, payload, error, sealed

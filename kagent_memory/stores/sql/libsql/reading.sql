@@ -1,6 +1,6 @@
 -- fragment: passes_filter
 -- Whether a memory m is visible and meets every condition of a filter; a NULL sets none. What begins with "sealed_" is
--- the same condition for rows that are encrypted (see sealing.py).
+-- the same condition for rows that are encrypted (see row_codec.py).
 (
     (m.state = 'active' OR :superseded OR :sources AND m.state = 'source')
     AND (:state IS NULL OR m.state = :state)

@@ -92,12 +92,6 @@ UPDATE memory SET
     postings = coalesce(:postings, postings), touched = :touched
 WHERE scope_id = :scope_id AND id = :id
 
--- name: insert_revision
-INSERT INTO memory_revision (scope_id, memory_id, revision, kind, before, at, who, why, event_ids, change_group,
-    sealed
-)
-VALUES (:scope_id, :memory_id, :revision, :kind, :before, :at, :who, :why, :event_ids, :group, :sealed)
-
 -- name: touch_vectors
 -- Those of the memories that have a vector, which is set anew, count as written at the scope's version.
 UPDATE memory SET touched = (SELECT s.version FROM scope AS s WHERE s.scope_id = :scope_id)
@@ -133,7 +127,7 @@ WHERE m.scope_id = :scope_id AND m.id = :id
 ON CONFLICT (scope_id, id) DO UPDATE SET
     successes = memory_stats.successes + excluded.successes, failures = memory_stats.failures + excluded.failures
 
--- name: restore_revision
+-- name: insert_revision
 INSERT INTO memory_revision (scope_id, memory_id, revision, kind, before, at, who, why, event_ids, change_group, final,
     sealed
 )

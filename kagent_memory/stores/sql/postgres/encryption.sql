@@ -40,29 +40,24 @@ UPDATE memory SET content_hash = %(content_hash)s WHERE scope_id = %(scope_id)s 
 UPDATE scope SET salt = %(salt)s WHERE scope_id = %(scope_id)s
 
 -- name: stale_memories
-SELECT id, content, topics, tags, author, subject, attribute, metadata, category, slot, postings, sealed
-FROM memory
-WHERE scope_id = %(scope_id)s AND (sealed IS NULL OR substr(sealed, 1, %(width)s::integer) <> %(header)s::bytea)
-ORDER BY id
-LIMIT %(limit)s
-
--- name: reseal_memory
-UPDATE memory SET
-    content = %(content)s, topics = %(topics)s, tags = %(tags)s, author = %(author)s, subject = %(subject)s,
-    attribute = %(attribute)s, metadata = %(metadata)s, category = %(category)s, slot = %(slot)s, postings = %(postings)s,
-    sealed = %(sealed)s
-WHERE scope_id = %(scope_id)s AND id = %(id)s::uuid
+-- As `remembered` has them, with what rows alone have.
+SELECT r.*, m.touched, m.postings, m.sealed IS NOT NULL AS is_sealed
+FROM (
+    SELECT scope_id, id, touched, postings, sealed FROM memory
+    WHERE scope_id = %(scope_id)s AND (sealed IS NULL OR substr(sealed, 1, %(width)s::integer) <> %(header)s::bytea)
+    ORDER BY id
+    LIMIT %(limit)s
+) AS m
+JOIN remembered AS r ON r.scope_id = m.scope_id AND r.id = m.id
+WHERE r.scope_id = %(scope_id)s
+ORDER BY r.id
 
 -- name: stale_revisions
-SELECT memory_id, revision, before, who, why, sealed
+SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group, final, sealed
 FROM memory_revision
 WHERE scope_id = %(scope_id)s AND (sealed IS NULL OR substr(sealed, 1, %(width)s::integer) <> %(header)s::bytea)
 ORDER BY memory_id, revision
 LIMIT %(limit)s
-
--- name: reseal_revision
-UPDATE memory_revision SET before = %(before)s, who = %(who)s, why = %(why)s, sealed = %(sealed)s
-WHERE scope_id = %(scope_id)s AND memory_id = %(memory_id)s::uuid AND revision = %(revision)s::integer
 
 -- name: stale_jobs
 SELECT id, payload, error, sealed

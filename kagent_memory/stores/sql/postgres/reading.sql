@@ -1,6 +1,6 @@
 -- fragment: passes_filter
 -- Whether a memory m is visible and meets every condition of a filter; a NULL sets none. What begins with "sealed_" is
--- the same condition for rows that are encrypted (see sealing.py).
+-- the same condition for rows that are encrypted (see row_codec.py).
 (
     (m.state = 'active' OR %(superseded)s OR %(sources)s AND m.state = 'source')
     AND (%(state)s::text IS NULL OR m.state = %(state)s)
@@ -34,24 +34,15 @@
     ) AS one
 )
 
--- fragment: told
--- What readers take of a memory m of wanted_memories, in the order in which Python makes one of it; its id is text
--- already, which is quicker made here.
-m.id::text AS id, m.content, m.type, m.topics, m.tags, m.importance, m.is_error, m.origin, m.author, m.session_id,
-m.position, m.event_ids, m.subject, m.attribute, m.metadata, m.created_at, m.updated_at, m.happened_at, m.said_at,
-m.valid_from, m.valid_to, m.expires_at, m.ttl_days, m.pinned, m.verbatim, m.explicit, m.state, m.superseded_by,
-m.links, m.revision, m.category, m.retrieved, m.delivered, m.delivered_total, m.last_delivered_at, m.successes, m.failures,
-m.sealed
-
 -- name: visible_memories
-SELECT {told}
+SELECT m.*
 FROM {wanted_memories} AS m
 WHERE (m.state IN ('active', 'source') OR %(superseded)s)
     AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > %(now)s)
 
 -- name: stored_memories
 -- In whatever state, expired or not.
-SELECT {told} FROM {wanted_memories} AS m ORDER BY m.id
+SELECT m.* FROM {wanted_memories} AS m ORDER BY m.id
 
 -- fragment: mark
 -- A higher number once vectors of the scope s were set or those of an embedding space were dropped.
@@ -100,7 +91,7 @@ WHERE s.scope_id = %(scope_id)s
 
 -- name: unchanged_memories
 -- The visible ones of these memories beside the row of their scope, as long as that says what a search took for granted.
-SELECT {told}
+SELECT m.*
 FROM scope AS s
 LEFT JOIN LATERAL {wanted_memories} AS m
     ON m.state IN ('active', 'source') AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > %(now)s)

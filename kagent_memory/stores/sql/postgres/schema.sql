@@ -34,7 +34,7 @@ WHERE length(tenant) + length(app) + length(user_id) > 600;
 -- "said_at": when it was said (NULL: unknown, then "created_at"). "explicit": a caller saved it as it is. "slot": subject
 -- and attribute as they are compared (tokenizer.slot), for the values of one slot to be found by it. "category": a label
 -- of the caller's own beside the type. "sealed": what is encrypted of a row, whose own columns are empty then (see
--- sealing.py); NULL: nothing is.
+-- row_codec.py); NULL: nothing is.
 CREATE TABLE memory (
     scope_id uuid NOT NULL,
     id uuid NOT NULL,

@@ -104,15 +104,6 @@ UPDATE memory SET
     postings = coalesce(%(postings)s::bytea, postings), touched = %(touched)s
 WHERE scope_id = %(scope_id)s AND id = %(id)s
 
--- name: insert_revision
-INSERT INTO memory_revision (scope_id, memory_id, revision, kind, before, at, who, why, event_ids, change_group,
-    sealed
-)
-VALUES (
-    %(scope_id)s, %(memory_id)s, %(revision)s, %(kind)s, %(before)s, %(at)s, %(who)s, %(why)s, %(event_ids)s, %(group)s,
-    %(sealed)s
-)
-
 -- name: touch_vectors
 -- Those of the memories that have a vector, which is set anew, count as written at the scope's version.
 UPDATE memory AS m SET touched = s.version
@@ -150,7 +141,7 @@ FOR KEY SHARE
 ON CONFLICT (scope_id, id) DO UPDATE SET
     successes = s.successes + excluded.successes, failures = s.failures + excluded.failures
 
--- name: restore_revision
+-- name: insert_revision
 INSERT INTO memory_revision (scope_id, memory_id, revision, kind, before, at, who, why, event_ids, change_group, final,
     sealed
 )

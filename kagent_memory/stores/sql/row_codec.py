@@ -1,0 +1,324 @@
+"""Memories, revisions and jobs as rows, and back: the one place where rows are encrypted.
+
+With keys, the fields of a record that are marked `SEALED` go into one sealed value of its row, and
+their own columns are left empty. What the database must compare is left as a digest keyed by the
+scope's salt, which is sealed itself: the fields that a filter names, the slot, and the content's
+hash. Without keys nothing is changed, and a row that was sealed is refused rather than shown empty.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from hashlib import blake2b
+from typing import Any, NamedTuple, TypeAlias, cast
+
+from ...checks import checked_text, json_text
+from ...language import tokenizer
+from ...records import Filter, Memory, Revision, Scope, Usage
+from .. import codec
+from ..encryption import FORMAT, KeyRing, key_id, missing_key
+from ..index import Entry
+from ..planning import Texts, slot_of
+from ..values import Job, RankFeatures
+
+Row: TypeAlias = Mapping[str, Any]
+
+SALT_BYTES = 16
+_MEMORY = tuple(field.name for field in fields(Memory) if field.name != "usage")
+_USAGE = tuple(field.name for field in fields(Usage))
+_REVISION = tuple(field.name for field in fields(Revision))
+_JOB = tuple(field.name for field in fields(Job) if field.name != "scope")
+# its terms tell that
+_PLACE = tuple(field.name for field in fields(RankFeatures) if field.name != "names_a_time")
+_ERROR = "\x1f"  # begins a sealed error
+
+
+def sealed_fields(record: type) -> Mapping[str, str | None]:
+    """Return the fields of a record that are encrypted, each with what its column holds then."""
+    marked = (field for field in fields(record) if field.metadata.get("sealed"))
+    return {field.name: "" if field.type == "str" else None for field in marked}
+
+
+_SEALED_MEMORY = {**sealed_fields(Memory), "slot": None}
+_SEALED_REVISION = sealed_fields(Revision)
+FILTERED = sorted(_SEALED_MEMORY.keys() & {field.name for field in fields(Filter)})
+
+
+class _Salt(NamedTuple):
+    value: bytes
+    is_sealed: bool
+
+
+class RowCodec:
+    """Encode and decode the rows of one transaction.
+
+    Every decoding method raises ConfigurationError where a key is missing or differs from what it
+    was, and StoreError where a row was altered or stood in another place.
+
+    Args:
+        ring: the keys; None: nothing is sealed, and what is sealed is refused.
+    """
+
+    def __init__(self, ring: KeyRing | None) -> None:
+        self.ring = ring
+        self._salts: dict[bytes, _Salt] = {}
+
+    # -- scopes ---------------------------------------------------------------------------------
+
+    def knows(self, scope: Scope) -> bool:
+        """Return True if the scope's salt, which digests are keyed by, was read."""
+        return scope.id in self._salts
+
+    def salt(self, scope: Scope, row: Row) -> bytes:
+        """Return the salt of a scope's row; later digests are keyed by it."""
+        stored = bytes(row["salt"])
+        is_sealed = len(stored) != SALT_BYTES
+        salt = self._open(stored, scope, b"salt") if is_sealed else stored
+        self._salts[scope.id] = _Salt(salt, is_sealed)
+        return salt
+
+    def sealed_salt(self, scope: Scope, salt: bytes | None = None) -> bytes:
+        """Return a salt, or a new one, as a scope's row keeps it."""
+        if salt is not None:
+            self._salts[scope.id] = _Salt(salt, self.ring is not None)
+        return self._seal(salt or os.urandom(SALT_BYTES), scope, b"salt")
+
+    def sealed_index(self, scope: Scope, packed: bytes) -> bytes:
+        """Return a packed index as it is kept."""
+        return self._seal(packed, scope, b"index")
+
+    def index(self, scope: Scope, stored: bytes) -> bytes:
+        """Return the packed index that was kept as these bytes."""
+        return self._open(stored, scope, b"index") if stored[:1] == FORMAT else stored
+
+    # -- memories -------------------------------------------------------------------------------
+
+    def memories(self, scope: Scope, rows: Iterable[Row]) -> list[Memory]:
+        """Return the memories of rows of `remembered`."""
+        return [self._memory(scope, row) for row in rows]
+
+    def _memory(self, scope: Scope, row: Row) -> Memory:
+        if row["sealed"] is not None:
+            row = {**row, **self.memory_texts(scope, row)}
+        values = {name: row[name] for name in _MEMORY}
+        values.update({name: tuple(row[name] or ()) for name in codec.MEMORY_LISTS})
+        return Memory(**values, usage=Usage(**{name: row[name] for name in _USAGE}))
+
+    def memory_texts(self, scope: Scope, row: Row) -> dict[str, Any]:
+        """Return the sealed fields of a memory's row."""
+        return self._opened(row["sealed"], scope, "memory", row["id"])
+
+    def memory_values(
+        self,
+        scope: Scope,
+        memory: Memory,
+        texts: Texts,
+        *,
+        touched: int,
+        postings: bytes | None = None,
+    ) -> dict[str, Any]:
+        """Return a memory as the columns of its row.
+
+        Args:
+            scope: whose; its salt was read.
+            memory: which.
+            texts: its prepared texts.
+            touched: the version of the scope that writes it.
+            postings: its index terms; None: the row's stay.
+        """
+        values: dict[str, Any] = {
+            **{name: getattr(memory, name) for name in _MEMORY},
+            "metadata": dict(memory.metadata),
+            "scope_id": scope.id,
+            "content_hash": self.hashes(scope, [texts.identity(memory)])[0],
+            "slot": slot_of(memory),
+            "sealed": None,
+            "postings": postings,
+            "touched": touched,
+        }
+        if self.ring is None:
+            return values
+        place = {"chars": len(memory.content), "asks": tokenizer.is_question(memory.content)}
+        indexed = _json({**place, "author": memory.author}) + b"\n"
+        terms = indexed + (postings or texts.postings(memory))
+        assert self.knows(scope)
+        said = {name: values[name] for name in _SEALED_MEMORY}
+        digests = self.digests(scope, {name: said[name] for name in (*FILTERED, "slot")})
+        return {
+            **values,
+            **_SEALED_MEMORY,
+            **digests,
+            "sealed": self._seal(_json(said), scope, _place("memory", memory.id)),
+            "postings": self._seal(terms, scope, _place("postings", memory.id)),
+        }
+
+    def entries(self, scope: Scope, rows: Iterable[Row]) -> list[Entry]:
+        """Return what the index holds of rows of `indexed`."""
+        return [self._entry(self.with_terms(scope, row)) for row in rows]
+
+    def with_terms(self, scope: Scope, row: Row) -> Row:
+        """Return a memory's row with its index terms, and what the index reads of its texts."""
+        if not row["is_sealed"]:
+            return row
+        opened = self._open(row["postings"], scope, _place("postings", row["id"]))
+        indexed, _, terms = opened.partition(b"\n")
+        return {**row, **json.loads(indexed), "postings": terms}
+
+    @staticmethod
+    def _entry(row: Row) -> Entry:
+        place = RankFeatures(**{name: row[name] for name in _PLACE})
+        expires_at = None if row["pinned"] else row["expires_at"]
+        return Entry(place, bool(row["active"]), expires_at, bytes(row["postings"]))
+
+    # -- revisions ------------------------------------------------------------------------------
+
+    def revisions(self, scope: Scope, rows: Iterable[Row]) -> list[Revision]:
+        """Return the revisions of rows of `memory_revision`."""
+        return [self._revision(scope, row) for row in rows]
+
+    def _revision(self, scope: Scope, row: Row) -> Revision:
+        place = ("revision", row["memory_id"], row["revision"])
+        values = {**row, "group": row["change_group"]}
+        if row["sealed"] is not None:
+            values |= self._opened(row["sealed"], scope, *place)
+        values["before"] = values["before"] and codec.from_snapshot(values["before"])
+        return Revision(**{name: values[name] for name in _REVISION})
+
+    def revision_values(self, scope: Scope, revision: Revision) -> dict[str, Any]:
+        """Return a revision as the columns of its row."""
+        values: dict[str, Any] = {name: getattr(revision, name) for name in _REVISION}
+        values["before"] = revision.before and codec.to_snapshot(revision.before)
+        values |= {"scope_id": scope.id, "sealed": None}
+        if self.ring is None:
+            return values
+        place = _place("revision", revision.memory_id, revision.revision)
+        said = _json({name: values[name] for name in _SEALED_REVISION})
+        return {**values, **_SEALED_REVISION, "sealed": self._seal(said, scope, place)}
+
+    # -- jobs -----------------------------------------------------------------------------------
+
+    def jobs(self, rows: Iterable[Row]) -> list[Job]:
+        """Return the jobs of rows of `ingest_job` joined with their scopes' texts."""
+        found: list[Job] = []
+        for row in rows:
+            scope = to_scope(row)
+            values = {**{name: row[name] for name in _JOB}, **self.job_texts(scope, row)}
+            found.append(Job(scope=scope, **values))
+        return found
+
+    def job_texts(self, scope: Scope, row: Row) -> dict[str, Any]:
+        """Return the payload and the error of a job's row, as far as the row has them."""
+        texts: dict[str, Any] = {"payload": row["payload"], "error": row.get("error", "")}
+        if row["sealed"] is not None:
+            texts |= self._opened(row["sealed"], scope, "job", row["id"])
+        if texts["error"].startswith(_ERROR):
+            sealed = bytes.fromhex(texts["error"].removeprefix(_ERROR))
+            texts["error"] = self._open(sealed, scope, _place("error", row["id"])).decode()
+        return texts
+
+    def job_values(self, job: Job) -> dict[str, Any]:
+        """Return a job as the columns of its row."""
+        values = {name: getattr(job, name) for name in _JOB}
+        return values | self.job_text_values(job.scope, job.id, job.payload, job.error)
+
+    def job_text_values(
+        self, scope: Scope, id: str, payload: Mapping[str, Any], error: str = ""
+    ) -> dict[str, Any]:
+        """Return the payload and the error of a job as the columns of its row."""
+        values = {"scope_id": scope.id, "id": id, "payload": payload, "error": error}
+        if self.ring is None:
+            return {**values, "sealed": None}
+        if error:
+            sealed = self._seal(error.encode(), scope, _place("error", id))
+            values["error"] = sealed_error(sealed)
+        said = self._seal(_json({"payload": dict(payload)}), scope, _place("job", id))
+        return {**values, "payload": {}, "sealed": said}
+
+    # -- digests --------------------------------------------------------------------------------
+
+    def hashes(self, scope: Scope, hashes: Sequence[bytes]) -> list[bytes]:
+        """Return content hashes as the scope's rows keep them."""
+        salt = self._salts.get(scope.id)
+        if self.ring is None or salt is None or not salt.is_sealed:
+            return [*hashes]
+        return [
+            blake2b(one, key=salt.value, digest_size=16, person=b"content").digest()
+            for one in hashes
+        ]
+
+    def slots(self, scope: Scope, slots: Iterable[str]) -> list[str]:
+        """Return what the rows that fill these slots may hold, plain or sealed."""
+        plain = [*dict.fromkeys(slots)]
+        return [*plain, *self.digests(scope, {"slot": plain}).get("slot", ())]
+
+    def digests(self, scope: Scope, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the digests of values that the database compares, where rows are sealed."""
+        if self.ring is None or scope.id not in self._salts:
+            return {}
+        salt = self._salts[scope.id].value
+
+        def digest(kind: str, data: str) -> str:
+            person = kind.encode()
+            return blake2b(data.encode(), key=salt, digest_size=16, person=person).hexdigest()
+
+        def digests(name: str, value: object) -> object:
+            if isinstance(value, Mapping):
+                items = cast("Mapping[str, object]", value).items()
+                return {digest("name", key): digest("value", _canonical(one)) for key, one in items}
+            if isinstance(value, list | tuple):
+                return [digest(name, one) for one in cast("Sequence[str]", value)]
+            return None if value is None else digest(name, str(value))
+
+        return {name: digests(name, value) for name, value in values.items()}
+
+    # -- sealing --------------------------------------------------------------------------------
+
+    def _seal(self, data: bytes, scope: Scope, place: bytes) -> bytes:
+        return data if self.ring is None else self.ring.seal(data, scope.id, place)
+
+    def _open(self, sealed: bytes, scope: Scope, place: bytes) -> bytes:
+        if self.ring is None:
+            raise missing_key(key_id(bytes(sealed)))
+        return self.ring.open(bytes(sealed), scope.id, place)
+
+    def _opened(self, sealed: bytes, scope: Scope, *place: object) -> dict[str, Any]:
+        return json.loads(self._open(sealed, scope, _place(*place)))
+
+
+def to_scope(row: Row) -> Scope:
+    """The scope of a row with its texts."""
+    return Scope(row["tenant"], row["user_id"], row["app"])
+
+
+def named(**parts: str | None) -> dict[str, str | None]:
+    """The parts of scopes that a statement is narrowed to, by their names; None: not by this one.
+
+    Raises:
+        InvalidInput: one of them can be no part of a scope.
+    """
+    return {
+        name: None if part is None else checked_text(part, f"The {name}")
+        for name, part in parts.items()
+    }
+
+
+def sealed_error(sealed: bytes) -> str:
+    """A sealed error as the text of its column."""
+    return _ERROR + sealed.hex()
+
+
+def _place(*parts: object) -> bytes:
+    return "\0".join(map(str, parts)).encode()
+
+
+def _canonical(value: object) -> str:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # a filter takes 1 and 1.0 for the same
+    return json.dumps(value, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
+
+
+def _json(value: Mapping[str, Any]) -> bytes:
+    return json_text(value, "The value", compact=True).encode()
