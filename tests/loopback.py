@@ -1,20 +1,21 @@
 """A model provider on loopback that speaks OpenAI's wire (and the rerank routes), for tests that
 drive real clients.
 
-    with Loopback() as provider: provider.plan({"status": 500}, "hello")   # the next two chat
-        answers; afterwards its own rules LiteLlm(model="openai/any", api_base=provider.url,
-        api_key="any") provider.requests                          # what came in
+    with Loopback() as provider:
+        provider.plan({"status": 500}, "hello")   # the next two answers; later ones are echoes
+        LiteLlm(model="openai/any", api_base=provider.url, api_key="any")
+        provider.requests                         # what came in
 
-A plan's step is a text, `{"tool": name, "args": {…}}`, `{"tools": [(name, args), …]}`, `{"refusal":
-text}`, `{"status": 429, "headers": {…}}`, `{"delay": seconds, "then": step}`, `{"json": body}`,
-`{"finish": reason, "then": step}`, or a function of the request's body that gives one of these.
-Plans hold for every route: an embedding or rerank takes `status`, `delay` and `json` from it."""
+A plan's step is a text, `{"refusal": text}`, `{"status": 429, "headers": {…}}`, `{"delay":
+seconds, "then": step}`, `{"json": body}`, `{"finish": reason, "then": step}`, or a function of
+the request's body that gives one of these. Plans hold for every route: an embedding or rerank
+takes `status`, `delay` and `json` from it.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import itertools
 import json
 import re
 import struct
@@ -53,22 +54,6 @@ def said(message: dict[str, Any]) -> str:
     return (
         content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
     )
-
-
-def own_answer(body: dict[str, Any]) -> Any:
-    """Without a plan: tools are called where the words ask for them, else the last message comes
-    back.
-    """
-    last = body.get("messages", [{}])[-1]
-    text = said(last)
-    tools = {tool["function"]["name"] for tool in body.get("tools") or ()}
-    if last.get("role") == "tool":
-        return f"From memory: {text}"
-    if "save_memory" in tools and (asked := re.search(r"remember that (.+)", text, re.IGNORECASE)):
-        return {"tool": "save_memory", "args": {"content": asked[1]}}
-    if "load_memory" in tools and "?" in text:
-        return {"tool": "load_memory", "args": {"query": text}}
-    return f"You said: {text}"
 
 
 class Loopback:
@@ -175,23 +160,15 @@ def message_of(step: Any) -> tuple[dict[str, Any], str]:
         return {"role": "assistant", "content": None, "refusal": step["refusal"]}, "stop"
     if "finish" in step:
         return message_of(step["then"])[0], step["finish"]
-    calls = step.get("tools") or [(step["tool"], step.get("args", {}))]
-    called = [
-        {
-            "id": f"call_{number}",
-            "type": "function",
-            "function": {"name": name, "arguments": json.dumps(arguments)},
-        }
-        for number, (name, arguments) in zip(itertools.count(time.time_ns()), calls, strict=False)
-    ]
-    return {"role": "assistant", "content": None, "tool_calls": called}, "tool_calls"
+    raise ValueError(f"no step of a plan: {step}")
 
 
-def chat(body: dict[str, Any], step: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The whole answer, and its choice apart for a stream."""
-    message, finish = message_of(own_answer(body) if step is None else step)
-    prompt = sum(len(WORD.findall(said(item))) for item in body.get("messages", ()))
-    reply = len(WORD.findall(json.dumps(message.get("content") or message.get("tool_calls") or "")))
+def chat(body: dict[str, Any], step: Any) -> dict[str, Any]:
+    """The planned answer, or without a plan the last message."""
+    messages = body.get("messages") or [{}]
+    message, finish = message_of(f"You said: {said(messages[-1])}" if step is None else step)
+    prompt = sum(len(WORD.findall(said(item))) for item in messages)
+    reply = len(WORD.findall(message["content"] or ""))
     usage = {"prompt_tokens": prompt, "completion_tokens": reply, "total_tokens": prompt + reply}
     choice = {"index": 0, "message": message, "finish_reason": finish}
     head = {
@@ -200,28 +177,7 @@ def chat(body: dict[str, Any], step: Any) -> tuple[dict[str, Any], dict[str, Any
         "model": body.get("model"),
         "usage": usage,
     }
-    return {**head, "object": "chat.completion", "choices": [choice]}, choice
-
-
-def chunks(whole: dict[str, Any], choice: dict[str, Any]) -> list[dict[str, Any]]:
-    message = choice["message"]
-    deltas: list[dict[str, Any]] = [{"role": "assistant"}]
-    deltas += [
-        {"content": part} for part in re.findall(r"\S+\s*|\s+", message.get("content") or "")
-    ]
-    deltas += [
-        {"tool_calls": [{"index": n, **call}]}
-        for n, call in enumerate(message.get("tool_calls") or ())
-    ]
-    head = {key: whole[key] for key in ("id", "created", "model")} | {
-        "object": "chat.completion.chunk"
-    }
-    parts = [
-        {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
-        for delta in deltas
-    ]
-    last = {"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}
-    return [*parts, {**head, "choices": [last], "usage": whole["usage"]}]
+    return {**head, "object": "chat.completion", "choices": [choice]}
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -230,9 +186,6 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Says nothing."""
-
-    def do_GET(self) -> None:
-        self.answer(200, {"object": "list", "data": [{"id": "any", "object": "model"}]})
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
@@ -256,8 +209,7 @@ class Handler(BaseHTTPRequestHandler):
     def route(self, body: dict[str, Any], step: Any) -> None:
         path = self.path.split("?")[0]
         if path.endswith("/chat/completions"):
-            whole, choice = chat(body, step)
-            self.stream(chunks(whole, choice)) if body.get("stream") else self.answer(200, whole)
+            self.answer(200, chat(body, step))
         elif path.endswith("/api/embed"):
             self.answer(*ollama_embeddings(self.provider, body))
         elif path.endswith("/embeddings"):
@@ -275,16 +227,6 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(raw)))
         self.end_headers()
         self.hand_over(raw)
-
-    def stream(self, parts: list[dict[str, Any]]) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream")
-        self.send_header("Transfer-Encoding", "chunked")
-        self.end_headers()
-        for text in (*map(json.dumps, parts), "[DONE]"):
-            raw = f"data: {text}\n\n".encode()
-            self.hand_over(f"{len(raw):x}\r\n".encode() + raw + b"\r\n")
-        self.hand_over(b"0\r\n\r\n")
 
     def hand_over(self, raw: bytes) -> None:
         try:

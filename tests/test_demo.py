@@ -141,7 +141,6 @@ def test_the_demo_removes_nothing_that_it_did_not_make(
     [
         (["--directory", "file"], "Nothing can be written to file"),
         (["--directory", "/proc/demo"], "Nothing can be written to /proc/demo"),
-        (["--embedding", "nobody/nothing"], "nobody"),
     ],
 )
 def test_a_demo_that_fails_says_why_in_one_line(

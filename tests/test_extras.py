@@ -53,31 +53,32 @@ async def test_postgresql_names_its_extra(without: Any, scheme: str, missing: st
         await Memories.open(f"{scheme}://nobody@127.0.0.1:9/none", llm=False)
 
 
-async def test_a_private_postgresql_names_its_extra(without: Any, tmp_path: Path) -> None:
-    """A private postgresql names the extra that brings all of it."""
-    without("psycopg", ours="kagent_memory.stores.postgres")
-    with needs("pgserver"):
-        await Memories.open(f"pgserver:///{tmp_path}/data", llm=False)
-    assert list(tmp_path.iterdir()) == []
-
-
-async def test_encryption_names_its_extra_and_makes_nothing(without: Any, tmp_path: Path) -> None:
-    without("cryptography")
-    with needs("encryption"):
-        await Memories.open(
-            f"libsql:///{tmp_path}/memory.db", llm=False, encryption_keys="id:" + "A" * 43
-        )
-    assert list(tmp_path.iterdir()) == []
-    await (await Memories.open(f"libsql:///{tmp_path}/memory.db", llm=False)).close()
-
-
-async def test_a_local_model_names_its_extra_before_a_file_is_made(
-    without: Any, tmp_path: Path
+@pytest.mark.parametrize(
+    ("package", "extra", "options"),
+    [
+        ("psycopg", "pgserver", {"uri": "pgserver:///{folder}/data"}),
+        ("cryptography", "encryption", {"encryption_keys": "id:" + "A" * 43}),
+        ("onnxruntime", "local", {"embedding": "local/any"}),
+        ("onnxruntime", "local", {"rerank": "local/any"}),
+        ("litellm", "litellm", {"embedding": "cohere/embed-v4.0"}),
+        ("litellm", "litellm", {"embedding": "bedrock/any"}),
+        ("litellm", "litellm", {"embedding": "azure/any"}),
+    ],
+)
+async def test_an_option_names_its_extra_before_a_file_is_made(
+    without: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    package: str,
+    extra: str,
+    options: dict[str, Any],
 ) -> None:
-    without("onnxruntime")
-    for option in ("embedding", "rerank"):
-        with needs("local"):
-            await Memories.open(f"libsql:///{tmp_path}/memory.db", **{option: "local/any"})
+    """What needs a package that is missing names the extra that brings it, and makes nothing."""
+    monkeypatch.setenv("AZURE_API_BASE", "http://127.0.0.1:9")
+    without(package, ours="kagent_memory.stores.postgres")
+    given = {"uri": "libsql:///{folder}/memory.db", **options}
+    with needs(extra):
+        await Memories.open(given.pop("uri").format(folder=tmp_path), llm=False, **given)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -255,20 +256,6 @@ async def test_a_refusal_is_told_without_text_and_key(without: Any, gemini: Loop
     assert key not in str(caught.value)
     with pytest.raises(ModelError, match="404: planned"):
         await embedder.embed(["my secret garden"], kind="document")
-
-
-@pytest.mark.parametrize(
-    "model", ["cohere/embed-v4.0", "voyage/voyage-3", "bedrock/any", "azure/any"]
-)
-async def test_a_model_of_litellm_names_its_extra(
-    without: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str
-) -> None:
-    """A model that litellm reaches names its extra before a file is made."""
-    monkeypatch.setenv("AZURE_API_BASE", "http://127.0.0.1:9")
-    without("litellm")
-    with needs("litellm"):
-        await Memories.open(f"libsql:///{tmp_path}/memory.db", embedding=model)
-    assert list(tmp_path.iterdir()) == []
 
 
 async def test_a_file_and_words_need_no_extra(without: Any, tmp_path: Path) -> None:

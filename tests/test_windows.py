@@ -41,14 +41,13 @@ def windows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("windows")
 async def test_the_service_works_on_a_selector_loop_of_its_own(postgres_uri: str) -> None:
+    """psycopg answers, which it does on no proactor loop."""
     scope = Scope("", "ada", "app")
     async with KagentMemoryService(postgres_uri, llm=False) as service:
         await service.memories.add(scope, ["Ada likes oolong"])
         assert [hit.memory.content for hit in await service.memories.recall(scope, "oolong")] == [
             "Ada likes oolong"
         ]
-        running: Any = service._thread._running  # pyright: ignore[reportPrivateUsage] which loop it is
-        assert type(running.loop) is not Proactor
 
 
 @pytest.mark.usefixtures("windows")
@@ -67,7 +66,7 @@ def test_a_worker_stops_without_signal_handlers(
     before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
     uri = f"libsql:///{tmp_path}/memory.db"
     asyncio.run(_made(uri))
-    timer = threading.Timer(1.5, os.kill, (os.getpid(), number))
+    timer = threading.Timer(1.0, os.kill, (os.getpid(), number))
     timer.start()
     try:
         assert main(["worker", "--uri", uri]) == 0

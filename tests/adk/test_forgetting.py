@@ -66,8 +66,10 @@ def recalling(way: str) -> tuple[list[Any], Any]:
     return [f"You keep a {CANARY} in the attic."], Prefetch(every_turn=True)
 
 
-@pytest.mark.parametrize(("every_turns", "restarted"), [(1, True), (2, False), (None, True)])
-@pytest.mark.parametrize("way", ["a tool", "prefetch"])
+@pytest.mark.parametrize(
+    ("way", "every_turns", "restarted"),
+    [("a tool", 1, True), ("prefetch", 2, False), ("prefetch", None, True)],
+)
 async def test_forgotten_text_is_not_written_again(
     store_uri: str, way: str, every_turns: int | None, restarted: bool
 ) -> None:

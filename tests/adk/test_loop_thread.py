@@ -47,33 +47,6 @@ def threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == THREAD]
 
 
-async def test_it_opens_once_for_all_who_come_at_the_same_time() -> None:
-    mine = loop_thread()
-    loops = await asyncio.gather(*(mine.run(loop_of) for _ in range(50)))
-    assert len(set(loops)) == 1
-    assert loops[0] is not asyncio.get_running_loop()
-    assert len(mine.opened) == 1
-    await mine.close()
-    assert mine.opened[0].closed
-
-
-async def test_a_failed_opening_is_tried_again_by_the_next() -> None:
-    attempts = 0
-
-    async def opener() -> Resource:
-        nonlocal attempts
-        attempts += 1
-        if attempts == 1:
-            raise ConnectionError("down")
-        return Resource()
-
-    mine: LoopThread[Resource] = LoopThread(opener, Resource.close)
-    with pytest.raises(ConnectionError):
-        await mine.run(loop_of)
-    await mine.run(loop_of)
-    await mine.close()
-
-
 async def test_close_waits_and_the_next_use_starts_afresh() -> None:
     """Closing waits for running work; the next use starts afresh."""
     mine = loop_thread()
@@ -97,7 +70,11 @@ async def test_close_waits_and_the_next_use_starts_afresh() -> None:
 
 
 async def test_calls_and_closes_may_overlap() -> None:
+    """Callers that come together share one opening; each close ends what was opened."""
     mine = loop_thread()
+    loops = await asyncio.gather(*(mine.run(loop_of) for _ in range(50)))
+    assert len({*loops, asyncio.get_running_loop()}) == 2
+    assert len(mine.opened) == 1
 
     async def use() -> None:
         for _ in range(20):

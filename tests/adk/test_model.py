@@ -80,17 +80,6 @@ async def test_an_outage_is_a_model_error_without_content(
     assert "secret words" not in str(raised.value)
 
 
-async def test_an_error_answer_is_a_model_error() -> None:
-    class Blocked(BaseLlm):
-        async def generate_content_async(
-            self, llm_request: LlmRequest, stream: bool = False
-        ) -> Any:
-            yield LlmResponse(error_code="SAFETY", error_message="blocked")
-
-    with pytest.raises(ModelError, match="SAFETY"):
-        await AdkLlm(Blocked(model="blocked")).complete("p", schema=Answer)
-
-
 def answering(**fields: Any) -> BaseLlm:
     class Answering(BaseLlm):
         async def generate_content_async(
@@ -112,9 +101,8 @@ WHOLE = types.Content(role="model", parts=[types.Part(text='{"facts": ["a"]}')])
         ({"content": WHOLE, "finish_reason": types.FinishReason.MAX_TOKENS}, TruncatedAnswer),
         ({"content": WHOLE, "finish_reason": types.FinishReason.SAFETY}, ModelError),
         ({"content": WHOLE, "finish_reason": types.FinishReason.RECITATION}, ModelError),
-        ({"error_code": "PROHIBITED_CONTENT", "error_message": "Ada said …"}, ModelError),
+        ({"error_code": "SAFETY", "error_message": "Ada said …"}, ModelError),
         ({"error_code": "UNAVAILABLE"}, ModelUnavailable),
-        ({"error_code": "503"}, ModelUnavailable),
         ({"error_code": "429"}, ModelUnavailable),
         ({"error_code": "Ada said that she lives in Oslo"}, ModelError),
     ],
@@ -126,14 +114,6 @@ async def test_an_answer_that_adk_marks_as_cut_or_refused_is_none(
         await AdkLlm(answering(**fields)).complete("p", schema=Answer)
     assert type(caught.value) is kind
     assert "Ada" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "reason", [None, types.FinishReason.STOP, types.FinishReason.FINISH_REASON_UNSPECIFIED]
-)
-async def test_an_answer_that_came_to_its_end_is_one(reason: Any) -> None:
-    llm = AdkLlm(answering(content=WHOLE, finish_reason=reason))
-    assert (await llm.complete("p", schema=Answer)).facts == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -155,6 +135,18 @@ async def test_geminis_outages_may_pass_and_its_refusals_do_not(error: Exception
     assert "Ada" not in str(caught.value)
 
 
+async def test_tokens_are_counted() -> None:
+    """A whole answer is taken, and what it cost is counted."""
+    usage = types.GenerateContentResponseUsageMetadata(
+        prompt_token_count=7, candidates_token_count=3
+    )
+    whole = {"content": WHOLE, "finish_reason": types.FinishReason.STOP, "usage_metadata": usage}
+    with metered() as meter:
+        answer = await AdkLlm(answering(**whole)).complete("p", schema=Answer)
+    assert answer.facts == ["a"]
+    assert (meter.calls, meter.input_tokens, meter.output_tokens) == (1, 7, 3)
+
+
 @pytest.mark.parametrize(
     ("finish", "kind"),
     [("length", TruncatedAnswer), ("content_filter", ModelError), ("stop", None)],
@@ -173,22 +165,6 @@ async def test_litellms_finish_reasons_reach_us_through_adk(
     await hang_up()
 
 
-async def test_tokens_are_counted() -> None:
-    class Counting(BaseLlm):
-        async def generate_content_async(
-            self, llm_request: LlmRequest, stream: bool = False
-        ) -> Any:
-            usage = types.GenerateContentResponseUsageMetadata(
-                prompt_token_count=7, candidates_token_count=3
-            )
-            content = types.Content(role="model", parts=[types.Part(text='{"facts": []}')])
-            yield LlmResponse(content=content, usage_metadata=usage)
-
-    with metered() as meter:
-        await AdkLlm(Counting(model="counting")).complete("p", schema=Answer)
-    assert (meter.calls, meter.input_tokens, meter.output_tokens) == (1, 7, 3)
-
-
 def test_names_are_resolved_by_adks_registry() -> None:
     LLMRegistry.register(Registered)
     resolved = resolve_llm("kagent-memory-test-1", MemorySettings())
@@ -200,6 +176,7 @@ def test_names_are_resolved_by_adks_registry() -> None:
 async def test_an_agents_model_extracts_facts(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The agent's model extracts the facts; its failure stores nothing."""
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 1)
+    monkeypatch.setattr("kagent_memory.memories.maintenance.CLOSE_SECONDS", 0.05)
     reply = '{"facts": [{"text": "Ada has a parrot called Grace", "type": "semantic"}]}'
     async with KagentMemoryService(uri) as service:
         await service.remember(session_of("My parrot is called Grace"), llm=scripted(*[reply] * 4))
@@ -209,7 +186,7 @@ async def test_an_agents_model_extracts_facts(uri: str, monkeypatch: pytest.Monk
         broken = scripted(*[ConnectionError("down")] * 9)
         broken.model = "broken"
         await service.remember(session_of("I live in Oslo", id="s2"), llm=broken)
-        await service.drain(3)
+        await service.drain(1)
         assert len((await service.memories.list(service.scope(APP, USER))).memories) == 1
         jobs = await service.memories.jobs()
         assert [job.model for job in jobs if job.kind == "transcript"] == ["broken"]

@@ -134,12 +134,6 @@ async def test_nothing_known_adds_nothing(service: KagentMemoryService) -> None:
     assert declarations(model.requests[0]) == []
 
 
-async def test_a_greeting_is_not_searched(known: KagentMemoryService) -> None:
-    model = scripted("ok")
-    await Chat(assistant(model, tools=[PrefetchMemoryTool()]), known).say("Hello!")
-    assert texts(model.requests[0]) == ["Hello!"]
-
-
 async def test_what_the_caller_marks_as_a_tool_query_is_not_searched(
     known: KagentMemoryService,
 ) -> None:
@@ -263,7 +257,7 @@ async def test_the_first_message_worth_a_search_is_searched(
     """After a greeting, the first message worth a search is searched, and only that."""
     model = scripted(*["ok"] * 5)
     chat = Chat(assistant(model, tools=[PrefetchMemoryTool()]), known)
-    for said in ("Hello!", "How are you?", ASKED, "Thanks!", "And which tea was it?"):
+    for said in ("Hello!", " ", ASKED, "Thanks!", "And which tea was it?"):
         await chat.say(said)
     assert [len(blocks(request)) for request in model.requests] == [0, 0, 1, 0, 0]
 
@@ -309,16 +303,6 @@ async def test_a_failed_prefetch_is_tried_at_the_next_message(
     assert [len(blocks(request)) for request in model.requests] == [0, 1, 0]
 
 
-async def test_a_message_without_words_leaves_the_search_to_the_next(
-    known: KagentMemoryService,
-) -> None:
-    model = scripted(*["ok"] * 2)
-    chat = Chat(assistant(model, tools=[PrefetchMemoryTool()]), known)
-    await chat.say(" ")
-    await chat.say(ASKED)
-    assert [len(blocks(request)) for request in model.requests] == [0, 1]
-
-
 async def test_general_knowledge_is_not_searched(
     known: KagentMemoryService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -346,13 +330,14 @@ class Hanging(HashEmbedder):
 
 
 @pytest.mark.parametrize("tool", [PrefetchMemoryTool, PreloadMemoryTool])
-async def test_words_answer_in_time_while_the_embedder_hangs(store_uri: str, tool: Any) -> None:
-    async with KagentMemoryService(store_uri, llm=False, embedding=Hanging(64)) as service:
+async def test_words_answer_in_time_while_the_embedder_hangs(uri: str, tool: Any) -> None:
+    """A search whose embedder hangs answers by words before its time is over."""
+    async with KagentMemoryService(uri, llm=False, embedding=Hanging(64)) as service:
         await service.memories.add(
             SCOPE, ["Ada likes oolong tea best", "Ada's parrot is called Grace"]
         )
         model = scripted("ok")
-        await Chat(assistant(model, tools=[tool(timeout_seconds=4.0)]), service).say(ASKED)
+        await Chat(assistant(model, tools=[tool(timeout_seconds=1.5)]), service).say(ASKED)
         (block,) = blocks(model.requests[0])
         assert "oolong" in block
 

@@ -280,6 +280,7 @@ def test_the_constructor_touches_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     [
         ({"search_limits": 3}, "did you mean search_limit?"),
         ({"sparkle": 3}, "known: batch_size, .*worker"),
+        ({"embeding": "ollama/any"}, "did you mean embedding?"),
         ({"uri": "libsql:///memory.db?serch_limit=3"}, "did you mean search_limit?"),
         ({"uri": "kagent://host/db"}, r"kagent:///memory\.db"),
         ({"uri": "memory.db"}, r"libsql:////var/lib/memory\.db"),
@@ -346,19 +347,6 @@ async def test_after_close_the_next_call_opens_again(uri: str) -> None:
     assert await found(service, "dark mode") == ["dark mode"]
     await service.close()
     assert not [thread for thread in threading.enumerate() if thread.name == "kagent-memory-loop"]
-
-
-async def test_ending_a_session_saves_its_tail(
-    each_service: KagentMemoryService,
-) -> None:
-    """The end of a session saves its tail without waiting for the timer."""
-    session = session_of("My parrot is called Grace")
-    await each_service.remember(session, save=False, end_after_minutes=600)
-    assert await found(each_service, "parrot") == []
-    await each_service.end_session(session)
-    assert await each_service.drain() is True
-    assert len(await found(each_service, "parrot")) >= 1
-    assert await each_service.memories.jobs() == []
 
 
 # -- many loops --

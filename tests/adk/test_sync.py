@@ -97,20 +97,6 @@ def test_errors_leave_the_service_usable(uri: str, tmp_path: Path):
         broken.sync.list(ADA)
 
 
-def test_a_failing_with_block_closes_its_memory():
-    """A `with` block that fails closes its memory; its error comes through."""
-
-    def block() -> None:
-        with KagentMemoryService("libsql:///:memory:", llm=False) as memory:
-            memory.sync.add(ADA, ["x"])
-            raise ZeroDivisionError
-
-    before = len(home_threads())
-    with pytest.raises(ZeroDivisionError):
-        block()
-    assert len(home_threads()) == before
-
-
 async def test_within_a_running_loop_it_works_and_the_loop_waits(uri: str):
     went_on: list[str] = []
     with KagentMemoryService(uri, llm=False) as memory:

@@ -40,40 +40,69 @@ def ran(*words: str, shell: str = "", **more: Any) -> subprocess.CompletedProces
     return subprocess.run(line, capture_output=True, text=True, timeout=300, check=False, **more)
 
 
+FAMILIES = {2: "invalid-input", 3: "not-found", 5: "configuration", 6: "store"}
+
+
 @pytest.mark.parametrize(
-    ("words", "family", "code"),
+    ("words", "code", "advice"),
     [
-        (["show", UNKNOWN, *OF_ADA], "not-found", 3),
-        (["show", UNKNOWN, "--app", "other"], "not-found", 3),
-        (["edit", UNKNOWN, *OF_ADA], "invalid-input", 2),
-        (["edit", UNKNOWN, "--importance", "7", *OF_ADA], "not-found", 3),
-        (["list", "--cursor", "bad", *OF_ADA], "invalid-input", 2),
-        (["list", "--user", ""], "invalid-input", 2),
-        (["list", "--set", "nonsense=1"], "configuration", 5),
-        (["list", "--uri", "mysql://x"], "configuration", 5),
-        (["list", "--uri", "http://127.0.0.1:9"], "store", 6),
-        (["serve", "--host", "0.0.0.0"], "configuration", 5),
-        (["jobs", "--drop", UNKNOWN], "not-found", 3),
-        (["token", "revoke", UNKNOWN], "not-found", 3),
-        (["list", "--limit", "0"], "invalid-input", 2),
-        (["list", "--order", "colour"], "invalid-input", 2),
-        (["jobs", "--retry"], "invalid-input", 2),
-        (["remember", "this"], "invalid-input", 2),
-        ([], "invalid-input", 2),
+        (["show", "nothing", *OF_ADA], 3, "No memory nothing"),
+        (["forget", *OF_ADA], 2, "exactly one"),
+        (["edit", UNKNOWN, *OF_ADA], 2, "Say what to change"),
+        (["edit", UNKNOWN, "--importance", "7", *OF_ADA], 3, UNKNOWN),
+        (["list", "--cursor", "bad", *OF_ADA], 2, "Invalid cursor"),
+        (["list", "--user", ""], 2, "user"),
+        (["list", "--set", "nonsense=1"], 5, "--set takes"),
+        (["list", "--set", "ttl_days=soon"], 5, "ttl_days"),
+        (["list", "--uri", "mysql://x"], 5, "libsql://"),
+        (["list", "--uri", "http://127.0.0.1:9"], 6, "cannot be reached"),
+        (["list", "--uri", "postgresql://nobody@127.0.0.1:9/x"], 6, ""),
+        (["list", "--uri", "postgresql://["], 5, "Invalid URI"),
+        (["list", "--app", "other"], 3, "--app and --user"),
+        (["token", "create", "--user", ""], 2, "whole tenant"),
+        (["token", "revoke", UNKNOWN], 3, UNKNOWN),
+        (["jobs", "--drop", "nothing", "--dry-run"], 3, "nothing"),
+        (["jobs", "--retry", "nothing"], 3, "nothing"),
+        (["jobs", "--retry", "one", "--drop", "another"], 2, "not both"),
+        (["jobs", "--dry-run"], 2, "--drop"),
+        (["migrate", "--dry-run"], 2, "--rotate-keys"),
+        (["serve", "--mcp"], 2, "--app and --user"),
+        (["serve", "--mcp", "--auth", "--port", "0"], 2, "--port, --auth: not with --mcp"),
+        (["serve", "--app", "a", "--beside", "a", "b"], 2, "--app, --beside: only with --mcp"),
+        (["serve", "--host", "0.0.0.0"], 5, "--auth"),
     ],
 )
-def test_an_error_is_a_json_document_where_json_was_asked_for(
-    uri: str, capsys: pytest.CaptureFixture[str], words: list[str], family: str, code: int
+def test_a_mistake_is_one_line_or_one_json_document(
+    uri: str, capsys: pytest.CaptureFixture[str], words: list[str], code: int, advice: str
 ) -> None:
-    try:
-        ended: Any = main([*words, "--json"])
-    except SystemExit as end:  # argparse's way
-        ended = end.code
+    """A mistake ends with its exit code and one line, or with JSON where that was asked for."""
+    assert main(words) == code
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert said.err.startswith("kagent-memory: ")
+    assert advice in said.err
+    assert main([*words, "--json"]) == code
+    check_document(capsys, code)
+
+
+def check_document(capsys: pytest.CaptureFixture[str], code: int) -> None:
     said = capsys.readouterr()
     told = json.loads(said.out)["error"]
-    assert (ended, told["family"], told["exit_code"], said.err) == (code, family, code, "")
+    assert (told["family"], told["exit_code"], said.err) == (FAMILIES[code], code, "")
     assert told["message"]
     assert code in EXIT_CODES
+
+
+@pytest.mark.parametrize(
+    "words", [["list", "--order", "colour"], ["jobs", "--retry"], ["remember", "this"], []]
+)
+def test_a_usage_error_is_a_json_document_too(
+    capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main([*words, "--json"])
+    assert end.value.code == 2
+    check_document(capsys, 2)
 
 
 def test_a_disk_that_is_full_is_one_line(uri: str) -> None:
@@ -125,7 +154,7 @@ runpy.run_module("kagent_memory", run_name="__main__", alter_sys=True)
 
 
 def test_ctrl_c_at_any_moment_is_no_stack_trace(uri: str) -> None:
-    for number in range(8):
+    for number in range(6):
         process = subprocess.Popen(
             [sys.executable, "-c", STARTED, "serve", "--port", "0"], stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGINT,
@@ -133,7 +162,7 @@ def test_ctrl_c_at_any_moment_is_no_stack_trace(uri: str) -> None:
         )  # fmt: skip
         assert process.stdout
         assert process.stdout.readline() == "started\n"
-        time.sleep(0.25 * number)
+        time.sleep(0.2 * number)
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=180)
         assert "Traceback" not in said, said

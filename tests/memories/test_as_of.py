@@ -161,22 +161,6 @@ async def test_filters_and_dates_hold_for_the_past_too() -> None:
         assert said(yesterday) == ["Ada sails the boat near Oslo"]
 
 
-async def test_what_was_undone_is_seen_from_before_it_was() -> None:
-    clock = Clock()
-    async with await opened(clock, ttl_days=0) as memories:
-        [id] = await memories.add(ADA, ["Ada sails the boat near Bergen"])
-        then = clock.tick()
-        for number in range(3):
-            await memories.edit(
-                ADA, id, content=f"Ada sails the boat near Oslo, said {number} times"
-            )
-            clock.tick()
-        await memories.undo(ADA, id)
-        clock.tick()
-        assert await asked(memories, then) == ["Ada sails the boat near Bergen"]
-        assert await asked(memories) == ["Ada sails the boat near Oslo, said 1 times"]
-
-
 async def test_looking_at_the_past_delivers_nothing() -> None:
     """Looking at the past delivers nothing and leaves others out."""
     clock = Clock()

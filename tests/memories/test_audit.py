@@ -265,27 +265,6 @@ async def test_unknown_defects_are_refused(defects):
             await memories.audit(ADA, defects=defects)
 
 
-async def test_hostile_texts_are_audited_in_linear_time():
-    """Hostile texts are audited in linear time and quoted nowhere."""
-    hostile = [
-        "\u202eevil\u2066",
-        "<script>alert(1)</script>",
-        "[secret: " * 200,
-        "a " * 7000,
-        "{}%s${x}",
-        "😀" * 3000,
-        "。" * 500,
-    ]
-    async with await opened(embedding=None) as memories:
-        await memories.add(
-            ADA, [*hostile, *(f"{word} not" for word in hostile if len(word) < 3000)]
-        )
-        a_day_later(memories)
-        found = await memories.audit(ADA)
-        assert found.counts["never_delivered"] == found.memories
-        assert not any(text in repr(found) for text in ("evil", "script", "😀"))
-
-
 async def test_a_server_audits_what_is_the_callers():
     async with await opened() as memories:
         await memories.add(ADA, ["Sound but never handed over"])

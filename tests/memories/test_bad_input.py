@@ -493,13 +493,3 @@ async def test_a_uri_of_another_library_is_answered_with_what_to_write(
         assert "libsql://" in told
         assert "hunter22" not in told
     assert list(tmp_path.iterdir()) == []
-
-
-async def test_uris_of_ours_are_no_other_library_s(tmp_path: Path) -> None:
-    for uri in (
-        f"libsql:///{tmp_path}/memory.db",
-        f"kagent+libsql:///{tmp_path}/memory.db",
-        f"kagent:///{tmp_path}/m.db",
-    ):
-        async with KagentMemoryService(uri, llm=False) as service:
-            assert (await service.memories.check())["store"] == "ok"

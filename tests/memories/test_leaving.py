@@ -32,8 +32,14 @@ loop.run_until_complete(memories.add(scope, ["tea"]))
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_a_script_that_does_not_close_prints_no_traceback(uri: str, way: str) -> None:
+@pytest.mark.parametrize(
+    ("way", "store_uri"),
+    [("blocking", "libsql"), ("asyncio.run", "postgres"), ("a loop of one's own", "libsql")],
+    indirect=["store_uri"],
+)
+def test_a_script_that_does_not_close_prints_no_traceback(store_uri: str, way: str) -> None:
+    """A script that ends without closing prints nothing, and what it saved is there."""
+    uri = store_uri
     command = [sys.executable, "-c", HEAD + WAYS[way], uri]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout) == (0, "")

@@ -276,21 +276,6 @@ async def test_what_waits_expires_like_the_rest():
         assert (await memories.prune()).deleted == 1
 
 
-async def test_without_a_model_a_tools_answer_waits():
-    """Without a model a tools answer waits and the rest is found."""
-    async with await opened() as memories:
-        said = [
-            Message(text="What is the code?", event_id="e1"),
-            Message(text=CLAIM, role="tool", event_id="e2"),
-            Message(text="I wrote it down for you", role="agent", event_id="e3"),
-        ]
-        await memories.remember(SCOPE, said, "s")
-        await memories.work(until_idle=True)
-        assert [one.content for one in await waiting(memories)] == [CLAIM]
-        assert CLAIM not in await seen(memories)
-        assert len((await memories.list(SCOPE)).memories) == 2
-
-
 async def test_the_same_is_known_in_an_encrypted_store_too():
     async with await opened(
         encryption_keys="k1:AQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyA="

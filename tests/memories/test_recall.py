@@ -177,35 +177,6 @@ async def test_a_limit_or_floor_that_cannot_be_is_refused(
         await memories.recall(SCOPE, "tea", **unfit)
 
 
-async def test_near_duplicates_take_one_place(memories: Memories):
-    """Near duplicates take one place and leave room for others."""
-    same = [
-        "The gate code is changed monthly.",
-        "The gate code is changed monthly!",
-        "the gate code is changed  monthly",
-    ]
-    await memories.add(SCOPE, [Fact(text, verbatim=True, event_ids=(text,)) for text in same])
-    found = await memories.recall(
-        SCOPE, "How often is the gate code changed?", limit=4, explain=True
-    )
-    assert sum("gate code" in text for text in texts(found)) == 1
-    assert len(found) == 4
-    assert {out.reason for out in found.left_out} >= {"duplicate"}
-
-
-async def test_an_embedder_that_is_down_leaves_the_words_and_is_told(store_uri: str):
-    class Down(HashEmbedder):
-        async def embed(self, texts: Sequence[str], *, kind: Any) -> Any:
-            raise ConnectionError("away")
-
-    async with await Memories.open(store_uri, embedding=Down(), worker=False) as memories:
-        await memories.add(SCOPE, NOTES)
-        found = await memories.recall(SCOPE, "Which tea does Ada like?")
-        assert texts(found)[0] == NOTES[0]
-        assert found.mode == "keyword"
-        assert found.degraded[0].startswith("embedder:")
-
-
 async def test_the_gate_is_off_when_the_argument_says_so():
     async with await Memories.open(
         "libsql:///:memory:", llm=False, worker=False, gate=False
@@ -326,12 +297,6 @@ async def test_neighbours_answer_only_when_the_filter_admits_them(memories: Memo
         found = texts(await memories.recall(SCOPE, question, limit=10, filter=filter))
         assert asked.text in found
         assert beside.text not in found
-
-
-async def test_a_budget_keeps_the_best_and_says_what_it_left_out(memories: Memories):
-    found = await memories.recall(SCOPE, "tea for Ada", budget_tokens=3, explain=True)
-    assert texts(found) == [NOTES[0]]
-    assert "budget" in {out.reason for out in found.left_out}
 
 
 async def test_explaining_tells_what_matched_and_may_not_be_seen(store_uri: str):

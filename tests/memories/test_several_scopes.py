@@ -211,24 +211,6 @@ async def test_vectors_that_callers_bring_are_searched_in_every_scope():
             await memories.recall([OWN, OTHER, TEAM], "", embedding=vector(1, 0, 0))
 
 
-async def test_what_is_out_of_sight_in_a_scope_is_explained():
-    """What expired or was replaced in one of them is not found and explained."""
-    now = [NOW]
-    async with await Memories.open(
-        "libsql:///:memory:", llm=False, worker=False, clock=lambda: now[0]
-    ) as memories:
-        [old] = await memories.add(TEAM, ["The tea is in the red tin"])
-        await memories.add(TEAM, ["The tea is in the blue tin"], replaces=old)
-        [short] = await memories.add(OWN, [Fact("The tea is out", ttl_days=1)])
-        now[0] += timedelta(days=2)
-        found = await memories.recall([OWN, TEAM], "Where is the tea?", explain=True)
-        assert [hit.memory.content for hit in found] == ["The tea is in the blue tin"]
-        assert {(out.scope, out.memory_id, out.reason) for out in found.left_out} == {
-            (TEAM, old, "superseded"),
-            (OWN, short, "expired"),
-        }
-
-
 async def test_all_agents_of_a_user_and_all_of_a_tenant(store_uri: str):
     async with await Memories.open(store_uri, llm=False, worker=False) as memories:
         there = (

@@ -90,9 +90,9 @@ def test_server_error_about_length_is_a_refusal(text: str):
     assert not transient(error)
 
 
-async def test_memories_beside_a_refused_one_have_vectors_and_a_search_tells(store_uri):
+async def test_memories_beside_a_refused_one_have_vectors_and_a_search_tells():
     picky = Picky(unwanted="forbidden")
-    async with await Memories.open(store_uri, embedding=picky, worker=False) as memories:
+    async with await Memories.open("libsql:///:memory:", embedding=picky, worker=False) as memories:
         await memories.add(
             ADA, ["Ada rows at dawn.", "A forbidden word.", *(f"Note {n}" for n in range(19))]
         )
@@ -111,11 +111,11 @@ async def test_memories_beside_a_refused_one_have_vectors_and_a_search_tells(sto
         assert answer.degraded == ("embedder: 1 of 21 memories are found by words alone",)
 
 
-async def test_job_of_what_is_refused_comes_to_its_end(store_uri):
+async def test_job_of_what_is_refused_comes_to_its_end():
     """More refused texts than one batch holds do not keep those behind them from being embedded."""
     picky = Picky(unwanted="forbidden")
     picky.away_after = 0
-    async with await Memories.open(store_uri, embedding=picky, worker=False) as memories:
+    async with await Memories.open("libsql:///:memory:", embedding=picky, worker=False) as memories:
         await memories.add(ADA, [f"A forbidden word, {number}." for number in range(300)])
         await memories.add(ADA, ["Ada rows at dawn."])
         picky.away_after = 1_000_000

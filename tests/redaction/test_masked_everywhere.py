@@ -4,50 +4,15 @@ are misspelt.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from kagent_memory import ConfigurationError, Fact, Filter, Memories, Message, Scope
-from kagent_memory.redaction import redact, redactor
+from kagent_memory import Fact, Filter, Memories, Message, Scope
+from kagent_memory.redaction import redact
 from kagent_memory.redaction.personal_data import PersonalData
 
 SCOPE = Scope("", "ada", "app")
 GITHUB = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
 OWN_TOKEN = "kmem_" + "Zk3vQ9_x-T7hWb2LrJ5nYc8MdF1sGa4EuP6oVi0KyRt"
-ENTRY = '[[secret]]\nkind = "acme key"\nstarts = ["acme_"]\nthen = "[a-z0-9]{8,}"\n'
-
-
-@pytest.mark.parametrize(
-    "table",
-    [
-        ENTRY.replace("[[secret]]", "[[secrets]]"),
-        ENTRY + '[[other]]\nkind = "x"\n',
-        ENTRY + "thn = 'x'\n",
-        "",
-        "# nothing\n",
-    ],
-)
-def test_a_misspelt_table_of_secrets_is_refused(tmp_path: Path, table: str) -> None:
-    """A secrets_file with an unknown key or no entry would mask nothing, and is refused."""
-    (tmp_path / "ours.toml").write_text(table)
-    with pytest.raises(ConfigurationError, match=r"ours\.toml"):
-        redactor(tmp_path / "ours.toml")
-
-
-@pytest.mark.parametrize(
-    "table",
-    [
-        "[[pi]]\nkind = 'x'\npattern = 'a'\n",
-        "[[pii]]\nkind = 'x'\npattern = 'a'\nregion = 'US'\n",
-        "",
-    ],
-)
-def test_a_misspelt_table_of_personal_data_is_refused(tmp_path: Path, table: str) -> None:
-    """A table of own kinds with an unknown key or no entry is refused at open."""
-    (tmp_path / "own.toml").write_text(table)
-    with pytest.raises(ConfigurationError, match=r"own\.toml"):
-        PersonalData(("email",), table=tmp_path / "own.toml")
 
 
 def test_our_own_tokens_and_keys_are_masked() -> None:

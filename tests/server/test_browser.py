@@ -278,8 +278,7 @@ PAGES = (
 )
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 async def test_no_page_has_a_serious_axe_finding_or_scrolls_sideways(
     browser: Browser, server: str, width: int, scheme: str
 ):

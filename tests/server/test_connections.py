@@ -8,14 +8,14 @@ import asyncio
 import select
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, closing
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from kagent_memory.memories import Memories
 from kagent_memory.server import middleware as gate
@@ -30,21 +30,6 @@ PATIENCE = 60.0  # of the test; what it waits for takes a second or two
 
 async def _opened() -> Memories:
     return await Memories.open("libsql:///:memory:", worker=False)
-
-
-LONG = 640 * 65_536  # bytes; far more than the kernel keeps for a connection
-
-
-async def long_answer(request: Request) -> Response:
-    return StreamingResponse(b"x" * 65_536 for _ in range(LONG // 65_536))
-
-
-async def long_answer_at_once(request: Request) -> Response:
-    return Response(b"x" * LONG)
-
-
-MANY = httpx.Limits(max_connections=None)
-LONG_ROUTES = {"/long": long_answer, "/long-at-once": long_answer_at_once}
 
 
 class Held:
@@ -62,9 +47,7 @@ class Held:
 
 @pytest.fixture
 def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    with served(
-        _opened, Access(requests_per_minute=0, max_body_bytes=4_000_000), routes=LONG_ROUTES
-    ) as base:
+    with served(_opened, Access(requests_per_minute=0, max_body_bytes=4_000_000)) as base:
         yield base
 
 
@@ -124,70 +107,57 @@ def test_half_sent_bodies_leave_room_for_others(address: str):
 
 
 @pytest.fixture
-def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
+def held() -> Held:
+    return Held()
+
+
+@pytest.fixture
+async def many(held: Held, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[httpx.AsyncClient]:
+    """A client with any number of connections to a server with few slots and the held route."""
     monkeypatch.setattr(gate, "REQUESTS_AT_ONCE", 32)
     monkeypatch.setattr(gate, "MAX_REQUESTS_PER_CALLER", 20)
-    made = Held()
-    yield made
-    made.go.set()
+    access = Access(trusted_proxy=True, requests_per_minute=0)
+    server = served(_opened, access, routes={"/held": held.answer})
+    base = await asyncio.to_thread(server.__enter__)
+    limits = httpx.Limits(max_connections=None)
+    async with httpx.AsyncClient(
+        base_url=base, trust_env=False, timeout=PATIENCE, limits=limits
+    ) as client:
+        yield client
+        held.go.set()
+    await asyncio.to_thread(server.__exit__, None, None, None)
 
 
-async def test_requests_of_one_caller_are_bounded(held: Held):
+def asked(client: httpx.AsyncClient, user: str) -> asyncio.Task[httpx.Response]:
+    return asyncio.ensure_future(client.get("/held", headers={"x-user-id": user}))
+
+
+async def test_requests_of_one_caller_are_bounded(held: Held, many: httpx.AsyncClient):
     """A caller's requests beyond the bound get 429; an eighth of the slots is one caller's."""
-    access = Access(trusted_proxy=True, requests_per_minute=0)
-    served_here = served(_opened, access, routes={"/held": held.answer})
-    base = await asyncio.to_thread(served_here.__enter__)
-    try:
-        async with httpx.AsyncClient(
-            base_url=base, trust_env=False, timeout=PATIENCE, limits=MANY
-        ) as client:
-
-            async def ask(user: str, path: str = "/held") -> httpx.Response:
-                return await client.get(path, headers={"x-user-id": user})
-
-            greedy = [asyncio.ensure_future(ask("greedy")) for _ in range(21)]
-            refused, _ = await asyncio.wait(
-                greedy, return_when=asyncio.FIRST_COMPLETED, timeout=PATIENCE
-            )
-            [answer] = [one.result() for one in refused]
-            assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
-            for _ in range(4):
-                assert await asyncio.to_thread(held.begun.acquire, timeout=PATIENCE)
-            assert not await asyncio.to_thread(held.begun.acquire, timeout=0.3)
-            assert (await ask("modest", "/api/v1/info")).status_code == 200
-            assert (await client.get("/healthz")).status_code == 200
-            held.go.set()
-            answers = await asyncio.gather(*greedy)
-            assert sorted(answer.status_code for answer in answers) == [200] * 20 + [429]
-    finally:
-        held.go.set()
-        await asyncio.to_thread(served_here.__exit__, None, None, None)
+    greedy = [asked(many, "greedy") for _ in range(21)]
+    refused, _ = await asyncio.wait(greedy, return_when=asyncio.FIRST_COMPLETED, timeout=PATIENCE)
+    [answer] = [one.result() for one in refused]
+    assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
+    for _ in range(4):
+        assert await asyncio.to_thread(held.begun.acquire, timeout=PATIENCE)
+    assert not await asyncio.to_thread(held.begun.acquire, timeout=0.3)
+    modest = await many.get("/api/v1/info", headers={"x-user-id": "modest"})
+    assert modest.status_code == 200
+    assert (await many.get("/healthz")).status_code == 200
+    held.go.set()
+    answers = await asyncio.gather(*greedy)
+    assert sorted(answer.status_code for answer in answers) == [200] * 20 + [429]
 
 
-async def test_health_is_told_when_no_other_request_has_a_turn(held: Held):
-    access = Access(trusted_proxy=True, requests_per_minute=0)
-    served_here = served(_opened, access, routes={"/held": held.answer})
-    base = await asyncio.to_thread(served_here.__enter__)
-    try:
-        async with httpx.AsyncClient(
-            base_url=base, trust_env=False, timeout=PATIENCE, limits=MANY
-        ) as client:
-            users = [f"user {number % 10}" for number in range(210)]
-            asked = [
-                asyncio.ensure_future(client.get("/held", headers={"x-user-id": user}))
-                for user in users
-            ]
-            refused, _ = await asyncio.wait(
-                asked, return_when=asyncio.FIRST_COMPLETED, timeout=PATIENCE
-            )
-            assert {one.result().status_code for one in refused} == {429}
-            for path in ("/healthz", "/readyz"):
-                assert (await client.get(path)).status_code == 200
-            held.go.set()
-            assert {answer.status_code for answer in await asyncio.gather(*asked)} == {200, 429}
-    finally:
-        held.go.set()
-        await asyncio.to_thread(served_here.__exit__, None, None, None)
+async def test_health_is_told_when_no_other_request_has_a_turn(held: Held, many: httpx.AsyncClient):
+    """Health checks are answered while the requests of many callers fill every slot."""
+    calls = [asked(many, f"user {number % 10}") for number in range(210)]
+    refused, _ = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED, timeout=PATIENCE)
+    assert {one.result().status_code for one in refused} == {429}
+    for path in ("/healthz", "/readyz"):
+        assert (await many.get(path)).status_code == 200
+    held.go.set()
+    assert {answer.status_code for answer in await asyncio.gather(*calls)} == {200, 429}
 
 
 def test_a_call_ends_in_time(address: str, monkeypatch: pytest.MonkeyPatch):

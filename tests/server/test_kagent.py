@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import uuid
 from collections.abc import AsyncIterator
 from typing import Any
@@ -27,10 +28,12 @@ SAVE, BATCH, SEARCH, LIST = (
     "/api/memories",
 )
 WHO = {"agent_name": "shop__NS__my-agent", "user_id": "ada"}
-MISSING = "Missing required fields (agent_name, user_id, vector)"
+INVALID = "Invalid request body"
+MISSING = r"Missing required fields \(agent_name, user_id, vector\)"
 MISSING_ITEM = "Missing required fields in batch item"
 MISSING_QUERY = "Missing required query parameters (agent_name, user_id)"
 TOO_DEEP = "metadata must not be nested deeper than 100 levels"
+ZERO = ".*zero.*"
 SIXTEEN = "vector must have exactly 768 dimensions, got 16"
 
 
@@ -79,54 +82,44 @@ def nested(levels: int) -> Any:
 @pytest.mark.parametrize(
     ("path", "body", "text"),
     [
-        (SAVE, b"", "Invalid request body"),
-        (SAVE, b"{", "Invalid request body"),
+        (SAVE, b"", INVALID),
         (SAVE, b"null", MISSING),
-        (SAVE, json.dumps({**item(), "vector": "no"}).encode(), "Invalid request body"),
-        (SAVE, json.dumps({**item(), "vector": [1e39] * 768}).encode(), "Invalid request body"),
-        (SAVE, json.dumps({**item(), "vector": [math.nan] * 768}).encode(), "Invalid request body"),
-        (SAVE, json.dumps({**item(), "user_id": 7}).encode(), "Invalid request body"),
-        (SAVE, json.dumps({**item(), "ttl_days": 1.5}).encode(), "Invalid request body"),
-        (SAVE, json.dumps({**item(), "ttl_days": True}).encode(), "Invalid request body"),
-        (SAVE, b'{"metadata":' + b"[" * 100_000, "Invalid request body"),
-        (SAVE, json.dumps({**item(), "metadata": nested(101)}).encode(), TOO_DEEP),
-        (SAVE, json.dumps(without("agent_name")).encode(), MISSING),
-        (SAVE, json.dumps(without("user_id")).encode(), MISSING),
-        (SAVE, json.dumps({**item(), "user_id": ""}).encode(), MISSING),
-        (SAVE, json.dumps(without("vector")).encode(), MISSING),
-        (SAVE, json.dumps({**item(), "vector": []}).encode(), MISSING),
-        (SAVE, json.dumps({**item(), "vector": [0.5] * 16}).encode(), SIXTEEN),
-        (BATCH, b'{"items": []}', "Empty batch"),
-        (BATCH, b'{"items": null}', "Empty batch"),
-        (BATCH, b'{"items": {}}', "Invalid request body"),
-        (
-            BATCH,
-            json.dumps({"items": [item()] * 51}).encode(),
-            "batch size 51 exceeds maximum allowed size of 50",
-        ),
-        (BATCH, json.dumps({"items": [item(), without("vector")]}).encode(), MISSING_ITEM),
-        (BATCH, b'{"items": [null]}', MISSING_ITEM),
-        (BATCH, json.dumps({"items": [item(), item(vector=[0.5] * 16)]}).encode(), SIXTEEN),
-        (
-            SEARCH,
-            json.dumps({**WHO, "vector": axis(0), "limit": "5"}).encode(),
-            "Invalid request body",
-        ),
-        (
-            SEARCH,
-            json.dumps({**WHO, "vector": axis(0), "min_score": "x"}).encode(),
-            "Invalid request body",
-        ),
-        (SEARCH, json.dumps(WHO).encode(), MISSING),
-        (SEARCH, json.dumps({"vector": axis(0), "user_id": "ada"}).encode(), MISSING),
-        (SEARCH, json.dumps({**WHO, "vector": [0.5] * 16}).encode(), SIXTEEN),
+        (SAVE, item(vector="no"), INVALID),
+        (SAVE, item(vector=[1e39] * 768), INVALID),
+        (SAVE, item(vector=[math.nan] * 768), INVALID),
+        (SAVE, item(user_id=7), INVALID),
+        (SAVE, item(ttl_days=1.5), INVALID),
+        (SAVE, item(ttl_days=True), INVALID),
+        (SAVE, b'{"metadata":' + b"[" * 100_000, INVALID),
+        (SAVE, item(metadata=nested(101)), TOO_DEEP),
+        (SAVE, without("agent_name"), MISSING),
+        (SAVE, item(user_id=""), MISSING),
+        (SAVE, item(vector=[]), MISSING),
+        (SAVE, item(vector=[0.5] * 16), SIXTEEN),
+        (SAVE, item(vector=[0.0] * 768), ZERO),
+        (SEARCH, item(vector=[0.0] * 768), ZERO),
+        (BATCH, {"items": []}, "Empty batch"),
+        (BATCH, {"items": None}, "Empty batch"),
+        (BATCH, {"items": {}}, INVALID),
+        (BATCH, {"items": [item()] * 51}, "batch size 51 exceeds maximum allowed size of 50"),
+        (BATCH, {"items": [item(), without("vector")]}, MISSING_ITEM),
+        (BATCH, {"items": [None]}, MISSING_ITEM),
+        (BATCH, {"items": [item(), item(vector=[0.5] * 16)]}, SIXTEEN),
+        (SEARCH, item(limit="5"), INVALID),
+        (SEARCH, item(min_score="x"), INVALID),
+        (SEARCH, WHO, MISSING),
+        (SEARCH, without("agent_name"), MISSING),
+        (SEARCH, item(vector=[0.5] * 16), SIXTEEN),
     ],
 )
 async def test_a_misfit_is_told_in_kagents_words(
-    client: httpx.AsyncClient, path: str, body: bytes, text: str
+    client: httpx.AsyncClient, path: str, body: Any, text: str
 ):
-    answer = await client.post(path, content=body)
-    assert (answer.status_code, answer.json()) == (400, {"error": text})
+    """A body that does not fit is answered as kagent answers it, and stores nothing."""
+    raw = body if isinstance(body, bytes) else json.dumps(body)
+    answer = await client.post(path, content=raw)
+    assert answer.status_code == 400
+    assert re.fullmatch(text, answer.json()["error"])
     assert answer.headers["content-type"] == "application/json"
     assert await listed(client) == []  # nothing of a refused call is written
 
@@ -138,13 +131,6 @@ async def test_list_and_delete_name_agent_and_user(
 ):
     answer = await client.request(method, LIST + query)
     assert (answer.status_code, answer.json()) == (400, {"error": MISSING_QUERY})
-
-
-@pytest.mark.parametrize("path", [SAVE, SEARCH])
-async def test_a_zero_vector_is_a_clear_error_and_not_a_nan(client: httpx.AsyncClient, path: str):
-    answer = await client.post(path, json=item(vector=[0.0] * 768))
-    assert answer.status_code == 400
-    assert "zero" in answer.json()["error"]
 
 
 async def test_a_saved_memory_comes_back_as_kagent_writes_it(
@@ -173,20 +159,29 @@ async def test_a_saved_memory_comes_back_as_kagent_writes_it(
     ]
 
 
+GO_NAMES = {"Agent_Name": WHO["agent_name"], "USER_ID": "ada", "Vector": axis(0), "content": "x"}
+
+
 @pytest.mark.parametrize(
-    ("sent", "kept"),
+    ("sent", "content", "metadata"),
     [
-        ({}, {}),
-        ({"metadata": None}, {}),
-        ({"metadata": [1, "a"]}, [1, "a"]),
-        ({"metadata": "x"}, "x"),
+        (item("x"), "x", {}),
+        (item("x", metadata=None), "x", {}),
+        (item("x", metadata=[1, "a"]), "x", [1, "a"]),
+        (item("x", metadata="x"), "x", "x"),
+        (without("content"), "", {}),
+        (item("x\ud800y"), "x\ufffdy", {}),
+        (GO_NAMES, "x", {}),
     ],
 )
-async def test_metadata_is_any_json_and_empty_is_an_object(
-    client: httpx.AsyncClient, sent: Any, kept: Any
+async def test_odd_bodies_are_read_as_in_go(
+    client: httpx.AsyncClient, sent: dict[str, Any], content: str, metadata: Any
 ):
-    await saved(client, item(**sent))
-    assert [one["metadata"] for one in await found(client)] == [kept]
+    """Metadata is any JSON, content may be absent, and names match whatever their case."""
+    assert (await client.post(SAVE, content=json.dumps(sent).encode())).status_code == 201
+    assert [(one["content"], one["metadata"]) for one in await found(client)] == [
+        (content, metadata)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -217,11 +212,6 @@ async def test_the_same_content_again_renews_the_memory(client: httpx.AsyncClien
     assert [one["id"] for one in await listed(client)] == [later]
 
 
-async def test_content_may_be_absent(client: httpx.AsyncClient):
-    await saved(client, without("content"))
-    assert [one["content"] for one in await found(client)] == [""]
-
-
 async def test_a_batch_is_stored_whole_and_counted(client: httpx.AsyncClient):
     items = [item(f"fact {number}", axis(number)) for number in range(50)]
     answer = await client.post(BATCH, json={"items": items})
@@ -232,7 +222,7 @@ async def test_a_batch_is_stored_whole_and_counted(client: httpx.AsyncClient):
 
 
 @pytest.mark.parametrize(
-    ("limit", "rows"), [(None, 5), (0, 5), (-1, 5), (1, 1), (3, 3), (10, 7), (10**9, 7), (2**62, 7)]
+    ("limit", "rows"), [(None, 5), (0, 5), (-1, 5), (1, 1), (10, 7), (2**62, 7)]
 )
 async def test_search_gives_the_nearest_first_and_as_many_as_asked(
     client: httpx.AsyncClient, limit: int | None, rows: int
@@ -299,13 +289,6 @@ async def test_an_agent_name_covers_its_underscored_form(
     ]
 
 
-async def test_saving_again_after_a_delete_stores_again(client: httpx.AsyncClient):
-    await saved(client, item())
-    await client.delete(LIST, params=WHO)
-    await saved(client, item())
-    assert len(await found(client)) == 1
-
-
 async def test_list_shows_what_agents_of_ours_learnt(client: httpx.AsyncClient, memories: Memories):
     await memories.add(Scope("", "ada", "shop__NS__my_agent"), ["learnt by keywords"])
     await saved(client, item("stored by kagent"))
@@ -314,20 +297,6 @@ async def test_list_shows_what_agents_of_ours_learnt(client: httpx.AsyncClient, 
         "stored by kagent",
     }
     assert [one["content"] for one in await found(client)] == ["stored by kagent"]
-
-
-async def test_a_lone_surrogate_is_replaced_as_in_go(
-    client: httpx.AsyncClient,
-):
-    body = json.dumps(item("x\ud800y")).encode()
-    assert (await client.post(SAVE, content=body)).status_code == 201
-    assert [one["content"] for one in await found(client)] == ["x\ufffdy"]
-
-
-async def test_names_match_whatever_their_case_as_in_go(client: httpx.AsyncClient):
-    body = {"Agent_Name": WHO["agent_name"], "USER_ID": "ada", "Vector": axis(0), "content": "x"}
-    assert (await client.post(SAVE, json=body)).status_code == 201
-    assert len(await found(client)) == 1
 
 
 async def test_a_store_that_is_away_is_a_500_that_says_why(memories: Memories, clock: Clock):
@@ -355,6 +324,9 @@ async def test_a_store_that_is_away_is_a_500_that_says_why(memories: Memories, c
         ("GET", SEARCH, 405),
         ("POST", LIST, 405),
         ("GET", "/api/memories/nothing", 404),
+        # kagent's other routes, which the how-to says are not here
+        ("GET", "/api/sessions", 404),
+        ("POST", "/api/tasks/t-1", 404),
     ],
 )
 async def test_other_methods_and_paths_are_refused(
@@ -426,13 +398,3 @@ async def test_takes_what_a_kagent_agent_of_today_sends(
         "fact 2": "2026-03-08",
         "fact 3": "2026-03-08",
     }
-
-
-@pytest.mark.parametrize(
-    "path", ["/api/sessions", "/api/sessions/s-1", "/api/tasks", "/api/tasks/t-1"]
-)
-async def test_kagents_other_routes_are_not_here_as_the_how_to_says(
-    client: httpx.AsyncClient, path: str
-):
-    for method in ("GET", "POST"):
-        assert (await client.request(method, path)).status_code == 404

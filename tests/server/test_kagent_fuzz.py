@@ -19,7 +19,7 @@ from kagent_memory.server.app import create_app
 from .ground import axis
 
 SEED = 20_260_302
-EXAMPLES = [40, pytest.param(200, marks=pytest.mark.slow)]
+EXAMPLES = [20, pytest.param(200, marks=pytest.mark.slow)]
 JSON: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),

@@ -73,9 +73,10 @@ async def over_http(url: str, token: str = "") -> AsyncIterator[Client]:
         yield client
 
 
-@pytest.fixture(params=["stdio", "http"])
+@pytest.fixture
 async def client(request: pytest.FixtureRequest, uri: str) -> AsyncIterator[Client]:
-    if request.param == "stdio":
+    """A client over HTTP, or over standard input and output where a test asks for it."""
+    if getattr(request, "param", "") == "stdio":
         door: Any = Client(stdio_client(parameters(uri)))
     else:
         door = over_http(request.getfixturevalue("served_memory"))
@@ -112,7 +113,9 @@ async def failure(client: Client, tool: str, **arguments: Any) -> str:
     return content.text
 
 
+@pytest.mark.parametrize("client", ["stdio", "http"], indirect=True)
 async def test_a_client_saves_finds_corrects_lists_and_forgets(client: Client):
+    """The four tools do what they say, over either door; forgetting wants the token it showed."""
     told = (await client.list_tools()).tools
     assert [tool.name for tool in told] == TOOLS
     first = await call(client, "save_memory", content="Ada's favourite tea is oolong.")
@@ -171,25 +174,22 @@ async def test_what_is_loaded_is_fenced_and_escaped(client: Client):
 
 
 async def test_a_misfit_is_an_error_of_the_tool_and_writes_nothing(client: Client):
-    assert await failure(client, "save_memory", content="  ") == "content is required."
-    assert await failure(client, "save_memory", content=7) == "content is required."
-    assert await failure(client, "save_memory") == "content is required."
-    assert (
-        "16,384" in (said := await failure(client, "save_memory", content="x" * 16_385))
-        or "16384" in said
-    )
-    assert "nothing else" in await failure(client, "save_memory", content="x", user="eve")
-    assert await failure(client, "save_memory", content="x", replaces="nonsense")
-    assert (
-        await failure(client, "save_memory", content="x", replaces=["y"]) == "replaces is required."
-    )
-    assert await failure(client, "load_memory", query="") == "query is required."
-    assert "whole number" in await failure(client, "load_memory", query="tea", limit=0)
-    assert "whole number" in await failure(client, "list_memories", limit="many")
-    assert "No memory" in await failure(
-        client, "forget_memory", id="0199a1b2-0000-7000-8000-000000000000"
-    )
-    assert await failure(client, "forget_memory", id=None) == "id is required."
+    nobody = "0199a1b2-0000-7000-8000-000000000000"
+    for name, arguments, told in (
+        ("save_memory", {"content": "  "}, "content is required."),
+        ("save_memory", {"content": 7}, "content is required."),
+        ("save_memory", {}, "content is required."),
+        ("save_memory", {"content": "x" * 16_385}, "16,384"),
+        ("save_memory", {"content": "x", "user": "eve"}, "nothing else"),
+        ("save_memory", {"content": "x", "replaces": "nonsense"}, "nonsense"),
+        ("save_memory", {"content": "x", "replaces": ["y"]}, "replaces is required."),
+        ("load_memory", {"query": ""}, "query is required."),
+        ("load_memory", {"query": "tea", "limit": 0}, "whole number"),
+        ("list_memories", {"limit": "many"}, "whole number"),
+        ("forget_memory", {"id": nobody}, "No memory"),
+        ("forget_memory", {"id": None}, "id is required."),
+    ):
+        assert told in await failure(client, name, **arguments), (name, arguments)
     assert await call(client, "list_memories") == {"memories": []}
 
 
@@ -356,8 +356,7 @@ async def test_without_the_extra_it_says_what_to_install(
 # -- ADK's toolset
 
 
-@pytest.mark.parametrize("door", ["stdio", "http"])
-@pytest.mark.parametrize("prefix", [None, "notes"])
+@pytest.mark.parametrize(("door", "prefix"), [("stdio", None), ("http", "notes")])
 async def test_an_agent_of_adk_remembers_through_its_own_toolset(
     uri: str, door: str, prefix: str | None, request: pytest.FixtureRequest
 ):
@@ -485,12 +484,10 @@ async def test_scopes_beside_are_searched_and_never_changed(
     ("query", "token", "status", "text"),
     [
         ("?app=demo&user=ada", "", 401, "Bearer"),
-        ("?app=demo&user=ada", "kmem_wrong", 401, "Bearer"),
         ("?app=demo&user=ada", "gone", 401, "Bearer"),
         ("?app=demo&user=eve", "ada", 403, "not open"),
         ("?app=demo&user=ada&tenant=acme", "ada", 403, "not open"),
         ("?app=demo&user=ada&tenant=", "acme", 403, "not open"),
-        ("?app=demo&beside_app=demo&beside_user=eve", "ada", 403, "not open"),
         (
             "?app=demo&beside_app=notes&beside_user=ada&beside_app=demo&beside_user=eve",
             "ada",
@@ -524,14 +521,6 @@ async def test_a_caller_out_of_scope_gets_one_clear_error_of_json_rpc(
     assert (body["jsonrpc"], body["id"], body["error"]["code"]) == ("2.0", None, -32600)
     assert text in body["error"]["message"]
     assert ("www-authenticate" in answer.headers) == (status == 401)
-    with pytest.raises(BaseExceptionGroup) as told:  # the SDK's client tells the same
-        async with over_http(url + query, secret):
-            pytest.fail("it was let in")
-    error: BaseException = told.value
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    assert isinstance(error, MCPError)
-    assert text in str(error)
 
 
 async def test_bad_requests_are_told_in_json_rpc(served_memory: str):
@@ -561,15 +550,12 @@ async def test_bad_requests_are_told_in_json_rpc(served_memory: str):
 async def test_a_client_learns_what_was_remembered_at_a_time(served_memory: str):
     async with over_http(served_memory) as client:
         first = (await call(client, "save_memory", content="Ada's favourite tea is oolong."))["id"]
-        [loaded] = (await call(client, "load_memory", query="favourite tea"))["memories"]
         then = datetime.now(UTC).isoformat()
         await call(client, "save_memory", content="Ada's favourite tea is sencha.", replaces=first)
-        [now] = (await call(client, "load_memory", query="favourite tea", as_of=""))["memories"]
-        [past] = (await call(client, "load_memory", query="favourite tea", as_of=then))["memories"]
-        assert "sencha" in now["text"]
-        assert past["text"] == loaded["text"]
-        assert (await call(client, "load_memory", query="favourite tea", as_of="2001-01-01"))[
-            "memories"
-        ] == []
-        for wrong in ("yesterday", "2999-01-01", 7, "0001-01-01T00:00+14:00", ["2026-01-01"]):
+        for as_of, tea in (("", "sencha"), (then, "oolong")):
+            [found] = (await call(client, "load_memory", query="favourite tea", as_of=as_of))[
+                "memories"
+            ]
+            assert tea in found["text"]
+        for wrong in ("yesterday", "2999-01-01", 7):
             assert "as_of" in await failure(client, "load_memory", query="tea", as_of=wrong)

@@ -7,12 +7,11 @@ from __future__ import annotations
 import html
 import re
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
-from kagent_memory import Fact, Filter
+from kagent_memory import Fact
 from kagent_memory.memories import Memories
 from kagent_memory.records import Scope
 from kagent_memory.server.auth import Access
@@ -131,24 +130,6 @@ async def test_an_export_is_downloaded_and_holds_this_scope_alone(
         assert (stats.visible, stats.quarantined) == (1, 1)
 
 
-async def _spoil(session: Any) -> None:
-    session.connection.run("UPDATE receipt SET memories = 7", {})
-
-
-@pytest.mark.parametrize(
-    "path", ["/forget", "/forget/look", "/quarantine/{id}/confirm", "/quarantine/{id}/reject"]
-)
-async def test_another_sites_form_does_nothing(
-    client: httpx.AsyncClient, memories: Memories, path: str
-):
-    [id] = await memories.add(SCOPE, [Fact("One", origin="tool", tags=("x",))])
-    await client.get("/")
-    answer = await client.post(f"{path.format(id=id)}?{HERE}", data={"csrf": "guessed", "tag": "x"})
-    assert answer.status_code == 400
-    assert "would go" not in answer.text
-    assert len((await memories.list(SCOPE, filter=Filter(superseded="quarantined"))).memories) == 1
-
-
 async def test_pages_are_the_callers_own(memories: Memories, clock: Clock):
     [id] = await memories.add(SCOPE, [Fact("One", origin="tool", tags=("x",))])
     own, _ = await memories.tokens.create(tenant="", user="ada")
@@ -207,8 +188,6 @@ async def test_a_search_of_scopes_shows_whose_each_hit_is(
 
     here, shared, desk = "Oolong here.", "Oolong of the team.", "Oolong at the desk."
     assert await found() == await found(width="nonsense") == {here}
-    assert await found(also="team <i>") == {here, shared}
-    assert await found(width="user") == {here, desk}
     assert await found(width="user", also="team <i>") == {here, desk, shared}
     assert await found(width="app") == {here, shared}
     shown = html.unescape(

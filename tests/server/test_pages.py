@@ -156,15 +156,15 @@ async def test_pages_tell_their_total_and_lead_forward_and_back(
     assert "1 to 25 of 60" in text
     assert "Previous page" not in text
     assert contents(text) == wanted[:25]
-    text = (await client.get(link_named(text, "Next page"))).text
-    assert ("26 to 50 of 60" in text, contents(text)) == (True, wanted[25:50])
-    last = (await client.get(link_named(text, "Next page"))).text
-    assert ("51 to 60 of 60" in last, contents(last)) == (True, wanted[50:])
-    assert "Next page" not in last
-    back = (await client.get(link_named(last, "Previous page"))).text
-    assert contents(back) == wanted[25:50]
-    first = (await client.get(link_named(back, "Previous page"))).text
-    assert ("1 to 25 of 60" in first, contents(first)) == (True, wanted[:25])
+    for link, total, shown in (
+        ("Next page", "26 to 50 of 60", wanted[25:50]),
+        ("Next page", "51 to 60 of 60", wanted[50:]),
+        ("Previous page", "26 to 50 of 60", wanted[25:50]),
+        ("Previous page", "1 to 25 of 60", wanted[:25]),
+    ):
+        text = (await client.get(link_named(text, link))).text
+        assert (total in text, contents(text)) == (True, shown)
+        assert ("Next page" in text) is (shown != wanted[50:])
     filtered = (await client.get(f"/memories?{ADA}&tag=even&order=oldest")).text
     assert "1 to 25 of 30" in filtered
     beyond = (await client.get(link_named(filtered, "Next page"))).text
@@ -252,7 +252,6 @@ def form_of(text: str) -> dict[str, str]:
         ({"importance": "seven"}, 400, "Importance must be a number"),
         ({"importance": "7"}, 400, "between 0 and 1"),
         ({"ttl_days": "soon"}, 400, "must be a whole number"),
-        ({"ttl_days": "999999"}, 400, "36,500"),
         ({"content": "x" * 20_000}, 400, "max_content_bytes"),
         ({"revision": "7"}, 409, "revision"),
         ({"content": "taken already"}, 409, ""),
@@ -279,19 +278,16 @@ async def test_a_failed_edit_keeps_what_was_typed(
 async def test_an_edit_of_what_is_gone_offers_the_text_as_a_new_memory(
     client: httpx.AsyncClient, memories: Memories
 ):
+    """No form loses what was typed: neither an edit of what is gone nor a refused addition."""
     [id] = await memories.add(SCOPE, ["stored"])
     await memories.forget(SCOPE, id)
     answer = await sent(client, f"/memories/{id}/edit?{ADA}", revision="1", **TYPED)
     assert answer.status_code == 404
     assert html.escape(TYPED["content"]).replace("&quot;", "&#34;") in answer.text
     assert '<details class="panel write" open>' in answer.text
-
-
-async def test_a_memory_that_cannot_be_stored_keeps_its_text(client: httpx.AsyncClient):
     answer = await sent(client, f"/memories/add?{ADA}", content="x" * 20_000)
-    assert answer.status_code == 400
+    assert (answer.status_code, "max_content_bytes" in answer.text) == (400, True)
     assert "x" * 20_000 in answer.text
-    assert "max_content_bytes" in answer.text
 
 
 # -- dead letters --

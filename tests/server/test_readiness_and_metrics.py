@@ -266,17 +266,6 @@ async def test_metrics_name_nobody_and_quote_nothing(client: httpx.AsyncClient, 
     ]
 
 
-def test_importing_the_server_imports_neither_metrics_nor_mcp():
-    code = (
-        "import sys, kagent_memory.server.app; print({'prometheus_client', 'mcp', 'grpc'} & "
-        "set(sys.modules))"
-    )
-    ran = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True
-    )
-    assert ran.stdout.strip() == "set()"
-
-
 # -- the dashboard
 
 

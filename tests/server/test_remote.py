@@ -46,27 +46,17 @@ async def test_every_verb_gives_what_the_store_would(address: str):
         assert isinstance(memories, RemoteMemories)
         assert memories.mode == "keyword"
         happened = datetime(2026, 1, 2, tzinfo=UTC)
-        told = Fact(
-            "Ada likes tea", topics=("tea",), metadata={"n": 1}, happened_at=happened, ttl_days=3
-        )
-        fact = replace(told, author="Ada", category="%")
-        [id] = await memories.add(SCOPE, [fact], who="me")
+        told: dict[str, Any] = {
+            "topics": ("tea",),
+            "metadata": {"n": 1},
+            "happened_at": happened,
+            "author": "Ada",
+            "category": "%",
+            "ttl_days": 3,
+        }
+        [id] = await memories.add(SCOPE, [Fact("Ada likes tea", **told)], who="me")
         got = await memories.get(SCOPE, id)
-        assert (
-            got.content,
-            got.topics,
-            got.metadata,
-            got.happened_at,
-            got.author,
-            got.category,
-        ) == (
-            "Ada likes tea",
-            ("tea",),
-            {"n": 1},
-            happened,
-            "Ada",
-            "%",
-        )
+        assert (got.content, {name: getattr(got, name) for name in told}) == ("Ada likes tea", told)
         only = Filter(topics=("tea",), author="Ada", category="%")
         assert [
             hit.memory.id
@@ -76,11 +66,6 @@ async def test_every_verb_gives_what_the_store_would(address: str):
         ] == [id]
         assert (await memories.forget(SCOPE, filter=only, dry_run=True)).ids == (id,)
         assert not await memories.recall(SCOPE, "tea?", as_of=happened)
-        assert [
-            hit.memory.id
-            for hit in await memories.recall(SCOPE, "tea?", filter=Filter(topics=("tea",)))
-        ] == [id]
-        assert not await memories.recall(SCOPE, "tea?", filter=Filter(topics=("coffee",)))
         assert (await memories.recall(SCOPE, "tea?", gate=True, tool=True)).degraded == ("gated",)
         page = await memories.list(SCOPE, filter=Filter(metadata={"n": 1}), limit=1)
         assert ([memory.id for memory in page.memories], page.cursor) == ([id], None)
@@ -98,9 +83,8 @@ async def test_every_verb_gives_what_the_store_would(address: str):
         assert third in [
             hit.memory.id for hit in await memories.recall(SCOPE, "near", embedding=vector)
         ]
-        for name, found in (("external-768", [third]), (None, [third])):
-            near = await memories.recall(SCOPE, "", embedding=vector, embedding_space=name)
-            assert [hit.memory.id for hit in near] == found
+        near = await memories.recall(SCOPE, "", embedding=vector, embedding_space="external-768")
+        assert [hit.memory.id for hit in near] == [third]
         with pytest.raises(InvalidInput, match="No embedding space 'other'"):
             await memories.add(SCOPE, ["far"], embedding=[vector], embedding_space="other")
         job = await memories.remember(SCOPE, [Message(text="I moved to Rome", event_id="e")], "s")

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from kagent_memory.errors import ConfigurationError
-from kagent_memory.models.embedding import open_embedder
 from kagent_memory.settings import MemorySettings
 
 OPENAI = {"provider": "openai", "model": "text-embedding-3-small"}
@@ -40,11 +39,6 @@ def on(config: Any) -> MemorySettings:
             15,
         ),
         ({"embedding": {**OPENAI, "base_url": ""}}, OPENAI, 15),
-        (
-            {"embedding": {"provider": "gemini_vertex_ai", "model": "text-embedding-005"}},
-            {"provider": "gemini_vertex_ai", "model": "text-embedding-005"},
-            15,
-        ),
     ],
 )
 @pytest.mark.parametrize("shape", [lambda b: b, lambda b: {"memory": b, "model": {}}, json.dumps])
@@ -56,14 +50,6 @@ def test_the_controllers_block_becomes_settings(
     assert (settings.dimensions, settings.min_score) == (768, 0.3)
 
 
-@pytest.mark.parametrize("spelling", ["vertex_ai", "gemini_vertex_ai"])
-def test_both_spellings_of_vertex_are_the_same_embedder(spelling: str):
-    settings = on({"embedding": {"provider": spelling, "model": "text-embedding-005"}})
-    embedder = open_embedder(settings.embedding, settings)
-    assert embedder is not None
-    assert embedder.name == "vertex_ai/text-embedding-005"
-
-
 @pytest.mark.parametrize(
     "config", [None, {"memory": None}, {"model": {"type": "openai"}}, "null", ""]
 )
@@ -71,17 +57,11 @@ def test_memory_is_off_without_a_block(config: Any):
     assert MemorySettings.from_kagent(config) is None
 
 
-@pytest.mark.parametrize("provider", ["anthropic", "gemini_anthropic", "sap_ai_core"])
-def test_a_provider_without_embeddings_is_a_clear_error(provider: str):
-    with pytest.raises(ConfigurationError, match=f"{provider} has no embedding models"):
-        MemorySettings.from_kagent({"embedding": {"provider": provider, "model": "claude"}})
-
-
 @pytest.mark.parametrize(
     "config",
     [
         {"embedding": {"provider": "openai"}},
-        {"embedding": {"model": "m"}},
+        {"embedding": {"provider": "anthropic", "model": "claude"}},
         {"embedding": "openai"},
         {"ttl_days": "soon"},
         {"ttl_days": True},
@@ -182,10 +162,3 @@ def test_enabled_is_accepted_and_false_means_off():
 def test_an_unresolvable_embedder_is_a_clear_error(memory: str, spec: str, text: str):
     with pytest.raises(ConfigurationError, match=text):
         MemorySettings.from_kagent(manifests(memory, spec))
-
-
-def test_the_environment_may_hold_an_embedding_as_json():
-    settings = MemorySettings().updated({"embedding": json.dumps(OPENAI)})
-    assert settings.embedding == OPENAI
-    with pytest.raises(ConfigurationError, match="embedding"):
-        MemorySettings().updated({"embedding": "{no json"})

@@ -8,7 +8,6 @@ from urllib.parse import quote
 
 import pytest
 
-from kagent_memory import KagentMemoryService, Memories
 from kagent_memory.errors import ConfigurationError
 from kagent_memory.settings import MemorySettings, PersonalDataRules, RerankConfig, compose
 
@@ -38,6 +37,7 @@ def test_there_are_few_settings() -> None:
             RerankConfig(model="hosted_vllm/any", api_base="http://127.0.0.1:8000"),
         ),
         ("rerank", "", None),
+        ("embedding", '{"model": "m"}', {"model": "m"}),
         ("ttl_days_by", "episodic:30,tag=invoice:3650", {"episodic": 30, "tag=invoice": 3650}),
     ],
 )
@@ -67,6 +67,7 @@ def test_a_compound_setting_has_a_text_form(name: str, text: str, value: object)
             "invoice:3650",
             "'invoice' is neither a type .* nor a tag, which is written tag=invoice",
         ),
+        ("embedding", "{no json", "embedding"),
         ("model_timeout_seconds", 0, "model_timeout_seconds: Input should be greater than 0"),
     ],
 )
@@ -75,12 +76,3 @@ def test_a_misfit_is_told_what_the_setting_takes(name: str, value: Any, reason: 
         ConfigurationError, match=f"Invalid value for the setting .*{reason}.*(?<!\\.)\\.$"
     ):
         MemorySettings().updated({name: value})
-
-
-async def test_a_misspelt_option_is_told_the_right_name() -> None:
-    with pytest.raises(
-        ConfigurationError, match=r"Unknown setting serch_limit; did you mean search_limit\?$"
-    ):
-        await Memories.open("libsql:///:memory:", llm=False, serch_limit=3)
-    with pytest.raises(ConfigurationError, match=r"did you mean embedding\?$"):
-        KagentMemoryService("libsql:///:memory:", embeding="ollama/nomic-embed-text")
