@@ -62,6 +62,7 @@ def test_the_kustomization_names_every_file():
 @pytest.mark.parametrize("name", sorted(templates()))
 def test_a_pod_has_no_rights_that_it_does_not_need(name: str):
     pod = templates()[name]["spec"]
+    assert pod["enableServiceLinks"] is False  # no service's address is taken for a setting
     assert pod["automountServiceAccountToken"] is False
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["securityContext"]["runAsUser"] >= 10_000
@@ -100,20 +101,14 @@ COMMANDS = dict(commands())
 
 @pytest.mark.parametrize("where", sorted(COMMANDS))
 def test_every_command_of_deploy_is_one_that_is_taken(where: str):
-    """Every command is one that is taken and needs auth where it binds."""
+    """Every command is taken, needs auth where it binds, and does not name the database."""
     args = parser().parse_args(COMMANDS[where])
+    assert not re.search(r"--uri|://|_URI|password", " ".join(COMMANDS[where]), re.IGNORECASE)
     if args.command.name == "serve":
         assert (args.host, args.auth) == ("0.0.0.0", True)
         assert args.log_format == "json"
         assert (args.port, args.grpc_port) == (8080, 8081)
         assert args.set == ["worker=False"]
-
-
-@pytest.mark.parametrize("where", sorted(COMMANDS))
-def test_no_command_line_names_the_database(where: str):
-    assert not any(
-        re.search(r"--uri|://|_URI|password", word, re.IGNORECASE) for word in COMMANDS[where]
-    )
 
 
 @pytest.mark.parametrize(
@@ -147,12 +142,6 @@ def test_a_container_without_a_store_says_so(
         assert main(words) == 5
         assert "KAGENT_MEMORY_URI" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("name", sorted(templates()))
-def test_no_services_address_is_taken_for_a_setting(name: str):
-    """No service's address is handed to a pod as if it were a setting."""
-    assert templates()[name]["spec"]["enableServiceLinks"] is False
 
 
 def test_the_server_is_probed_and_reached_where_it_listens():

@@ -27,6 +27,6 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 
 
 async def test_nothing_is_lost_doubled_stale_or_deadlocked(bench: ModuleType, postgres_uri: str):
-    outcome = await bench.load(postgres_uri, seconds=3, callers=6)
+    outcome = await bench.load(postgres_uri, seconds=2, callers=6)
     assert outcome.faults == {}
     assert {"search", "add", "remember"} <= set(outcome.milliseconds)

@@ -121,40 +121,26 @@ async def test_texts_are_recorded_when_opted_in(
     assert "Ada prefers dark mode" in searched.attributes["gen_ai.memory.records"]
 
 
+@pytest.mark.parametrize(
+    ("query", "told", "untold"), [("dark mode", "empty", "gated"), ("Hello!", "gated", "empty")]
+)
 async def test_latency_mode_and_empty_answers_are_measured(
-    service: KagentMemoryService, durations: InMemoryMetricReader
+    service: KagentMemoryService,
+    durations: InMemoryMetricReader,
+    spans: InMemorySpanExporter,
+    query: str,
+    told: str,
+    untold: str,
 ) -> None:
-    await service.memories.recall(SCOPE, "dark mode")
-    points = (
-        durations.get_metrics_data()
-        .resource_metrics[0]
-        .scope_metrics[0]
-        .metrics[0]
-        .data.data_points
-    )
-    (searched,) = [
-        point for point in points if point.attributes["gen_ai.operation.name"] == "search_memory"
-    ]
+    """A search that the gate held back counts as gated, and not as empty."""
+    await service.memories.recall(SCOPE, query, gate=True)
+    (metric,) = durations.get_metrics_data().resource_metrics[0].scope_metrics[0].metrics
+    (searched,) = metric.data.data_points
     assert searched.count == 1
-    assert searched.attributes["kagent_memory.empty"] is True
-    assert searched.attributes["kagent_memory.mode"] == "keyword"
-
-
-async def test_a_gated_search_does_not_count_as_empty(
-    service: KagentMemoryService, durations: InMemoryMetricReader, spans: InMemorySpanExporter
-) -> None:
-    """A search that the gate held back does not count as empty."""
-    await service.memories.recall(SCOPE, "Hello!", gate=True)
-    (point,) = (
-        durations.get_metrics_data()
-        .resource_metrics[0]
-        .scope_metrics[0]
-        .metrics[0]
-        .data.data_points
-    )
-    assert point.attributes["kagent_memory.gated"] is True
-    assert "kagent_memory.empty" not in point.attributes
-    assert named(spans, "search_memory").attributes["kagent_memory.gated"] is True
+    assert searched.attributes["gen_ai.operation.name"] == "search_memory"
+    for attributes in (searched.attributes, named(spans, "search_memory").attributes):
+        assert attributes[f"kagent_memory.{told}"] is True
+        assert f"kagent_memory.{untold}" not in attributes
 
 
 async def test_the_oldest_jobs_age_shows_an_outage(

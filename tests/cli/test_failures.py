@@ -70,6 +70,7 @@ FAMILIES = {2: "invalid-input", 3: "not-found", 5: "configuration", 6: "store"}
         (["serve", "--mcp", "--auth", "--port", "0"], 2, "--port, --auth: not with --mcp"),
         (["serve", "--app", "a", "--beside", "a", "b"], 2, "--app, --beside: only with --mcp"),
         (["serve", "--host", "0.0.0.0"], 5, "--auth"),
+        (["remember", "this"], 2, "There is no command"),
     ],
 )
 def test_a_mistake_is_one_line_or_one_json_document(
@@ -93,9 +94,7 @@ def check_document(capsys: pytest.CaptureFixture[str], code: int) -> None:
     assert code in EXIT_CODES
 
 
-@pytest.mark.parametrize(
-    "words", [["list", "--order", "colour"], ["jobs", "--retry"], ["remember", "this"], []]
-)
+@pytest.mark.parametrize("words", [["list", "--order", "colour"], ["jobs", "--retry"], []])
 def test_a_usage_error_is_a_json_document_too(
     capsys: pytest.CaptureFixture[str], words: list[str]
 ) -> None:

@@ -14,15 +14,7 @@ SCOPE = Scope("acme", "ada", "desk")
 async def test_a_category_is_stored_changed_and_undone(store_uri: str):
     """A category is stored filtered changed taken off and undone."""
     async with await Memories.open(store_uri, llm=False, worker=False) as memories:
-        names = (
-            "billing",
-            "Billing",
-            "bill",
-            "%",
-            "it's; DROP TABLE memory; --",
-            "Rechnungen 💶",
-            None,
-        )
+        names = ("billing", "Billing", "bill", "%", "Rechnungen 💶", None)
         ids = await memories.add(
             SCOPE, [Fact(f"Invoice {n} is due", category=name) for n, name in enumerate(names)]
         )
@@ -30,13 +22,9 @@ async def test_a_category_is_stored_changed_and_undone(store_uri: str):
             assert (await memories.get(SCOPE, id)).category == name
             if name is not None:
                 only = Filter(category=name)
-                assert [one.id for one in (await memories.list(SCOPE, filter=only)).memories] == [
-                    id
-                ]
-                assert [
-                    hit.memory.id
-                    for hit in await memories.recall(SCOPE, "invoice due", filter=only)
-                ] == [id]
+                [listed] = (await memories.list(SCOPE, filter=only)).memories
+                [hit] = await memories.recall(SCOPE, "invoice due", filter=only)
+                assert listed.id == hit.memory.id == id
         assert not await memories.recall(SCOPE, "invoice due", filter=Filter(category=""))
         both = Filter(category="billing", types=("episodic",))
         assert not (await memories.list(SCOPE, filter=both)).memories

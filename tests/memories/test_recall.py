@@ -198,11 +198,7 @@ async def test_only_gated_callers_meet_the_gate(memories: Memories):
 
 async def test_a_callers_own_classifier_tells_the_gate(memories: Memories):
     """A caller's own classifier tells the gate what asks for general knowledge."""
-    for asked in (
-        "Who was Albert Einstein?",
-        "Who painted the ceiling?",
-        "When did the war end? " * 20,
-    ):
+    for asked in ("Who was Albert Einstein?", "When did the war end? " * 20):
         held = await memories.recall(SCOPE, asked, gate=True, is_fact=True)
         assert (held.degraded, len(held)) == (("gated",), 0)
         for is_fact in (None, False):
