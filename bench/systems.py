@@ -215,6 +215,7 @@ async def _ours(
 ) -> AsyncIterator[System]:
     with tempfile.TemporaryDirectory() as folder:
         options = {"llm": False, "search_limit": DEPTH, "ttl_days": 0, "prune_every_hours": 0}
+        options["search_timeout_seconds"] = 60  # what is found counts here, not how soon
         placed = uri.replace("{folder}", folder)
         async with KagentMemoryService(placed, embedding=embedder, **options) as service:
             yield kind(service)

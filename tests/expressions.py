@@ -117,8 +117,11 @@ def _compile_all() -> None:
     for module in pkgutil.walk_packages(kagent_memory.__path__, "kagent_memory."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
+    from kagent_memory.language.preferences import states_preference
     from kagent_memory.redaction import redact
     from kagent_memory.retrieval.query import WordGate
+
+    states_preference("")
 
     redact("Nothing secret.")
     WordGate().searches("What is the capital of France?")

@@ -12,6 +12,7 @@ from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Final
 
+from .preferences import PREFERENCE_TERM, states_preference
 from .word_lists import all_words, table
 
 MAX_TERM_CHARS = 64
@@ -80,7 +81,8 @@ def tokens(text: str) -> list[str]:
 
 
 def index_terms(content: str, author: str | None = None) -> Mapping[str, int]:
-    """Term → count of what is stored for one memory; the author's name counts as one of its words.
+    """Term → count of what is stored for one memory; the author's name counts as one of its words,
+    and so does that it states a preference.
 
     Stop words are left out, unless the content holds nothing else.
     """
@@ -92,6 +94,8 @@ def index_terms(content: str, author: str | None = None) -> Mapping[str, int]:
             counts[term] += 1
     for term in tokens(author or ""):
         counts.setdefault(term, 1)
+    if states_preference(content, author):
+        counts[PREFERENCE_TERM] = 1
     return counts
 
 

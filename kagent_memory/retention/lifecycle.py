@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from ..language.preferences import states_preference
 from ..records import Fact, Memory, new_id
 from ..retrieval.ranking.importance import age_days, clamped, idle_days
 from ..settings import MemorySettings
@@ -75,7 +76,7 @@ def to_memory(
         id=id or new_id(now),
         content=fact.text,
         type=fact.type,
-        topics=fact.topics,
+        topics=_topics(fact),
         tags=fact.tags,
         importance=clamped(fact.importance),
         is_error=fact.is_error,
@@ -98,6 +99,12 @@ def to_memory(
         explicit=explicit,
         state="quarantined" if fact.origin in quarantine else "active",
     )
+
+
+def _topics(fact: Fact) -> tuple[str, ...]:
+    """Return the topics of a fact, with "preference" where it states one."""
+    states_one = states_preference(fact.text, fact.author)
+    return tuple(dict.fromkeys((*fact.topics, "preference"))) if states_one else fact.topics
 
 
 def strength(memory: Memory, *, now: datetime, half_life_days: float) -> float:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from ..concurrency import run_in_thread
 from ..errors import ConfigurationError, InvalidInput, ModelError
+from ..language.preferences import PREFERENCE_TERM
 from ..language.respelling import respellings, respelt
 from ..language.tokenizer import query_terms
 from ..models.llm import Llm
@@ -218,6 +219,8 @@ class Retriever:
         search.added_terms = frozenset(added.terms).difference(terms) if added else frozenset()
         search.terms = [*terms, *sorted(search.added_terms)]
         matches = await view.text(search.terms, limit=search.depth.leg)
+        stated = await view.text([PREFERENCE_TERM], limit=search.depth.leg)
+        search.preferences = frozenset(stated.matches)
         if is_small(terms):
             return await self._holding(search, matches)
         return await self._with_other_forms(search, matches) if matches.documents else matches
@@ -406,6 +409,7 @@ class Retriever:
             floor=search.floor,
             settings=self._rank,
             dated=search.dated,
+            preferences=search.preferences,
             date_only=search.date_only,
             spans=question.spans,
         )

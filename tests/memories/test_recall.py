@@ -398,3 +398,15 @@ async def test_secrets_in_queries_are_masked_before_the_embedder(store_uri: str)
     async with await Memories.open(store_uri, embedding=embedder, worker=False) as memories:
         await memories.recall(SCOPE, "what is AKIA" + "IOSFODNN7EXAMPLE for?")
         assert not any("IOSFODNN7" in str(call) for call in embedder.calls)
+
+
+async def test_a_preference_comes_before_an_equal_match(memories: Memories):
+    """What the user wants from now on is a topic, and comes before what says as much in words."""
+    about = ["The report on units was late again.", "Always give units in a report on distances."]
+    for texts_in_order in (about, about[::-1]):
+        scope = Scope("acme", texts_in_order[0][:3], "desk")
+        await memories.add(scope, texts_in_order)
+        found = await memories.recall(scope, "a report with units")
+        assert texts(found)[0] == about[1]
+        listed = await memories.list(scope, filter=Filter(topics=("preference",)))
+        assert [one.content for one in listed.memories] == [about[1]]

@@ -23,6 +23,7 @@ from .relevance import relevance
 _LONG = np.log1p(300.0)
 _NEAR_DAY = 1.5  # times what the month is worth
 _ASKS = 0.3  # of what a long turn is worth is taken off one that asks
+_PREFERENCE = 0.3  # what a stated preference is worth beside a long turn's 1
 _USER = "user"  # who ADK says wrote what a person typed
 _FIRST_HITS = 5
 # In keyword mode, the neighbours of matching turns are answers too when the query has this many
@@ -72,6 +73,7 @@ def rank(
     floor: float = 0.0,
     settings: RankSettings = RankSettings(),
     dated: Collection[str] = (),
+    preferences: Collection[str] = (),
     date_only: bool = False,
     spans: Sequence[Span] = (),
 ) -> Ranking:
@@ -86,10 +88,11 @@ def rank(
         min_score: floor on the full query's cosine for rows that only the vector search found.
         floor: when none of the first five has this relevance, nothing is answered. 0: off.
         dated: the ids found by a date that the query names; answers as those found by a word are.
+        preferences: the ids of what states a preference.
         date_only: the query asks for a date and nothing else: what is of that date matches in full.
         spans: the times that the query names.
     """
-    table = _Table(candidates, features, dated)
+    table = _Table(candidates, features, dated, preferences)
     matches = _matches(candidates, table, settings, date_only=date_only)
     long = wordiness(candidates.average_length)
     signs = _signs(query, matches, table, settings, long=long, spans=spans)
@@ -139,13 +142,20 @@ class _Table:
     around it.
     """
 
-    def __init__(self, candidates: Candidates, features: Places, dated: Collection[str]) -> None:
+    def __init__(
+        self,
+        candidates: Candidates,
+        features: Places,
+        dated: Collection[str],
+        preferences: Collection[str],
+    ) -> None:
         nothing, ids = len(candidates.rows), features.ids
         self.features = features
         self.rows = np.array([candidates.rows.get(id, nothing) for id in ids], dtype=np.intp)
         self.counts = candidates.counts[self.rows]
         self.dense = candidates.dense[self.rows]
         self.dated = np.array([id in dated for id in ids], np.bool_)
+        self.preferences = np.array([id in preferences for id in ids], np.float64)
         self.asks = features.asks.astype(np.float64)
         sessions: list[int] = features.sessions.tolist()
         self._places = list(zip(sessions, features.positions.tolist(), strict=True))
@@ -277,7 +287,8 @@ def _signs(
 
 def _substance(table: _Table, long: float) -> Numbers:
     """Return how much each turn tells by itself: in chat, short turns and questions little; among
-    long texts, what answers the user less than what the user said, which it repeats.
+    long texts, what answers the user less than what the user said, which it repeats. A preference
+    bears on more than its words say.
     """
     features = table.features
     chars = np.minimum(1.0, np.log1p(features.chars.astype(np.float64)) / _LONG)
@@ -285,7 +296,8 @@ def _substance(table: _Table, long: float) -> Numbers:
         [number >= 0 and features.names[number] == _USER for number in features.authors.tolist()]
     )
     answers = (features.authors >= 0) & ~of_user if of_user.any() else np.zeros(len(features))
-    return (1 - long) * (chars - _ASKS * table.asks) - long * answers
+    alone = (1 - long) * (chars - _ASKS * table.asks) - long * answers
+    return alone + _PREFERENCE * table.preferences
 
 
 def _time(query: str, features: Places, spans: Sequence[Span]) -> Numbers:

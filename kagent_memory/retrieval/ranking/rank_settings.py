@@ -31,6 +31,7 @@ class RankSettings:
         author: the query names who said it. Small: a question may name the wrong person.
         substance: how much it tells by itself. In chat, a short turn or a question tells little;
             among long texts, an agent's answer tells less than the user's words, which it repeats.
+            A stated preference tells more.
         standing: weight of the importance formula (`ranking.importance`, 0..1, with the uniqueness
             of every hit taken as 1), which knows recency, deliveries and feedback. 0: off.
     """
