@@ -279,16 +279,16 @@ async def with_vectors(
         UnusableAnswer: see `strict`.
         ConfigurationError: it is not the model whose vectors the store holds.
     """
-    found = (
-        change.memory
-        for change in batch.changes
-        if change.memory.state in ("active", "short_term", "source")
-    )
-    texts = {memory.id: memory.content for memory in found}
+    rows = {change.memory.id: change.memory for change in batch.changes}
+    texts = {
+        id: memory.content
+        for id, memory in rows.items()
+        if memory.state in ("active", "short_term", "source")
+    }
     if vectors is None or not texts:
         return batch
     try:
-        space, rows = await vectors.embed(
+        space, found = await vectors.embed(
             list(texts.values()), kind="document", tenant=scope.tenant
         )
     except ModelError as error:
@@ -296,5 +296,5 @@ async def with_vectors(
             raise
         logger.warning("Memories were stored without vectors and will be embedded later: %s", error)
         return replace(batch, jobs=(*batch.jobs, embed_job(scope, now)))
-    made = {id: row for id, row in zip(texts, rows, strict=True) if row is not None}
+    made = {id: row for id, row in zip(texts, found, strict=True) if row is not None}
     return replace(batch, vectors=made, space_number=space.number)

@@ -60,19 +60,28 @@ async def neighbours(
 
 
 async def current(
-    store: MemoryStore, scope: Scope, memories: Sequence[Memory], near: Near, *, now: datetime
+    store: MemoryStore,
+    scope: Scope,
+    memories: Sequence[Memory],
+    near: Near,
+    *,
+    others: Sequence[Memory] = (),
+    now: datetime,
 ) -> Near:
-    """Return the near memories as they are now, and what else fills their slots."""
-    known = await store.get(
-        scope, list({memory.id for found in near.values() for memory, _ in found}), now=now
-    )
+    """Return the near memories as they are now, and what else fills their slots; `others` count as
+    stored.
+    """
+    ids = {memory.id for found in near.values() for memory, _ in found}
+    known = dict(await store.get(scope, list(ids), now=now))
+    known |= {memory.id: memory for memory in others}
     slots = {
         place: slot
         for place, memory in enumerate(memories)
         if not memory.verbatim and (slot := slot_key(memory.subject, memory.attribute))
     }
     holders: dict[str | None, list[Memory]] = {}
-    for memory in await store.in_slots(scope, list(slots.values()), now=now) if slots else ():
+    filling = await store.in_slots(scope, list(slots.values()), now=now) if slots else ()
+    for memory in (*filling, *others):
         holders.setdefault(slot_key(memory.subject, memory.attribute), []).append(memory)
     found: dict[int, list[tuple[Memory, float]]] = {}
     for place in {**dict.fromkeys(near), **slots}:

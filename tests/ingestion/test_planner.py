@@ -103,7 +103,7 @@ async def test_a_united_text_that_lacks_or_adds_something_only_links(text):
     old, new = row("Likes green tea", days=9), row("Likes tea in the evening")
     found = await decided(new, old, deciding(action="UPDATE", text=text))
     added, linked = found.changes
-    assert (added.memory, found.vetoed) == (replace(new, links=(old.id,)), 1)
+    assert added.memory == replace(new, links=(old.id,))
     assert (linked.kind, linked.memory.content, linked.memory.links) == (
         "link",
         old.content,
@@ -120,7 +120,7 @@ async def test_what_says_the_same_is_linked_and_both_stay():
     assert (linked.kind, linked.memory.links, linked.memory.revision) == ("link", (new.id,), 2)
     assert linked.memory.content == old.content
     assert added.group == linked.group is not None
-    assert found.reinforced == (old.id,)
+    assert list(found.reinforced) == [old.id]
 
 
 async def test_a_memory_has_at_most_four_links():
@@ -188,7 +188,7 @@ async def test_an_exact_duplicate_reinforces_and_asks_no_model():
     llm = deciding(action="ADD")
     old = row("Likes tea.", days=9)
     found = await decided(row("likes  tea"), old, llm)
-    assert (found.changes, found.reinforced, llm.prompts) == ((), (old.id,), [])
+    assert (found.changes, list(found.reinforced), llm.prompts) == ([], [old.id], [])
 
 
 async def test_the_same_fact_twice_in_one_batch_is_added_once():

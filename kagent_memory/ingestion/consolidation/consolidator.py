@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -13,7 +13,7 @@ import numpy as np
 from ...concurrency import run_in_thread
 from ...errors import ModelError, ModelUnavailable
 from ...models.llm import Llm
-from ...records import EVERYTHING, Change, Fact, Filter, Memory, Scope, new_id
+from ...records import EVERYTHING, Fact, Filter, Memory, Scope, new_id
 from ...retention.lifecycle import to_memory, ttl_days_of
 from ...retrieval.embedding_spaces import EXTERNAL, StoreEmbedder, with_vectors
 from ...retrieval.past import MAX_SHORT_TERM
@@ -26,8 +26,9 @@ from ..kept_turns import source_changes
 from ..transcripts import batch_key
 from .decisions import Decision
 from .merging import plan_merges
-from .planner import Plan, decisions, is_late, settled, size_of, without_overlap
-from .short_term import crowded, tiered, with_short_term, without_crowd
+from .planner import Plan, decisions, settled, size_of
+from .short_term import drop_crowded, keep_short_term
+from .similarity import is_saved
 from .summaries import next_groups, parts, plan_summary
 
 logger = logging.getLogger(__name__)
@@ -47,17 +48,13 @@ class Prepared:
     Attributes:
         new: the rows that they would become.
         near: index into `new` → what may be the same, as it was found.
-        alike: the same of short-term memories.
         asked: index into `new` → what the model decided.
-        made: the vectors of the new rows.
         llm: the model that decided, and that may merge them later.
     """
 
     new: Sequence[Memory]
     near: Near
-    alike: Near
     asked: Mapping[int, Decision]
-    made: Batch
     llm: Llm | None
 
 
@@ -94,57 +91,37 @@ class Consolidation:
             for place, memory in enumerate(new)
             if not memory.verbatim and memory.state == "active"
         }
-        similar, made = await neighbours(
-            self._store.memories.view(scope, now=now), self._vectors, list(meeting.values())
-        )
-        near = {place: similar[number] for number, place in enumerate(meeting)}
-        alike: Near = {}
-        if held := await self._short_term(scope, new, now):
-            own = MemoriesView.of(
-                self._store.memories, scope, list(held.values()), filter=EVERYTHING, now=now
-            )
-            similar, _ = await neighbours(own, None, list(meeting.values()))
-            alike = {place: similar[number] for number, place in enumerate(meeting)}
-        near, _ = await self._current(scope, new, near, alike, now)
+        near: dict[int, list[tuple[Memory, float]]] = {place: [] for place in meeting}
+        for view, vectors in (
+            (self._store.memories.view(scope, now=now), self._vectors),
+            (await self._short_term_view(scope, now), None),
+        ):
+            if view is not None:
+                similar, _ = await neighbours(view, vectors, list(meeting.values()))
+                for number, place in enumerate(meeting):
+                    near[place] += similar[number]
         asked: Mapping[int, Decision] = {}
         try:
-            asked = await decisions(new, near, llm)
+            asked = await decisions(new, await self._current(scope, new, near, now), llm)
         except ModelError as error:  # what was extracted is kept, and not extracted again
             logger.warning("%d new fact(s) are added undecided: %s", len(new), error)
-        return Prepared(new, near, alike, asked, made, llm)
+        return Prepared(new, near, asked, llm)
 
-    async def _short_term(
-        self, scope: Scope, new: Sequence[Memory], now: datetime
-    ) -> Mapping[str, Memory]:
+    async def _short_term(self, scope: Scope, now: datetime) -> Mapping[str, Memory]:
         """Return the short-term memories that new ones may meet, by their ids."""
         if not self._settings.short_term_hours:
             return {}
-        sessions = {memory.session_id for memory in new if memory.session_id is not None}
-        pages = [
-            await self._store.memories.short_term(
-                scope, session_id=session_id, limit=MAX_SHORT_TERM, now=now
-            )
-            for session_id in sorted(sessions)
-        ]
-        pages.append(
-            await self._store.memories.short_term(
-                scope, session_id=None, limit=SHORT_TERM_AT_MOST, now=now
-            )
+        held = await self._store.memories.short_term(
+            scope, session_id=None, limit=SHORT_TERM_AT_MOST, now=now
         )
-        return {memory.id: memory for some in pages for memory in some}
+        return {memory.id: memory for memory in held}
 
-    async def _current(
-        self, scope: Scope, new: Sequence[Memory], near: Near, alike: Near, now: datetime
-    ) -> tuple[Near, Mapping[str, Memory]]:
-        """Return what is near new memories, as it is now, and the short-term memories of the
-        scope.
-        """
-        near = await current(self._store.memories, scope, new, near, now=now)
-        held = await self._short_term(scope, new, now)
-        if held:
-            size = sum(len(memory.content) for memory in (*new, *held.values()))
-            near = await run_in_thread(size, with_short_term, new, near, alike, held)
-        return near, held
+    async def _short_term_view(self, scope: Scope, now: datetime) -> MemoriesView | None:
+        """Return a view of the short-term memories of a scope; None if there are none."""
+        held = list((await self._short_term(scope, now)).values())
+        if not held:
+            return None
+        return MemoriesView.of(self._store.memories, scope, held, filter=EVERYTHING, now=now)
 
     async def plan(
         self,
@@ -168,128 +145,98 @@ class Consolidation:
         """
         now = self._clock()
         version = await self._store.memories.version(scope)
-        planned, crowd = await self._planned(scope, prepared, by_rule, now)
+        plan, crowd = await self._planned(scope, prepared, by_rule, now)
         jobs: list[Job] = []
         if prepared.llm is not None:
+            keep = dict.fromkeys(crowd, MAX_SHORT_TERM // 2)
             is_summed_up = any(memory.is_summary for memory in prepared.new)
-            keep = {
-                memory.session_id: MAX_SHORT_TERM // 2 for memory in crowd if not memory.verbatim
-            }
             if ended and self._settings.short_term_hours and not is_summed_up:
                 keep[ended] = 0
-            jobs = [_session_job(scope, str(id), number, model, now) for id, number in keep.items()]
-            jobs += await self._merge_job(scope, planned.changes, model, now)
-        sources = source_changes(
-            turns, prepared.new, planned.same, settings=self._settings, now=now
-        )
-        there = await self._store.memories.get(
-            scope, [one.memory.id for one in sources], now=now, superseded=True
-        )
+            jobs = [
+                _job(scope, batch_key((), id, ended=True), {"keep": number}, model, now, now, id)
+                for id, number in keep.items()
+            ]
+            jobs += await self._merge_job(scope, plan, model, now)
+        sources = source_changes(turns, prepared.new, plan.same, settings=self._settings, now=now)
+        ids = [change.memory.id for change in sources]
+        there = await self._store.memories.get(scope, ids, now=now, superseded=True)
         # an import may have brought some
-        sources = [one for one in sources if one.memory.id not in there]
-        # what will be visible has the vectors that were made before, and new ones for new words
-        stands = {change.memory.id: change.memory for change in planned.changes}
-        visible = {
-            id: memory for id, memory in stands.items() if memory.state in ("active", "short_term")
-        }
-        texts = {memory.id: memory.content for memory in prepared.new}
-        made = prepared.made
-        known = {
-            id: made.vectors[id]
-            for id in made.vectors
-            if id in visible and texts[id] == visible[id].content
-        }
-        rest = [
-            Change(kind="add", memory=memory) for id, memory in visible.items() if id not in known
-        ]
-        more = await with_vectors(self._vectors, scope, Batch(changes=[*rest, *sources]), now)
-        return Batch(
-            changes=(*sources, *planned.changes),  # turns beside each other in their session
-            reinforced=planned.reinforced,
+        sources = [change for change in sources if change.memory.id not in there]
+        batch = Batch(
+            changes=(*sources, *plan.changes),  # turns beside each other in their session
+            reinforced=tuple(plan.reinforced),
             expected_version=version,
-            vectors={**known, **more.vectors},
-            space_number=made.space_number if made.space_number is not None else more.space_number,
-            jobs=(*more.jobs, *jobs),
+            jobs=tuple(jobs),
         )
+        return await with_vectors(self._vectors, scope, batch, now)
 
     async def _planned(
         self, scope: Scope, prepared: Prepared, by_rule: bool, now: datetime
-    ) -> tuple[Plan, Sequence[Memory]]:
-        """Return the plan of the facts, and the short-term memories that are too many in their
-        session.
+    ) -> tuple[Plan, Sequence[str]]:
+        """Return the plan of the facts, and the sessions with too many short-term memories that a
+        model may sum up.
         """
-        near, held = await self._current(scope, prepared.new, prepared.near, prepared.alike, now)
-        asked = dict[int, Decision]() if by_rule else prepared.asked
+        new, memories = prepared.new, self._store.memories
+        held = await self._short_term(scope, now)
+        near = await self._current(scope, new, prepared.near, now, held)
         visible = (await self._store.stats(scope, now=now)).visible if any(near.values()) else 0
-        work = partial(settled, prepared.new, near, asked, visible=visible, now=now)
-        planned = await run_in_thread(size_of(prepared.new, near), work)
-        if is_late(planned):
-            history = [
-                one
-                async for one in each(
-                    self._store.memories, scope, Filter(superseded="only"), now=now
-                )
-            ]
-            planned = without_overlap(planned, history, now=now)
+        work = partial(
+            settled, new, near, {} if by_rule else prepared.asked, visible=visible, now=now
+        )
+        size = size_of(new, near)
+        plan = await run_in_thread(size, work)
+        if plan.is_late:
+            past = Filter(superseded="only")
+            history = [memory async for memory in each(memories, scope, past, now=now)]
+            plan = await run_in_thread(size, partial(work, history=history))
         if hours := self._settings.short_term_hours:
-            planned = await run_in_thread(
-                size_of(prepared.new, near),
-                partial(tiered, planned, prepared.new, held, hours=hours, now=now),
-            )
-        crowd = crowded(planned, held)
-        # turns as they were said are not summed up
-        dropped = [memory for memory in crowd if memory.verbatim or prepared.llm is None]
-        if planned.vetoed:
-            logger.info(
-                "%d decision(s) of the model were not carried out as it made them.", planned.vetoed
-            )
-        if planned.spared:
+            await run_in_thread(size, partial(keep_short_term, plan, new, held, hours=hours))
+        if plan.spared:
             logger.warning(
-                "%d memories more than one job may supersede stay beside new facts.", planned.spared
+                "%d memories more than one job may supersede stay beside new facts.", plan.spared
             )
-        return without_crowd(planned, dropped, now=now), crowd
+        return plan, drop_crowded(plan, held, sums_up=prepared.llm is not None)
+
+    async def _current(
+        self,
+        scope: Scope,
+        new: Sequence[Memory],
+        near: Near,
+        now: datetime,
+        held: Mapping[str, Memory] | None = None,
+    ) -> Near:
+        """Return what is near new memories, as it is now; short-term ones count as active."""
+        held = await self._short_term(scope, now) if held is None else held
+        active = [replace(memory, state="active") for memory in held.values()]
+        return await current(self._store.memories, scope, new, near, others=active, now=now)
 
     async def _merge_job(
-        self, scope: Scope, changes: Sequence[Change], model: str, now: datetime
+        self, scope: Scope, plan: Plan, model: str, now: datetime
     ) -> tuple[Job, ...]:
-        """Return the merge that a scope waits for, due the sooner the more of these changes add
-        what may ever merge.
+        """Return the merge that a scope waits for, due the sooner the more a plan adds what may
+        ever merge.
 
         Turns as they were said, summaries, and what callers saved or pinned never do. It takes the
         place of the waiting one, with that one's model and its pause after a failure. Two writers
         at once may count as one.
         """
-        last = {change.memory.id: change.memory for change in changes}
-        added = [last[change.memory.id] for change in changes if change.kind == "add"]
+        added = (plan.rows[change.memory.id] for change in plan.changes if change.kind == "add")
         count = sum(
-            one.state == "active"
-            and not (one.verbatim or one.is_summary or one.explicit or one.pinned)
-            for one in added
+            row.state == "active" and not (row.verbatim or row.is_summary or is_saved(row))
+            for row in added
         )
-        if not (count and self._settings.consolidate_after):
+        enough = self._settings.consolidate_after
+        if not (count and enough):
             return ()
-        waiting, due = (
-            await self._store.queue.waiting(scope, "consolidate", MERGE_KEY),
-            now + MAX_MERGE_WAIT,
-        )
+        due, has_failed = now + MAX_MERGE_WAIT, False
+        waiting = await self._store.queue.waiting(scope, "consolidate", MERGE_KEY)
         if waiting is not None:
-            count, due = count + int(waiting.payload.get("new", 0)), waiting.run_after
-            model = model or waiting.model
-        if count >= self._settings.consolidate_after and not (
-            waiting is not None and waiting.attempts
-        ):
+            count += int(waiting.payload.get("new", 0))
+            due, model = waiting.run_after, model or waiting.model
+            has_failed = bool(waiting.attempts)
+        if count >= enough and not has_failed:
             due = min(due, now)
-        job = Job(
-            id=new_id(now),
-            scope=scope,
-            kind="consolidate",
-            key=MERGE_KEY,
-            payload={"new": count},
-            model=model,
-            run_after=due,
-            created_at=now,
-        )
-        return (job,)
+        return (_job(scope, MERGE_KEY, {"new": count}, model, due, now),)
 
     async def merges(self, scope: Scope, llm: Llm | None, *, saved: bool = False) -> Batch:
         """Return the batch that merges the newest memories of a scope with what says the same.
@@ -411,16 +358,24 @@ class Consolidation:
         return frozenset(bound)
 
 
-def _session_job(scope: Scope, session_id: str, keep: int, model: str, now: datetime) -> Job:
-    """Return the job that sums up a session's short-term memories but for the newest."""
+def _job(
+    scope: Scope,
+    key: str,
+    payload: Mapping[str, int],
+    model: str,
+    run_after: datetime,
+    now: datetime,
+    session_id: str = "",
+) -> Job:
+    """Return the job that merges a scope's memories, or sums up a session's but for the newest."""
     return Job(
         id=new_id(now),
         scope=scope,
         kind="consolidate",
         session_id=session_id,
-        key=batch_key((), session_id, ended=True),
-        payload={"keep": keep},
+        key=key,
+        payload=payload,
         model=model,
-        run_after=now,
+        run_after=run_after,
         created_at=now,
     )

@@ -4,7 +4,7 @@ in the facts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -14,7 +14,6 @@ from ...concurrency import run_in_thread
 from ...models.llm import Llm
 from ...records import MAX_LINKS, Change, Memory, new_id
 from ...retention.lifecycle import revised
-from ..editing import retired
 from .decisions import Decision, decided
 from .similarity import (
     WHO,
@@ -27,7 +26,7 @@ from .similarity import (
     unites,
 )
 
-_Kind: TypeAlias = Literal["add", "update", "supersede", "merge", "link"]
+_Kind: TypeAlias = Literal["add", "update", "supersede", "merge", "link", "promote"]
 Near: TypeAlias = Mapping[int, Sequence[tuple[Memory, float]]]
 MIN_REPLACED = 3
 """Memories that one job may always supersede; of a large scope a tenth."""
@@ -37,25 +36,6 @@ EARLIER_VALUE = "It was said before what replaced it."
 SAID_AGAIN = "The same was said again."
 SAME = "The model found that both say the same."
 BESIDE_SAVED = "It contradicts what was saved explicitly, which stays."
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Changes by which new facts enter a scope.
-
-    Attributes:
-        changes: in the order they must be applied; those of one decision share a group.
-        reinforced: ids of memories that were met again.
-        vetoed: how many decisions of the model were not carried out as it made them.
-        spared: how many of those would have superseded more memories than one job may.
-        same: id of a new fact → id of the memory that holds it already.
-    """
-
-    changes: tuple[Change, ...] = ()
-    reinforced: tuple[str, ...] = ()
-    vetoed: int = 0
-    spared: int = 0
-    same: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 async def decisions(
@@ -78,6 +58,7 @@ def settled(
     asked: Mapping[int, Decision],
     *,
     visible: int = 0,
+    history: Iterable[Memory] = (),
     now: datetime,
 ) -> Plan:
     """Decide for every new memory: add it, or reinforce, link, update or supersede another one.
@@ -96,73 +77,25 @@ def settled(
         asked: index into `new` → what the model decided; a memory that it names counts as it is
             among the neighbours.
         visible: how many memories of the scope readers see; a tenth of them may be superseded.
+        history: the superseded memories of the scope, between which late statements are put.
         now: when the plan is made.
     """
-    draft = _Draft(now=now, replaceable=max(MIN_REPLACED, visible // 10))
+    plan = Plan(
+        now=now,
+        replaceable=max(MIN_REPLACED, visible // 10),
+        history={memory.id: memory for memory in history},
+    )
     for number in _in_order(new):
-        draft.take(
+        plan.take(
             new[number], _meetable(new[number], neighbours.get(number, ())), asked.get(number)
         )
-    return Plan(
-        tuple(draft.changes), tuple(draft.reinforced), draft.vetoed, draft.spared, draft.same
-    )
+    return plan
 
 
-def is_late(plan: Plan) -> bool:
-    """Return True if a plan brings a statement that was said before the one that stands for it."""
-    return any(change.why == EARLIER_VALUE for change in plan.changes)
-
-
-def without_overlap(plan: Plan, history: Iterable[Memory], *, now: datetime) -> Plan:
-    """Return the plan with its late statements valid between the values said before and after them.
-
-    Args:
-        plan: of `settled`.
-        history: the superseded memories of the scope.
-        now: when the plan is made.
-    """
-    changes = list(plan.changes)
-    own = {change.memory.id: place for place, change in enumerate(changes)}
-    values = {memory.id: memory for memory in history}
-    values |= {id: changes[place].memory for id, place in own.items()}
-    for place, change in enumerate(plan.changes):
-        if change.why != EARLIER_VALUE:
-            continue
-        late = changes[place].memory
-        began = _began(late)
-        others = sorted(
-            (one for one in _history_of(late.superseded_by, values) if one.id != late.id),
-            key=_began,
-        )
-        after = next((_began(other) for other in others if _began(other) > began), late.valid_to)
-        values[late.id] = late = replace(
-            late, valid_to=min(after, late.valid_to) if after and late.valid_to else after
-        )
-        changes[place] = replace(change, memory=late)
-        for other in others:
-            if _began(other) <= began and other.valid_to is not None and other.valid_to > began:
-                values[other.id] = ended = replace(other, valid_to=began)
-                if other.id in own:
-                    changes[own[other.id]] = replace(changes[own[other.id]], memory=ended)
-                else:
-                    own[other.id] = len(changes)
-                    changes.append(replace(change, memory=revised(ended, now=now)))
-    return replace(plan, changes=tuple(changes))
-
-
-def _history_of(id: str | None, values: Mapping[str, Memory]) -> list[Memory]:
-    """Return the former values of a memory, and theirs."""
-    former: list[Memory] = []
-    holders = {id}
-    while holders:
-        some = [
-            one
-            for one in values.values()
-            if one.state == "superseded" and one.superseded_by in holders
-        ]
-        former += some
-        holders = {one.id for one in some}
-    return former
+def size_of(new: Sequence[Memory], neighbours: Near) -> int:
+    """Return about how many characters the plan has to read."""
+    near = sum(len(memory.content) for some in neighbours.values() for memory, _ in some)
+    return near + sum(len(fact.content) for fact in new)
 
 
 def _in_order(new: Sequence[Memory]) -> list[int]:
@@ -181,23 +114,14 @@ def _in_order(new: Sequence[Memory]) -> list[int]:
     return order
 
 
-def size_of(new: Sequence[Memory], neighbours: Near) -> int:
-    """Return about how many characters the plan has to read."""
-    near = sum(len(memory.content) for some in neighbours.values() for memory, _ in some)
-    return near + sum(len(fact.content) for fact in new)
-
-
 def _open(new: Sequence[Memory], neighbours: Near) -> dict[int, list[Memory]]:
     """Return the facts that a model is asked about, by their number, with what may be the same."""
     asked: dict[int, list[Memory]] = {}
     for number, some in sorted(neighbours.items()):
         fact, near = new[number], _meetable(new[number], some)
         shown = [memory for memory in near if _is_plain(memory)]
-        if (
-            shown
-            and _is_plain(fact)
-            and all(identity_of(memory) != identity_of(fact) for memory in near)
-        ):
+        is_new = identity_of(fact) not in map(identity_of, near)
+        if shown and is_new and _is_plain(fact):
             asked[number] = shown
     return asked
 
@@ -216,218 +140,214 @@ def _meetable(fact: Memory, near: Sequence[tuple[Memory, float]]) -> list[Memory
     ]
 
 
-def checked(fact: Memory, decision: Decision) -> Decision:
-    """Return the decision, or a harmless one in its place.
-
-    That is ADD for what a tool must not change, and NOOP (a link) for a united text that does not
-    hold both.
-    """
-    memory = decision.memory
-    if memory is None or is_outranked(fact, memory):
-        return Decision()
-    if decision.action == "UPDATE":
-        text = " ".join(decision.text.split())
-        if is_saved(memory) or not unites(text, (memory.content, fact.content)):
-            return Decision("NOOP", memory)
-        return replace(decision, text=text)
-    return decision
-
-
-@dataclass(slots=True)
-class _Draft:
-    """The plan in the making.
+@dataclass(slots=True, kw_only=True)
+class Plan:
+    """Changes by which new facts enter a scope.
 
     Attributes:
-        standing: the rows that it has changed or added so far, by their ids.
-        added: the ids of those that it adds → where in `changes`.
-        identities, slots: of the rows that it last put there → their ids.
+        now: when it is made.
         replaceable: how many stored memories it may still supersede.
+        history: the superseded memories of the scope, by their ids.
+        changes: in the order they must be applied; those of one decision share a group.
+        rows: what it changes or adds, as it leaves it, by their ids.
+        reinforced: ids of memories that were met again.
+        same: id of a new fact → id of the memory that holds it already.
+        is_late: it brings a statement that was said before the one that stands for it.
     """
 
     now: datetime
     replaceable: int
+    history: Mapping[str, Memory]
     changes: list[Change] = field(default_factory=list[Change])
+    rows: dict[str, Memory] = field(default_factory=dict[str, Memory])
     reinforced: dict[str, None] = field(default_factory=dict[str, None])
-    standing: dict[str, Memory] = field(default_factory=dict[str, Memory])
-    added: dict[str, int] = field(default_factory=dict[str, int])
-    identities: dict[bytes, str] = field(default_factory=dict[bytes, str])
-    slots: dict[str, str] = field(default_factory=dict[str, str])
-    vetoed: int = 0
-    spared: int = 0
     same: dict[str, str] = field(default_factory=dict[str, str])
+    is_late: bool = False
+    _added: dict[str, int] = field(default_factory=dict[str, int])
+    _holders: dict[bytes | str | None, str] = field(default_factory=dict[bytes | str | None, str])
+
+    @property
+    def spared(self) -> int:
+        """Return how many memories more than one job may supersede stay beside new facts."""
+        return max(0, -self.replaceable)
 
     def take(self, fact: Memory, near: Sequence[Memory], asked: Decision | None) -> None:
         """Add the changes of one fact; one in quarantine changes nothing that is there."""
         if fact.state == "quarantined":
-            self._add(fact)
+            self.put("add", fact, fact)
             return
         active = [
-            row
-            for memory in near
-            if (row := self.standing.get(memory.id, memory)).state == "active"
+            row for memory in near if (row := self.rows.get(memory.id, memory)).state == "active"
         ]
-        twin = self._twin(fact, active)
-        if twin is not None:
+        if (twin := self._holding(identity_of(fact), active, identity_of)) is not None:
             self._reinforce(twin, fact)
             return
-        decision = self._decision(fact, [memory for memory in active if not memory.verbatim], asked)
-        memory = decision.memory
-        if memory is not None and decision.action == "UPDATE":
-            # no update makes one memory the exact like of another
-            others = [other for other in active if other.id != memory.id]
-            twin = self._twin(replace(memory, content=decision.text), others)
-            if twin is not None and twin.id != memory.id:
-                decision = Decision("NOOP", twin)
-        self._carry_out(decision, fact)
-
-    def _carry_out(self, decision: Decision, fact: Memory) -> None:
-        memory = decision.memory
-        if memory is None:
-            self._add(fact)
-        elif decision.action == "NOOP":
-            self._link(memory, fact, why=SAME)
-        elif decision.action == "UPDATE":
-            self._update(memory, fact, decision.text)
-        elif is_saved(memory):
-            self._link(memory, replace(fact, valid_from=said(fact)), why=BESIDE_SAVED)
-        elif not self._may_supersede(memory):
-            self._add(fact)
-        elif said(fact) < said(memory):
-            self._retire(fact, memory, "supersede", why=EARLIER_VALUE, until=_began(memory))
-        else:
-            self._supersede(memory, fact)
-
-    def _twin(self, fact: Memory, active: Sequence[Memory]) -> Memory | None:
-        """Return the active memory of the same words: one that is near, or one of this plan."""
-        same = identity_of(fact)
-        stored = next((memory for memory in active if identity_of(memory) == same), None)
-        own = self.standing.get(self.identities.get(same, ""))
-        return stored or (
-            own if own is not None and own.state == "active" and identity_of(own) == same else None
-        )
-
-    def _decision(self, fact: Memory, active: Sequence[Memory], asked: Decision | None) -> Decision:
-        """Return what is done: what the model decided, or else a value of a slot meets the one that
-        was said last.
-        """
-        if fact.verbatim:
-            return Decision()
-        wanted = asked.memory if asked is not None and not fact.is_summary else None
-        memory = next((one for one in active if wanted is not None and one.id == wanted.id), None)
-        if asked is not None and memory is not None:
-            safe = checked(fact, replace(asked, memory=memory))
-            self.vetoed += safe.action != asked.action
-            if safe.memory is not None:
-                return safe
-        slot = slot_of(fact)
+        changeable = [
+            row for row in active if not (fact.verbatim or row.verbatim or is_outranked(fact, row))
+        ]
+        decision = Decision() if asked is None or fact.is_summary else asked
+        meant = decision.memory and decision.memory.id
+        memory = next((row for row in changeable if row.id == meant), None)
+        if memory is not None:
+            self._carry_out(decision, memory, fact)
+            return
         # what the model saw beside the fact and left alone stays
-        near = active if asked is None or fact.is_summary else ()
-        holders = [one for one in near if slot is not None and slot_of(one) == slot]
-        own = self.standing.get(self.slots.get(slot or "", ""))
-        if own is not None and own.state == "active" and slot_of(own) == slot:
-            holders.append(own)
-        holders = [one for one in holders if not is_outranked(fact, one)]
-        return Decision("SUPERSEDE", max(holders, key=said)) if holders else Decision()
+        near = changeable if asked is None or fact.is_summary else ()
+        former = self._former_value(fact, near)
+        if former is None:
+            self.put("add", fact, fact)
+        else:
+            self._replace(former, fact)
 
-    def _may_supersede(self, memory: Memory) -> bool:
-        """Return False once the plan supersedes all that one job may; its own and summaries are
-        free.
+    def _holding(
+        self, key: bytes | str | None, rows: Sequence[Memory], key_of: Callable[[Memory], object]
+    ) -> Memory | None:
+        """Return the active row with this identity or slot that was said last: one of those given,
+        or one of this plan.
         """
-        if memory.id in self.added or memory.is_summary:
-            return True
-        self.replaceable -= 1
-        self.spared += self.replaceable < 0
-        return self.replaceable >= 0
+        own = self.rows.get(self._holders.get(key, ""))
+        known = rows if own is None or own.state != "active" else (*rows, own)
+        return max((row for row in known if key_of(row) == key), key=said, default=None)
+
+    def _former_value(self, fact: Memory, near: Sequence[Memory]) -> Memory | None:
+        """Return the memory whose slot a fact fills."""
+        slot = None if fact.verbatim else slot_of(fact)
+        held = None if slot is None else self._holding(slot, near, slot_of)
+        return None if held is None or is_outranked(fact, held) else held
+
+    def _carry_out(self, decision: Decision, memory: Memory, fact: Memory) -> None:
+        """Do what the model decided, or link where its text does not hold both."""
+        text = " ".join(decision.text.split())
+        if decision.action == "SUPERSEDE":
+            self._replace(memory, fact)
+        elif (
+            decision.action == "UPDATE"
+            and not is_saved(memory)
+            and unites(text, (memory.content, fact.content))
+        ):
+            group = new_id(self.now)
+            self._retire(fact, memory, fact, self.now, kind="merge", why=UNITED, group=group)
+            united = _said_until(memory, fact)
+            united = replace(united, content=text, **united_fields((memory, fact)))
+            self.put("update", united, fact, why=UNITED, group=group)
+        else:
+            self._link(memory, fact, why=SAME)
 
     def _reinforce(self, memory: Memory, fact: Memory) -> None:
         """Take note that the memory was said again, in the same words."""
         self.reinforced[memory.id] = None
         self.same[fact.id] = memory.id
         if slot_of(memory) is not None and said(fact) > said(memory):
-            self._replace(_said_until(memory, fact), fact, why=SAID_AGAIN)
+            self.put("update", _said_until(memory, fact), fact, why=SAID_AGAIN)
 
     def _link(self, memory: Memory, fact: Memory, *, why: str) -> None:
         """Add the fact beside a memory that says the same, or that it must not replace."""
         self.reinforced[memory.id] = None
-        if memory.id in self.added or len(memory.links) >= MAX_LINKS:
-            self._add(fact)
+        if memory.id in self._added or len(memory.links) >= MAX_LINKS:
+            self.put("add", fact, fact)
             return
         group = new_id(self.now)
-        self._add(replace(fact, links=(memory.id,)), why=why, group=group)
-        linked = revised(memory, now=self.now, links=(*memory.links, fact.id))
-        self._change("link", linked, fact, why=why, group=group)
+        self.put("add", replace(fact, links=(memory.id,)), fact, why=why, group=group)
+        linked = replace(memory, links=(*memory.links, fact.id))
+        self.put("link", linked, fact, why=why, group=group)
 
-    def _update(self, memory: Memory, fact: Memory, text: str) -> None:
-        """Give the memory the text that holds both; the fact is kept as history of it."""
-        group = self._retire(fact, memory, "merge", why=UNITED, until=self.now)
-        updated = _said_until(memory, fact)
-        updated = replace(updated, content=text, **united_fields((memory, fact)))
-        self._replace(updated, fact, why=UNITED, group=group)
-
-    def _supersede(self, memory: Memory, fact: Memory) -> None:
-        """Let the later statement stand; the earlier one is history that ends when it was said."""
+    def _replace(self, memory: Memory, fact: Memory) -> None:
+        """Let what was said later stand, and the other one be history that ends when it was
+        said.
+        """
+        if is_saved(memory):
+            self._link(memory, replace(fact, valid_from=said(fact)), why=BESIDE_SAVED)
+            return
+        place = self._added.get(memory.id)
+        if place is None and not memory.is_summary:
+            self.replaceable -= 1
+            if self.replaceable < 0:
+                self.put("add", fact, fact)
+                return
+        if said(fact) < said(memory):
+            self._put_before(memory, fact)
+            return
+        # one undo takes all values back that this plan adds
+        group = place is not None and not memory.links and self.changes[place].group
+        group = group or new_id(self.now)
         since = max(said(fact), _began(memory))
-        old = retired(memory, fact.id, now=self.now, valid_from=_began(memory), valid_to=since)
-        place = self.added.get(old.id)
-        if place is None:
-            group = new_id(self.now)
-        else:  # what this plan adds is history from the start, and one undo takes all values back
-            group = (not memory.links and self.changes[place].group) or new_id(self.now)
-            self._replace(
-                replace(old, revision=memory.revision), fact, why=LATER_VALUE, group=group
-            )
-        self._add(replace(fact, valid_from=since), why=LATER_VALUE, group=group)
-        if place is None:
-            self._change("supersede", old, fact, why=LATER_VALUE, group=group)
+        self.put("add", replace(fact, valid_from=since), fact, why=LATER_VALUE, group=group)
+        self._retire(memory, fact, fact, since, why=LATER_VALUE, group=group)
+
+    def _put_before(self, memory: Memory, fact: Memory) -> None:
+        """Keep a late statement as history, valid between those said before and after it."""
+        self.is_late = True
+        began, group = said(fact), new_id(self.now)
+        former = self._former_values(memory.id)
+        later = (_began(value) for value in (*former, memory) if _began(value) > began)
+        self._retire(fact, memory, fact, min(later, default=began), why=EARLIER_VALUE, group=group)
+        for value in former:
+            if _began(value) <= began and value.valid_to is not None and value.valid_to > began:
+                ended = replace(value, valid_to=began)
+                self.put("supersede", ended, fact, why=EARLIER_VALUE, group=group)
+
+    def _former_values(self, id: str) -> list[Memory]:
+        """Return the former values of a memory, and theirs."""
+        values = {**self.history, **self.rows}.values()
+        former: list[Memory] = []
+        holders = {id}
+        while holders:
+            some = [value for value in values if value.superseded_by in holders]
+            former += some
+            holders = {value.id for value in some}
+        return [value for value in former if value.state == "superseded"]
 
     def _retire(
         self,
-        fact: Memory,
         memory: Memory,
-        kind: Literal["supersede", "merge"],
-        *,
-        why: str,
+        by: Memory,
+        fact: Memory,
         until: datetime,
-    ) -> str:
-        """Keep a fact as history of the memory that stands for it; return the decision's group."""
-        group, since = new_id(self.now), said(fact)
-        self._add(fact)
-        former = retired(
-            fact, memory.id, now=self.now, valid_from=since, valid_to=max(since, until)
+        *,
+        kind: _Kind = "supersede",
+        why: str,
+        group: str,
+    ) -> None:
+        """Keep a memory as history of the one that stands for it."""
+        if memory is fact:  # an undo brings back the active row
+            self.put("add", fact, fact)
+            del self._added[fact.id]
+        ended = replace(
+            memory,
+            state="superseded",
+            superseded_by=by.id,
+            valid_from=_began(memory),
+            valid_to=max(_began(memory), until),
         )
-        self._change(kind, former, fact, why=why, group=group)
-        del self.added[fact.id]
-        return group
+        self.put(kind, ended, fact, why=why, group=group)
 
-    def _replace(self, memory: Memory, fact: Memory, *, why: str, group: str | None = None) -> None:
-        """Note what a row becomes; what this plan adds itself is added so from the start."""
-        place = self.added.get(memory.id)
-        if place is None:
-            self._change("update", revised(memory, now=self.now), fact, why=why, group=group)
-        else:
+    def put(
+        self,
+        kind: _Kind,
+        memory: Memory,
+        fact: Memory | None = None,
+        *,
+        why: str = "",
+        group: str | None = None,
+    ) -> None:
+        """Let a row become `memory`; one that this plan adds is so from the start."""
+        place = self._added.get(memory.id)
+        if place is not None:
             change = self.changes[place]
             self.changes[place] = replace(change, memory=memory, group=group or change.group)
-            self._stand(memory)
-
-    def _add(self, fact: Memory, *, why: str = "", group: str | None = None) -> None:
-        self.added[fact.id] = len(self.changes)
-        self._change("add", fact, fact, why=why, group=group)
-        if not fact.verbatim and (slot := slot_of(fact)) is not None:
-            self.slots[slot] = fact.id
-
-    def _change(
-        self, kind: _Kind, memory: Memory, fact: Memory, *, why: str, group: str | None
-    ) -> None:
-        change = Change(
-            kind=kind, memory=memory, who=WHO, why=why, event_ids=fact.event_ids, group=group
-        )
-        self.changes.append(change)
-        self._stand(memory)
-
-    def _stand(self, memory: Memory) -> None:
-        self.standing[memory.id] = memory
+        else:
+            if kind == "add":
+                self._added[memory.id] = len(self.changes)
+            else:
+                memory = revised(memory, now=self.now)
+            event_ids = fact.event_ids if fact else ()
+            self.changes.append(
+                Change(kind=kind, memory=memory, who=WHO, why=why, event_ids=event_ids, group=group)
+            )
+        self.rows[memory.id] = memory
         if memory.state == "active":
-            self.identities[identity_of(memory)] = memory.id
+            keys = (identity_of(memory), None if memory.verbatim else slot_of(memory))
+            self._holders |= dict.fromkeys(keys, memory.id)
 
 
 def _began(memory: Memory) -> datetime:

@@ -4,57 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from ...language.tokenizer import identity
 from ...records import Change, Memory
-from ...retention.lifecycle import promoted, revised
+from ...retention.lifecycle import promoted
 from ...retrieval.past import MAX_SHORT_TERM
 from .planner import Plan
-from .similarity import WHO, slot_of
 
 REPEATED = "promoted: it was met again in another session"
 IMPORTANT = "promoted: it proved important"
 CROWDED = "the session has newer short-term memories"
 MIN_PROMOTED_IMPORTANCE = 0.7  # long-term at once
 
-Near = Mapping[int, Sequence[tuple[Memory, float]]]
 
-
-def said_identity(memory: Memory) -> bytes:
+def _words(memory: Memory) -> bytes:
     """Return what memories share that say the same words, whatever turn they come from."""
     return identity(memory.content, verbatim=False, event_ids=())
 
 
-def with_short_term(
-    new: Sequence[Memory], near: Near, alike: Near, held: Mapping[str, Memory]
-) -> Near:
-    """Return what is near the new memories, with short-term ones as active ones.
-
-    Those are what was found `alike` before, as it is now, and what has the same words or slot.
-    """
-    active = {id: replace(memory, state="active") for id, memory in held.items()}
-    same: dict[bytes | str, list[Memory]] = {}
-    for memory in active.values():
-        for key in () if memory.verbatim else (said_identity(memory), slot_of(memory)):
-            same.setdefault(key or b"", []).append(memory)
-    close = {place: list(some) for place, some in near.items()}
-    for place, fact in enumerate(new):
-        if fact.verbatim or fact.state != "active":
-            continue
-        values = {memory.id: value for memory, value in alike.get(place, ()) if memory.id in active}
-        for key in filter(None, (said_identity(fact), slot_of(fact))):
-            values |= {memory.id: 1.0 for memory in same.get(key, ())}
-        if values:
-            there = close.setdefault(place, [])
-            there += [(active[id], value) for id, value in values.items()]
-    return close
-
-
-def tiered(
-    plan: Plan, new: Sequence[Memory], held: Mapping[str, Memory], *, hours: float, now: datetime
-) -> Plan:
-    """Return the plan with what it adds as short-term memories of their sessions.
+def keep_short_term(
+    plan: Plan, new: Sequence[Memory], held: Mapping[str, Memory], *, hours: float
+) -> None:
+    """Keep what a plan adds as short-term memories of their sessions.
 
     Long-term at once is what is important, pinned, in quarantine, of no session, or a summary of
     its session; and what changes, replaces or repeats a memory that is long-term or another
@@ -66,36 +38,21 @@ def tiered(
         new: the facts.
         held: the short-term memories of the scope, by their ids, as they are.
         hours: how long a short-term memory lives.
-        now: when the plan is made.
     """
     own, sessions = {fact.id for fact in new}, {fact.session_id for fact in new}
-    known = own | held.keys()
-    until = now + timedelta(hours=hours)
+    until = plan.now + timedelta(hours=hours)
     foreign = {id for id, memory in held.items() if memory.session_id not in sessions}
-    elsewhere = {said_identity(held[id]) for id in foreign}
+    elsewhere = {_words(held[id]) for id in foreign}
     # the decisions that concern a long-term memory, or another session's
     lasting = {
         change.group
         for change in plan.changes
-        if change.memory.id in foreign or change.memory.id not in known
+        if change.memory.id in foreign or change.memory.id not in own | held.keys()
     } - {None}
 
-    def of_held(change: Change, memory: Memory) -> Change:
-        """Return a change to a short-term memory: what stands may be promoted, what retires ends as
-        it would.
-        """
-        if memory.state != "active":
-            return replace(change, memory=replace(memory, expires_at=held[memory.id].expires_at))
-        if memory.id in foreign or memory.importance >= MIN_PROMOTED_IMPORTANCE:
-            why = REPEATED if memory.id in foreign else IMPORTANT
-            return replace(change, memory=promoted(memory, now), why=f"{change.why} {why}".strip())
-        return replace(change, memory=replace(memory, state="short_term", expires_at=until))
-
-    def of_new(change: Change, memory: Memory) -> Change:
-        """Return any other change: what it brings into being is short-term, unless it is long-term
-        at once.
-        """
-        is_long_term = (
+    def is_long_term(change: Change, memory: Memory) -> bool:
+        """Return True for what the plan brings into being that is long-term at once."""
+        return (
             memory.id not in own
             or (change.kind != "add" and memory.state != "superseded")
             or memory.session_id is None
@@ -104,45 +61,47 @@ def tiered(
             or memory.is_summary
             or memory.importance >= MIN_PROMOTED_IMPORTANCE
             or change.group in lasting
-            or said_identity(memory) in elsewhere
+            or _words(memory) in elsewhere
         )
-        if is_long_term:
+
+    def tiered(change: Change) -> Change:
+        memory = change.memory
+        before = held.get(memory.id)
+        if before is None and is_long_term(change, memory):
             return change
+        if before is not None and memory.state != "active":
+            return replace(change, memory=replace(memory, expires_at=before.expires_at))
+        if before is not None and (
+            memory.id in foreign or memory.importance >= MIN_PROMOTED_IMPORTANCE
+        ):
+            why = f"{change.why} {REPEATED if memory.id in foreign else IMPORTANT}".strip()
+            return replace(change, memory=promoted(memory, plan.now), why=why)
         state = "short_term" if memory.state == "active" else memory.state
         return replace(change, memory=replace(memory, state=state, expires_at=until))
 
-    changes = [
-        (of_held if change.memory.id in held else of_new)(change, change.memory)
-        for change in plan.changes
-    ]
-    changed = {change.memory.id for change in changes}
-    for id in plan.reinforced:
-        if id in foreign and id not in changed:
-            memory = revised(promoted(held[id], now), now=now)
-            changes.append(Change(kind="promote", memory=memory, who=WHO, why=REPEATED))
-    reinforced = tuple(id for id in plan.reinforced if id not in held)
-    return replace(plan, changes=tuple(changes), reinforced=reinforced)
+    plan.changes = [tiered(change) for change in plan.changes]
+    plan.rows = {change.memory.id: change.memory for change in plan.changes}
+    for id in plan.reinforced.keys() & foreign - plan.rows.keys():
+        plan.put("promote", promoted(held[id], plan.now), why=REPEATED)
+    plan.reinforced = {id: None for id in plan.reinforced if id not in held}
 
 
-def crowded(plan: Plan, held: Mapping[str, Memory]) -> list[Memory]:
-    """Return the short-term memories that a plan leaves in a session beyond its newest 50."""
-    standing = {**held, **{change.memory.id: change.memory for change in plan.changes}}
+def drop_crowded(plan: Plan, held: Mapping[str, Memory], *, sums_up: bool) -> list[str]:
+    """Let short-term memories beyond the newest 50 of their session expire at once; return the
+    sessions with others, which a model is to sum up.
+
+    Args:
+        plan: of `settled`.
+        held: the short-term memories of the scope, by their ids, as they are.
+        sums_up: there is a model, and only turns as they were said expire.
+    """
     sessions: dict[str | None, list[Memory]] = {}
-    for memory in sorted(standing.values(), key=lambda one: (one.created_at, one.id), reverse=True):
+    rows = {**held, **plan.rows}.values()
+    for memory in sorted(rows, key=lambda row: (row.created_at, row.id), reverse=True):
         if memory.state == "short_term":
             sessions.setdefault(memory.session_id, []).append(memory)
-    return [memory for some in sessions.values() for memory in some[MAX_SHORT_TERM:]]
-
-
-def without_crowd(plan: Plan, crowd: Sequence[Memory], *, now: datetime) -> Plan:
-    """Return the plan that lets these memories expire at once."""
-    changes = list(plan.changes)
-    place = {change.memory.id: number for number, change in enumerate(changes)}
+    crowd = [memory for some in sessions.values() for memory in some[MAX_SHORT_TERM:]]
     for memory in crowd:
-        ended = replace(memory, expires_at=now)
-        if (number := place.get(memory.id)) is not None:
-            changes[number] = replace(changes[number], memory=ended)
-        else:
-            ended = revised(ended, now=now)
-            changes.append(Change(kind="update", memory=ended, who=WHO, why=CROWDED))
-    return replace(plan, changes=tuple(changes))
+        if memory.verbatim or not sums_up:
+            plan.put("update", replace(memory, expires_at=plan.now), why=CROWDED)
+    return list(dict.fromkeys(str(memory.session_id) for memory in crowd if not memory.verbatim))
