@@ -26,7 +26,7 @@ from ..redaction import redact as mask_secrets
 from ..redaction.personal_data import PersonalDataRefused
 from ..stores import Store
 from ..stores.base import Job, checked_key
-from .echoes import handed_key, without_handed
+from .echoes import handed_key, mask_recalled
 from .editing import checked_fact, checked_session_id
 from .extraction.compaction import REUSING
 from .providers import Providers
@@ -244,7 +244,7 @@ class Enqueuer:
         )
         new = [message for message in ready if message.event_id not in ingested]
         if any(message.recalled for message in new):
-            new = await asyncio.to_thread(without_handed, new)
+            new, _ = await asyncio.to_thread(mask_recalled, new, ())
         # who ends a session need not say so again
         if end_after_minutes is not None and not compaction:
             waiting = await self._store.queue.waiting(scope, "session_end", session_id)

@@ -195,8 +195,8 @@ class _ScopeAudit:
             same = _said_by(memory)
             older = [one for one in matching if _came_before(one, memory) and _said_by(one) != same]
             said = [Message(text=memory.content, role="agent")]
-            left, sources = mask_recalled(said, known_memories(older), names=(self._scope.user,))
-            if not left and sources:
+            [left], sources = mask_recalled(said, known_memories(older), names=(self._scope.user,))
+            if not left.text and sources:
                 echoes.append((memory, sources))
         return echoes
 
