@@ -278,9 +278,18 @@ def _idle() -> frozenset[str]:
 
 def _without_lines(text: str, block: str) -> str:
     """Return the text without the block wherever it fills whole lines."""
-    lines = (re.escape(line.strip(" \t")) for line in block.strip().split("\n"))
-    whole = "\n".join(rf"[ \t]*+{line}[ \t]*+" for line in lines)
-    return re.sub(rf"^{whole}$\n?", "", text, flags=re.MULTILINE)
+    lines = text.split("\n")
+    bare = "\n".join(("", *(line.strip(" \t") for line in lines), ""))
+    wanted = "\n".join(("", *(line.strip(" \t") for line in block.strip().split("\n")), ""))
+    height = wanted.count("\n") - 1
+    left: list[str] = []
+    done = at = number = 0
+    while (place := bare.find(wanted, at)) >= 0:
+        number += bare.count("\n", at, place)
+        left += lines[done:number]
+        done = number + height
+        at, number = place + len(wanted) - 1, done
+    return "\n".join((*left, *lines[done:])) if done else text
 
 
 async def without_recalled(

@@ -14,7 +14,7 @@ from datetime import datetime
 from functools import partial
 
 from ..concurrency import run_in_thread
-from ..errors import Conflict, NotFound, StoreError
+from ..errors import Conflict, ModelError, ModelUnavailable, NotFound, StoreError
 from ..models.llm import Llm, Meter, metered
 from ..records import Change, Fact, Filter, Memory, Message, Scope
 from ..retrieval.embedding_spaces import StoreEmbedder, embed_some
@@ -83,7 +83,7 @@ class JobHandlers:
         if job.kind == "embed":
             return await self._embed(job)
         if job.kind == "consolidate":
-            return await self._merge(job)
+            return await self._consolidate(job)
         provider = self._providers.find(job)
         extracted: _Extracted | None = None
         prepared: Prepared | None = None
@@ -143,12 +143,19 @@ class JobHandlers:
         """Merge what says the same in a scope, and sum up what is old; see
         `Memories.consolidate`.
         """
-        llm = self._providers.llm
-        batch = await self._consolidation.merges(scope, llm, saved=True)
+        return await self._merge(scope, self._providers.llm, saved=True, dry_run=dry_run)
+
+    async def _merge(
+        self, scope: Scope, llm: Llm | None, *, saved: bool = False, dry_run: bool = False
+    ) -> tuple[Change, ...]:
+        """Merge and sum up a scope's memories; what is merged stands, whatever becomes of the
+        summaries.
+        """
+        batch = await self._consolidation.merges(scope, llm, saved=saved)
         if batch.changes and not dry_run:
             await self._store.apply(scope, batch, now=self._clock())
         merged = {change.memory.id for change in batch.changes}
-        groups = await self._consolidation.old_groups(scope, saved=True, without=merged)
+        groups = await self._consolidation.old_groups(scope, saved=saved, without=merged)
         return (*batch.changes, *await self._sum_up(scope, groups, llm, dry_run=dry_run))
 
     async def _sum_up(
@@ -161,21 +168,31 @@ class JobHandlers:
     ) -> list[Change]:
         """Put a summary in the place of each group, unless somebody changed that meanwhile; return
         the changes.
+
+        Raises:
+            ModelError: the model is unavailable, or failed at a group; the others are summed up.
         """
         done: list[Change] = []
+        failure: ModelError | None = None
         if llm is None:
             return done
-        async for summary in self._consolidation.summaries(scope, groups, llm):
+        for group in groups:
             try:
-                if not dry_run:
+                summary = await self._consolidation.summary(scope, group, llm)
+                if summary.changes and not dry_run:
                     await self._store.apply(scope, summary, now=self._clock())
+                done += summary.changes
+            except ModelUnavailable:
+                raise
+            except ModelError as error:
+                failure = failure or error
             except (Conflict, NotFound) as error:
                 logger.info(
                     "Old memories were not summarised, because one of them changed meanwhile: %s",
                     error,
                 )
-            else:
-                done += summary.changes
+        if failure is not None:
+            raise failure
         return done
 
     async def _with_turns(self, scope: Scope, ids: Sequence[str]) -> Sequence[str]:
@@ -315,29 +332,21 @@ class JobHandlers:
             except Conflict:
                 await self._still_ours(job)
 
-    async def _merge(self, job: Job) -> Job:
+    async def _consolidate(self, job: Job) -> Job:
         scope = job.scope
         with metered() as meter:
             llm = self._providers.model(job) if job.model else self._providers.llm
-            batch = Batch()
             try:
                 if job.session_id:
                     groups = await self._consolidation.session_groups(
                         scope, job.session_id, keep=int(job.payload.get("keep", 0))
                     )
+                    await self._sum_up(scope, groups, llm)
                 else:
-                    batch = await self._consolidation.merges(scope, llm)
-                    if self._settings.summarize_after_days:
-                        # what is merged stands, whatever becomes of the summaries
-                        await self._store.apply(scope, batch, now=self._clock())
-                        batch = Batch()
-                    groups = await self._consolidation.old_groups(scope)
-                await self._sum_up(scope, groups, llm)
+                    await self._merge(scope, llm)
                 done = _costed(job, meter)
-                batch = replace(
-                    batch, job=(job.id, job.fence), calls=done.calls, tokens=done.tokens
-                )
-                await self._store.apply(scope, batch, now=self._clock())
+                end = Batch(job=(job.id, job.fence), calls=done.calls, tokens=done.tokens)
+                await self._store.apply(scope, end, now=self._clock())
             except Conflict as error:
                 await self._still_ours(job)
                 raise StoreError(

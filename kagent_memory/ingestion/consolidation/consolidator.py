@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from ...concurrency import run_in_thread
-from ...errors import ModelError, ModelUnavailable
+from ...errors import ModelError
 from ...models.llm import Llm
 from ...records import EVERYTHING, Fact, Filter, Memory, Scope, new_id
 from ...retention.lifecycle import to_memory, ttl_days_of
@@ -28,7 +28,7 @@ from .decisions import Decision
 from .merging import plan_merges
 from .planner import Plan, decisions, settled, size_of
 from .short_term import drop_crowded, keep_short_term
-from .similarity import is_saved
+from .similarity import may_merge
 from .summaries import next_groups, parts, plan_summary
 
 logger = logging.getLogger(__name__)
@@ -221,10 +221,7 @@ class Consolidation:
         at once may count as one.
         """
         added = (plan.rows[change.memory.id] for change in plan.changes if change.kind == "add")
-        count = sum(
-            row.state == "active" and not (row.verbatim or row.is_summary or is_saved(row))
-            for row in added
-        )
+        count = sum(map(may_merge, added))
         enough = self._settings.consolidate_after
         if not (count and enough):
             return ()
@@ -256,11 +253,7 @@ class Consolidation:
         now = self._clock()
         version = await self._store.memories.version(scope)
         page = await self._store.memories.list(scope, order="newest", limit=MERGE_AT_MOST, now=now)
-        recent = [
-            one
-            for one in page.memories
-            if not one.verbatim and not one.pinned and (saved or not one.explicit)
-        ]
+        recent = [memory for memory in page.memories if may_merge(memory, saved=saved)]
         near, _ = await neighbours(self._store.memories.view(scope, now=now), self._vectors, recent)
         known = {memory.id: memory for memory in recent}
         likeness: dict[tuple[str, str], float] = {}
@@ -315,35 +308,22 @@ class Consolidation:
             scope, session_id=session_id, limit=SHORT_TERM_AT_MOST, now=now
         )
         old = [memory for memory in reversed(held[keep:]) if not memory.verbatim]
-        of_tools = [memory for memory in old if memory.origin == "tool"]
-        return [*parts([memory for memory in old if memory.origin != "tool"]), *parts(of_tools)]
+        return [
+            group
+            for of_tools in (False, True)
+            for group in parts([one for one in old if (one.origin == "tool") is of_tools])
+        ]
 
-    async def summaries(
-        self, scope: Scope, groups: Sequence[Sequence[Memory]], llm: Llm
-    ) -> AsyncGenerator[Batch]:
-        """Yield batches that each put a summary in the place of a group.
-
-        Each is to be applied before the next is asked for; it is a Conflict where somebody changed
-        one of its memories since.
+    async def summary(self, scope: Scope, group: Sequence[Memory], llm: Llm) -> Batch:
+        """Return the batch that puts a summary in the place of a group; none where the model's text
+        cannot stand for it.
 
         Raises:
-            ModelError: the model is unavailable, or failed at a group; the other groups came
-                before.
+            ModelError: the model is unavailable or its answer cannot be used.
         """
-        failure: ModelError | None = None
-        for group in groups:
-            now = self._clock()
-            try:
-                changes = await plan_summary(group, llm, settings=self._settings, now=now)
-            except ModelUnavailable:
-                raise
-            except ModelError as error:
-                failure = failure or error
-                continue
-            if changes:
-                yield await with_vectors(self._vectors, scope, Batch(changes=changes), now)
-        if failure is not None:
-            raise failure
+        now = self._clock()
+        changes = await plan_summary(group, llm, settings=self._settings, now=now)
+        return await with_vectors(self._vectors, scope, Batch(changes=changes), now)
 
     async def _bound(self, scope: Scope, now: datetime) -> frozenset[str]:
         """Return the ids of the memories whose vectors their callers brought."""

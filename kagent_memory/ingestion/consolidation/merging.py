@@ -18,7 +18,7 @@ from ...models.prompts.escaping import escaped, unescaped
 from ...records import Change, Memory, new_id
 from ..answers import MergedGroups
 from ..editing import retired
-from .similarity import WHO, said, slot_of, united_fields, unites
+from .similarity import WHO, may_merge, said, slot_of, united_fields, unites
 
 MIN_SIMILARITY = 0.8
 """Cosine of every pair of a cluster, so that chains of neighbours never form one."""
@@ -54,80 +54,63 @@ async def plan_merges(
     """
     if llm is None:
         return ()
-    free = [memory for memory in memories if saved or not memory.explicit]
-    size = sum(len(memory.content) for memory in free)
-    groups = await run_in_thread(size, partial(clusters, free, similarities))
+    size = sum(len(memory.content) for memory in memories)
+    groups = await run_in_thread(size, partial(clusters, memories, similarities, saved=saved))
     named = {f"G{number}": group for number, group in enumerate(groups, 1)}
-    shown = (
-        (
-            name,
-            "\n".join(
-                (
-                    f"{name}:",
-                    *(f"  - {' '.join(escaped(memory.content).split())}" for memory in group),
-                )
-            ),
-        )
-        for name, group in named.items()
-    )
-    texts = dict.fromkeys(named, "")  # "" where the model does not merge
-    for batch in batches(shown):
+    texts: dict[str, str] = {}
+    for batch in batches((name, _lines(name, group)) for name, group in named.items()):
         asked = filled(prompt("merge_groups"), groups="\n".join(batch.values()))
         answer = await llm.complete(asked, schema=MergedGroups)
-        answered = {item.group.upper().strip("[] "): item for item in answer.groups}
-        for name in batch:
-            if name in answered and answered[name].merge:
-                texts[name] = " ".join(unescaped(answered[name].text).split())
+        for item in answer.groups:
+            name = item.group.upper().strip("[] ")
+            if item.merge and name in batch:
+                texts[name] = " ".join(unescaped(item.text).split())
 
     def merges() -> tuple[Change, ...]:
         return tuple(
             change
-            for name, group in named.items()
-            if unites(texts[name], [memory.content for memory in group])
+            for name, text in texts.items()
+            if unites(text, [memory.content for memory in named[name]])
             for change in joined(
-                group, texts[name], now=now, why=f"{len(group)} memories said the same."
+                named[name], text, now=now, why=f"{len(named[name])} memories said the same."
             )
         )
 
     return await run_in_thread(size, merges)
 
 
+def _lines(name: str, group: Sequence[Memory]) -> str:
+    texts = (" ".join(escaped(memory.content).split()) for memory in group)
+    return "\n".join((f"{name}:", *(f"  - {text}" for text in texts)))
+
+
 def clusters(
     memories: Sequence[Memory],
     similarities: Mapping[tuple[str, str], float],
+    *,
+    saved: bool = False,
 ) -> list[list[Memory]]:
     """Return groups of 2 to 5 in which every pair is alike and mergeable, the most similar
     first.
     """
-    place = {
-        memory.id: number
-        for number, memory in enumerate(memories)
-        if memory.state == "active" and not (memory.verbatim or memory.pinned or memory.is_summary)
-    }
-    alike = {
-        frozenset((place[a], place[b])): value
-        for (a, b), value in similarities.items()
-        if value >= MIN_SIMILARITY and a != b and a in place and b in place
-    }
+    free = {memory.id: memory for memory in memories if may_merge(memory, saved=saved)}
     linked = {
-        pair: value
-        for pair, value in alike.items()
-        if _mergeable(*(memories[number] for number in sorted(pair)))
+        frozenset(pair): value
+        for pair, value in similarities.items()
+        if value >= MIN_SIMILARITY
+        and free.keys() >= set(pair)
+        and pair[0] != pair[1]
+        and _mergeable(*(free[id] for id in pair))
     }
-    group_of: dict[int, frozenset[int]] = {}
+    group_of = {id: frozenset((id,)) for id in free}
     for pair in sorted(linked, key=lambda pair: (-linked[pair], sorted(pair))):
-        a, b = sorted(pair)
-        ours, theirs = group_of.get(a, frozenset((a,))), group_of.get(b, frozenset((b,)))
-        both = ours | theirs
-        if (
-            ours == theirs
-            or len(both) > MAX_CLUSTER
-            or any(frozenset(link) not in linked for link in combinations(both, 2))
+        both = frozenset[str]().union(*(group_of[id] for id in pair))
+        if len(both) <= MAX_CLUSTER and all(
+            frozenset(link) in linked for link in combinations(both, 2)
         ):
-            continue
-        group_of |= dict.fromkeys(both, both)
-    groups = sorted(set(group_of.values()), key=min)
-    return [[memories[number] for number in sorted(group)] for group in groups]
+            group_of |= dict.fromkeys(both, both)
+    groups = sorted({group for group in group_of.values() if len(group) > 1}, key=min)
+    return [[free[id] for id in sorted(group)] for group in groups]
 
 
 def _mergeable(a: Memory, b: Memory) -> bool:

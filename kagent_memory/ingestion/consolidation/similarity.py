@@ -33,6 +33,12 @@ def is_saved(memory: Memory) -> bool:
     return memory.explicit or memory.pinned
 
 
+def may_merge(memory: Memory, *, saved: bool = False) -> bool:
+    """Return True if a memory may become one with others; what callers saved only where `saved`."""
+    stays = memory.verbatim or memory.is_summary or memory.pinned
+    return memory.state == "active" and not stays and (saved or not memory.explicit)
+
+
 def is_outranked(fact: Memory, memory: Memory) -> bool:
     """Return True if a tool said the fact and somebody else the memory, so that it may not change
     it.

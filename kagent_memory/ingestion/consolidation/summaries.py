@@ -15,7 +15,7 @@ from ...language.tokenizer import EDGES, STOP_WORDS, denying_terms, identity, to
 from ...models.llm import Llm
 from ...models.prompts import MAX_PROMPT_CHARS, filled, prompt
 from ...models.prompts.escaping import escaped, unescaped
-from ...records import Change, Fact, Memory, Origin, Usage
+from ...records import Change, Fact, Memory, Usage
 from ...retention.lifecycle import expiry, ttl_days_of
 from ...settings import MemorySettings
 from ..answers import GroupSummary
@@ -103,36 +103,35 @@ async def plan_summary(
         ModelError: the model is unavailable or its answer cannot be used.
     """
     size = sum(len(memory.content) for memory in group)
-    days = [(one.happened_at or said(one)).date().isoformat() for one in group]
-    texts = await run_in_thread(
-        size, lambda: [" ".join(escaped(one.content).split()) for one in group]
-    )
-    lines = [f"- [{day}] {text}" for day, text in zip(days, texts, strict=True)]
+    lines = await run_in_thread(size, partial(_lines, group))
     answer = await llm.complete(
         filled(prompt("summarize_group"), memories="\n".join(lines)), schema=GroupSummary
     )
     text = " ".join(unescaped(answer.summary).split())
-    sources = [unescaped(line) for line in lines]
-    if not await run_in_thread(
-        size, partial(_can_stand, text, sources, settings.max_content_bytes)
-    ):
-        return ()
-    if identity(text, verbatim=False) in {identity_of(memory) for memory in group}:
+    stands = partial(_can_stand, text, unescaped("\n".join(lines)), settings.max_content_bytes)
+    same = {identity_of(memory) for memory in group}
+    if identity(text, verbatim=False) in same or not await run_in_thread(size, stands):
         return ()
     why = f"{len(group)} memories were summed up."
     return tuple(joined(group, text, now=now, why=why, **_common(group, settings, now)))
 
 
-def _can_stand(text: str, sources: Sequence[str], max_bytes: int) -> bool:
+def _lines(group: Sequence[Memory]) -> list[str]:
+    return [
+        f"- [{(one.happened_at or said(one)).date()}] {' '.join(escaped(one.content).split())}"
+        for one in group
+    ]
+
+
+def _can_stand(text: str, sources: str, max_bytes: int) -> bool:
     """Return True for a text that is shorter than its sources, about the same, and invents nothing.
 
     Half of its content words must stand in them, and every number, identifier, capitalised name
     and denial.
     """
-    everything = "\n".join(sources)
-    if not text or len(text) >= len(everything) or len(text.encode()) > max_bytes:
+    if not text or len(text) >= len(sources) or len(text.encode()) > max_bytes:
         return False
-    known = frozenset(tokens(everything))
+    known = frozenset(tokens(sources))
     words = [word for chunk in text.split() if (word := chunk.strip(EDGES))]
     content = [term for word in words for term in tokens(word) if term not in STOP_WORDS]
     marks = [word for word in words if not word.isalpha() or not word.islower()]
@@ -145,10 +144,11 @@ def _common(group: Sequence[Memory], settings: MemorySettings, now: datetime) ->
     """Return the fields of a summary: what its group has in common, and a life that no original's
     outlasts.
     """
-    authors, sessions, subjects = (
-        {getattr(one, name) for one in group} for name in ("author", "session_id", "subject")
-    )
-    origins: set[Origin] = {memory.origin for memory in group}
+
+    def shared(name: str) -> Any:
+        values = {getattr(one, name) for one in group}
+        return values.pop() if len(values) == 1 else None
+
     helped = sum(memory.usage.successes for memory in group)
     judged = helped + sum(memory.usage.failures for memory in group)
     tools: dict[str, None] = {}
@@ -170,10 +170,9 @@ def _common(group: Sequence[Memory], settings: MemorySettings, now: datetime) ->
         "state": "active",
         "is_error": all(memory.is_error for memory in group),
         "explicit": any(memory.explicit for memory in group),
-        "origin": origins.pop() if len(origins) == 1 else "user" if "user" in origins else "agent",
-        "author": authors.pop() if len(authors) == 1 else None,
-        "session_id": sessions.pop() if len(sessions) == 1 else None,
-        "subject": subjects.pop() if len(subjects) == 1 else None,
+        "origin": shared("origin")
+        or ("user" if any(memory.origin == "user" for memory in group) else "agent"),
+        **{name: shared(name) for name in ("author", "session_id", "subject")},
         "attribute": None,
         "metadata": {
             **{key: value for key, value in group[0].metadata.items() if key not in _OF_EACH},
