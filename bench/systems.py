@@ -97,7 +97,7 @@ class Sessions:
 
     async def find(self, user: str, question: str) -> tuple[str, ...]:
         """Return the keys of the events of what recall finds."""
-        [scope] = self._service.scopes(APP, user)
+        _, scope = self._service.scopes(APP, user)
         recalled = await self._service.memories.recall(scope, question, limit=DEPTH, deliver=False)
         return tuple(dict.fromkeys(key for hit in recalled for key in hit.memory.event_ids))
 

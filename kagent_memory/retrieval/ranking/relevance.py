@@ -9,7 +9,7 @@ import numpy as np
 
 from ...stores.columns import Mask
 from ..query.query_words import FIRST_PERSON, FIRST_PERSON_UNSPACED
-from .candidates import Candidates, Numbers, Rows
+from .candidates import Candidates, Numbers, Rows, wordiness
 
 # Logistic regression of questions about what is stored against general requests
 # (bench/relevance.py).
@@ -20,6 +20,7 @@ _EXACT = 1.6
 _NAMES_SPEAKER = 1.9
 _FIRST_PERSON = 0.9
 _NEARNESS = 1.6
+_LONG_TEXTS = 0.5  # hold a query's words by chance; vectors tell where that is so
 # In a scope of a few memories every word is in a large share of them, so that rarity tells little.
 _SMALL_SCOPE = 1.8
 _SMALL, _LARGE = 10, 100
@@ -68,7 +69,8 @@ def relevance(
         + _FIRST_PERSON * is_about_oneself(query)
     )
     by_vector = _STEEPNESS * (nearness - _NEAR)
-    best = np.maximum(by_words, by_vector) if candidates.has_vectors else by_words
+    chance = _LONG_TEXTS * wordiness(candidates.average_length)
+    best = np.maximum(by_words, by_vector) if candidates.has_vectors else by_words - chance
     best = np.where(in_full, np.maximum(best, _IN_FULL), best)
     return 1 / (1 + np.exp(-best))
 
