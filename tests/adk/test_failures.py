@@ -139,16 +139,3 @@ async def test_draining_an_unreachable_store_is_false_and_no_error() -> None:
     dead = KagentMemoryService("postgresql://nobody@127.0.0.1:9/none?connect_timeout=1", llm=False)
     assert await dead.drain(0.5) is False
     await dead.close()
-
-
-async def test_draining_tells_whether_work_is_left(uri: str) -> None:
-    async with KagentMemoryService(uri, llm=False, worker=False) as idle:
-        assert await idle.drain(60) is True
-        chat = Chat(assistant(scripted()), idle)
-        await chat.say("My parrot is called Grace")
-        await idle.add_session_to_memory(await chat.session())
-        assert await idle.drain(0.2) is False
-    async with KagentMemoryService(uri, llm=False) as working:
-        assert await working.drain(60) is True
-        found = await working.search_memory(app_name=APP, user_id=USER, query="parrot")
-        assert found.memories

@@ -4,13 +4,11 @@ no others.
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from google.adk.events import Event
 from google.adk.sessions import InMemorySessionService
@@ -193,67 +191,6 @@ async def test_what_is_queued_of_an_author_is_not_learnt_afterwards():
         await memories.remember(SCOPE, said, "s1")  # ADK hands over the whole session again
         await memories.work(until_idle=True)
         assert await texts(memories) == {"Linus has a kayak", "Grace skis in Oslo"}
-
-
-@pytest.fixture(params=["libsql", "postgres"])
-def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return (
-        f"libsql:///{tmp_path}/m.db"
-        if request.param == "libsql"
-        else request.getfixturevalue("postgres_uri")
-    )
-
-
-async def test_no_byte_of_what_was_forgotten_is_left(uri, tmp_path):
-    """No byte of what was forgotten is left and the neighbours are."""
-    clock = FrozenClock(START)
-    async with await opened(uri, clock=clock) as memories:
-        for number in range(5):
-            clock.now += timedelta(hours=1)
-            fact = Fact(
-                f"{CANARY} {number}",
-                tags=(f"{CANARY}-t",),
-                author=f"{CANARY}-a",
-                session_id=f"s{number % 2}",
-            )
-            (id,) = await memories.add(SCOPE, [fact])
-            await memories.edit(SCOPE, id, content=f"{CANARY} edited {number}", who="me")
-            await memories.add(OTHER, [f"Neighbour {number}"])
-        await memories.recall(SCOPE, "edited")
-        assert (
-            len(await memories.forget(SCOPE, after=START, before=START + timedelta(hours=2))) == 1
-        )
-        assert len(await memories.forget(SCOPE, session_id="s1")) == 2
-        assert len(await memories.forget(SCOPE, tag=f"{CANARY}-t")) == 2
-        assert len(await memories.recall(SCOPE, "edited")) == 0
-        assert len(await texts(memories, OTHER)) == 5
-    if uri.startswith("libsql"):
-        with sqlite3.connect(tmp_path / "m.db") as connection:
-            connection.execute("VACUUM")
-        connection.close()
-        for file in tmp_path.glob("m.db*"):
-            assert CANARY.encode() not in file.read_bytes(), file
-        return
-    with psycopg.connect(
-        uri, autocommit=True, options="-c search_path=kagent_memory"
-    ) as connection:
-        tables = [
-            name
-            for (name,) in connection.execute(
-                "SELECT tablename FROM pg_tables WHERE schemaname = current_schema"
-            )
-        ]
-        assert "memory" in tables
-        for table in tables:
-            connection.execute(f"VACUUM FULL {table}")
-        connection.execute("CHECKPOINT")
-        for table in tables:
-            assert CANARY not in str(connection.execute(f"SELECT * FROM {table}").fetchall()), table
-            read = connection.execute(
-                f"SELECT pg_read_binary_file(pg_relation_filepath('{table}'))"
-            ).fetchone()
-            assert read is not None
-            assert CANARY.encode() not in bytes(read[0]), table
 
 
 async def test_a_deleted_session_of_adk_takes_its_memories_along(tmp_path: Path):

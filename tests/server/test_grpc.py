@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import timedelta
+from datetime import UTC, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -174,13 +174,8 @@ async def test_what_is_added_is_found_listed_and_deleted(client: Client, clock: 
     assert id == await client.add(item)  # the same again is the same memory
     (found,) = await client.search()
     assert (found.id, found.content, round(found.score, 5)) == (id, "Ada likes tea.", 1.0)
-    assert dict(found.metadata)["source"] == "explicit_save"
-    assert found.metadata["count"] == 3
-    assert list(found.metadata["nested"]["list"]) == [1, "two", None, True]
-    assert (
-        abs(found.created_at.ToDatetime().timestamp() - clock.now.replace(tzinfo=None).timestamp())
-        < 0.001
-    )
+    assert found.metadata == item.metadata
+    assert found.created_at.ToDatetime(UTC) == clock.now
     (listed,) = await client.list()
     assert (listed.id, listed.content) == (id, "Ada likes tea.")
     assert listed.expires_at.ToDatetime() == (clock.now + timedelta(days=3)).replace(
@@ -195,8 +190,7 @@ async def test_a_batch_is_stored_whole_or_not_at_all(client: Client):
     assert await client.batch([client.item(f"fact {n}", axis(n)) for n in range(50)]) == 50
     assert len(await client.list()) == 50
     await refused(client.batch([]), INVALID, "Empty batch")
-    text = "batch size 51 exceeds maximum allowed size of 50"
-    await refused(client.batch([client.item()] * 51), INVALID, text)
+    await refused(client.batch([client.item()] * 51), INVALID, "batch size 51 exceeds")
     items = [client.item("new"), client.pb2.SessionMemoryInput(content="x")]
     await refused(client.batch(items), INVALID, "Missing required fields in batch item")
     await refused(
