@@ -111,20 +111,6 @@ def test_every_command_of_deploy_is_one_that_is_taken(where: str):
         assert args.set == ["worker=False"]
 
 
-@pytest.mark.parametrize(
-    "where", sorted(where for where in COMMANDS if where.startswith("kubernetes"))
-)
-def test_an_empty_secret_is_one_clear_error_and_no_file(
-    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("KAGENT_MEMORY_URI", "")
-    words = ["0" if word in ("8081", "8082") else word for word in COMMANDS[where]]
-    assert main([*words, *(["--port", "0"] if words[0] == "serve" else [])]) == 5
-    assert "KAGENT_MEMORY_URI is set, but empty" in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_container_without_a_store_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):

@@ -69,8 +69,6 @@ UNOPENED: dict[str, dict[str, Any]] = {
     "another embedder": {"embedding": HashEmbedder(8, "other")},
     "no embedder": {"embedding": 42},
     "no model": {"llm": 42},
-    "no model to rewrite with": {"rewrite": True},
-    "no reranker": {"rerank": "best"},
 }
 
 

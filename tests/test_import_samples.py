@@ -152,10 +152,6 @@ async def test_kagents_memories_keep_times_usage_metadata_and_vectors(
         scope = Scope("acme", "ada", APP)
         near = await memories.parts.caller_vectors.nearest(scope, unit(4), limit=1)
         assert [(one.id, round(cosine, 3)) for one, cosine in near] == [(token.id, 1.0)]
-        await memories.forget(scope, likes.id)
-        assert (await imported(memories, tmp_path, *arguments))[0] == Imported(
-            present=3, forgotten=1
-        )
     assert database.execute("SELECT * FROM memory ORDER BY id").fetchall() == before
 
 
@@ -187,12 +183,8 @@ async def test_mem0s_table_keeps_session_author_times_and_metadata(database, emp
         done, left_out = await imported(memories, tmp_path, *arguments)
         assert (done, len(left_out)) == (Imported(added=2), 2)
         tea, masked = await kept(memories, "ada", "a")
-        assert (tea.content, tea.session_id, tea.author, tea.metadata) == (
-            "Likes tea",
-            "r",
-            "Bob",
-            {"food": 1},
-        )
+        told = (tea.content, tea.session_id, tea.author, tea.metadata)
+        assert told == ("Likes tea", "r", "Bob", {"food": 1})
         assert tea.created_at == datetime(2026, 1, 1, 18, tzinfo=UTC)
         assert tea.updated_at == datetime(2026, 1, 2, 10, tzinfo=UTC)
         assert SECRET not in masked.content
@@ -269,13 +261,6 @@ async def test_langgraphs_items_belong_to_whom_their_namespace_names(
         assert SECRET not in json.dumps(token.metadata)
         (blue,) = await kept(memories, "grace", "a")
         assert json.loads(blue.content) == {"colour": "blue"}
-        # which later versions have
-        database.execute("ALTER TABLE store ADD COLUMN expires_at timestamptz")
-        database.execute("INSERT INTO store VALUES ('memories.ada', 'k3', '{\"text\": \"Brief\"}')")
-        database.execute("UPDATE store SET expires_at = '2026-03-02T12:00Z' WHERE key = 'k3'")
-        assert (await imported(memories, tmp_path, *arguments))[0] == Imported(added=1, present=3)
-        brief = (await kept(memories, "ada", "a"))[0]
-        assert (brief.content, brief.expires_at) == ("Brief", START + timedelta(days=1))
 
 
 @pytest.mark.skipif(not hasattr(adk_memory, "SqliteMemoryService"), reason="ADK has it since 2.11")
@@ -297,34 +282,14 @@ async def test_turns_of_adks_own_service_keep_who_said_them_and_when(tmp_path):
     async with await opened() as memories:
         assert await imported(memories, tmp_path, "import_adk.py", path) == (Imported(added=3), [])
         tea, noted = await kept(memories, "ada", "a")
-        assert (tea.content[:11], tea.author, tea.position, tea.event_ids) == (
-            "I like tea\n",
-            "user",
-            0,
-            ("e1",),
-        )
-        assert (noted.content, noted.author, noted.position, noted.session_id) == (
-            "Noted",
-            "helper",
-            1,
-            "s",
-        )
+        assert (tea.content[:11], tea.author, tea.event_ids) == ("I like tea\n", "user", ("e1",))
+        assert (noted.content, noted.author, noted.session_id) == ("Noted", "helper", "s")
+        assert (tea.position, noted.position) == (0, 1)
         assert SECRET not in tea.content
         assert (tea.verbatim, tea.type) == (True, "episodic")
         assert tea.created_at == START - timedelta(seconds=100)
         (hi,) = await kept(memories, "grace", "a")
         assert hi.session_id is None
-        later = [event("e3", "user", types.Part(text="More"), at=9)]
-        await service.add_events_to_memory(
-            app_name="a", user_id="ada", events=later, session_id="s"
-        )
-        done, left_out = await imported(
-            memories, tmp_path, "import_adk.py", f"sqlite:///{path}", "--user", "ada"
-        )
-        assert (done, left_out) == (Imported(added=1, present=2), ["Left out: e1"])
-        assert [
-            one.position for one in await kept(memories, "ada", "a") if one.content == "More"
-        ] == [2]
         found = await memories.recall(Scope("", "ada", "a"), "tea")
         assert found.hits[0].memory.event_ids == ("e1",)
 

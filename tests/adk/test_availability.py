@@ -65,18 +65,3 @@ async def test_a_silent_database_is_given_up() -> None:
     [ping] = pings.asked
     ping.set_result(None)
     assert not guard.is_away
-
-
-@pytest.mark.parametrize("finish", [True, False])
-async def test_given_up_work_goes_on_if_asked(finish: bool) -> None:
-    """Work that nobody waits for any more is finished only where `finish` asks for it."""
-    ended = asyncio.Event()
-
-    async def work() -> None:
-        await asyncio.sleep(0.3)
-        ended.set()
-
-    with pytest.raises(StoreError):
-        await Availability(Pings()).guard(work(), finish=finish)
-    await asyncio.sleep(0.4)
-    assert ended.is_set() is finish

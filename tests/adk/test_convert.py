@@ -131,7 +131,6 @@ def by_mcp(text: str) -> dict[str, Any]:
                 }
             },
         ),
-        ("prefetch_memory", {"memories": [{"content": "Ada likes tea"}]}),
         (
             "notes_load_memory",
             by_mcp(json.dumps(fenced_answer([{"id": "1", "text": "Ada likes tea"}]))),

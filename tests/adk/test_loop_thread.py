@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import gc
 import os
 import subprocess
@@ -117,25 +116,6 @@ async def test_a_cancelled_callers_work_ends_or_goes_on_as_asked(finish: bool) -
     assert await asyncio.to_thread(over.wait, 60)
     go_on.set()
     assert ended == ["finished" if finish else "cancelled"]
-    await mine.close()
-
-
-async def test_work_sees_its_callers_context() -> None:
-    """Work sees its caller's context variables; the resource is not tied to them."""
-    variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="none")
-    seen = []
-
-    async def opener() -> Resource:
-        seen.append(variable.get())
-        return Resource()
-
-    async def read(_: Resource) -> str:
-        return variable.get()
-
-    mine: LoopThread[Resource] = LoopThread(opener, Resource.close)
-    variable.set("caller")
-    assert await mine.run(read) == "caller"
-    assert seen == ["none"]
     await mine.close()
 
 

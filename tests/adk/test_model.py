@@ -96,14 +96,12 @@ WHOLE = types.Content(role="model", parts=[types.Part(text='{"facts": ["a"]}')])
 @pytest.mark.parametrize(
     ("fields", "kind"),
     [
-        ({"error_code": "MAX_TOKENS"}, TruncatedAnswer),
         ({"error_code": types.FinishReason.MAX_TOKENS}, TruncatedAnswer),
         ({"content": WHOLE, "finish_reason": types.FinishReason.MAX_TOKENS}, TruncatedAnswer),
         ({"content": WHOLE, "finish_reason": types.FinishReason.SAFETY}, ModelError),
         ({"content": WHOLE, "finish_reason": types.FinishReason.RECITATION}, ModelError),
         ({"error_code": "SAFETY", "error_message": "Ada said …"}, ModelError),
         ({"error_code": "UNAVAILABLE"}, ModelUnavailable),
-        ({"error_code": "429"}, ModelUnavailable),
         ({"error_code": "Ada said that she lives in Oslo"}, ModelError),
     ],
 )

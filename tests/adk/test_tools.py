@@ -91,9 +91,7 @@ async def test_loaded_memories_are_plain_and_leave_out_what_is_empty(
 @pytest.mark.parametrize(
     ("tool", "args", "error"),
     [
-        (SaveMemoryTool(), {}, "content is required."),
         (SaveMemoryTool(), {"content": "  "}, "content is required."),
-        (SaveMemoryTool(), {"content": 7}, "content is required."),
         (LoadMemoryTool(), {"query": ""}, "query is required."),
         (RecallMemoryTool(), {}, "query is required."),
         (
@@ -271,13 +269,6 @@ async def test_a_person_decides_what_is_forgotten(service: KagentMemoryService) 
         assert await kept(service) == left
     with pytest.raises(ConfigurationError):
         ForgetMemoryTool(confirm="nobody")
-
-
-async def test_nobody_forgets_the_memories_of_another_user(service: KagentMemoryService) -> None:
-    (id,) = await service.memories.add(Scope("", "eve", APP), ["Eve prefers dark mode"])
-    answer = await answer_of(ForgetMemoryTool(), service, ids=[id], token="any")
-    assert "error" in answer
-    assert len((await service.memories.list(Scope("", "eve", APP))).memories) == 1
 
 
 async def test_a_tool_with_its_own_service_works_inside_agent_tool(

@@ -319,7 +319,6 @@ def test_the_doctor_finds_what_is_wrong_and_says_what_to_do(run: Any, id: str):
     for words in (
         ["--uri", "libsql:////nowhere/at/all.db"],
         ["--uri", "postgresql://nobody@127.0.0.1:9/x"],
-        ["--uri", "http://127.0.0.1:9"],
         ["--uri", "postgresql://["],
         [
             "--embedding",

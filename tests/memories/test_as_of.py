@@ -179,28 +179,6 @@ async def test_looking_at_the_past_delivers_nothing() -> None:
         assert (usage.delivered, usage.retrieved) == (0, 0)
 
 
-async def test_an_embedder_that_is_away_leaves_the_words() -> None:
-    class Failing(HashEmbedder):
-        away = False
-
-        async def embed(self, texts: Sequence[str], *, kind: str) -> Any:
-            if self.away:
-                raise TimeoutError("away")
-            return await super().embed(texts, kind=kind)  # type: ignore[arg-type]
-
-    clock, embedder = Clock(), Failing(32)
-    options: dict[str, Any] = {"ttl_days": 0}
-    async with await opened(clock, embedding=embedder, **options) as memories:
-        [id] = await memories.add(ADA, ["Ada sails the boat near Bergen"])
-        then = clock.tick()
-        await memories.edit(ADA, id, content="Ada stays at home")
-        clock.tick()
-        embedder.away = True
-        found = await memories.recall(ADA, QUERY, as_of=then)
-        assert (said(found), found.mode) == (["Ada sails the boat near Bergen"], "keyword")
-        assert found.degraded
-
-
 @pytest.mark.parametrize(
     "wrong",
     [

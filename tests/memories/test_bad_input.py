@@ -112,9 +112,9 @@ async def test_content_that_cannot_be_kept_is_refused_whole(store_uri: str, name
 FACTS = {
     "event_ids of one string": ({"event_ids": "e1"}, "event_ids must be a list"),
     "pinned as a text": ({"pinned": "no"}, "pinned must be True or False"),
-    "verbatim as a number": ({"verbatim": 1}, "verbatim must be"),
     "is_error as a text": ({"is_error": "yes"}, "is_error must be"),
-    "ttl_days as a text": ({"ttl_days": "3"}, "ttl_days must be a whole number"),
+    "category of another kind": ({"category": ["billing"]}, "category"),
+    "category with NUL": ({"category": "a\0b"}, "category"),
     "ttl_days with a fraction": ({"ttl_days": 1.5}, "ttl_days must be a whole number"),
 }
 
@@ -141,13 +141,9 @@ async def test_a_single_text_is_not_taken_for_a_list_of_its_letters(items: Any) 
     ("values", "advice"),
     [
         ({"tags": "abc"}, "tags must be a tuple"),
-        ({"topics": [1]}, "topics must be a tuple"),
         ({"types": ("dream",)}, "types must be of semantic"),
-        ({"origins": ("web",)}, "origins must be of user"),
-        ({"metadata": ["a"]}, "mapping with text keys"),
         ({"metadata": {1: 1}}, "mapping with text keys"),
         ({"author": 5}, "author must be text"),
-        ({"min_importance": "1"}, "must be a number"),
         ({"created_after": "2026"}, "created_after must be a datetime"),
         ({"happened_before": datetime(2026, 1, 1)}, "time zone"),  # noqa: DTZ001 the mistake itself
         ({"superseded": "all"}, "superseded must be"),
@@ -190,7 +186,6 @@ VECTORS: dict[str, tuple[list[Any], str]] = {
     "infinite": ([1.0, math.inf, 0.0], "infinite"),
     "zero": ([0.0, 0.0, 0.0], "zero; a direction is needed"),
     "too short": ([1.0, 2.0], "3 dimension.* expected|pass vectors of that width"),
-    "too long": ([1.0, 2.0, 3.0, 4.0], "3 dimension.* expected|pass vectors of that width"),
     "empty": ([], "direction is needed|expected"),
     "words": (["a", "b", "c"], "flat sequence of numbers"),
 }
@@ -237,7 +232,6 @@ ILLNESSES: dict[str, Callable[[np.ndarray], Any]] = {
     "too short": lambda rows: rows[:, :8],
     "too few": lambda rows: rows[1:],
     "one of them NaN": lambda rows: np.vstack([rows[:-1], rows[-1:] * np.nan]),
-    "none at all": lambda rows: None,
 }
 
 
@@ -341,7 +335,6 @@ class AsyncGate:
 
 GIVEN: dict[str, tuple[str, Any, str]] = {
     "an embedder that is not async": ("embedding", Sync(), r"embed\(\) must be an async function"),
-    "a model that is not async": ("llm", Sync(), r"complete\(\) must be an async function"),
     "a reranker that is not async": ("rerank", Sync(), r"rerank\(\) must be an async function"),
     "no summary": (
         "summary",
@@ -351,17 +344,11 @@ GIVEN: dict[str, tuple[str, Any, str]] = {
     "a summary that is not async": ("summary", Sync(), "not Sync"),
     "a summary's class": ("summary", PassthroughSummary, "not the class PassthroughSummary"),
     "no rank": ("rank", 3, r"takes kagent_memory\.RankSettings\(…\), not int"),
-    "no weights": (
-        "importance_weights",
-        {"recency": 1},
-        r"takes kagent_memory\.ImportanceWeights\(…\), not dict",
-    ),
     "no gate": (
         "gate",
         3,
         r"WordGate\(…\), .*searches\(text, \*, tool=False, is_fact=None\); not int",
     ),
-    "a gate without tool=": ("gate", Sync(), "not Sync"),
     "a gate that is async": ("gate", AsyncGate(), "not AsyncGate"),
     "no function": ("redact", "secrets", "redact takes a function, not str"),
 }

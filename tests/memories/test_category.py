@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
-
-from kagent_memory import Fact, Filter, InvalidInput, Memories, Scope
+from kagent_memory import Fact, Filter, Memories, Scope
 
 SCOPE = Scope("acme", "ada", "desk")
 
@@ -62,15 +58,3 @@ async def test_a_category_is_kept_unless_another_is_named(store_uri: str):
             SCOPE, [Fact("The rent is 990", category="money")], replaces=next_
         )
         assert (await memories.get(SCOPE, last)).category == "money"
-
-
-@pytest.mark.parametrize("unfit", ["a\0b", "\ud800", "x" * 1025, 7, ["billing"]], ids=repr)
-async def test_what_is_no_category_is_refused_and_nothing_stored(unfit: Any):
-    async with await Memories.open("libsql:///:memory:", llm=False, worker=False) as memories:
-        [id] = await memories.add(SCOPE, [Fact("tea", category="drinks")])
-        with pytest.raises(InvalidInput, match="category"):
-            await memories.add(SCOPE, ["fine", Fact("coffee", category=unfit)])
-        with pytest.raises(InvalidInput, match="category"):
-            await memories.edit(SCOPE, id, category=unfit)
-        assert (await memories.stats(SCOPE)).visible == 1
-        assert (await memories.get(SCOPE, id)).category == "drinks"

@@ -4,7 +4,6 @@ no others.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,6 @@ from google.genai import types
 
 from kagent_memory import Fact, Filter, InvalidInput, KagentMemoryService, Memories, Message, Scope
 from kagent_memory.memories import eraser
-from kagent_memory.records import Change
-from kagent_memory.stores.base import Batch
 from kagent_memory.testing import FrozenClock, HashEmbedder
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -60,12 +57,9 @@ FACTS = {
     [
         ({"tag": "drink"}, {"tea", "cocoa"}),
         ({"author": "Grace"}, {"cocoa", "key"}),
-        ({"author": ""}, set()),
         ({"session_id": "s1"}, {"tea", "cocoa"}),
         ({"session_id": "s1", "author": "Grace"}, {"cocoa"}),
-        ({"tag": "drink", "session_id": "s2"}, set()),
         ({"before": START + timedelta(hours=2)}, {"tea", "cocoa"}),
-        ({"after": START + timedelta(hours=2)}, {"key", "boat"}),
         (
             {"after": START + timedelta(hours=1), "before": START + timedelta(hours=3)},
             {"cocoa", "key"},
@@ -101,19 +95,14 @@ async def test_exactly_what_meets_every_condition_goes(options, gone):
     [
         {},
         {"ids": "an id", "tag": "drink"},
-        {"ids": ["an id"], "everything": True},
         {"tag": "drink", "everything": True},
         {"everything": "no"},
         {"ids": [5]},
         {"filter": Filter()},
-        {"filter": Filter(superseded=True)},
         {"filter": Filter(session_id="a"), "session_id": "b"},
-        {"filter": Filter(author="a"), "author": "b"},
         {"before": START.replace(tzinfo=None)},
-        {"before": "2026-01-01"},
         {"tag": ["drink"]},
         {"author": "\0"},
-        {"session_id": "\ud800"},
         {"filter": {"tags": ["drink"]}},
     ],
     ids=str,
@@ -125,17 +114,6 @@ async def test_what_is_ambiguous_or_lets_all_through_erases_nothing(options):
             with pytest.raises(InvalidInput):
                 await memories.forget(SCOPE, **options, dry_run=dry_run)
         assert len(await texts(memories)) == len(FACTS)
-
-
-async def test_a_dry_run_names_what_says_the_same_and_stays():
-    async with await opened() as memories:
-        first, second = await memories.add(SCOPE, ["Ada lives in Graz", "Ada's home is Graz"])
-        linked = replace(await memories.get(SCOPE, second), links=(first,), revision=2)
-        change = Change(kind="edit", memory=linked, explicit=True)
-        await memories.store.apply(SCOPE, Batch(changes=[change]), now=START)
-        planned = await memories.forget(SCOPE, second, dry_run=True)
-        assert (planned.ids, planned.linked) == ((second,), (first,))
-        assert (await memories.forget(SCOPE, [first, second], dry_run=True)).linked == ()
 
 
 async def test_a_superseded_memory_is_found_by_its_conditions_too():

@@ -210,19 +210,6 @@ async def test_what_they_were_merged_into_stays_without_their_words(memories):
     assert await ground.forget(cat) == {cat}
 
 
-async def test_a_standing_merge_goes_whole_an_undone_one_does_not(memories):
-    """A merge that stands takes the whole and one that is undone spares the rest."""
-    ground = Ground(memories, "stands")
-    cat, told = await ground.add("Ada has a cat", TOLD)
-    await ground.unite(TOLD + " indeed", cat, told)
-    assert set(await memories.forget(ground.scope, told, dry_run=True)) == {cat, told}
-    await ground.undo(told)
-    assert set(await memories.forget(ground.scope, cat, dry_run=True)) == {cat}
-    assert await ground.forget(told) == {told}
-    assert await ground.current() == {cat}
-    assert CANARY not in await ground.said()
-
-
 async def test_what_took_their_place_and_was_undone(memories):
     ground = Ground(memories, "replaced")
     [told] = await ground.add(TOLD)

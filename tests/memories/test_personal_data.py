@@ -11,7 +11,7 @@ import pytest
 from adk.scripted import APP, USER
 
 from kagent_memory import Memories
-from kagent_memory.errors import ConfigurationError, InvalidInput
+from kagent_memory.errors import InvalidInput
 from kagent_memory.records import DROPPED, Fact, Message, Scope
 from kagent_memory.testing import HashEmbedder, ScriptedLlm
 
@@ -132,22 +132,3 @@ async def test_no_byte_of_it_reaches_the_file(tmp_path: Path) -> None:
     database.close()
     for one in tmp_path.iterdir():
         assert b"ada.canary" not in one.read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        ({"pii": "hide"}, "pii"),
-        ({"pii": {"mode": "mask", "kinds": "e-mail"}}, "Unknown kind of pii e-mail"),
-        ({"pii": '{"mode": "mask", "regions": ["Germany"]}'}, "pii: GERMANY"),
-        ({"pii": {"mode": "mask", "file": "nowhere.toml"}}, "pii: nowhere.toml is not a table"),
-        ({"pii": {"kinds": "email"}}, "pii.mode: Field required"),
-        ({"pii": {"mode": "mask", "kind": "email"}}, "pii.kind: Unexpected"),
-    ],
-)
-async def test_what_cannot_be_meant_is_refused_at_open(
-    tmp_path: Path, options: dict[str, Any], told: str
-) -> None:
-    with pytest.raises(ConfigurationError, match=told):
-        await Memories.open(f"libsql:///{tmp_path}/memory.db", embedding=None, llm=False, **options)
-    assert not (tmp_path / "memory.db").exists()

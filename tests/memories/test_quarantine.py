@@ -264,30 +264,3 @@ async def test_over_a_server_only_the_callers_own_is_let_in():
             assert await remote.reject(SCOPE, second) == (second,)
             assert (await remote.stats(SCOPE)).quarantined == 0
         assert [one.id for one in (await memories.list(SCOPE)).memories] == [first]
-
-
-async def test_what_waits_expires_like_the_rest():
-    async with await opened() as memories:
-        [claim] = await memories.add(SCOPE, [Fact(CLAIM, origin="tool", ttl_days=1)])
-        memories.parts.clock.now += timedelta(days=1)
-        assert await waiting(memories) == []
-        with pytest.raises(NotFound):
-            await memories.confirm(SCOPE, claim)
-        assert (await memories.prune()).deleted == 1
-
-
-async def test_the_same_is_known_in_an_encrypted_store_too():
-    async with await opened(
-        encryption_keys="k1:AQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyA="
-    ) as memories:
-        twice = await memories.add(SCOPE, [Fact(CLAIM, origin="tool")]) + await memories.add(
-            SCOPE, [Fact(CLAIM, origin="tool")]
-        )
-        assert len({*twice}) == 1
-        assert (
-            await memories.audit(SCOPE, defects=["secret", "exact_duplicate", "orphan"])
-        ).is_clean
-        assert (await memories.confirm(SCOPE, twice[0])).content == CLAIM
-        assert [hit.memory.content for hit in await memories.recall(SCOPE, "warehouse code?")] == [
-            CLAIM
-        ]

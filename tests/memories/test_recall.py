@@ -251,12 +251,6 @@ async def test_a_vague_follow_up_is_completed_from_the_last_turns(memories: Memo
     assert texts(await memories.recall(SCOPE, "How many?", history=history, limit=1)) == [NOTES[3]]
 
 
-async def test_the_floor_holds_for_rows_that_only_the_vectors_found(memories: Memories):
-    found = await memories.recall(SCOPE, "oolong", min_score=0.99, explain=True)
-    assert texts(found) == [NOTES[0]]
-    assert {out.reason for out in found.left_out} == {"below_min_score"}
-
-
 async def test_neighbours_answer_only_when_the_filter_admits_them(memories: Memories):
     """Neighbours of a match are answers only when the filter admits them."""
     at = datetime(2026, 5, 1, tzinfo=UTC)

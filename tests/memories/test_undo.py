@@ -32,45 +32,6 @@ async def content(memories: Memories, id: str) -> str:
     return (await memories.get(SCOPE, id)).content
 
 
-async def test_undoing_twice_goes_two_changes_back(memories: Memories, id: str) -> None:
-    for text in ("two", "three"):
-        await memories.edit(SCOPE, id, content=text)
-    await memories.undo(SCOPE, id)
-    assert await content(memories, id) == "two"
-    await memories.undo(SCOPE, id)
-    assert await content(memories, id) == "one"
-    for _ in range(3):
-        with pytest.raises(NotFound, match="Nothing is left to undo"):
-            await memories.undo(SCOPE, id)
-    assert await content(memories, id) == "one"
-    assert [one.kind for one in await memories.history(SCOPE, id)] == [
-        "edit",
-        "edit",
-        "undo",
-        "undo",
-    ]
-
-
-async def test_an_undo_of_one_change_is_not_redone(memories: Memories, id: str) -> None:
-    await memories.pin(SCOPE, id)
-    [undone] = await memories.undo(SCOPE, id)
-    assert not undone.pinned
-    with pytest.raises(NotFound, match="Nothing is left to undo"):
-        await memories.undo(SCOPE, id)
-    assert not (await memories.get(SCOPE, id)).pinned
-
-
-async def test_a_change_after_an_undo_is_the_next_to_be_undone(memories: Memories, id: str) -> None:
-    await memories.edit(SCOPE, id, content="two")
-    await memories.edit(SCOPE, id, content="three")
-    await memories.undo(SCOPE, id)
-    await memories.edit(SCOPE, id, content="four")
-    await memories.undo(SCOPE, id)
-    assert await content(memories, id) == "two"
-    await memories.undo(SCOPE, id)
-    assert await content(memories, id) == "one"
-
-
 async def test_a_replacement_is_undone_whole(memories: Memories, id: str) -> None:
     """A replacement is undone whole and then what was before it."""
     await memories.edit(SCOPE, id, content="two")
@@ -101,6 +62,7 @@ async def test_a_decision_changed_since_is_not_undone(memories: Memories, id: st
 async def test_undos_walk_any_sequence_of_changes_back(
     memories: Memories, id: str, seed: int
 ) -> None:
+    """Each undo takes back one change, none is redone, and at the end nothing is left to undo."""
     chance = random.Random(seed)
     states = [await memories.get(SCOPE, id)]
     for number in range(25):

@@ -82,7 +82,7 @@ def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 async def test_a_group_becomes_one_summary_and_comes_back_at_once(uri):
     async with await opened(uri, embedding=HashEmbedder()) as memories:
-        ids = await memories.add(SCOPE, episodes())
+        ids = await memories.add(SCOPE, episodes(metadata={"project": "atlas"}))
         later(memories, 89)
         assert not await memories.consolidate(SCOPE)
         later(memories, 2)
@@ -94,11 +94,8 @@ async def test_a_group_becomes_one_summary_and_comes_back_at_once(uri):
             (one.kind, one.memory.content) for one in planned
         ]
         summary = await the_summary(memories)
-        assert (summary.content, summary.type, summary.topics) == (
-            SUMMARY,
-            "episodic",
-            ("deployment",),
-        )
+        told = (summary.content, summary.type, summary.topics, summary.metadata)
+        assert told == (SUMMARY, "episodic", ("deployment",), {"project": "atlas"})
         [hit] = await memories.recall(SCOPE, "deployment to Oslo")
         assert (hit.memory.id, hit.cosine is not None) == (summary.id, True)
         kept = (await memories.list(SCOPE, filter=Filter(superseded="only"))).memories
@@ -113,32 +110,6 @@ async def test_a_group_becomes_one_summary_and_comes_back_at_once(uri):
         await memories.undo(SCOPE, summary.id)
         assert {one.id for one in (await memories.list(SCOPE)).memories} == set(ids)
         assert len(await memories.recall(SCOPE, "deployment", limit=10)) == 5
-
-
-async def test_lineage_names_tools_and_the_rate_of_success():
-    async with await opened(quarantine=()) as memories:
-        facts = episodes(metadata={"tools": ["kubectl", "helm"], "project": "atlas"})
-        facts[1] = Fact(
-            facts[1].text,
-            type="episodic",
-            topics=("deployment",),
-            metadata={"tool": "git", "project": "atlas"},
-        )
-        facts[2] = Fact(
-            facts[2].text, type="episodic", topics=("Deployment ",), metadata={"project": "atlas"}
-        )
-        ids = await memories.add(SCOPE, facts)
-        for id, helped in ((ids[0], True), (ids[0], True), (ids[1], True), (ids[4], False)):
-            await memories.feedback(SCOPE, id, success=helped)
-        later(memories, 91)
-        await memories.consolidate(SCOPE)
-        summary = await the_summary(memories)
-        assert summary.metadata == {
-            "project": "atlas",
-            "tools": ["kubectl", "helm", "git"],
-            "success_rate": 0.75,
-        }
-        assert (summary.origin, summary.explicit, summary.usage.successes) == ("user", True, 0)
 
 
 async def test_what_tools_said_is_summed_up_by_itself():

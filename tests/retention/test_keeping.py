@@ -14,13 +14,12 @@ from typing import Any
 import pytest
 
 from kagent_memory import Fact, Memories, Scope
-from kagent_memory.errors import NotFound, StoreError
+from kagent_memory.errors import StoreError
 from kagent_memory.memories import Pruned
 from kagent_memory.records import Memory, Usage
 from kagent_memory.retention import prune
 from kagent_memory.retention.lifecycle import to_memory
 from kagent_memory.retention.prune import least_important
-from kagent_memory.retrieval.ranking import RankSettings
 from kagent_memory.retrieval.ranking.importance import ImportanceWeights
 from kagent_memory.testing import FrozenClock, HashEmbedder
 
@@ -153,36 +152,6 @@ async def test_one_of_two_processes_prunes_in_the_background(store_uri: str) -> 
 
 
 # -- feedback -----------------------------------------------------------------------------------
-
-
-async def test_feedback_moves_a_memory_where_the_ranking_asks_for_it(store_uri: str) -> None:
-    """Feedback counts and moves a memory in a ranking that asks for it."""
-    plain = RankSettings()
-    for weights, judged in (
-        (plain, False),
-        (replace(plain, standing=0.5), True),
-    ):
-        async with await opened(store_uri, rank=weights) as memories:
-            bad, good = await memories.add(
-                ADA, ["The best harbour is Bergen", "The best harbour is Oslo"]
-            )
-            if weights is plain:
-                first = [
-                    hit.memory.id
-                    for hit in await memories.recall(ADA, "best harbour", deliver=False)
-                ]
-                for verdict in (True, True, False):
-                    await memories.feedback(ADA, first[1], success=verdict)
-                await memories.feedback(ADA, first[0], success=False)
-            usage = (await memories.get(ADA, first[1])).usage
-            assert (usage.successes, usage.failures) == (2, 1)
-            found = [
-                hit.memory.id for hit in await memories.recall(ADA, "best harbour", deliver=False)
-            ]
-            assert found == (first[::-1] if judged else first)
-            assert {bad, good} == set(first)
-            with pytest.raises(NotFound):
-                await memories.feedback(BOB, bad, success=True)
 
 
 # -- deliveries ---------------------------------------------------------------------------------

@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 from kagent_memory import Memories, Scope
-from kagent_memory.retrieval.ranking import keeps_what_is_asked
-from kagent_memory.stores.base import TextMatches
 from kagent_memory.testing.scripted_models import HashEmbedder, ScriptedLlm
 
 ANN = Scope("", "ann", "demo")
@@ -75,37 +73,6 @@ async def test_a_rewrite_of_a_follow_up_picks_what_it_is_about() -> None:
         await memories.add(ANN, notes)
         answer = await memories.recall(ANN, "how much?", history=history)
     assert notes[-1] in [hit.memory.content for hit in answer]
-
-
-@pytest.mark.parametrize(
-    ("asked", "rewritten", "completed", "keeps"),
-    [
-        ("rare common", "rare common other", False, True),
-        ("rare common", "rare", False, True),  # the common word tells little
-        ("rare common", "common other", False, False),
-        ("rare other", "rare", False, False),
-        ("rare other", "rare", True, True),  # of earlier turns it need not keep all
-        ("rare other", "common", True, False),
-        ("unheard", "rare", False, True),  # nothing that is asked is known
-        ("unheard rare", "rare", False, False),  # another question with the same name in it
-        ("unheard rare", "rare", True, True),
-        ("unheard rare", "unheard rare other", False, True),
-        ("rare", "unheard", False, False),
-        ("rare", "unheard", True, False),
-        ("", "rare", False, True),
-    ],
-)
-def test_a_rewrite_keeps_the_words_that_tell(
-    asked: str, rewritten: str, completed: bool, keeps: bool
-) -> None:
-    known = TextMatches(
-        documents=100,
-        average_length=5.0,
-        frequencies={"rare": 1, "other": 1, "common": 60},
-        matches={},
-    )
-    words = frozenset(asked.split()), frozenset(rewritten.split())
-    assert keeps_what_is_asked(*words, known, completed=completed) is keeps
 
 
 @pytest.mark.parametrize("embedder", [None, HashEmbedder(256)], ids=["keyword", "hybrid"])

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from kagent_memory import Memories, Scope
-from kagent_memory.retrieval.ranking import identifiers
 from kagent_memory.testing import HashEmbedder
 
 ADA = Scope(tenant="", user="ada", app="desk")
@@ -66,21 +65,3 @@ async def test_what_holds_an_identifier_stands_before_look_alikes(embedder: Any)
                 if not hits or hits.hits[0].memory.content != wanted:
                     missed.append(query)
         assert missed == []
-
-
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        ("who fixed ERR-10140?", [{"err-10140"}]),
-        ("is v1.10.2 out on feature/login", [{"v1.10.2"}, {"feature/login"}]),
-        ("LH 4711", [{"lh"}, {"4711"}]),
-        ("where did Miró's poster go", [{"miro"}]),
-        ("Where is the poster?", []),
-        ("what about “Blue Harbour” now", [{"blue", "harbour"}, {"blue"}, {"harbour"}]),
-        ("I have 2 cats and went out", []),
-    ],
-)
-def test_identifiers_names_and_quotations_are_told_from_words(
-    query: str, expected: list[set[str]]
-) -> None:
-    assert [set(terms) for terms in identifiers(query)] == expected

@@ -4,7 +4,7 @@ import string
 import pytest
 
 from kagent_memory import Memories, Scope
-from kagent_memory.language.respelling import RESPELT_AT_MOST, respellings, respelt
+from kagent_memory.language.respelling import RESPELT_AT_MOST, respellings
 
 ANN = Scope("", "ann", "demo")
 NOTES = [
@@ -94,11 +94,3 @@ def test_what_a_pasted_log_costs_is_bounded() -> None:
     assert list(tried) == words[:RESPELT_AT_MOST]
     assert sum(map(len, tried.values())) < RESPELT_AT_MOST * 600
     assert respellings(["x" * 10_000, "1234", "a1b2c3"], {}) == {}
-
-
-def test_of_several_words_the_most_frequent_are_meant() -> None:
-    """Of those one slip away."""
-    tried = {"hause": ["house", "cause", "pause", "hausen"]}
-    known = {"pause": 1, "house": 9, "cause": 4}
-    assert respelt(["red", "hause"], tried, known) == {"hause": ["house", "cause"]}
-    assert respelt(["red", "hause"], tried, {}) == {}

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pytest
 
 from kagent_memory import Memories, Scope
-from kagent_memory.retrieval.ranking import UNRELATED, disguised, trust
 from kagent_memory.testing import HashEmbedder
 
 ADA = Scope(tenant="", user="ada", app="desk")
@@ -27,32 +25,6 @@ class EnglishOnly:
         folded = ["".join(char if char.isascii() else "?" for char in text) for text in texts]
         rows = np.asarray(await HashEmbedder(64).embed(folded, kind=kind), np.float32)
         return rows + np.array([[0.01 * (len(text) % 7)] * 64 for text in texts], np.float32)
-
-
-@pytest.mark.parametrize("text", ["Where is my bicycle?", "Wo wohnt Zoë?", "4711", ""])
-def test_latin_queries_are_not_probed(text: str) -> None:
-    assert disguised(text) == ""
-
-
-@pytest.mark.parametrize(
-    "text", ["我早上喝什么", "Где живёт мама", "어머니는 어디에", "أين تعيش أمي"]
-)
-def test_a_disguise_keeps_the_script_and_none_of_the_letters(text: str) -> None:
-    other = disguised(text)
-    assert len(other) == len(text)
-    assert all(one != two for one, two in zip(text, other, strict=True) if one.isalpha())
-
-
-async def test_trust_falls_where_other_letters_make_no_difference() -> None:
-    async def measured(embedder: Any) -> float:
-        text = "我早上喝什么"
-        one, other, first, second = await embedder.embed(
-            [text, disguised(text), *UNRELATED], kind="query"
-        )
-        return trust(one, other, (first, second))
-
-    assert await measured(EnglishOnly()) == pytest.approx(0.1)
-    assert await measured(HashEmbedder(256)) > 0.7
 
 
 async def test_an_embedder_that_cannot_read_a_query_does_no_harm() -> None:

@@ -16,9 +16,11 @@ import numpy as np
 import uvicorn
 
 from kagent_memory.memories import Memories
+from kagent_memory.records import Scope
 from kagent_memory.server.app import create_app
 from kagent_memory.server.auth import Access
 from kagent_memory.server.serving import bound_socket, serve
+from kagent_memory.testing.fixtures import a_job
 
 START = datetime(2026, 3, 1, 12, 0, 0, 123450, tzinfo=UTC)
 
@@ -41,6 +43,15 @@ def client_of(
 ) -> httpx.AsyncClient:
     app = create_app(memories, access, clock=clock)
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost")
+
+
+async def dead_letter(memories: Memories, scope: Scope, now: datetime) -> str:
+    """Leave a job that no retry mends, and return its id."""
+    job = a_job(scope, now=now)
+    await memories.store.enqueue([job])
+    claimed: Any = await memories.store.queue.claim("tests", now=now, lease_seconds=5)
+    await memories.store.queue.release(claimed, run_after=now, error="it failed", dead=True)
+    return job.id
 
 
 def axis(number: int, tilt: float = 0.0) -> list[float]:

@@ -120,7 +120,6 @@ async def test_a_session_is_queued_and_its_job_shows_no_content(
 @pytest.mark.parametrize(
     ("method", "path", "body", "status", "kind"),
     [
-        ("POST", f"/api/v1/memories{S}", {"items": [" "]}, 400, "invalid-input"),
         ("POST", f"/api/v1/memories{S}", {"items": ["x" * 20_000]}, 400, "invalid-input"),
         (
             "POST",
@@ -132,7 +131,6 @@ async def test_a_session_is_queued_and_its_job_shows_no_content(
         ("POST", f"/api/v1/memories{S}", {"itms": []}, 400, "invalid-input"),
         ("POST", "/api/v1/memories?app=demo", {"items": ["x"]}, 400, "invalid-input"),
         ("GET", f"/api/v1/memories/nothing{S}", None, 404, "not-found"),
-        ("GET", f"/api/v1/memories{S}&cursor=bad", None, 400, "invalid-input"),
         ("POST", f"/api/v1/memories/forget{S}", {}, 400, "invalid-input"),
         (
             "POST",
@@ -161,9 +159,7 @@ async def test_errors_are_problems_and_say_their_family(
         ("POST", f"/memories/forget{S}", {"session_id": "s", "tga": "x"}, "tga"),
         ("POST", f"/memories/forget{S}", {"filter": {"topcs": ["x"]}}, "filter.topcs"),
         ("POST", f"/memories/forget{S}&everything=true", None, "everything"),
-        ("POST", "/prune?dry_run=true", None, "dry_run"),
         ("POST", f"/memories{S}", {"items": [{"text": "x", "colour": "red"}]}, "colour"),
-        ("GET", f"/memories{S}&tags=tea", None, "tags"),
         ("GET", f'/memories{S}&filter={{"tag":"tea"}}', None, "filter.tag"),
         ("GET", f"/memories{S}&limit=1&limit=2", None, "twice"),
         ("POST", "/import?path=/etc/hostname", None, "path"),

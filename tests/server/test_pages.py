@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import html
 import re
-from typing import Any
 from urllib.parse import parse_qsl
 
 import httpx
 import pytest
 
 from kagent_memory.memories import Memories
-from kagent_memory.records import Fact, Scope, new_id
+from kagent_memory.records import Fact, Scope
 from kagent_memory.server.jobs import SHOWN
 from kagent_memory.settings import MemorySettings
-from kagent_memory.stores.base import Job
+from kagent_memory.testing.fixtures import a_job
 
-from .ground import Clock, client_of
+from .ground import Clock, client_of, dead_letter
 
 SCOPE = Scope("", "ada", "demo")
 
@@ -60,22 +59,10 @@ async def test_what_never_expires_and_what_failed_is_marked(
 async def test_a_long_queue_does_not_hide_dead_letters(
     client: httpx.AsyncClient, memories: Memories, clock: Clock
 ):
-    def job(session: str) -> Job:
-        now = clock()
-        return Job(
-            id=new_id(now),
-            scope=SCOPE,
-            kind="transcript",
-            session_id=session,
-            run_after=now,
-            created_at=now,
-        )
-
-    await memories.store.enqueue([job("late")])
-    claimed: Any = await memories.store.queue.claim("tests", now=clock(), lease_seconds=5)
+    await dead_letter(memories, SCOPE, clock())
     clock.forward(seconds=-60)
-    await memories.store.queue.release(claimed, run_after=clock(), error="it failed", dead=True)
-    await memories.store.enqueue([job(f"queued-{number}") for number in range(SHOWN + 1)])
+    waiting = [a_job(SCOPE, now=clock(), session_id=f"queued-{n}") for n in range(SHOWN + 1)]
+    await memories.store.enqueue(waiting)
     text = (await client.get("/jobs")).text
     assert text.index("it failed") < text.index("queued-0")
     assert "Only the first" in text
@@ -297,14 +284,8 @@ async def test_all_dead_letters_of_a_scope_are_retried_at_once(
     client: httpx.AsyncClient, memories: Memories, clock: Clock
 ):
     other = Scope("", "bob", "demo")
-    store = memories.parts.store  # pyright: ignore[reportPrivateUsage]
     for scope in (SCOPE,) * 5 + (other,):
-        now = clock()
-        await store.enqueue(
-            [Job(id=new_id(now), scope=scope, kind="transcript", run_after=now, created_at=now)]
-        )
-        claimed: Any = await store.queue.claim("tests", now=now, lease_seconds=5)
-        await store.queue.release(claimed, run_after=now, error="it failed", dead=True)
+        await dead_letter(memories, scope, clock())
     assert (await client.get(f"/jobs?{ADA}")).text.count("Retry all dead letters") == 1
     answer = await sent(client, f"/jobs/retry-all?{ADA}")
     assert answer.status_code == 303

@@ -105,13 +105,6 @@ async def test_every_verb_gives_what_the_store_would(address: str):
         await memories.forget(SCOPE, everything=True)
 
 
-def nested(levels: int) -> Any:
-    value: Any = 1
-    for _ in range(levels):
-        value = [value]
-    return value
-
-
 async def test_errors_cross_the_wire_as_themselves(address: str):
     async with await RemoteMemories.open(address) as memories:
         [id] = await memories.add(SCOPE, ["x"])
@@ -121,13 +114,8 @@ async def test_errors_cross_the_wire_as_themselves(address: str):
             await memories.edit(SCOPE, id, content="y", revision=7)
         with pytest.raises(InvalidInput):
             await memories.add(SCOPE, [" "])
-        for levels in (101, 300, 100_000):
-            deep = nested(levels)
-            with pytest.raises(InvalidInput):
-                await memories.add(SCOPE, [Fact("x", metadata={"a": deep})])
-            with pytest.raises(InvalidInput):
-                await memories.edit(SCOPE, id, metadata={"a": deep})
-        for odd in (object(), math.nan, "half of \ud83e"):
+        deep = json.loads("[" * 900 + "]" * 900)
+        for odd in (deep, object(), math.nan, "half of \ud83e"):
             with pytest.raises(InvalidInput):
                 await memories.add(SCOPE, [Fact("x", metadata={"a": odd})])
             with pytest.raises(InvalidInput):

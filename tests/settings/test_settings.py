@@ -56,6 +56,7 @@ def test_a_compound_setting_has_a_text_form(name: str, text: str, value: object)
     [
         ("pii", "hide", r"pii\.mode: Input should be 'mask', 'drop' or 'refuse'"),
         ("pii", {"kinds": ["email"]}, r"pii\.mode: Field required"),
+        ("pii", {"mode": "mask", "kind": "email"}, r"pii\.kind: Unexpected"),
         (
             "rerank",
             {"model": "cohere/any", "base_url": "http://127.0.0.1"},
