@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from server.ground import live
+from server.ground import served
 
 from kagent_memory import KagentMemoryService, Memories
 
@@ -38,7 +38,7 @@ def each_uri(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def server_uri(uri: str) -> Iterator[str]:
     """A server on a libSQL file, behind a port of this machine."""
-    with live(partial(Memories.open, uri, llm=False)) as address:
+    with served(partial(Memories.open, uri, llm=False)) as address:
         yield address
 
 

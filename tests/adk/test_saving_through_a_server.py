@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from server.ground import live
+from server.ground import served
 
 from kagent_memory import (
     AutoSave,
@@ -50,7 +50,7 @@ async def test_sessions_wait_for_a_worker_that_can_and_nothing_is_lost(
     uri: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What a server without the model cannot take in waits, and a later worker finds all of it."""
-    with live(partial(Memories.open, uri), OFFERED) as address:
+    with served(partial(Memories.open, uri), OFFERED) as address:
         async with KagentMemoryService(address) as service:
             chat = await talked(service, "Grace", "Alan")
             await service.end_session(await chat.session(), llm=scripted())
@@ -83,7 +83,7 @@ async def test_a_server_with_a_model_takes_the_sessions_in(
     uri: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     llm = ScriptedLlm(facts, name="servers")
-    with live(partial(Memories.open, uri, llm=llm)) as address:
+    with served(partial(Memories.open, uri, llm=llm)) as address:
         async with KagentMemoryService(address) as service:
             await talked(service, "Grace")
             assert await service.drain(60) is True
@@ -99,7 +99,7 @@ async def test_a_server_with_a_model_takes_the_sessions_in(
 async def test_turns_are_stored_where_models_are_not_wanted(
     uri: str, options: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    with live(partial(Memories.open, uri, **({} if options else {"llm": False}))) as address:
+    with served(partial(Memories.open, uri, **({} if options else {"llm": False}))) as address:
         async with KagentMemoryService(address, **options) as service:
             await talked(service, "Grace")
             assert await service.drain(60) is True
@@ -111,7 +111,7 @@ async def test_turns_are_stored_where_models_are_not_wanted(
 
 async def test_a_named_model_is_nobody_elses_object(uri: str) -> None:
     """A model that a remote caller names is never the object that another caller brought."""
-    with live(partial(Memories.open, uri, worker=False), OFFERED) as address:
+    with served(partial(Memories.open, uri, worker=False), OFFERED) as address:
         async with KagentMemoryService(address) as service:
             await talked(service, "Grace")
     brought = ScriptedLlm(facts, name="scripted")

@@ -80,13 +80,6 @@ def test_the_history_of_an_unknown_memory_is_not_found(run: Any, id: str):
     assert "Nothing has changed" in run("history", id, *OF_ADA).out
 
 
-def test_an_edit_of_nothing_is_refused_and_leaves_no_revision(run: Any, id: str):
-    told = run("edit", id, *OF_ADA)
-    assert (told.code != 0, "Say what to change" in told.err) == (True, True)
-    assert run("history", id, *OF_ADA, "--json").json == []
-    assert run("edit", id, "--importance", "0", *OF_ADA).code == 0
-
-
 def test_every_command_is_there_with_help_and_examples(capsys: pytest.CaptureFixture[str]):
     assert {command.name for command in COMMANDS} == {*WANTED.split(), *TOKENS}
     assert len(COMMANDS) <= 26

@@ -1,8 +1,8 @@
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 
 import pytest
 
-from kagent_memory.language.dates import Span, bare_dates, closeness, named_spans, windows
+from kagent_memory.language.dates import Span, named_spans, windows
 
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)  # a Wednesday
 
@@ -51,60 +51,8 @@ def test_what_only_looks_like_a_date_is_none(query: str) -> None:
     assert named_spans(query, NOW) == []
 
 
-def test_the_day_falls_off_and_the_month_is_all_or_nothing() -> None:
-    spans = [Span(2023, 5, 8)]
-    assert closeness(spans, datetime(2023, 5, 8, 23, tzinfo=UTC)) == (1.0, 1.0)
-    month, day = closeness(spans, datetime(2023, 5, 13, tzinfo=UTC))
-    assert (month, round(day, 3)) == (1.0, 0.368)
-    assert closeness(spans, datetime(2024, 7, 8, tzinfo=UTC))[0] == 0.0
-    assert closeness([Span(None, 2, 30)], NOW) == (0.0, 0.0)
-    assert closeness(spans, None) == (0.0, 0.0)
-
-
-def test_a_day_without_a_year_is_near_across_new_year() -> None:
-    assert closeness([Span(None, 12, 31)], datetime(2024, 1, 1, tzinfo=UTC))[1] > 0.8
-
-
-@pytest.mark.parametrize(
-    ("span", "first", "after"),
-    [
-        (Span(2024, 2, 29), date(2024, 2, 29), date(2024, 3, 1)),
-        (Span(2024, 12), date(2024, 12, 1), date(2025, 1, 1)),
-        (Span(2024), date(2024, 1, 1), date(2025, 1, 1)),
-    ],
-)
-def test_a_window_runs_from_the_first_moment_of_a_span_to_the_one_after_its_last(
-    span: Span, first: date, after: date
-) -> None:
-    midnights = tuple(datetime(day.year, day.month, day.day, tzinfo=UTC) for day in (first, after))
-    assert windows([span, span]) == [midnights]
-
-
 def test_spans_without_a_year_and_days_that_never_were_have_no_window() -> None:
     assert windows([Span(None, 5, 3), Span(None, 5), Span(2023, 2, 29), Span(0), Span(9999)]) == []
-
-
-@pytest.mark.parametrize(
-    ("query", "bare"),
-    [
-        ("What happened on 3 May 2024?", "3 may 2024"),
-        ("What did we talk about on 2024-05-03?", "2024-05-03"),
-        ("Anything from 2023?", "2023"),
-        ("what did I do last Tuesday?", ""),
-        ("Tell me about yesterday", ""),
-        ("Was ist am 3. Mai 2024 passiert?", "3. mai 2024"),
-    ],
-)
-def test_a_question_that_names_nothing_but_dates_is_told_from_others(query: str, bare: str) -> None:
-    assert bare_dates(query) == bare
-
-
-@pytest.mark.parametrize(
-    "query",
-    ["Which kayak did I buy on 3 May 2024?", "What did Bo do yesterday?", "ERR-2023 in May 2024"],
-)
-def test_a_question_that_names_more_than_dates_keeps_its_words(query: str) -> None:
-    assert bare_dates(query) is None
 
 
 def test_a_pasted_log_names_its_first_days_and_each_once() -> None:

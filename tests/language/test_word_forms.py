@@ -1,7 +1,7 @@
 import pytest
 
 from kagent_memory import Memories, Scope
-from kagent_memory.language.word_forms import WORDS_AT_MOST, language_of, word_forms
+from kagent_memory.language.word_forms import WORDS_AT_MOST, word_forms
 
 ANN = Scope("", "ann", "demo")
 NOTES = [
@@ -16,28 +16,6 @@ NOTES = [
     "De fietsen staan in de schuur",
     "I bought a red kayak",
 ]
-
-
-@pytest.mark.parametrize(
-    ("text", "language"),
-    [
-        ("Welche Versicherungen habe ich?", "german"),
-        ("Wo sind die Schlüssel?", "german"),
-        ("¿Dónde están mis llaves?", "spanish"),
-        ("Où sont mes chaussures ?", "french"),
-        ("Quali libri ho letto?", "italian"),
-        ("Onde estão as minhas chaves? Não sei.", "portuguese"),
-        ("Waar is mijn fiets?", "dutch"),
-        ("Var har jag mina nycklar?", "swedish"),
-        ("Where did Anna die?", None),
-        ("What was in the box?", None),
-        ("She was in an art show on Monday", None),
-        ("kayak", None),
-        ("", None),
-    ],
-)
-def test_a_language_is_told_by_its_small_words(text: str, language: str | None) -> None:
-    assert language_of(text) == language
 
 
 @pytest.mark.parametrize(
@@ -59,10 +37,6 @@ async def test_a_question_finds_the_other_forms_of_its_words(asked: str, found: 
         await memories.add(ANN, NOTES)
         answer = await memories.recall(ANN, asked, limit=1)
         assert [hit.memory.content for hit in answer] == [NOTES[found]]
-
-
-def test_questions_in_english_have_no_forms_to_look_up() -> None:
-    assert word_forms("Which insurances did I take out in May?") == ({}, frozenset())
 
 
 def test_what_a_long_text_costs_is_bounded() -> None:

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from server.ground import START, Clock, client_of, live
+from server.ground import START, Clock, client_of, served
 
 from kagent_memory.errors import Conflict, NotFound
 from kagent_memory.memories import Memories
@@ -115,7 +115,7 @@ def serving(uri: str, clock: Clock) -> Iterator[str]:
             uri, clock=clock, llm=False, worker=False, embedding=HashEmbedder()
         )
 
-    with live(opened) as address:
+    with served(opened) as address:
         yield address
 
 

@@ -13,7 +13,6 @@ from kagent_memory.errors import ConfigurationError, ModelError
 from kagent_memory.models.calls import (
     MAX_REASON_CHARS,
     failure,
-    retry_after,
     with_retries,
 )
 
@@ -52,13 +51,6 @@ async def test_pauses_double_within_their_jitter_and_no_provider_makes_one_longe
     assert len(pauses) == 8
     for pause, least in zip(pauses, (0.25, 0.5, 1, 2, 4, 8, 8, 8), strict=True):
         assert least <= pause <= min(least + 0.25, 8)
-
-
-@pytest.mark.parametrize(("sent", "seconds"), [("3", 3.0), ("soon", 0.0), ("-1", 0.0), (None, 0.0)])
-def test_a_provider_may_ask_for_a_longer_pause(sent: str | None, seconds: float) -> None:
-    error = Refused(429)
-    error.litellm_response_headers = {"retry-after": sent} if sent else None
-    assert retry_after(error) == seconds
 
 
 async def test_our_own_errors_are_never_tried_again() -> None:

@@ -13,7 +13,7 @@ from kagent_memory import Fact, KagentMemoryService, Memories, Message, Scope
 from kagent_memory.errors import ConfigurationError
 from kagent_memory.memories import Pruned
 from kagent_memory.records import Memory, Usage
-from kagent_memory.retention.lifecycle import has_faded, is_old_and_unused, strength, to_memory
+from kagent_memory.retention.lifecycle import has_faded, is_old_and_unused, to_memory
 from kagent_memory.retrieval.ranking import RankSettings
 from kagent_memory.retrieval.ranking.importance import ImportanceParts, importance, tiered_parts
 from kagent_memory.settings import MemorySettings, compose
@@ -149,14 +149,6 @@ def test_the_published_formula_to_the_letter(
     names = ("recency", "frequency", "success", "error", "uniqueness")
     assert found == ImportanceParts(**dict(zip(names, parts, strict=True)))
     assert importance(found) == pytest.approx(sum(parts) * 0.2)
-
-
-def test_a_memory_fades_by_half_lives_since_its_last_use() -> None:
-    """A memory fades by half lives from when it was last touched."""
-    assert strength(aged(60, importance=0.8), now=NOW, half_life_days=30) == pytest.approx(0.2)
-    delivered = aged(60, importance=0.8, used=Usage(last_delivered_at=NOW - 30 * DAY))
-    assert strength(delivered, now=NOW, half_life_days=30) == pytest.approx(0.4)
-    assert strength(replace(aged(60), updated_at=NOW), now=NOW, half_life_days=30) == 0.5
 
 
 @pytest.mark.parametrize(

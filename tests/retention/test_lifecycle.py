@@ -5,7 +5,7 @@ import pytest
 
 from kagent_memory.errors import InvalidInput
 from kagent_memory.records import Fact, Usage
-from kagent_memory.retention.lifecycle import expiry, to_memory
+from kagent_memory.retention.lifecycle import to_memory
 from kagent_memory.retrieval.ranking.importance import (
     ImportanceParts,
     ImportanceWeights,
@@ -15,22 +15,6 @@ from kagent_memory.retrieval.ranking.importance import (
 
 NOW = datetime(2024, 5, 8, tzinfo=UTC)
 DAY = timedelta(days=1)
-
-
-@pytest.mark.parametrize(
-    ("own", "days", "expires"),
-    [
-        (None, 15, NOW + 15 * DAY),
-        (3, 3, NOW + 3 * DAY),
-        (0, 0, None),
-        (-5, 0, None),
-        (10**9, 10**9, None),
-    ],
-)
-def test_a_facts_own_ttl_comes_first_and_0_or_less_never_expires(own, days, expires):
-    memory = to_memory(Fact(text="x", ttl_days=own), now=NOW, ttl_days=15)
-    assert (memory.ttl_days, memory.expires_at) == (days, expires)
-    assert expiry(NOW, 0) is None
 
 
 @pytest.mark.parametrize(

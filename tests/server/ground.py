@@ -13,7 +13,6 @@ from typing import Any
 
 import httpx
 import numpy as np
-import uvicorn
 
 from kagent_memory.memories import Memories
 from kagent_memory.records import Scope
@@ -111,33 +110,5 @@ def served(
     finally:
         loop, stop = told
         loop.call_soon_threadsafe(stop.set)
-        thread.join(120)
-        assert not thread.is_alive(), "the server did not stop"
-
-
-@contextmanager
-def live(opener: Callable[[], Any], access: Access = Access()) -> Iterator[str]:
-    """A server on a port of its own, in a thread with its own event loop; gives its address."""
-    config = uvicorn.Config(
-        create_app(opener, access),
-        port=0,
-        log_config=None,
-        access_log=False,
-        ws="none",
-        timeout_graceful_shutdown=1,
-    )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(
-        target=lambda: asyncio.run(server.serve()), name="server-under-test", daemon=True
-    )
-    thread.start()
-    while not server.started:
-        assert thread.is_alive(), "the server did not start"
-        thread.join(0.02)
-    port = server.servers[0].sockets[0].getsockname()[1]
-    try:
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.should_exit = True
         thread.join(120)
         assert not thread.is_alive(), "the server did not stop"

@@ -19,7 +19,7 @@ from kagent_memory.records import Fact, Scope
 from kagent_memory.server.app import create_app
 from kagent_memory.server.auth import Access
 
-from .ground import Clock, client_of, live
+from .ground import Clock, client_of, served
 
 S = "?app=demo&user=ada"
 SEED = 20_260_301
@@ -191,7 +191,7 @@ async def _opened() -> Memories:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with live(_opened, Access(requests_per_minute=0)) as base:
+    with served(_opened, Access(requests_per_minute=0)) as base:
         yield base
 
 

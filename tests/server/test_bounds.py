@@ -17,7 +17,7 @@ from kagent_memory.memories import Memories
 from kagent_memory.records import MAX_QUERY_CHARS, Scope
 from kagent_memory.server.auth import Access
 
-from .ground import item, live
+from .ground import item, served
 
 S = "?app=demo&user=ada"
 SCOPE = Scope("", "ada", "demo")
@@ -31,7 +31,7 @@ async def _opened() -> Memories:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with live(_opened, Access(requests_per_minute=0)) as base:
+    with served(_opened, Access(requests_per_minute=0)) as base:
         yield base
 
 

@@ -22,7 +22,7 @@ from kagent_memory.records import Fact, Scope, new_id
 from kagent_memory.server.auth import Access
 from kagent_memory.stores.base import Job
 
-from .ground import Clock, live
+from .ground import Clock, served
 
 pytestmark = pytest.mark.browser
 
@@ -93,7 +93,7 @@ def chromium() -> str:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    with live(_filled) as address:
+    with served(_filled) as address:
         yield address
 
 
@@ -350,7 +350,7 @@ async def test_a_token_logs_in_and_out_of_a_guarded_server(browser: Browser, tmp
         await memories.add(Scope("", "bob", "travel_agent"), ["not mine"])
         return memories
 
-    server = live(opener, Access(required=True))
+    server = served(opener, Access(required=True))
     address = await asyncio.to_thread(server.__enter__)
     try:
         context = await patient(browser, base_url=address, java_script_enabled=False)

@@ -26,7 +26,7 @@ from kagent_memory.records import Fact, Filter, Message, Scope
 from kagent_memory.remote import RemoteMemories, open_memories
 from kagent_memory.server.auth import Access
 
-from .ground import axis, live
+from .ground import axis, served
 
 SCOPE = Scope("", "ada", "demo/with ünïcode")
 
@@ -37,7 +37,7 @@ async def _opened() -> Memories:
 
 @pytest.fixture
 def address() -> Iterator[str]:
-    with live(_opened) as base:
+    with served(_opened) as base:
         yield base
 
 
@@ -168,7 +168,7 @@ async def test_callers_may_only_name_models_on_the_list():
     async def opened() -> Memories:
         return await Memories.open("libsql:///:memory:", worker=False)
 
-    with live(opened, Access(models=frozenset({"openai/offered"}))) as address:
+    with served(opened, Access(models=frozenset({"openai/offered"}))) as address:
         async with await RemoteMemories.open(address) as memories:
             await memories.remember(SCOPE, message, "s", llm="openai/offered")
             await memories.remember(SCOPE, message, "t", llm="openai/costly")
@@ -190,7 +190,7 @@ async def test_a_token_travels_in_the_header_and_never_in_the_location(
         await memories.store.tokens.add(token)
         return memories
 
-    with live(guarded, Access(required=True)) as address:
+    with served(guarded, Access(required=True)) as address:
         with pytest.raises(ConfigurationError, match="token"):
             await RemoteMemories.open(address)
         monkeypatch.setenv("KAGENT_MEMORY_TOKEN", secret)

@@ -31,7 +31,7 @@ from kagent_memory.server import transfer
 from kagent_memory.server.auth import Access
 from kagent_memory.testing import HashEmbedder
 
-from .ground import live, served
+from .ground import served
 
 ADA, GRACE = Scope("acme", "ada", "notes/ünïcode"), Scope("", "grace 👩‍🚀", "notes")
 HOSTILE = 'Zoë\'s "line"\nwith \\ tabs\t and \u2028 and \x85 and 👩‍🚀 and </memory> {braces} %s'
@@ -59,20 +59,20 @@ async def empty() -> Memories:
 
 @pytest.fixture(scope="module")
 def source() -> Iterator[str]:
-    with live(filled) as address:
+    with served(filled) as address:
         yield address
 
 
 @pytest.fixture
 def target() -> Iterator[str]:
-    with live(empty) as address:
+    with served(empty) as address:
         yield address
 
 
 @pytest.fixture(scope="module")
 def untouched() -> Iterator[str]:
     """A server that no test fills."""
-    with live(empty) as address:
+    with served(empty) as address:
         yield address
 
 
@@ -142,7 +142,7 @@ async def test_whose_memories_a_caller_may_move(tmp_path):
         await memories.add(Scope("acme", "bob", "notes"), ["Bob's"])
         return memories
 
-    with live(opened, Access(required=True)) as address:
+    with served(opened, Access(required=True)) as address:
         for name, counts in {"ada": 251, "acme": 252, "other": 0, "all": 254}.items():
             async with await open_memories(address, token=secrets[name]) as memories:
                 lines = [line async for line in memories.export()]
@@ -207,7 +207,7 @@ class Held:
 async def test_a_long_import_says_how_far_it_is(whole_file, monkeypatch):
     path = whole_file
     held = Held(monkeypatch)
-    with live(held.opened) as address:
+    with served(held.opened) as address:
         url, content = f"{address}/api/v1/import", path.read_bytes()
         async with (
             httpx.AsyncClient(timeout=60) as client,
@@ -234,7 +234,7 @@ async def test_a_long_import_says_how_far_it_is(whole_file, monkeypatch):
 async def test_an_import_ends_with_its_caller(whole_file, monkeypatch):
     path = whole_file
     held = Held(monkeypatch)
-    with live(held.opened) as address:
+    with served(held.opened) as address:
         async with await open_memories(address) as memories:
             task = asyncio.create_task(memories.import_(path))
             assert await asyncio.to_thread(held.is_waiting.wait, 60)
@@ -259,7 +259,7 @@ async def test_an_export_that_breaks_off_is_no_whole_one(monkeypatch):
         return memories
 
     monkeypatch.setattr(transfer, "SENT_AT_ONCE", 1000)
-    with live(opened) as address:
+    with served(opened) as address:
         async with await open_memories(address) as memories:
             lines = memories.export(tenant="acme")
             assert json.loads(await anext(lines))["version"] == 1
