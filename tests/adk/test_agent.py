@@ -95,7 +95,10 @@ def test_functions_and_toolsets_are_tools_too() -> None:
     [
         (lambda: enable_memory(assistant(scripted()), auto_save=False), "or None"),
         (lambda: MemoryPlugin(prefetch=False), "or None"),
+        (lambda: enable_memory("assistant"), "MemoryPlugin"),
         (lambda: AutoSave(every_turns="5"), "whole number, 1 or more"),
+        (lambda: AutoSave(every_tool_calls=-1), "every_tool_calls"),
+        (lambda: AutoSave(inactivity_minutes=0), "inactivity_minutes"),
         (lambda: Prefetch(limit=-1), r"Prefetch\(limit=…\)"),
         (lambda: PrefetchMemoryTool(timeout_seconds=0), "timeout_seconds"),
         (lambda: LoadMemoryTool(limit=-1), "limit of load_memory"),
@@ -108,11 +111,6 @@ def test_a_developers_slip_is_told_at_once_and_not_to_the_model(
 ) -> None:
     with pytest.raises(ConfigurationError, match=advice):
         wrong()
-
-
-def test_only_llm_agents_are_taken() -> None:
-    with pytest.raises(ConfigurationError, match="MemoryPlugin"):
-        enable_memory("assistant")
 
 
 def wish(context: Any) -> str:

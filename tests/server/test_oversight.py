@@ -63,10 +63,6 @@ async def test_memories_are_forgotten_by_conditions_after_a_look(
     assert "2 memories would go" in text
     assert (await memories.stats(SCOPE)).visible == 3
     assert "1 memory would go" in (await sent(client, f"/forget/look?{HERE}", tag=EVIL)).text
-    assert (
-        "No memory meets"
-        in (await sent(client, f"/forget/look?{HERE}", tag="x", before="2020-01-01")).text
-    )
     hidden = dict(
         re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', text.partition("would go")[2])
     )
@@ -88,7 +84,6 @@ async def test_memories_are_forgotten_by_conditions_after_a_look(
         {"before": "soon"},
         {"after": "9999999-01-01"},
         {"tag": "\0"},
-        {"after": "0001-01-01T00:00+14:00"},
     ],
     ids=repr,
 )

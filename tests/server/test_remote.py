@@ -14,11 +14,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from google.adk.memory.memory_entry import MemoryEntry
-from google.adk.sessions import Session
-from google.genai import types
 
-from kagent_memory import KagentMemoryService
 from kagent_memory.errors import ConfigurationError, Conflict, InvalidInput, NotFound, StoreError
 from kagent_memory.memories import Memories
 from kagent_memory.memories.tokens import new_token
@@ -198,21 +194,3 @@ async def test_a_token_travels_in_the_header_and_never_in_the_location(
             assert secret not in memories.location + repr(memories.settings)
             await memories.add(SCOPE, ["x"])
             assert [scope.tenant for scope in await memories.scopes()] == ["acme"]
-
-
-async def test_an_adk_service_talks_to_a_server(address: str):
-    entry = MemoryEntry(
-        content=types.Content(role="user", parts=[types.Part(text="Ada likes tea")])
-    )
-    async with KagentMemoryService(address, llm=False) as service:
-        await service.add_memory(app_name="demo", user_id="ada", memories=[entry])
-        found = await service.search_memory(app_name="demo", user_id="ada", query="tea")
-        assert [memory.content.parts[0].text for memory in found.memories] == ["Ada likes tea"]
-        await service.add_session_to_memory(
-            Session(id="s", app_name="demo", user_id="ada", events=[])
-        )
-        assert await service.drain(timeout=60)
-        await service.delete_memory(app_name="demo", user_id="ada", memory_id=found.memories[0].id)
-        assert not (
-            await service.search_memory(app_name="demo", user_id="ada", query="tea")
-        ).memories

@@ -59,6 +59,7 @@ def test_memory_is_off_without_a_block(config: Any):
     "config",
     [
         {"embedding": {"provider": "openai"}},
+        {"embedding": {"model": "m"}},
         {"embedding": {"provider": "anthropic", "model": "claude"}},
         {"embedding": "openai"},
         {"ttl_days": "soon"},
