@@ -372,20 +372,6 @@ def a_memory(number: int, *topics: str, **more: Any) -> Memory:
     )
 
 
-def numbers(found: list[list[Memory]]) -> list[list[int]]:
-    return [[int(one.content.split()[1]) for one in group] for group in found]
-
-
-def test_a_memory_goes_to_the_topic_that_most_share():
-    """A subject is a topic too, however it is spelt."""
-    some = [a_memory(n, "x", "y", subject=" KubeCtl"[n % 2 :]) for n in range(5)]
-    more = [a_memory(n, f"t{n}", subject="kubectl") for n in range(5, 10)]
-    assert numbers(groups([*some, *more, *(a_memory(n, "x") for n in range(10, 13))])) == [
-        list(range(10))
-    ]
-    assert not groups(some[:4])
-
-
 def test_a_group_has_50_at_most_and_labels_stay_apart():
     assert [len(group) for group in groups([a_memory(n, "a") for n in range(54)])] == [50]
     assert [len(group) for group in groups([a_memory(n, "a") for n in range(55)])] == [50, 5]

@@ -232,7 +232,8 @@ async def test_a_promoted_memory_joins_its_long_term_equal():
         assert await texts(memories, OWN) == set()
 
 
-async def test_a_session_keeps_the_newest_50(monkeypatch):
+async def test_a_session_keeps_the_newest_50():
+    """Without a model a session keeps its newest 50 short-term memories, each session its own."""
     async with await opened() as memories:
         for number in range(6):
             memories.parts.clock.now += timedelta(minutes=1)
@@ -246,14 +247,6 @@ async def test_a_session_keeps_the_newest_50(monkeypatch):
         }
         assert len(await found(memories, "parcel blue", "s1")) == 50
         assert (await memories.stats(SCOPE)).short_term == 100
-    monkeypatch.setattr("kagent_memory.ingestion.consolidation.short_term.MAX_SHORT_TERM", 2)
-    async with await opened(short_term_hours=0.5) as memories:
-        await heard(memories, "s1", "One is blue", "Two is blue")
-        memories.parts.clock.now += timedelta(minutes=20)
-        await heard(memories, "s1", "Three is blue")
-        assert await texts(memories, OWN) == {"Two is blue", "Three is blue"}
-        memories.parts.clock.now += timedelta(minutes=10)
-        assert await texts(memories, OWN) == {"Three is blue"}
 
 
 def summing(prompt: str) -> Any:
@@ -357,17 +350,6 @@ async def test_what_changes_what_is_known_is_long_term():
         memories.parts.clock.now += 25 * HOUR
         assert (await memories.prune()).deleted == 2
         assert await texts(memories) == {"Ada lives in Rome", "Ada is happy"}
-
-
-async def test_turns_said_again_become_long_term():
-    """Turns kept as they were said become long term when they are said again."""
-    async with await opened(summary=None) as memories:
-        await heard(memories, "s1", "I am moving to Oslo in May", "My train leaves soon")
-        assert await texts(memories) == set()
-        assert len(await found(memories, "Oslo", "s1")) == 1
-        await heard(memories, "s2", "I am moving to Oslo in May")
-        assert await texts(memories) == {"I am moving to Oslo in May"}
-        assert (await only(memories, Filter())).session_id == "s2"
 
 
 async def test_a_model_decides_about_short_term_memories_too():

@@ -4,7 +4,6 @@ database says.
 
 from __future__ import annotations
 
-import asyncio
 import random
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -178,40 +177,6 @@ async def test_a_recall_of_a_quiet_scope_takes_one_statement(pair, reads):
     assert not answer.degraded
     assert all(hit.cosine is not None for hit in answer.hits)
     assert reads == ["read", "unchanged_memories"]
-
-
-async def brought(store) -> None:
-    """Waits for vectors that are on their way into memory beside searches."""
-    if store.memories.indexes._loading:
-        await asyncio.wait(store.memories.indexes._loading)
-
-
-async def test_vectors_set_while_others_are_loaded_are_not_missed(pair, monkeypatch):
-    """Pages of vectors are read one after the other, and others write in between."""
-    here, there = pair
-    if not isinstance(here.store.memories.database, PostgresDatabase):
-        return  # a file's are read in one transaction
-    monkeypatch.setattr("kagent_memory.stores.sql.index_cache.MAX_NUMBERS_AT_ONCE", 3 * 64)
-    ids = await here.add(SCOPE, [f"{word} parcel" for word in WORDS])
-    [space] = await there.store.memories.spaces.all()
-    [zebra] = await HashEmbedder().embed(["zebra"], kind="document")
-    rows, pages = PostgresSession.rows, []
-
-    async def read(session, query, *arguments, **options):
-        found = await rows(session, query, *arguments, **options)
-        if query == "vectors_from" and not pages.append(query) and len(pages) == 2:
-            await there.store.apply(
-                SCOPE, Batch(vectors={min(ids): zebra}, space_number=space.number), now=NOW
-            )
-        return found
-
-    monkeypatch.setattr(PostgresSession, "rows", read)
-    for _ in range(2):
-        await steady(here)
-    await brought(here.store)
-    assert len(pages) == 4
-    hits = (await here.recall(SCOPE, "zebra", deliver=False)).hits
-    assert {hit.memory.id: hit.cosine for hit in hits}[min(ids)] == pytest.approx(1, abs=1e-3)
 
 
 async def test_a_scope_erased_while_its_index_is_read_is_empty(pair, monkeypatch):
