@@ -51,7 +51,8 @@ def test_what_only_looks_like_a_date_is_none(query: str) -> None:
     assert named_spans(query, NOW) == []
 
 
-def test_spans_without_a_year_and_days_that_never_were_have_no_window() -> None:
+def test_what_is_no_span_of_time_has_no_window() -> None:
+    """A span without a year and a day that never was have no window."""
     assert windows([Span(None, 5, 3), Span(None, 5), Span(2023, 2, 29), Span(0), Span(9999)]) == []
 
 
@@ -67,7 +68,8 @@ def test_a_pasted_log_names_its_first_days_and_each_once() -> None:
     assert len(spans) == len(set(spans)) == 32
 
 
-def test_doubtful_months_are_told_by_the_word_before_them_anywhere_in_a_long_text() -> None:
+def test_doubtful_months_are_told_by_the_word_before_them() -> None:
+    """ "may" and "march" are months after a word that says so, anywhere in a long text."""
     filler = "it may rain, he may march on. " * 2_000
     assert named_spans(filler, NOW) == []
     assert named_spans(f"{filler}We met in may.", NOW) == [Span(None, 5)]

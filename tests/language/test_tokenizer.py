@@ -53,7 +53,8 @@ def test_a_query_shares_a_telling_term_with_what_it_means(stored: str, asked: st
     assert shared - STOP_WORDS
 
 
-def test_identifiers_that_differ_in_one_part_share_the_other_parts_only() -> None:
+def test_identifiers_share_only_their_equal_parts() -> None:
+    """Identifiers that differ in one part share the other parts only."""
     ours, other = set(tokens("ERR-00123")), set(tokens("ERR-00124"))
     assert ours & other == {"err"}
 
@@ -62,7 +63,8 @@ def test_signs_of_brahmic_scripts_stay_inside_their_word() -> None:
     assert tokens("हिन्दी") == ["हिन्दी"]
 
 
-def test_question_words_are_not_searched_unless_nothing_else_is_there() -> None:
+def test_question_words_are_searched_only_when_alone() -> None:
+    """Question words are not searched unless nothing else is there."""
     assert query_terms("When did she paint the fence?") == ["paint", "fenc"]
     assert set(query_terms("who are you?")) & set(index_terms("Who are you?"))
 
@@ -136,9 +138,8 @@ APART = [
 
 
 @pytest.mark.parametrize(("one", "other"), SAME_FACT)
-def test_blanks_the_case_of_plain_words_and_the_end_of_a_sentence_make_no_other_fact(
-    one: str, other: str
-) -> None:
+def test_spelling_alone_makes_no_other_fact(one: str, other: str) -> None:
+    """Blanks, the case of plain words and the end of a sentence make no other fact."""
     assert identity(one, verbatim=False) == identity(other, verbatim=False)
 
 
@@ -177,9 +178,8 @@ def test_a_spelling_is_its_own_spelling(text: str) -> None:
         ("बैठक अगले गुरुवार तक स्थगित कर दी गई क्योंकि सहकर्मी बीमार है।", 66),
     ],
 )
-def test_tokens_are_estimated_within_a_quarter_of_what_cl100k_base_counts(
-    text: str, counted: int
-) -> None:
+def test_tokens_are_estimated_within_a_quarter(text: str, counted: int) -> None:
+    """The estimate is within a quarter of what cl100k_base counts, in any script."""
     assert abs(estimated_tokens(text) - counted) <= counted / 4
 
 
@@ -221,13 +221,15 @@ def stems_in_a_new_process(folder: Path) -> Mapping[str, str]:
     return json.loads(ran.stdout)
 
 
-def test_stored_terms_are_found_again_whether_pystemmer_is_installed_or_not(tmp_path: Path) -> None:
+def test_terms_are_the_same_with_and_without_pystemmer(tmp_path: Path) -> None:
+    """Stored terms are found again whether PyStemmer is installed or not."""
     assert stems_in_a_new_process(tmp_path) == STEMS
     (tmp_path / "Stemmer.py").write_text(PYSTEMMER)
     assert stems_in_a_new_process(tmp_path) == STEMS
 
 
-def test_threads_that_stem_at_once_do_not_spoil_each_others_terms() -> None:
+def test_threads_that_stem_at_once_spoil_no_terms() -> None:
+    """Threads that stem at once have the terms that each has alone."""
     rng = random.Random(7)
     endings = ("ations", "ingly", "fulness", "ies", "ed", "izers")
     words = [

@@ -92,7 +92,8 @@ class TestSqld(StoreContract):
         assert stored.importance == pytest.approx(importance, rel=1e-15, abs=0)
 
 
-async def test_what_was_acknowledged_outlives_the_death_of_the_server_and_the_client_heals(sqld):
+async def test_acknowledged_writes_outlive_the_server(sqld):
+    """What was acknowledged outlives the death of the server, and the client heals."""
     server = sqld()
     assert not await store_exists(server.uri)
     async with await Memories.open(server.uri, llm=False) as memories:

@@ -24,9 +24,10 @@ class Refused(Exception):
         self.litellm_response_headers: dict[str, str] | None = None
 
 
-async def test_pauses_double_within_their_jitter_and_no_provider_makes_one_longer_than_the_longest(
+async def test_pauses_double_and_are_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Pauses double within their jitter, and no provider makes one longer than the longest."""
     pauses: list[float] = []
     monkeypatch.setattr(
         "kagent_memory.models.calls.BACKOFF",
@@ -95,7 +96,8 @@ def test_an_unknown_provider_is_the_operators_to_mend() -> None:
     )
 
 
-def test_importing_the_doors_and_opening_models_loads_no_heavy_module() -> None:
+def test_opening_models_loads_no_heavy_module() -> None:
+    """Importing the rooms of models and opening some loads no heavy module."""
     optional.package("onnxruntime")
     code = """
 import sys

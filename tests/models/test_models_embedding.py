@@ -64,9 +64,10 @@ async def test_base64_answers_are_decoded(
     np.testing.assert_allclose(rows, [vector("tea", 8)], rtol=1e-6)
 
 
-async def test_a_base_url_and_a_key_that_nobody_set_are_enough_for_a_server_of_ones_own(
+async def test_a_base_url_is_enough_for_ones_own_server(
     provider: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A server of one's own needs a base URL and no key."""
     monkeypatch.delenv("OPENAI_API_KEY")
     monkeypatch.delenv("OPENAI_API_BASE")
     config = {"provider": "openai", "model": "BAAI/bge-m3", "base_url": f"{provider.url}/"}
@@ -125,9 +126,10 @@ async def test_dimensions_are_asked_of_the_provider(provider: Loopback) -> None:
     assert rows.shape == (1, 4)
 
 
-async def test_a_provider_that_refuses_dimensions_is_asked_without_and_cut_here(
+async def test_refused_dimensions_are_cut_here(
     provider: Loopback,
 ) -> None:
+    """A provider that refuses dimensions is asked without them, and its vectors are cut."""
     provider.takes_dimensions = False
     embedder = opened("openai/any", dimensions=6)
     for _ in range(2):
@@ -139,9 +141,10 @@ async def test_a_provider_that_refuses_dimensions_is_asked_without_and_cut_here(
     assert ["dimensions" in body for body in provider.bodies("/embeddings")] == [True, False, False]
 
 
-async def test_longer_vectors_are_cut_and_normalised_and_equal_ones_left_alone(
+async def test_longer_vectors_are_cut_and_normalised(
     provider: Loopback,
 ) -> None:
+    """Longer vectors are cut and normalised; those of the right width are left alone."""
     provider.plan(rows_of([3.0, 4.0, 12.0]), rows_of([3.0, 4.0]))
     embedder = opened("openai/any", dimensions=2)
     assert (await embedder.embed(["a"], kind="document")).tolist() == pytest.approx(
@@ -150,9 +153,10 @@ async def test_longer_vectors_are_cut_and_normalised_and_equal_ones_left_alone(
     assert (await embedder.embed(["a"], kind="document")).tolist() == [[3.0, 4.0]]
 
 
-async def test_shorter_vectors_are_refused_and_the_error_says_what_to_set(
+async def test_shorter_vectors_are_refused_with_advice(
     provider: Loopback,
 ) -> None:
+    """Vectors that are too short are refused, and the error says what to set."""
     provider.plan(rows_of([1.0] * 64))
     with pytest.raises(
         ConfigurationError, match="64 dimensions, 768 were asked for; set dimensions to 64 or less"
@@ -209,7 +213,8 @@ class Given:
 @pytest.mark.parametrize(
     "answer", [[[1, 2], [3, 4]], np.array([[1.0, 2.0], [3.0, 4.0]]), ([1.0, 2.0], (3, 4))]
 )
-async def test_any_object_with_embed_serves_and_its_numbers_become_float32(answer: Any) -> None:
+async def test_any_object_with_embed_serves(answer: Any) -> None:
+    """Any object with `embed` serves, and its numbers become float32."""
     given = Given(answer)
     rows = await opened(given).embed(("a", "b"), kind="query")
     assert rows.dtype == np.float32
@@ -217,7 +222,8 @@ async def test_any_object_with_embed_serves_and_its_numbers_become_float32(answe
     assert given.calls == [(["a", "b"], "query")]
 
 
-async def test_an_objects_own_failure_becomes_a_model_error_with_its_cause() -> None:
+async def test_an_objects_own_failure_is_a_model_error() -> None:
+    """The failure of a user's embedder becomes a ModelError with its cause."""
     cause = RuntimeError("no GPU left")
     with pytest.raises(ModelError, match=r"given failed \(RuntimeError at") as caught:
         await opened(Given(cause)).embed(["a"], kind="query")

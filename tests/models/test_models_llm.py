@@ -30,9 +30,10 @@ def opened(choice: Any, **options: Any) -> Llm:
 
 
 @pytest.mark.parametrize("model", ["openai/any", "hosted_vllm/any"])
-async def test_the_schema_goes_to_the_provider_and_its_answer_comes_back_as_the_object(
+async def test_the_schema_goes_out_and_its_object_comes_back(
     provider: Loopback, model: str
 ) -> None:
+    """The provider gets the schema, and its answer comes back as the object."""
     provider.plan(TEA)
     assert await opened(model).complete("What do I like?", schema=Facts) == Facts(
         facts=["likes tea"]
@@ -42,9 +43,10 @@ async def test_the_schema_goes_to_the_provider_and_its_answer_comes_back_as_the_
     assert body["messages"] == [{"role": "user", "content": "What do I like?"}]
 
 
-async def test_a_provider_that_refuses_schemas_is_asked_in_words_and_from_then_on_only_so(
+async def test_who_refuses_schemas_is_asked_in_words(
     provider: Loopback,
 ) -> None:
+    """A provider that refuses schemas is asked in words, and from then on only so."""
     provider.plan(
         {"status": 400, "message": "response_format is not supported"},
         f"Sure!\n```json\n{TEA}\n```",
@@ -58,9 +60,10 @@ async def test_a_provider_that_refuses_schemas_is_asked_in_words_and_from_then_o
     assert '"facts"' in provider.requests[1].body["messages"][0]["content"]
 
 
-async def test_a_provider_that_ignores_the_schema_is_asked_once_more_in_words(
+async def test_who_ignores_the_schema_is_asked_once_more(
     provider: Loopback,
 ) -> None:
+    """A provider that ignores the schema is asked once more, in words."""
     provider.plan("You like tea.", TEA)
     assert (await opened("openai/any").complete("What?", schema=Facts)).facts == ["likes tea"]
     assert len(provider.requests) == 2
@@ -112,9 +115,10 @@ async def test_what_no_retry_mends_is_not_asked_again(provider: Loopback, refusa
     assert len(provider.requests) == 1
 
 
-async def test_a_slow_model_is_given_up_after_the_timeout_of_each_attempt(
+async def test_a_slow_model_is_given_up(
     provider: Loopback,
 ) -> None:
+    """Each attempt is given up after its time-out."""
     provider.plan({"delay": 60}, {"delay": 60})
     with pytest.raises(ModelError):
         await ProviderModel(

@@ -112,9 +112,10 @@ def mean(*words: str) -> np.ndarray:
     return TABLE[[WORDS.index(word) for word in words]].mean(axis=0)
 
 
-async def test_words_are_pooled_by_their_mean_whatever_stands_beside_them_in_the_batch(
+async def test_words_are_pooled_by_their_mean(
     tmp_path: Path,
 ) -> None:
+    """A text's vector is its words' mean, whatever stands beside it in the batch."""
     rows = await opened(made(tmp_path), batch_size=2).embed(
         ["green tea", "coffee", "milk coffee green tea"], kind="document"
     )
@@ -155,7 +156,8 @@ def test_a_text_is_cut_where_the_model_ends(tmp_path: Path, said: dict[str, Any]
     )
 
 
-async def test_a_network_with_a_sentence_embedding_has_its_last_steps_in_it(tmp_path: Path) -> None:
+async def test_a_sentence_embedding_is_taken_as_it_is(tmp_path: Path) -> None:
+    """A network with a sentence embedding has its last steps in it."""
     steps = [{"type": "sentence_transformers.models.Dense"}]
     pooling = {"pooling_mode_max_tokens": True}
     folder = made(
@@ -186,7 +188,8 @@ async def test_a_step_that_is_not_known_is_refused_not_left_out(
         await opened(made(tmp_path, **files)).embed(["tea"], kind="document")
 
 
-async def test_a_folder_without_a_model_and_one_that_is_broken_are_told(tmp_path: Path) -> None:
+async def test_a_missing_or_broken_model_is_told(tmp_path: Path) -> None:
+    """A folder without a model and a broken model are typed errors."""
     (tmp_path / "empty").mkdir()
     with pytest.raises(ConfigurationError, match=r"no tokenizer\.json beside"):
         await opened(tmp_path / "empty").embed(["tea"], kind="document")
@@ -222,9 +225,10 @@ def reranker(folder: Path) -> Reranker:
     return found
 
 
-async def test_a_cross_encoder_scores_each_document_in_order_however_many_there_are(
+async def test_a_cross_encoder_scores_in_order(
     tmp_path: Path,
 ) -> None:
+    """Each document has its score, in order, however many there are."""
     ranker = reranker(cross_encoder(tmp_path))
     assert await ranker.rerank("ask milk", ["tea", "green tea milk", "coffee"]) == [3.0, 10.0, 4.0]
     assert await ranker.rerank("ask", ["tea", "milk coffee"] * 40) == [3.0, 9.0] * 40

@@ -126,7 +126,8 @@ def test_what_is_not_the_models_own_answer_is_none(text: str | None) -> None:
 
 
 @pytest.mark.parametrize("text", TRUNCATED)
-def test_a_truncated_answer_gives_nothing_that_it_holds_and_says_that_it_was_cut(text: str) -> None:
+def test_a_truncated_answer_is_no_answer(text: str) -> None:
+    """Nothing that a cut answer holds is taken, and the error says that it was cut."""
     with pytest.raises(TruncatedAnswer):
         parse_answer(text, Facts)
 
@@ -156,7 +157,8 @@ def test_an_empty_list_that_was_said_is_an_answer() -> None:
     assert parse_answer("[]", Facts).facts == []
 
 
-def test_a_list_serves_at_a_sessions_end_too_where_only_the_facts_must_be_there() -> None:
+def test_a_list_serves_at_a_sessions_end_too() -> None:
+    """A list of facts is an answer where only the facts must be there."""
     found = parse_answer('[{"text": "Likes tea."}, "Has a dog."]', ExtractedSession)
     assert [fact.text for fact in found.facts] == ["Likes tea.", "Has a dog."]
     for foreign in ("[1]", '[{"memory": "Likes tea."}]', '[["Likes tea."]]'):
@@ -171,7 +173,8 @@ def test_aliases_and_root_models_are_understood() -> None:
 
 
 @pytest.mark.parametrize("text", ["{}", '{"error": "I am not allowed to"}', "[]", '["a"]'])
-def test_an_object_without_any_wanted_field_never_passes_for_an_empty_answer(text: str) -> None:
+def test_a_foreign_object_is_no_empty_answer(text: str) -> None:
+    """An object without any wanted field never passes for an empty answer."""
     with pytest.raises(ModelError, match="not JSON that fits Lenient"):
         parse_answer(text, Lenient)
 
@@ -182,7 +185,8 @@ def test_an_error_does_not_repeat_what_the_model_said() -> None:
     assert "4111" not in str(caught.value)
 
 
-def test_the_prompt_in_words_keeps_the_prompt_first_and_shows_the_schema() -> None:
+def test_the_prompt_in_words_shows_the_schema() -> None:
+    """The prompt comes first, and the schema after it."""
     text: Any = json_prompt("What is known of {user}?", Facts)
     assert text.startswith("What is known of {user}?\n")
     assert '"facts"' in text
@@ -209,7 +213,8 @@ def test_tags_and_brackets_inside_texts_are_texts() -> None:
     assert parse_answer(f"```json\n{json.dumps({'facts': said})}\n```", Facts).facts == said
 
 
-def test_what_no_database_keeps_is_shown_as_the_replacement_character() -> None:
+def test_what_no_database_keeps_is_replaced() -> None:
+    """Half characters and NUL become the replacement character."""
     text = r'{"facts": ["half of \ud83e", "nul \u0000 here", "whole \ud83e\udde0", "a literal \\u0000"]}'  # noqa: E501
     assert parse_answer(text, Facts).facts == [
         "half of \ufffd",

@@ -77,9 +77,8 @@ async def test_a_slow_reranker_is_given_up(provider: Loopback) -> None:
         [{"index": number, "relevance_score": float("nan")} for number in (0, 1, 2)],
     ],
 )
-async def test_an_answer_that_does_not_score_each_document_once_is_a_model_error(
-    provider: Loopback, results: list[Any]
-) -> None:
+async def test_each_document_must_have_one_score(provider: Loopback, results: list[Any]) -> None:
+    """An answer that does not score each document once is a ModelError."""
     provider.plan(
         {"json": {"id": "1", "results": results, "meta": {}, "usage": {"total_tokens": 1}}}
     )

@@ -43,7 +43,8 @@ def test_each_provider_of_kagent_becomes_litellms_prefix(
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "gemini_anthropic", "sap_ai_core"])
-def test_a_provider_without_embeddings_is_refused_and_the_others_are_named(provider: str) -> None:
+def test_a_provider_without_embeddings_is_refused(provider: str) -> None:
+    """The error names the providers that have embeddings."""
     with pytest.raises(
         ConfigurationError,
         match=rf"{provider} has no embedding models; choose one of: .*gemini.*openai",
@@ -92,9 +93,10 @@ def test_one_model_has_one_name_however_it_is_spelt() -> None:
         ),
     ],
 )
-def test_azures_endpoint_and_version_come_from_configuration_then_environment(
+def test_azures_endpoint_is_looked_for_in_order(
     keys: dict[str, str], environ: dict[str, str], base: str, version: str
 ) -> None:
+    """Azure's endpoint and version come from the configuration, then the environment."""
     route = configured_route(
         config(provider="azure_openai", model="m", deployment="d", **keys), environ
     )
@@ -124,7 +126,8 @@ def test_bedrocks_region_is_looked_for_in_order(environ: dict[str, str], region:
     assert route.arguments["aws_region_name"] == region
 
 
-def test_vertex_takes_project_and_location_of_the_google_environment() -> None:
+def test_vertex_takes_project_and_location() -> None:
+    """Vertex takes the project and location of the Google environment."""
     environ = {"GOOGLE_CLOUD_PROJECT": "p", "GOOGLE_CLOUD_LOCATION": "l"}
     route = named_route("vertex_ai/text-embedding-005", environ)
     assert route.arguments == {"vertex_project": "p", "vertex_location": "l"}
@@ -145,7 +148,8 @@ def test_bare_names_get_their_provider(given: str, environ: dict[str, str], expe
     assert qualified(given, environ) == expected
 
 
-def test_documents_and_queries_are_told_apart_where_the_provider_can() -> None:
+def test_documents_and_queries_are_told_apart() -> None:
+    """Documents and queries are told apart where the provider can."""
     cohere, openai = named_route("cohere/embed-v4", {}), named_route("openai/any", {})
     assert cohere.arguments_for("query") == {"input_type": "search_query"}
     assert cohere.arguments_for("document") == {"input_type": "search_document"}

@@ -115,7 +115,9 @@ async def test_a_text_of_many_lines_forges_no_entry_of_a_list(ask):
         assert not re.search(rf"(?m)^{re.escape(line)}$", prompt), line
 
 
-async def test_brackets_that_a_model_copies_from_a_prompt_are_brackets_again():
+async def test_brackets_that_a_model_copies_are_unescaped():
+    """Brackets that a model copies from a prompt, escaped, are brackets again."""
+
     def answer(prompt: str) -> object:
         assert "List&lt;int&gt; if a &lt; b" in prompt
         return {

@@ -90,7 +90,8 @@ def test_server_error_about_length_is_a_refusal(text: str):
     assert not transient(error)
 
 
-async def test_memories_beside_a_refused_one_have_vectors_and_a_search_tells():
+async def test_memories_beside_a_refused_one_have_vectors():
+    """The others have vectors, and a search tells how many are found by words alone."""
     picky = Picky(unwanted="forbidden")
     async with await Memories.open("libsql:///:memory:", embedding=picky, worker=False) as memories:
         await memories.add(
