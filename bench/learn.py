@@ -93,8 +93,8 @@ class Scope:
                 asks=note.text.rstrip().endswith("?"),
             )
             places.append(Entry(features, True, None, packed(index_terms(note.text, note.author))))
-        self.index = ScopeIndex()
-        self.index.load(places)
+        self.index = ScopeIndex().updated(places)
+        self.visible = self.index.visible(NOW)
         self.rows = [self.ids[note.key] for note in self.notes]
         self.vectors: np.ndarray | None = None
 
@@ -126,14 +126,14 @@ async def asked(scope: Scope, embedder: MiniLM | None) -> list[Question]:
         dated = scope.dated(one.question)
         rest = bare_dates(one.question) if dated else None
         terms = query_terms(one.question if rest is None else rest)
-        matches = scope.index.text(terms, DEPTH.leg, NOW)
+        matches = scope.index.text(terms, DEPTH.leg, scope.visible)
         nearest: list[tuple[str, float]] = []
         if embedder is not None:
             (vector,) = await embedder.embed([dense_text(one.question, matches)], kind="query")
             nearest = scope.nearest(vector)
         candidates = join(terms, matches, nearest)
         wanted = list(dict.fromkeys((*shortlist(candidates), *dated)))
-        features = scope.index.features(wanted, REACH, NOW)
+        features = scope.index.features(wanted, REACH, scope.visible)
         found = rank(
             one.question,
             candidates,

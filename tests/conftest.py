@@ -332,9 +332,9 @@ def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def packs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every search keeps the scope's index in the database."""
-    from kagent_memory.stores import index
+    from kagent_memory.stores.sql import index_cache
 
-    monkeypatch.setattr(index, "PACKED_AT_LEAST", 1)
+    monkeypatch.setattr(index_cache, "PACKED_AT_LEAST", 1)
 
 
 KEYS = (

@@ -2,142 +2,137 @@
 
 from __future__ import annotations
 
-import math
-from typing import TypeVar
+from collections.abc import Iterable, Sequence
+from threading import Lock
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ..records import Vector
-from .columns import Mask, Rows
+from .columns import Floats, Mask, Rows, best
+from .index import ScopeIndex
 
-ROW_BYTES = 12  # of a vector, beside its numbers
-HAS_VECDOT = hasattr(np, "vecdot")  # of NumPy 2
+ROW_BYTES = 200  # of a vector, beside its numbers
 _SLACK = 1e-5
 
-Floats = npt.NDArray[np.float64]
-Halves = npt.NDArray[np.float16]
-Real = TypeVar("Real", np.float32, np.float64)
+Halves: TypeAlias = npt.NDArray[np.float16]
+Nearest: TypeAlias = list[tuple[str, float]]
 
 
 class VectorColumn:
-    """Vectors of some rows of a scope's index, in single precision, each beside the number of its
-    row.
+    """Vectors of memories, in single precision.
+
+    Every method may be called from any thread.
 
     Attributes:
         version: the scope's version at which all of them were read.
-        mark: how often vectors of the scope had been set then (`Stand.mark`); None: rows came
+        mark: how often vectors of the scope had been set then (`Stand.mark`); None: memories came
             since.
     """
 
     def __init__(self, dimensions: int) -> None:
         self.version = -1
         self.mark: int | None = None
-        self._count = 0
-        self._rows: Rows = np.empty(0, np.int64)  # -1: the vector was let go of
+        self._ids: list[str] = []
+        self._places: dict[str, int] = {}
         self._matrix: Vector = np.empty((0, dimensions), np.float32)
-        self._norms: Vector = np.empty(0, np.float32)
+        self._norms: Floats = np.empty(0)
+        self._rows: tuple[ScopeIndex, Rows] | None = None
+        self._lock = Lock()
 
     def __len__(self) -> int:
-        return int((self._rows[: self._count] >= 0).sum())
+        return len(self._ids)
 
     @property
     def size(self) -> int:
         """Bytes held."""
-        return self._matrix.nbytes + len(self._rows) * ROW_BYTES
-
-    def put(self, rows: Rows, vectors: Halves) -> None:
-        """Set the vectors of these rows, each named once."""
-        self.remove(rows)
-        first, last = self._count, self._count + len(rows)
-        self.reserve(last)
-        self._rows[first:last] = rows
-        self._matrix[first:last] = vectors
-        self._norms[first:last] = _lengths(self._matrix[first:last])
-        self._count = last
-
-    def remove(self, rows: Rows) -> None:
-        """Let go of the vectors of these rows."""
-        gone = np.flatnonzero(np.isin(self._rows[: self._count], rows))
-        self._rows[gone] = -1
-        self._matrix[gone] = 0
-
-    def renumber(self, numbers: Rows) -> None:
-        """Keep the vectors of the rows that have a new number, which is not below 0."""
-        rows = np.where(self._rows[: self._count] >= 0, numbers[self._rows[: self._count]], -1)
-        kept = np.flatnonzero(rows >= 0)
-        self._rows, self._matrix, self._norms = rows[kept], self._matrix[kept], self._norms[kept]
-        self._count = len(kept)
+        return self._matrix.nbytes + len(self._norms) * ROW_BYTES
 
     def reserve(self, count: int) -> None:
         """Make room for so many vectors at once: to grow part by part copies all that came
         before.
         """
-        held = len(self._rows)
+        held = len(self._norms)
         if count > held:
-            capacity = max(count, held + held // 4)
-            rows, norms = np.full(capacity, -1), np.ones(capacity, np.float32)
-            matrix = np.zeros((capacity, self._matrix.shape[1]), np.float32)
-            rows[:held], norms[:held], matrix[:held] = self._rows, self._norms, self._matrix
-            self._rows, self._norms, self._matrix = rows, norms, matrix
+            more = max(count, held + held // 4) - held
+            self._matrix = np.pad(self._matrix, ((0, more), (0, 0)))
+            self._norms = np.pad(self._norms, (0, more), constant_values=1.0)
 
-    def present(self, count: int) -> Mask:
-        """Return which of so many rows have a vector."""
-        rows = self._rows[: self._count]
-        found = np.zeros(count, bool)
-        found[rows[rows >= 0]] = True
-        return found
+    def put(self, ids: Sequence[str], vectors: Halves) -> None:
+        """Set the vectors of these memories, whose numbers follow each other."""
+        vectors = vectors.reshape(len(ids), self._matrix.shape[1])
+        with self._lock:
+            for id in ids:
+                if id not in self._places:
+                    self._places[id] = len(self._ids)
+                    self._ids.append(id)
+            self.reserve(len(self._ids))
+            places = [self._places[id] for id in ids]
+            self._matrix[places] = vectors
+            self._norms[places] = np.linalg.norm(vectors.astype(np.float64), axis=1)
+            self._rows = None
 
-    def nearest(self, query: Vector, among: Mask, limit: int) -> tuple[Rows, Floats]:
-        """Return the rows nearest to a query with their cosines, rounded to 6 digits: the `limit`
-        best and all that may tie with them, in no order. The last digits are worked out in double
-        precision.
+    def discard(self, ids: Iterable[str]) -> None:
+        """Let go of the vectors of these memories."""
+        with self._lock:
+            for id in self._places.keys() & {*ids}:
+                place, last = self._places.pop(id), self._ids.pop()
+                if last != id:
+                    self._ids[place], self._places[last] = last, place
+                    self._matrix[place] = self._matrix[len(self._ids)]
+                    self._norms[place] = self._norms[len(self._ids)]
+                self._matrix[len(self._ids)] = 0
+            self._rows = None
 
-        Args:
-            query: a vector as the database keeps it.
-            among: which rows count.
-            limit: how many.
+    def lacking(self, index: ScopeIndex) -> list[str]:
+        """Return the ids of the memories of an index that have no vector here."""
+        return [id for id in index.ids if id not in self._places]
+
+    def nearest(
+        self, index: ScopeIndex, queries: Sequence[Vector], limit: int, visible: Mask
+    ) -> list[Nearest]:
+        """Return what `View.nearest` promises, of the visible rows of an index. The last digits are
+        worked out in double precision.
         """
-        rows = self._rows[: self._count]
-        places = np.flatnonzero((rows >= 0) & among[rows])
-        if limit < 1 or not len(places):
-            return np.empty(0, np.int64), np.empty(0)
-        if limit < len(places):
-            cosines = self._cosines(query, places)
-            places = places[
-                cosines >= np.partition(cosines, len(places) - limit)[len(places) - limit] - _SLACK
-            ]
-        singles, exact = self._matrix.take(places, axis=0), query.astype(np.float64)
-        values = _dots(singles, exact) / (_lengths(singles.astype(np.float64)) * _norm(exact))
-        return rows[places], np.minimum(np.maximum(values, -1.0), 1.0).round(6) + 0.0
+        with self._lock:
+            if self._rows is None or self._rows[0] is not index:
+                rows = (index.rows.get(id, -1) for id in self._ids)
+                self._rows = index, np.fromiter(rows, np.int64, len(self._ids))
+            rows = self._rows[1]
+            places = (rows >= 0).nonzero()[0]
+            places = places[visible[rows[places]]]
+            answers: list[Nearest] = []
+            for query in queries:
+                kept = query.astype(np.float16).astype(np.float32)  # as a database compares it
+                found, cosines = self._nearest(kept, places, limit)
+                order = rows[found].argsort()
+                found, cosines = rows[found][order], cosines[order]
+                first = best(cosines, limit)
+                ids = index.ids_of(found[first])
+                answers.append(list(zip(ids, cosines[first].tolist(), strict=True)))
+            return answers
 
-    def _cosines(self, query: Vector, places: Rows) -> Vector:
-        """Return the cosines of these vectors, to about 1e-6."""
-        matrix, norms = self._matrix[: self._count], self._norms[: self._count]
-        if 2 * len(places) < self._count:
-            matrix, norms = matrix[places], norms[places]
-            return _dots(matrix, query) / (norms * np.float32(_norm(query))).astype(
-                np.float32, copy=False
-            )
-        return (
-            _dots(matrix, query) / (norms * np.float32(_norm(query))).astype(np.float32, copy=False)
-        )[places]
+    def _nearest(self, query: Vector, places: Rows, limit: int) -> tuple[Rows, Floats]:
+        """Return which of these places are nearest to a query with their cosines, rounded to 6
+        digits: the `limit` best and all that may tie with them, in no order.
+        """
+        exact = query.astype(np.float64)
+        norm = np.sqrt(exact.dot(exact))
+        if 0 < limit < len(places):
+            count = len(self._ids)
+            scale = (self._norms[:count] * norm).astype(np.float32)
+            cosines = (_dots(self._matrix[:count], query) / scale)[places]
+            least = np.partition(cosines, len(places) - limit)[len(places) - limit]
+            places = places[cosines >= least - _SLACK]
+        values = _dots(self._matrix[places], exact) / (self._norms[places] * norm)
+        return places, np.minimum(np.maximum(values, -1.0), 1.0).round(6) + 0.0
 
 
-def _dots(rows: Vector, vector: npt.NDArray[Real]) -> npt.NDArray[Real]:
+def _dots(rows: Vector, vector: npt.NDArray[np.floating]) -> Floats:
     """Return the dot product of each row, summed as finely as the vector is, on one core: for all
     as one product BLAS takes several, which wait for each other where other work has them.
     """
-    return np.vecdot(rows, vector) if HAS_VECDOT else np.einsum("ij,j->i", rows, vector)
-
-
-def _lengths(rows: npt.NDArray[Real]) -> npt.NDArray[Real]:
-    squares: npt.NDArray[Real] = (
-        np.vecdot(rows, rows) if HAS_VECDOT else np.einsum("ij,ij->i", rows, rows)
-    )
-    np.sqrt(squares, out=squares)
-    return squares
-
-
-def _norm(vector: npt.NDArray[Real]) -> float:
-    return math.sqrt(vector.dot(vector))
+    if hasattr(np, "vecdot"):  # of NumPy 2
+        return np.vecdot(rows, vector)
+    return np.einsum("ij,j->i", rows, vector)

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
+from typing_extensions import override
 
 from ..concurrency import run_in_thread
 from ..errors import InvalidInput
 from ..records import Filter, Memory, Scope, Vector
 from .codec import bounded
-from .columns import Places
+from .columns import Mask, Places
 from .filter_match import is_searched, matches_filter
-from .index import Nearest, ScopeIndex, entry_of
+from .index import ScopeIndex, entry_of
 from .planning import postings_of
 from .values import Stale, TextMatches, checked_vector
-from .vectors import VectorColumn
+from .vectors import Nearest, VectorColumn
 
 if TYPE_CHECKING:
     from .base import MemoryStore
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["MemoriesView", "Nearest", "Stale", "View", "texts"]
 
 ROW_WEIGHT = 100  # of one memory, against a character of what else is worked on in a thread
+SEARCHED_BYTES = 16_000  # of an index, to be searched as long as it takes to read one character
 
 
 class View(Protocol):
@@ -105,7 +110,46 @@ async def texts(view: View, queries: Sequence[Sequence[str]], *, limit: int) -> 
     return found
 
 
-class MemoriesView:
+class IndexView(ABC):
+    """A scope that is searched by an index in memory.
+
+    Args:
+        source: the store that it is read from.
+        scope: whose memories.
+        filter: which of them.
+        now: the time.
+    """
+
+    def __init__(self, source: MemoryStore, scope: Scope, *, filter: Filter, now: datetime) -> None:
+        self.source, self.scope = source, scope
+        self._filter, self._now = filter, now
+        self._superseded = bool(filter.superseded)
+
+    @abstractmethod
+    async def _searched(self) -> tuple[ScopeIndex, Mask]:
+        """Return the index, and which of its rows are searched: the same at each call."""
+
+    async def text(self, terms: Sequence[str], *, limit: int) -> TextMatches:
+        """See `View`."""
+        index, visible = await self._searched()
+        size = index.size // SEARCHED_BYTES
+        return await run_in_thread(size, index.text, terms, bounded(limit), visible)
+
+    async def features(self, ids: Sequence[str], *, reach: int = 0) -> Places:
+        """See `View`."""
+        index, _ = await self._searched()
+        return index.features(ids, reach, index.visible(self._now))
+
+    async def _nearest(
+        self, column: VectorColumn, vectors: Sequence[Vector], limit: int
+    ) -> list[Nearest]:
+        """Return the nearest of these vectors."""
+        index, visible = await self._searched()
+        size = len(vectors) * (index.size + column.size) // SEARCHED_BYTES
+        return await run_in_thread(size, column.nearest, index, vectors, bounded(limit), visible)
+
+
+class MemoriesView(IndexView):
     """A scope whose memories are read whole, once, when they are first asked for, and searched
     here: right for any store that keeps few memories in a scope, for a scope as it was, and for
     what a session keeps for itself.
@@ -131,10 +175,11 @@ class MemoriesView:
         filter: Filter,
         now: datetime,
     ) -> None:
-        self.source, self.scope = source, scope
-        self._read, self._read_vectors, self._short_term = read, vectors, short_term
-        self._filter, self._now = filter, now
+        super().__init__(source, scope, filter=filter, now=now)
+        self._read, self._short_term = read, short_term
+        self._vectors = vectors or partial(source.vectors, scope)
         self._known: tuple[Mapping[str, Memory], ScopeIndex] | None = None
+        self._visible: Mask | None = None
 
     @classmethod
     def of(
@@ -154,21 +199,6 @@ class MemoriesView:
 
         return cls(source, scope, read, short_term=active.keys(), filter=filter, now=now)
 
-    async def text(self, terms: Sequence[str], *, limit: int) -> TextMatches:
-        """See `View`."""
-        known, index = await self._contents()
-        among = await self._passing()
-        superseded = bool(self._filter.superseded)
-        return await run_in_thread(
-            ROW_WEIGHT * len(known),
-            index.text,
-            terms,
-            bounded(limit),
-            self._now,
-            superseded=superseded,
-            among=among,
-        )
-
     async def nearest(
         self, space_number: int, vectors: Sequence[Vector], *, limit: int
     ) -> list[Nearest]:
@@ -178,31 +208,12 @@ class MemoriesView:
         if space is None:
             raise InvalidInput(f"There is no embedding space {space_number} here.")
         queries = [checked_vector(vector, space.dimensions) for vector in vectors]
-        if not queries:
-            return []
-        known, index = await self._contents()
-        among = await self._passing()
-        if self._read_vectors is not None:
-            rows = await self._read_vectors(space_number, among)
-        else:
-            rows = await self.source.vectors(self.scope, space_number, among)
-        column = index.vectors[space_number] = VectorColumn(space.dimensions)
-
-        def nearest() -> list[Nearest]:
-            if rows:
-                index.put_vectors(
-                    column, "".join(rows), np.array([*rows.values()]).astype(np.float16)
-                )
-            superseded = bool(self._filter.superseded)
-            return index.nearest(
-                space_number, queries, bounded(limit), self._now, superseded=superseded, among=among
-            )
-
-        return await run_in_thread(ROW_WEIGHT * len(known), nearest)
-
-    async def features(self, ids: Sequence[str], *, reach: int = 0) -> Places:
-        """See `View`."""
-        return (await self._contents())[1].features(ids, reach, self._now)
+        index, visible = await self._searched()
+        column = VectorColumn(space.dimensions)
+        if rows := await self._vectors(space_number, index.ids_of(visible)):
+            numbers = np.array([*rows.values()]).astype(np.float16)
+            await run_in_thread(ROW_WEIGHT * len(rows), column.put, [*rows], numbers)
+        return await self._nearest(column, queries, limit)
 
     async def memories(self, ids: Sequence[str]) -> Mapping[str, Memory]:
         """See `View`; never stale."""
@@ -217,22 +228,16 @@ class MemoriesView:
     async def newest(self, filter: Filter, now: datetime, *, limit: int) -> Sequence[Memory]:
         """See `View`."""
         view: MemoriesView = self.under(filter, now)
+        index, visible = await view._searched()
         known, _ = await view._contents()
-        some = [known[id] for id in await view._passing()]
+        some = [known[id] for id in index.ids_of(visible)]
         return sorted(some, key=lambda one: (one.created_at, one.id), reverse=True)[:limit]
 
     def under(self, filter: Filter, now: datetime) -> MemoriesView:
         """See `View`."""
-        view = MemoriesView(
-            self.source,
-            self.scope,
-            self._read,
-            vectors=self._read_vectors,
-            short_term=self._short_term,
-            filter=filter,
-            now=now,
-        )
-        view._known = self._known
+        view: MemoriesView = copy(self)
+        IndexView.__init__(view, self.source, self.scope, filter=filter, now=now)
+        view._visible = None
         return view
 
     async def _contents(self) -> tuple[Mapping[str, Memory], ScopeIndex]:
@@ -243,22 +248,23 @@ class MemoriesView:
             self._known = memories, await run_in_thread(size, _indexed, [*memories.values()])
         return self._known
 
-    async def _passing(self) -> list[str]:
-        """Return the ids of the memories that the filter lets through, in order."""
-        known, _ = await self._contents()
+    @override
+    async def _searched(self) -> tuple[ScopeIndex, Mask]:
+        known, index = await self._contents()
+        if self._visible is None:
 
-        def passing() -> list[str]:
-            seen = (
-                one
-                for one in known.values()
-                if is_searched(one, self._now, self._filter.superseded)
-            )
-            return sorted(one.id for one in seen if matches_filter(self._filter, one))
+            def visible() -> Mask:
+                passing = (
+                    one.id
+                    for one in known.values()
+                    if is_searched(one, self._now, self._filter.superseded)
+                    and matches_filter(self._filter, one)
+                )
+                return index.visible(self._now, superseded=self._superseded, among=passing)
 
-        return await run_in_thread(ROW_WEIGHT * len(known), passing)
+            self._visible = await run_in_thread(ROW_WEIGHT * len(known), visible)
+        return index, self._visible
 
 
 def _indexed(memories: Sequence[Memory]) -> ScopeIndex:
-    index = ScopeIndex()
-    index.load([entry_of(memory, postings_of(memory)) for memory in memories])
-    return index
+    return ScopeIndex().updated([entry_of(memory, postings_of(memory)) for memory in memories])

@@ -18,7 +18,7 @@ from kagent_memory import Memories
 from kagent_memory.cli import main
 from kagent_memory.errors import ConfigurationError
 from kagent_memory.records import Change, Memory, Scope, new_id
-from kagent_memory.stores import MemoryStore, index, open_store
+from kagent_memory.stores import MemoryStore, open_store
 from kagent_memory.stores.base import Batch, Job, Token
 from kagent_memory.stores.postgres import schema
 from kagent_memory.stores.postgres.connection import fetch
@@ -146,7 +146,7 @@ async def fill(store: MemoryStore) -> None:
         await store.forget(scope, ids=[second.id], who="me", now=NOW)
         await store.memories.deliver(scope, retrieved=[first.id], delivered=[first.id], now=NOW)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(index, "PACKED_AT_LEAST", 1)
+            patch.setattr("kagent_memory.stores.sql.index_cache.PACKED_AT_LEAST", 1)
             await store.memories.view(scope, now=NOW).text(["says"], limit=1)
             await asyncio.wait(store.memories.indexes._packing)
         await store.memories.spaces.note_width(scope.tenant, 7, most=3)

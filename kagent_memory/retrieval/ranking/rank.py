@@ -156,9 +156,9 @@ class _Table:
         self.dense = candidates.dense[self.rows]
         self.dated = np.array([id in dated for id in ids], np.bool_)
         self.preferences = np.array([id in preferences for id in ids], np.float64)
-        self.asks = features.asks.astype(np.float64)
-        sessions: list[int] = features.sessions.tolist()
-        self._places = list(zip(sessions, features.positions.tolist(), strict=True))
+        self.asks = features.columns["asks"].astype(np.float64)
+        sessions: list[int] = features.columns["session"].tolist()
+        self._places = list(zip(sessions, features.columns["position"].tolist(), strict=True))
         self._row_at = {
             place: row
             for row, place in enumerate(self._places)
@@ -274,7 +274,7 @@ def _signs(
     }
     if spans or asks_when(query):
         signs["time"] = settings.time * _time(query, features, spans)
-    words, said_by = set(tokens(query)), list[int](features.authors.tolist())
+    words, said_by = set(tokens(query)), list[int](features.columns["author"].tolist())
     authors = (number for number in set(said_by) if number >= 0 and features.names[number] != _USER)
     if named := {
         number for number in authors if not words.isdisjoint(tokens(features.names[number]))
@@ -290,12 +290,12 @@ def _substance(table: _Table, long: float) -> Numbers:
     long texts, what answers the user less than what the user said, which it repeats. A preference
     bears on more than its words say.
     """
-    features = table.features
-    chars = np.minimum(1.0, np.log1p(features.chars.astype(np.float64)) / _LONG)
+    features, authors = table.features, table.features.columns["author"]
+    chars = np.minimum(1.0, np.log1p(features.columns["chars"].astype(np.float64)) / _LONG)
     of_user = np.array(
-        [number >= 0 and features.names[number] == _USER for number in features.authors.tolist()]
+        [number >= 0 and features.names[number] == _USER for number in authors.tolist()]
     )
-    answers = (features.authors >= 0) & ~of_user if of_user.any() else np.zeros(len(features))
+    answers = (authors >= 0) & ~of_user if of_user.any() else np.zeros(len(features))
     alone = (1 - long) * (chars - _ASKS * table.asks) - long * answers
     return alone + _PREFERENCE * table.preferences
 
@@ -303,7 +303,9 @@ def _substance(table: _Table, long: float) -> Numbers:
 def _time(query: str, features: Places, spans: Sequence[Span]) -> Numbers:
     """Return how well each memory's time, or one that it names, is what the query asks for."""
     times = (
-        features.names_a_time.astype(np.float64) if asks_when(query) else np.zeros(len(features))
+        features.columns["names_a_time"].astype(np.float64)
+        if asks_when(query)
+        else np.zeros(len(features))
     )
     if spans:
         near = np.array([closeness(spans, one.happened_at) for one in features]).reshape(-1, 2)

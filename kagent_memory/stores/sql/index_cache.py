@@ -17,15 +17,17 @@ from ... import telemetry
 from ...concurrency import LONG, cancel_and_wait, run_in_thread
 from ...errors import KagentMemoryError, StoreError
 from ...records import EVERYTHING, Filter, Scope
-from ..index import ScopeIndex, Stand
+from ..index import Entry, ScopeIndex
 from ..vectors import ROW_BYTES, VectorColumn
-from .index_reads import Changes, SqlIndexReads, VectorPage
+from .index_reads import Changes, SqlIndexReads, Stand, VectorPage
 
 LOAD_ROWS = 250
 # of a memory to be taken in, against a character of what else is worked on in a thread
 ENTRY_WEIGHT = 20
 MAX_OUTGROWN = 1000
 MAX_PACKED_BYTES = 64 * 2**20
+PACKED_AT_LEAST = 50
+PACKED_SHARE = 10
 PACKING_AT_ONCE = 2
 PACKING_SECONDS = 5.0
 UNPACKED_BYTES = 1500  # of a packed index, to be taken in as long as it takes to read one character
@@ -46,20 +48,48 @@ class Packed:
 
 
 @dataclass(slots=True)
-class _Cached:
-    """An index with what is known about it.
+class Cached:
+    """What is kept of a scope.
 
     Attributes:
+        stand: which state of the scope the index holds; None: nothing was loaded yet.
+        news: how many memories the index took in since it was packed.
+        vectors: by the number of their embedding space.
         steady: nothing had been written when the store was asked last.
         asked: embedding space → the version at which its vectors were searched by the store.
     """
 
     scope: Scope
     index: ScopeIndex = field(default_factory=ScopeIndex)
+    stand: Stand | None = None
+    news: int = 0
+    vectors: dict[int, VectorColumn] = field(default_factory=dict[int, VectorColumn])
     steady: bool = False
     asked: dict[int, int] = field(default_factory=dict[int, int])
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     vectors_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it holds."""
+        return self.index.size + sum(column.size for column in self.vectors.values())
+
+    async def update(self, entries: Sequence[Entry], gone: Collection[str]) -> None:
+        """Take in memories that are new or have changed, and let go of what was erased."""
+        if not entries and not gone:
+            return
+        index = await run_in_thread(
+            ENTRY_WEIGHT * len(entries) + self.index.size // UNPACKED_BYTES,
+            self.index.updated,
+            entries,
+            gone,
+        )
+        for column in self.vectors.values():
+            column.discard([*gone, *(entry.place.id for entry in entries)])
+            column.mark = None if entries else column.mark
+        # what was packed is erased with what is gone
+        self.news = len(index.ids) if gone else self.news + len(entries)
+        self.index = index
 
 
 class IndexCache:
@@ -80,8 +110,8 @@ class IndexCache:
     def __init__(self, max_bytes: int, keep: Callable[[Scope, Packed], Awaitable[None]]) -> None:
         self._max_bytes, self._keep = max_bytes, keep
         # the one searched last stays, even where it alone is larger
-        self._cached = LRUCache[bytes, _Cached](
-            2 * max_bytes, lambda one: min(one.index.size, 2 * max_bytes)
+        self._cached = LRUCache[bytes, Cached](
+            2 * max_bytes, lambda one: min(one.size, 2 * max_bytes)
         )
         self._outgrown = set[Scope]()
         self._packing = set[asyncio.Task[None]]()
@@ -94,7 +124,9 @@ class IndexCache:
     async def close(self) -> None:
         """Store the indexes that hold enough news, within some seconds, and let go of all."""
         await cancel_and_wait(*self._loading)
-        self._outgrown |= {one.scope for one in self._cached.values() if one.index.is_worth_packing}
+        self._outgrown |= {
+            one.scope for one in self._cached.values() if one.news >= PACKED_AT_LEAST
+        }
         with suppress(TimeoutError):
             async with asyncio.timeout(PACKING_SECONDS):
                 while self._outgrown or self._packing:
@@ -121,141 +153,134 @@ class IndexCache:
         """Let go of memories that were erased; the next search asks the store first."""
         self.unsettle(scope)
         if (cached := self._cached.get(scope.id)) is not None:
-            await run_in_thread(cached.index.size // UNPACKED_BYTES, cached.index.discard, ids)
+            async with cached.lock:
+                await cached.update((), ids)
 
     # -- searches -------------------------------------------------------------------------------
 
-    def steady(self, scope: Scope) -> ScopeIndex | None:
-        """Return the scope's index if nothing had been written when the store was asked last."""
+    def steady(self, scope: Scope) -> Cached | None:
+        """Return what is kept of a scope if nothing had been written when the store was asked
+        last.
+        """
         cached = self._cached.get(scope.id)
-        return cached.index if cached is not None and cached.steady else None
+        return cached if cached is not None and cached.steady else None
 
     async def current(
         self, scope: Scope, reads: SqlIndexReads, *, filter: Filter, now: datetime
-    ) -> tuple[ScopeIndex, Sequence[str] | None]:
+    ) -> tuple[Cached, Sequence[str] | None]:
         """Return the scope's index as the store holds it now, and the ids that the filter lets
         through (None: all).
         """
         if (cached := self._cached.get(scope.id)) is None:
-            self._cached[scope.id] = cached = _Cached(scope)
-        if (since := cached.index.stand) is None:
+            self._cached[scope.id] = cached = Cached(scope)
+        if (since := cached.stand) is None:
             async with cached.lock:  # one loads for all who wait
-                if cached.index.stand is None:
+                if cached.stand is None:
                     telemetry.cache_looked_up("text", hit=False)
                     changes = await reads.changes(scope, None, filter=filter, now=now)
                     return await self._updated(cached, reads, changes), changes and changes.matching
-            since = cached.index.stand
+            since = cached.stand
         changes = await reads.changes(scope, since, filter=filter, now=now)
         matching = changes and changes.matching
-        cached.steady = stands = changes is not None and _is_same(changes.stand, since)
+        cached.steady = stands = changes is not None and changes.stand.is_at(since)
         telemetry.cache_looked_up("text", hit=stands)
-        if changes is not None and _is_same(changes.stand, cached.index.stand):
-            cached.index.stand = changes.stand
-            return cached.index, matching
+        if changes is not None and changes.stand.is_at(cached.stand):
+            cached.stand = changes.stand
+            return cached, matching
         async with cached.lock:
-            if cached.index.stand != since:  # another search loaded something meanwhile
-                changes = await reads.changes(scope, cached.index.stand, filter=EVERYTHING, now=now)
+            if cached.stand != since:  # another search loaded something meanwhile
+                changes = await reads.changes(scope, cached.stand, filter=EVERYTHING, now=now)
             return await self._updated(cached, reads, changes), matching
 
     async def _updated(
-        self, cached: _Cached, reads: SqlIndexReads, changes: Changes | None
-    ) -> ScopeIndex:
+        self, cached: Cached, reads: SqlIndexReads, changes: Changes | None
+    ) -> Cached:
         """Return the index with what changed since, under its lock."""
         if changes is None:
             if self._cached.get(cached.scope.id) is cached:
                 self.drop(cached.scope)
-            return ScopeIndex()
-        index = cached.index
-        if changes.is_whole:
-            index = ScopeIndex()
-            if changes.packed is not None:
-                packed, version = changes.packed
-                stand = changes.stand._replace(version=version)
-                index = await run_in_thread(
-                    len(packed) // UNPACKED_BYTES, ScopeIndex.unpacked, packed, stand
-                )
-        if changes.left is not None:
-            await run_in_thread(36 * len(changes.left), index.keep, changes.left)
+            return Cached(cached.scope)
+        entries: list[Entry] = []
         for start in range(0, len(changes.written), LOAD_ROWS):
-            entries = await reads.entries(cached.scope, changes.written[start : start + LOAD_ROWS])
-            await run_in_thread(ENTRY_WEIGHT * len(entries), index.load, entries)
-        if index.is_worn:
-            await run_in_thread(index.size // UNPACKED_BYTES, index.compact)
-        index.stand, cached.index = changes.stand, index
+            entries += await reads.entries(cached.scope, changes.written[start : start + LOAD_ROWS])
+        if changes.is_whole:
+            whole = Cached(cached.scope)
+            if packed := changes.packed:
+                size = len(packed) // UNPACKED_BYTES
+                whole.index = await run_in_thread(size, ScopeIndex.unpacked, packed)
+            await whole.update(entries, ())
+            cached.index, cached.news, cached.vectors = whole.index, whole.news, {}
+        else:
+            left = changes.left
+            gone = () if left is None else cached.index.rows.keys() - left
+            await cached.update(entries, gone)
+        cached.stand = changes.stand
         self._weigh(cached)
-        return index
+        return cached
 
-    def _weigh(self, cached: _Cached) -> None:
+    def _weigh(self, cached: Cached) -> None:
         if self._cached.get(cached.scope.id) is cached:
             self._cached[cached.scope.id] = cached
-        if cached.index.is_outgrown and len(self._outgrown) < MAX_OUTGROWN:
+        since = (len(cached.index.ids) - cached.news) // PACKED_SHARE
+        if cached.news >= max(PACKED_AT_LEAST, since) and len(self._outgrown) < MAX_OUTGROWN:
             self._outgrown.add(cached.scope)
         self._pack_outgrown()
 
     # -- vectors --------------------------------------------------------------------------------
 
-    async def has_vectors(
+    async def vectors(
         self,
-        scope: Scope,
-        index: ScopeIndex,
+        cached: Cached,
         space_number: int,
         dimensions: int,
         reads: SqlIndexReads,
         *,
         trusted: bool,
-    ) -> bool:
-        """Bring the vectors of an index up to where it stands; return False where the store should
-        search them: it can, and they are not to be kept yet, or not at all.
+    ) -> VectorColumn | None:
+        """Return the vectors of a scope as it stands; None where the store should search them: it
+        can, and they are not to be kept yet, or not at all.
 
         Args:
-            scope: whose.
-            index: the scope's.
+            cached: what is kept of the scope.
             space_number: of the embedding space.
             dimensions: of its vectors.
             reads: the store.
             trusted: nobody was asked yet whether the index is up to date.
         """
-        is_current = _has_current(index, space_number)
-        telemetry.cache_looked_up("vectors", hit=is_current)
-        if is_current:
-            return True
-        cached = self._cached.get(scope.id)
-        if cached is None or cached.index is not index:
-            cached = _Cached(scope, index)  # which is not kept
-        if reads.has_nearest and cached.vectors_lock.locked():
-            return False
+        column = _current(cached, space_number)
+        telemetry.cache_looked_up("vectors", hit=column is not None)
+        if column is not None or (reads.has_nearest and cached.vectors_lock.locked()):
+            return column
         async with cached.vectors_lock:
-            if _has_current(index, space_number):
-                return True
-            column = index.vectors.get(space_number)
-            if column is None or not await self._caught_up(
-                scope, index, space_number, column, reads
-            ):
-                index.vectors.pop(space_number, None)
+            if (column := _current(cached, space_number)) is not None:
+                return column
+            column = await self._caught_up(cached, space_number, reads)
+            if column is None:
+                cached.vectors.pop(space_number, None)
                 if reads.has_nearest and not (
                     trusted and self._is_to_load(cached, space_number, dimensions)
                 ):
-                    return False
-                if reads.has_nearest and index.count * dimensions > MAX_NUMBERS_AT_ONCE:
+                    return None
+                if reads.has_nearest and len(cached.index.ids) * dimensions > MAX_NUMBERS_AT_ONCE:
                     self._load_aside(cached, space_number, dimensions, reads)
-                    return False
-                await self._load_vectors(cached, space_number, dimensions, reads)
+                    return None
+                column = await self._load_vectors(cached, space_number, dimensions, reads)
             self._weigh(cached)
-            return True
+            return column
 
-    def _is_to_load(self, cached: _Cached, space_number: int, dimensions: int) -> bool:
+    def _is_to_load(self, cached: Cached, space_number: int, dimensions: int) -> bool:
         """Return True at the second search of a version: one search is not worth it where others
         write all the time.
         """
-        index = cached.index
-        if index.count * (4 * dimensions + ROW_BYTES) > self._max_bytes or index.stand is None:
+        size = len(cached.index.ids) * (4 * dimensions + ROW_BYTES)
+        if size > self._max_bytes or cached.stand is None:
             return False
         asked = cached.asked.get(space_number)
-        cached.asked[space_number] = index.stand.version
-        return asked == index.stand.version
+        cached.asked[space_number] = cached.stand.version
+        return asked == cached.stand.version
 
     def _load_aside(
-        self, cached: _Cached, space_number: int, dimensions: int, reads: SqlIndexReads
+        self, cached: Cached, space_number: int, dimensions: int, reads: SqlIndexReads
     ) -> None:
         async def load() -> None:
             async with cached.vectors_lock:
@@ -274,58 +299,59 @@ class IndexCache:
             task.add_done_callback(self._loading.discard)
 
     async def _load_vectors(
-        self, cached: _Cached, space_number: int, dimensions: int, reads: SqlIndexReads
-    ) -> None:
+        self, cached: Cached, space_number: int, dimensions: int, reads: SqlIndexReads
+    ) -> VectorColumn:
         """Load all vectors of a scope, page by page; they stand where the scope stood at the
         first.
         """
         index, first, stand = cached.index, FIRST_ID, None
-        column = index.vectors[space_number] = VectorColumn(dimensions)
-        loads, limit = index.loads, max(2, MAX_NUMBERS_AT_ONCE // dimensions)
+        column = cached.vectors[space_number] = VectorColumn(dimensions)
+        limit = max(2, MAX_NUMBERS_AT_ONCE // dimensions)
         try:
             while (
                 page := await reads.vectors_from(cached.scope, space_number, first, limit=limit)
             ) is not None:
-                is_last = len(page.vectors) < limit
                 if stand is None:
                     stand = page.stand
-                    column.reserve(index.count)
-                elif page.ids.startswith(first):  # which the page before ended with
-                    page = page._replace(ids=page.ids[36:], vectors=page.vectors[1:])
-                await _put(index, column, page)
-                if is_last:
+                    column.reserve(len(index.ids))
+                await _put(column, page)
+                if len(page.ids) < limit:
                     break
-                first = page.ids[-36:]
+                first = page.ids[-1]  # once more, where the next page begins
         except BaseException:
-            index.vectors.pop(space_number, None)
+            cached.vectors.pop(space_number, None)
             raise
         if stand is not None:
             column.version = stand.version
-            column.mark = stand.mark if index.loads == loads else None
+            column.mark = stand.mark if cached.index is index else None
+        return column
 
     async def _caught_up(
-        self,
-        scope: Scope,
-        index: ScopeIndex,
-        space_number: int,
-        column: VectorColumn,
-        reads: SqlIndexReads,
-    ) -> bool:
-        """Bring vectors up to date; return False where too many changed."""
-        assert index.stand is not None
-        loads, lacking = index.loads, index.lacking(column)
-        limit = max(MAX_CHANGED, len(column) // 8)
-        if len(lacking) >= limit or column.version < 0:
-            return False
+        self, cached: Cached, space_number: int, reads: SqlIndexReads
+    ) -> VectorColumn | None:
+        """Return the vectors, brought up to date; None where there are none, or too many
+        changed.
+        """
+        index, column = cached.index, cached.vectors.get(space_number)
+        if column is None or column.version < 0 or cached.stand is None:
+            return None
+        lacking, limit = column.lacking(index), max(MAX_CHANGED, len(column) // 8)
+        if len(lacking) >= limit:
+            return None
         page = await reads.vectors_since(
-            scope, space_number, index.stand, version=column.version, ids=lacking, limit=limit
+            cached.scope,
+            space_number,
+            cached.stand,
+            version=column.version,
+            ids=lacking,
+            limit=limit,
         )
         if page is None:
-            return False
-        await _put(index, column, page)
+            return None
+        await _put(column, page)
         column.version = page.stand.version
-        column.mark = page.stand.mark if index.loads == loads else None
-        return True
+        column.mark = page.stand.mark if cached.index is index else None
+        return column
 
     # -- packing --------------------------------------------------------------------------------
 
@@ -340,9 +366,10 @@ class IndexCache:
 
     async def _pack(self, scope: Scope) -> None:
         cached = self._cached.get(scope.id)
-        if cached is None or (stand := cached.index.stand) is None:
+        if cached is None or (stand := cached.stand) is None:
             return
-        packed = await run_in_thread(LONG, cached.index.packed)  # at worst newer than it says
+        cached.news = 0
+        packed = await run_in_thread(LONG, cached.index.packed)
         if len(packed) > MAX_PACKED_BYTES:
             return
         try:
@@ -354,21 +381,13 @@ class IndexCache:
             )
 
 
-async def _put(index: ScopeIndex, column: VectorColumn, page: VectorPage) -> None:
-    await run_in_thread(
-        page.vectors.nbytes // VECTOR_BYTES, index.put_vectors, column, page.ids, page.vectors
-    )
+async def _put(column: VectorColumn, page: VectorPage) -> None:
+    await run_in_thread(page.vectors.nbytes // VECTOR_BYTES, column.put, page.ids, page.vectors)
 
 
-def _is_same(stand: Stand, other: Stand | None) -> bool:
-    return other is not None and stand[:3] == other[:3]
-
-
-def _has_current(index: ScopeIndex, space_number: int) -> bool:
-    column = index.vectors.get(space_number)
-    return (
-        column is not None
-        and index.stand is not None
-        and column.mark is not None
-        and column.mark >= index.stand.mark
-    )
+def _current(cached: Cached, space_number: int) -> VectorColumn | None:
+    """Return the vectors of a scope if they are those of where it stands."""
+    column = cached.vectors.get(space_number)
+    if column is None or column.mark is None or cached.stand is None:
+        return None
+    return column if column.mark >= cached.stand.mark else None

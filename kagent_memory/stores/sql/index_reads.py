@@ -11,13 +11,34 @@ import numpy as np
 
 from ...records import EVERYTHING, Filter, Memory, Scope, Vector
 from ..codec import ids_in, known
-from ..index import Entry, Nearest, ScopeIndex, Stand
+from ..index import Entry, ScopeIndex
 from ..values import Stale, StandbyBehind
-from ..vectors import Halves
+from ..vectors import Halves, Nearest
 from .filters import filter_values
 from .scripts import reading
 from .session import Database, Row, Session, Values
 from .spaces import SqlEmbeddingSpaces
+
+
+class Stand(NamedTuple):
+    """What a scope's row says: by it an index tells whether it holds what the database holds.
+
+    Attributes:
+        salt: of the row: a scope that was erased and made anew counts its versions from the
+            beginning.
+        version: how often its memories were written to.
+        erased: the version when something was last erased from it.
+        mark: how often its vectors were set, or those of any embedding space dropped.
+    """
+
+    salt: bytes
+    version: int
+    erased: int
+    mark: int
+
+    def is_at(self, other: Stand | None) -> bool:
+        """Return True if the memories are those of the other, whatever became of vectors."""
+        return other is not None and self[:3] == other[:3]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +50,7 @@ class Changes:
         written: the ids of the memories written since.
         left: the ids of all memories, where some were erased; None: none were.
         is_whole: `written` goes on from `packed`, or from nothing, instead of from what is known.
-        packed: the index that was packed last, and the version of the scope then.
+        packed: the index that was packed last.
         matching: the ids of the visible memories that a filter lets through; None: all, or nobody
             asked.
     """
@@ -38,7 +59,7 @@ class Changes:
     written: Sequence[str] = ()
     left: Sequence[str] | None = None
     is_whole: bool = False
-    packed: tuple[bytes, int] | None = None
+    packed: bytes = b""
     matching: Sequence[str] | None = None
 
 
@@ -47,12 +68,12 @@ class VectorPage(NamedTuple):
 
     Attributes:
         stand: of the scope when they were read.
-        ids: of their memories, one after the other, in order.
-        vectors: in the same order.
+        ids: of their memories, in order.
+        vectors: the numbers of all, in the same order.
     """
 
     stand: Stand
-    ids: str
+    ids: Sequence[str]
     vectors: Halves
 
 
@@ -67,17 +88,7 @@ class SqlIndexReads:
     def __init__(self, database: Database, spaces: SqlEmbeddingSpaces) -> None:
         self.database = self.reads = database
         self.has_nearest = database.has_nearest
-        self._spaces = spaces
-
-    async def checked_vectors(
-        self, space_number: int, vectors: Sequence[Vector]
-    ) -> Sequence[Vector]:
-        """Return the vectors as they are kept.
-
-        Raises:
-            InvalidInput: one does not fit the embedding space, or there is none of this number.
-        """
-        return await self._spaces.checked_vectors(space_number, vectors)
+        self.spaces = spaces
 
     @reading
     async def changes(
@@ -133,23 +144,9 @@ class SqlIndexReads:
         self, scope: Scope, space_number: int, first: str, *, limit: int
     ) -> VectorPage | None:
         """Return the vectors of a scope from one id on; None: the scope holds nothing."""
-        dimensions = await self._spaces.dimensions_of(space_number)
-        found = self._vectors_from(scope, space_number, dimensions, first, limit)
-        return await self._spaces.searched(space_number, found)
-
-    @reading
-    async def _vectors_from(
-        self,
-        session: Session,
-        scope: Scope,
-        space_number: int,
-        dimensions: int,
-        first: str,
-        limit: int,
-    ) -> VectorPage | None:
-        values = {"scope_id": scope.id, "first": first, "limit": limit}
-        found = await session.rows("vectors_from", values, space_number=space_number)
-        return _page(session, found[0], dimensions) if found else None
+        values = {"first": first, "limit": limit}
+        found, half = await self._rows(scope, "vectors_from", values, space_number)
+        return _page(found[0], half) if found else None
 
     async def vectors_since(
         self,
@@ -167,28 +164,11 @@ class SqlIndexReads:
         Raises:
             StandbyBehind: this is a standby that does not stand there yet.
         """
-        dimensions = await self._spaces.dimensions_of(space_number)
-        values = {"scope_id": scope.id, "version": version, "ids": ids, "limit": limit}
-        found = self._vectors_since(scope, space_number, dimensions, stand, values)
-        return await self._spaces.searched(space_number, found)
-
-    @reading
-    async def _vectors_since(
-        self,
-        session: Session,
-        scope: Scope,
-        space_number: int,
-        dimensions: int,
-        stand: Stand,
-        values: Values,
-    ) -> VectorPage | None:
-        found = await session.rows("vectors_since", values, space_number=space_number)
-        _check_not_older(session, found, stand)
-        if not found or bytes(found[0]["salt"]) != stand.salt:
+        values = {"version": version, "ids": ids, "limit": limit}
+        found, half = await self._rows(scope, "vectors_since", values, space_number, stand)
+        if not found or bytes(found[0]["salt"]) != stand.salt or found[0]["memories"] >= limit:
             return None
-        return (
-            _page(session, found[0], dimensions) if found[0]["memories"] < values["limit"] else None
-        )
+        return _page(found[0], half)
 
     async def nearest(
         self,
@@ -202,26 +182,36 @@ class SqlIndexReads:
         """Return the nearest of all of the scope's vectors, or of those of these memories, found by
         the database; only where it `has_nearest`.
         """
-        found = self._nearest(scope, space_number, vectors, limit, among)
-        return await self._spaces.searched(space_number, found)
-
-    @reading
-    async def _nearest(
-        self,
-        session: Session,
-        scope: Scope,
-        space_number: int,
-        vectors: Sequence[Vector],
-        limit: int,
-        among: Sequence[str] | None,
-    ) -> list[Nearest]:
-        values = {"scope_id": scope.id, "vectors": vectors, "limit": limit, "among": among}
+        values = {"vectors": vectors, "limit": limit, "among": among}
         query = "search_vector" if among is None else "search_vector_among"
+        rows, _ = await self._rows(scope, query, values, space_number)
         found: list[Nearest] = [[] for _ in vectors]
-        for row in await session.rows(query, values, space_number=space_number):
+        for row in rows:
             scores: list[float] = (np.array(row["scores"], np.float64) / 1e6).tolist()
             found[row["number"] - 1] = list(zip(ids_in(row["ids"]), scores, strict=True))
         return found
+
+    async def _rows(
+        self,
+        scope: Scope,
+        query: str,
+        values: Values,
+        space_number: int,
+        since: Stand | None = None,
+    ) -> tuple[Sequence[Row], np.dtype[np.float16]]:
+        """Return the rows of a query of vectors, and the type of the numbers in them.
+
+        Raises:
+            InvalidInput: the embedding space was dropped.
+        """
+
+        async def read(session: Session) -> tuple[Sequence[Row], np.dtype[np.float16]]:
+            whose = {"scope_id": scope.id, **values}
+            found = await session.rows(query, whose, space_number=space_number)
+            _check_not_older(session, found, since)
+            return found, session.half
+
+        return await self.spaces.searched(space_number, self.reads.within(scope).read(read))
 
 
 async def _changes(session: Session, scope: Scope, since: Stand | None) -> Changes | None:
@@ -252,7 +242,7 @@ async def _whole(session: Session, scope: Scope, row: Row) -> Changes:
     packed = session.codec.index(scope, bytes(row["packed"] or b""))
     if ScopeIndex.is_packed(packed):
         written = ids_in(row["ids"] or "")
-        return Changes(_stand(row), written, is_whole=True, packed=(packed, row["packed_version"]))
+        return Changes(_stand(row), written, is_whole=True, packed=packed)
     return Changes(_stand(row), await _written_since(session, scope, 0), is_whole=True)
 
 
@@ -261,9 +251,10 @@ async def _written_since(session: Session, scope: Scope, version: int) -> Sequen
     return ids_in(written["ids"] or "")
 
 
-def _page(session: Session, row: Row, dimensions: int) -> VectorPage:
-    vectors = np.frombuffer(row["sent"] or b"", session.half).reshape(-1, dimensions)
-    return VectorPage(_stand(row), row["ids"] or "", vectors)
+def _page(row: Row, half: np.dtype[np.float16]) -> VectorPage:
+    return VectorPage(
+        _stand(row), ids_in(row["ids"] or ""), np.frombuffer(row["sent"] or b"", half)
+    )
 
 
 def _stand(row: Row) -> Stand:

@@ -5,23 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from ...concurrency import run_in_thread
+from typing_extensions import override
+
 from ...records import EVERYTHING, Filter, Memory, Scope, Vector
 from ..base import MemoryStore
 from ..codec import bounded
-from ..columns import Places
-from ..index import ScopeIndex, Stand
-from ..values import TextMatches
-from ..view import Nearest, Stale
-from .index_cache import IndexCache
-from .index_reads import SqlIndexReads
+from ..columns import Mask
+from ..index import ScopeIndex
+from ..view import IndexView, Nearest, Stale
+from .index_cache import Cached, IndexCache
+from .index_reads import SqlIndexReads, Stand
 
-SEARCHED_BYTES = 16_000  # of an index, to be searched as long as it takes to read one character
 # vectors asked for beyond the limit, where some may belong to memories that readers may not see
 SPARE = 32
 
 
-class ScopeView:
+class ScopeView(IndexView):
     """A scope whose index is kept in memory between searches.
 
     Args:
@@ -45,94 +44,70 @@ class ScopeView:
         now: datetime,
         cached: bool = False,
     ) -> None:
-        self.source, self.scope = source, scope
-        self._reads, self._cache, self._filter, self._now = reads, cache, filter, now
+        super().__init__(source, scope, filter=filter, now=now)
+        self._reads, self._cache = reads, cache
         self._may_trust = cached and filter == EVERYTHING
         self._trusted: Stand | None = None  # what nobody was asked about yet
         self._mark: int | None = None  # of the vectors that were searched before anybody was asked
-        self._index: ScopeIndex | None = None
-        self._among: Sequence[str] | None = None
-
-    async def text(self, terms: Sequence[str], *, limit: int) -> TextMatches:
-        """See `View`."""
-        index = await self._searched()
-        return await run_in_thread(
-            index.size // SEARCHED_BYTES,
-            index.text,
-            terms,
-            bounded(limit),
-            self._now,
-            superseded=bool(self._filter.superseded),
-            among=self._among,
-        )
+        self._found: tuple[Cached, ScopeIndex, Mask] | None = None
 
     async def nearest(
         self, space_number: int, vectors: Sequence[Vector], *, limit: int
     ) -> list[Nearest]:
         """See `View`."""
-        checked, limit = await self._reads.checked_vectors(space_number, vectors), bounded(limit)
-        if not checked:
-            return []
-        index, superseded = await self._searched(), bool(self._filter.superseded)
-        if not index.count or not limit:
+        checked = await self._reads.spaces.checked_vectors(space_number, vectors)
+        cached, index, visible = await self._opened()
+        if not (checked and index.ids and bounded(limit)):
             return [[] for _ in checked]
-        dimensions = len(checked[0])
         trusted = self._trusted is not None
-        if not await self._cache.has_vectors(
-            self.scope, index, space_number, dimensions, self._reads, trusted=trusted
-        ):
-            return await self._nearest_by_database(index, space_number, checked, limit)
-        if trusted:
-            mark = index.vectors[space_number].mark
-            self._mark = (
-                -1 if mark is None else min(mark, mark if self._mark is None else self._mark)
-            )
-        return await run_in_thread(
-            len(checked) * index.size // SEARCHED_BYTES,
-            index.nearest,
-            space_number,
-            checked,
-            limit,
-            self._now,
-            superseded=superseded,
-            among=self._among,
+        column = await self._cache.vectors(
+            cached, space_number, len(checked[0]), self._reads, trusted=trusted
         )
+        if column is None:
+            return await self._nearest_by_database(
+                index, visible, space_number, checked, bounded(limit)
+            )
+        if trusted:
+            mark = -1 if column.mark is None else column.mark
+            self._mark = mark if self._mark is None else min(mark, self._mark)
+        return await self._nearest(column, checked, limit)
 
     async def _nearest_by_database(
-        self, index: ScopeIndex, space_number: int, vectors: Sequence[Vector], limit: int
+        self,
+        index: ScopeIndex,
+        visible: Mask,
+        space_number: int,
+        vectors: Sequence[Vector],
+        limit: int,
     ) -> list[Nearest]:
         """Ask for a few more than the limit of all vectors, since nearly all are visible; for those
         of the visible memories only where that is not enough.
         """
-        now, superseded = self._now, bool(self._filter.superseded)
-        if self._among is None:
-            hidden = index.count - index.text((), 0, now, superseded=superseded).documents
+        hidden = len(visible) - int(visible.sum())
+        if 2 * hidden < len(visible):
             reach = limit + min(hidden, limit // 4 + SPARE)
             found = await self._reads.nearest(
                 self.scope, space_number, vectors, limit=reach, among=None
             )
-            ids = {id for one in found for id, _ in one}
-            seen = set(index.visible_ids(now, superseded=superseded, among=ids))
-            answers = [[hit for hit in one if hit[0] in seen][:limit] for one in found]
+            answers = [
+                [hit for hit in one if visible[index.rows_of([hit[0]])].any()][:limit]
+                for one in found
+            ]
             if all(
                 len(answer) == limit or len(one) < reach
                 for answer, one in zip(answers, found, strict=True)
             ):
                 return answers
-        among = index.visible_ids(now, superseded=superseded, among=self._among)
+        among = index.ids_of(visible)
         return await self._reads.nearest(
             self.scope, space_number, vectors, limit=limit, among=among
         )
-
-    async def features(self, ids: Sequence[str], *, reach: int = 0) -> Places:
-        """See `View`."""
-        return (await self._searched()).features(ids, reach, self._now)
 
     async def memories(self, ids: Sequence[str]) -> Mapping[str, Memory]:
         """See `View`; asks once whether what was trusted still holds."""
         if self._trusted is None:
             return await self.source.get(
-                self.scope, ids, now=self._now, superseded=bool(self._filter.superseded)
+                self.scope, ids, now=self._now, superseded=self._superseded
             )
         stand, self._trusted = self._trusted, None
         try:
@@ -151,17 +126,25 @@ class ScopeView:
         """See `View`."""
         return ScopeView(self.source, self._reads, self._cache, self.scope, filter=filter, now=now)
 
-    async def _searched(self) -> ScopeIndex:
-        """Return the scope's index: as it is cached where that may be trusted, else as the store
-        has it now.
+    @override
+    async def _searched(self) -> tuple[ScopeIndex, Mask]:
+        _, index, visible = await self._opened()
+        return index, visible
+
+    async def _opened(self) -> tuple[Cached, ScopeIndex, Mask]:
+        """Return what is kept of the scope, with its index: as it is where that may be trusted,
+        else as the store has it now.
         """
-        if self._index is None:
-            index = self._cache.steady(self.scope) if self._may_trust else None
-            if index is not None:
-                self._trusted = index.stand
+        if self._found is None:
+            among: Sequence[str] | None = None
+            cached = self._cache.steady(self.scope) if self._may_trust else None
+            if cached is not None:
+                self._trusted = cached.stand
             else:
-                index, self._among = await self._cache.current(
+                cached, among = await self._cache.current(
                     self.scope, self._reads, filter=self._filter, now=self._now
                 )
-            self._index = index
-        return self._index
+            index = cached.index
+            visible = index.visible(self._now, superseded=self._superseded, among=among)
+            self._found = cached, index, visible
+        return self._found
