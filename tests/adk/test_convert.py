@@ -65,14 +65,19 @@ def test_thoughts_calls_code_and_partials_are_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["adk_request_credential", "adk_request_confirmation", "transfer_to_agent"]
+    ("name", "response"),
+    [
+        ("adk_request_credential", {"token": "s3cret"}),
+        ("adk_request_confirmation", {"token": "s3cret"}),
+        ("transfer_to_agent", {"token": "s3cret"}),
+        ("save_memory", {"status": "saved", "id": "1", "message": "Saved."}),
+        ("f", {}),
+        ("f", {"result": None}),
+    ],
 )
-def test_credentials_and_plumbing_are_left_out(name: str) -> None:
-    assert told(event(answer(name, {"token": "s3cret"}))) == []
-
-
-def test_an_empty_tool_answer_says_nothing() -> None:
-    assert told(event(answer("f", {}), answer("g", {"result": None}))) == []
+def test_answers_that_tell_nothing_are_left_out(name: str, response: dict[str, Any]) -> None:
+    """Credentials, plumbing, the answer to a save and empty answers say nothing."""
+    assert told(event(answer(name, response))) == []
 
 
 def test_voice_is_read_from_its_transcriptions() -> None:
@@ -165,13 +170,6 @@ def test_other_mcp_answers_are_tool_output(content: Any) -> None:
     )
     assert message.text
     assert message.recalled == ()
-
-
-def test_a_save_answer_says_nothing() -> None:
-    assert (
-        told(event(answer("save_memory", {"status": "saved", "id": "1", "message": "Saved."})))
-        == []
-    )
 
 
 def test_the_last_message_carries_what_was_recalled() -> None:

@@ -225,13 +225,6 @@ async def test_the_plugin_alone_prefetches_for_whichever_agent_runs(
         assert texts(request)[texts(request).index(block) + 1] == ASKED
 
 
-async def test_what_was_prefetched_is_told_to_the_firewall(known: KagentMemoryService) -> None:
-    model = scripted("ok")
-    chat = Chat(assistant(model, tools=[PrefetchMemoryTool()]), known)
-    await chat.say(ASKED)
-    assert "Ada likes oolong tea best" in known.injected.of(await chat.session())
-
-
 async def test_memory_services_of_others_are_prefetched_too() -> None:
     theirs = InMemoryMemoryService()
     model = scripted("noted", "ok")

@@ -66,7 +66,6 @@ async def test_a_name_of_our_form_is_as_wide_as_it_says_whoever_asks(
 async def test_another_width_is_a_slip_or_a_beginning(memories: Memories):
     """A scope that holds one width is told of a slip and may begin another."""
     await memories.add(ADA, ["three"], embedding=[unit(3)])
-    await memories.add(BOB, ["four"], embedding=[unit(4)])
     for asked in (
         memories.add(ADA, ["x"], embedding=[unit(4)]),
         memories.recall(ADA, "x", embedding=unit(4)),
