@@ -18,7 +18,7 @@ from kagent_memory.records import Scope, new_id
 from kagent_memory.stores import Store, open_store
 from kagent_memory.stores.base import Job
 from kagent_memory.stores.sql import queries, queue
-from kagent_memory.stores.sql.queue import SqlJobQueue
+from kagent_memory.stores.sql.queue import JobQueue
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 A, B, C = (Scope("acme", user, "desk") for user in "abc")
@@ -89,7 +89,7 @@ async def test_an_owner_does_not_take_what_it_holds_twice(
     store_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An owner who is offered what it holds does not take it twice."""
-    inner, found = SqlJobQueue._claimable, list[queue.Candidate]()
+    inner, found = JobQueue._claimable, list[queue.Candidate]()
 
     async def first(*args, **kwargs):
         found.extend(await inner(*args, **kwargs))
@@ -103,7 +103,7 @@ async def test_an_owner_does_not_take_what_it_holds_twice(
 
     async with await open_store(store_uri) as store:
         await store.enqueue([job(A, 1)])
-        monkeypatch.setattr(SqlJobQueue, "_claimable", first)
+        monkeypatch.setattr(JobQueue, "_claimable", first)
         assert await claimed(store) == "a1"
-        monkeypatch.setattr(SqlJobQueue, "_claimable", late)
+        monkeypatch.setattr(JobQueue, "_claimable", late)
         assert await claimed(store) == ""

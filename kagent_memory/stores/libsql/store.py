@@ -8,9 +8,9 @@ from ..adapter import Adapter
 from ..encryption import KeyRing
 from ..parts import Store
 from ..sql.memories import CACHE_MB, SqlMemoryStore
-from ..sql.queue import SqlJobQueue
-from ..sql.receipts import SqlReceiptStore
-from ..sql.tokens import SqlTokenStore
+from ..sql.queue import JobQueue
+from ..sql.receipts import ReceiptStore
+from ..sql.tokens import TokenStore
 from ..values import OpenOptions
 from .database import Database
 
@@ -36,9 +36,9 @@ class LibSQLStore(Adapter):
         cache_mb = options.get("cache_mb", CACHE_MB)
         return Store(
             SqlMemoryStore(database, cache_mb=cache_mb, ring=ring),
-            SqlJobQueue(database),
-            SqlTokenStore(database),
-            SqlReceiptStore(database),
+            JobQueue(database),
+            TokenStore(database),
+            ReceiptStore(database),
         )
 
     @classmethod

@@ -9,13 +9,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeAlias, cast
 
-from typing_extensions import override
-
 from ...errors import ConfigurationError, NotFound
 from ...records import Scope
 from .. import codec
 from ..codec import bounded, event_ids_in, is_id, without_events
-from ..parts import JobQueue
 from ..values import Job, JobKind, JobState, PendingJobs, checked_job
 from .row_codec import named, to_scope
 from .scripts import reading, restricted, writing
@@ -177,11 +174,12 @@ async def clear(session: Session, scope: Scope, events: frozenset[str]) -> None:
             await session.run_many("replace_payload", [values])
 
 
-class SqlJobQueue(JobQueue):
-    """The queue of one database, whose verbs are transaction scripts.
+class JobQueue:
+    """The durable queue of ingestion, and the leases that processes take on common work. The verbs
+    cross scopes.
 
-    Args:
-        database: which one.
+    Where one database is both, a batch ends its job and queues those that follow in the transaction
+    of its memories.
     """
 
     def __init__(self, database: Database) -> None:
@@ -190,13 +188,14 @@ class SqlJobQueue(JobQueue):
         self._served = deque[bytes](maxlen=SERVED)
         self._due = Due()
 
-    @override
     async def enqueue(self, jobs: Sequence[Job]) -> None:
+        """Queues; returns when the jobs are durable. See `Job.key` for coalescing. Crosses
+        scopes.
+        """
         if jobs:
             await restricted(self.database, {job.scope for job in jobs}).write(_enqueue, jobs)
             self._due.clear()  # who is new here has their turn next
 
-    @override
     async def claim(
         self,
         owner: str,
@@ -205,6 +204,15 @@ class SqlJobQueue(JobQueue):
         lease_seconds: float,
         exclude: Sequence[tuple[str, str]] = (),
     ) -> Job | None:
+        """The oldest job due at `now` whose lease is free and whose scope has no other running job
+        with a live lease, from now on leased to `owner` with a moved fence and one more attempt.
+        Scopes take turns, so that nobody's long queue holds up the others; one that was tried
+        before comes only when no other is due. `exclude`: (provider, model) pairs that this worker
+        cannot resolve. Claimed by compare-and-set; never blocks on another worker. Crosses scopes.
+
+        Leases begin and end by the database's own clock, so that workers whose clocks differ agree
+        on who holds a job.
+        """
         unreadable: ConfigurationError | None = None
         self._due.expire(exclude)
         while True:
@@ -267,13 +275,14 @@ class SqlJobQueue(JobQueue):
         [job] = await _jobs(session, scope=scope, state="running", limit=1, id=id)
         return job
 
-    @override
     @writing
     async def renew(self, session: Session, job: Job, *, lease_seconds: float) -> bool:
+        """Prolongs the lease to so long from now; False when the fence moved on or the job is
+        gone.
+        """
         mine = {"scope_id": job.scope.id, "id": job.id, "fence": job.fence}
         return bool(await session.run("renew_job", {**mine, "lease_seconds": lease_seconds}))
 
-    @override
     @writing
     async def release(
         self,
@@ -285,6 +294,10 @@ class SqlJobQueue(JobQueue):
         dead: bool = False,
         payload: Mapping[str, Any] | None = None,
     ) -> bool:
+        """Gives a claimed job back to run later, or buries it as a dead letter; stores `calls`,
+        `tokens` of `job`. `payload` replaces the job's. False when the fence moved on. Stores
+        `attempts` and `failures` of `job` too.
+        """
         state: JobState = "dead" if dead else "queued"
         given = replace(job, state=state, run_after=run_after, error=error, payload=payload or {})
         values = session.codec.job_values(given)
@@ -292,15 +305,14 @@ class SqlJobQueue(JobQueue):
             values["payload"] = None
         return bool(await session.run("release_job", values))
 
-    @override
     @writing
     async def end(self, session: Session, job_id: str, fence: int) -> bool:
+        """Deletes a job that is done; False when its fence moved on or the job is gone."""
         for job in await _jobs(session, state="running", limit=1, id=job_id, payloads=False):
             values = {"scope_id": job.scope.id, "id": job_id, "fence": fence}
             return bool(await session.run("end_job", values))
         return False
 
-    @override
     @reading
     async def jobs(
         self,
@@ -315,36 +327,47 @@ class SqlJobQueue(JobQueue):
         id: str | None = None,
         payloads: bool = True,
     ) -> Sequence[Job]:
+        """Jobs, oldest first; those of one scope, or of all scopes with this tenant, user and app.
+        Without `payloads` these are left empty, and nobody loads them. Without a scope it crosses
+        scopes.
+
+        Raises:
+            InvalidInput: tenant, user or app can be no part of a scope.
+        """
         whose = named(tenant=tenant, user=user, app=app)
         return await _jobs(
             session, whose, scope=scope, state=state, limit=limit, id=id, payloads=payloads
         )
 
-    @override
     @reading
     async def waiting(self, session: Session, scope: Scope, kind: JobKind, key: str) -> Job | None:
+        """The queued job of this kind and key, if there is one."""
         found = await session.rows("waiting_job", {"scope_id": scope.id, "kind": kind, "key": key})
         return next(iter(session.codec.jobs(found)), None)
 
-    @override
     @reading
     async def pending(self, session: Session, *, now: datetime) -> PendingJobs:
+        """Count the open jobs and tell the age of the oldest: transcripts and embeddings that
+        are queued or running, and session ends that are due or have failed. Timers,
+        consolidation and dead letters do not count. Crosses scopes.
+        """
         [row] = await session.rows("pending_jobs", {"now": now})
         return PendingJobs(count=int(row["jobs"]), oldest_at=row["oldest"])
 
-    @override
     @writing
     async def retry(self, session: Session, job_id: str, *, now: datetime) -> None:
+        """Queues a dead letter again, as if it had never failed. Raises NotFound when there is no
+        such dead letter.
+        """
         if not is_id(job_id) or not await session.run("retry_job", {"id": job_id, "now": now}):
             raise NotFound(f"There is no dead letter {job_id!r}.")
 
-    @override
     @writing
     async def drop(self, session: Session, job_id: str) -> None:
+        """Deletes a job that is not running. Raises NotFound when there is none."""
         if not is_id(job_id) or not await session.run("drop_job", {"id": job_id}):
             raise NotFound(f"There is no idle job {job_id!r}.")
 
-    @override
     @writing
     async def withdraw(
         self,
@@ -355,13 +378,18 @@ class SqlJobQueue(JobQueue):
         everything: bool = False,
         event_ids: Collection[str] = (),
     ) -> None:
+        """Deletes the jobs of a session, or all of a scope, and takes the messages of these events
+        out of the others, running ones too, with all texts that were handed over in them.
+        """
         await touch(session, scope, 0)
         await delete_jobs(session, scope, session_id, everything)
         await clear(session, scope, frozenset(event_ids))
 
-    @override
     @writing
     async def lease(self, session: Session, name: str, owner: str, *, seconds: float) -> bool:
+        """Takes or renews the named lease for `owner`; False while somebody else holds it. It ends
+        by the database's clock. Crosses scopes.
+        """
         values = {"name": name, "owner": owner, "seconds": seconds}
         return bool(await session.run("take_lease", values))
 

@@ -7,11 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
 
-from typing_extensions import override
-
 from ...records import Scope
 from ..codec import bounded
-from ..parts import ReceiptStore
 from ..receipts import KEY_BYTES, Receipt, ReceiptChain, chain_id, next_receipt
 from .scripts import reading, writing
 from .session import Database, Session
@@ -31,13 +28,12 @@ async def add_receipt(
     await session.run("move_chain", {**whose, "number": receipt.number, "digest": receipt.digest})
 
 
-class SqlReceiptStore(ReceiptStore):
-    """Receipts in one database, by transaction scripts."""
+class ReceiptStore:
+    """The receipts of what was forgotten. The verbs cross scopes."""
 
     def __init__(self, database: Database) -> None:
         self.database = self.reads = database
 
-    @override
     @writing
     async def add(
         self,
@@ -49,23 +45,24 @@ class SqlReceiptStore(ReceiptStore):
         who: str,
         now: datetime,
     ) -> None:
+        """Add a receipt to the chain of the scope's tenant. Safe with two at once."""
         await add_receipt(session, scope, kind, ids, who=who, now=now)
 
-    @override
     @reading
     async def read(
         self, session: Session, chain: str, *, after: int = 0, limit: int = 1000
     ) -> Sequence[Receipt]:
+        """Return the receipts of a chain after this number, in order."""
         values = {"chain": chain, "after": bounded(after), "limit": bounded(limit)}
         return [Receipt(**row) for row in await session.rows("receipts", values)]
 
-    @override
     @reading
     async def chain(self, session: Session, chain: str) -> ReceiptChain | None:
+        """Return how a chain stands."""
         found = await session.rows("chain", {"chain": chain})
         return ReceiptChain(chain, found[0]["length"], found[0]["head"]) if found else None
 
-    @override
     @reading
     async def chains(self, session: Session) -> Sequence[str]:
+        """Return the ids of all chains."""
         return [row["chain"] for row in await session.rows("chains", {})]
