@@ -120,7 +120,7 @@ async def standby_lag(uri: str, read_uri: str, *, schema: str) -> StandbyLag:
         ConfigurationError: one of them does not let us in.
         StoreError: one of them is away.
     """
-    from .postgres.standby import look_at
+    from .postgres.store import look_at
 
     return await look_at(uri.removeprefix("kagent+"), read_uri, schema=schema)
 

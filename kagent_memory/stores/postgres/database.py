@@ -5,6 +5,7 @@ transaction.
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
 from functools import partial
 from pathlib import Path
@@ -35,13 +36,11 @@ class PostgresDatabase:
         pool: of connections to the database.
         directory: of the private server that ends with the store; None: the server is somebody
             else's.
-        scope: whose rows alone its scripts see under row level security; None: it acts for
-            maintenance.
         ring: the keys that rows are encrypted with; None: they are not.
         wrote: is told which scopes a transaction moved, and up to where the log holds it; None:
             nobody asks.
-        check: is given the server's row of the statement `node` before whatever is read; None: it
-            is not asked.
+        check: is given the scope and the server's row of the statement `node` before whatever is
+            read; None: it is not asked.
     """
 
     has_nearest = True
@@ -50,22 +49,24 @@ class PostgresDatabase:
         self,
         pool: Pool,
         directory: Path | None = None,
-        scope: Scope | None = None,
         *,
         ring: KeyRing | None = None,
         wrote: Callable[[Set[bytes], int], None] | None = None,
-        check: Callable[[Row], None] | None = None,
+        check: Callable[[Scope | None, Row], None] | None = None,
     ) -> None:
         self.pool = pool
         self._check = check
         self._wrote = wrote
         self._ring = ring
         self._directory = directory
-        self._scope = scope
+        # whose rows alone its scripts see under row level security; None: it acts for maintenance
+        self.scope: Scope | None = None
 
     def within(self, scope: Scope) -> Self:
         """Return the same connections for scripts of one scope alone."""
-        return type(self)(self.pool, None, scope, ring=self._ring, wrote=self._wrote)
+        restricted = copy.copy(self)
+        restricted.scope = scope
+        return restricted
 
     async def read(
         self,
@@ -130,7 +131,7 @@ class PostgresDatabase:
             traits,
             settings=self._settings(traits),
             ring=self._ring,
-            check=self._check,
+            check=self._check and partial(self._check, self.scope),
             writes=writes,
         )
 
@@ -141,8 +142,8 @@ class PostgresDatabase:
         settings: list[tuple[str, Mapping[str, Any]]] = []
         if traits.pooled:
             settings.append(("set_locally", {"path": traits.path, **traits.target.limits}))
-        if traits.row_security and self._scope is not None:
-            settings.append(("act_for_scope", {"scope": self._scope.id.hex()}))
+        if traits.row_security and self.scope is not None:
+            settings.append(("act_for_scope", {"scope": self.scope.id.hex()}))
         elif traits.row_security:
             settings.append(("act_for_all", {}))
         return settings

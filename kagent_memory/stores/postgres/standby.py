@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -18,7 +18,7 @@ from ...records import Scope
 from ..encryption import KeyRing
 from ..sql import queries
 from ..sql.session import Row
-from ..values import OpenOptions, StandbyBehind, StandbyError, StandbyLag
+from ..values import OpenOptions, StandbyBehind, StandbyError
 from .connection import (
     CONNECT_SECONDS,
     DIALECT,
@@ -38,7 +38,6 @@ logger = logging.getLogger(__name__)
 
 SHORTEST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 30.0
-LOOK_SECONDS = 10.0
 LAG_SECONDS = 5.0  # behind for longer than this, it is no longer only on its way
 MOST_SCOPES = 10_000
 P = ParamSpec("P")
@@ -77,36 +76,26 @@ class Standby:
                 "read_uri takes the URI of a standby, postgresql://host/database."
             )
 
-        async def look(connection: AnyConnection, traits: Traits) -> tuple[Row, Row, bool]:
-            return (
-                await _row(connection, "cluster"),
-                await _row(connection, "node"),
-                traits.row_security,
-            )
+        async def look(connection: AnyConnection, traits: Traits) -> Self:
+            cluster, node = await _row(connection, "cluster"), await _row(connection, "node")
+            there = replace(target, conninfo=conninfo)
+            return cls(there, cluster, node["position"], traits.row_security, options)
 
         try:
-            cluster, node, row_security = await primary.use(look)
+            standby = await primary.use(look)
         except psycopg.Error as error:
             raise ConfigurationError(
                 f"read_uri: the primary does not report where its log ends: {_words(error)}."
             ) from error
-        standby = cls(
-            replace(target, conninfo=conninfo), cluster, node["position"], row_security, options
-        )
-        await standby._pool.open()
+        await standby.pool.open()
         try:
-            there = await connect(standby.target)
+            async with await connect(standby.target) as there:
+                wrong = await standby.wrong_with(there)
         except psycopg.Error as error:
             if isinstance(told := refused(error), ConfigurationError):
                 raise ConfigurationError(f"read_uri: {told}") from error
             standby.failed(StandbyError(_words(error)))
             return standby
-        try:
-            wrong = await standby.wrong_with(there)
-        except psycopg.Error as error:
-            wrong = f"the server does not tell how far it is: {_words(error)}"
-        finally:
-            await there.close()
         if wrong is not None:
             raise ConfigurationError(
                 f"read_uri: {wrong}; name a streaming standby of the database, or leave it out."
@@ -117,7 +106,7 @@ class Standby:
         self, target: Target, cluster: Row, position: int, row_security: bool, options: OpenOptions
     ) -> None:
         self.target = target
-        self._pool = Pool(target, size=options.get("pool_size", 10), verify=self._verify)
+        self.pool = Pool(target, size=options.get("pool_size", 10), verify=self._verify)
         self._ring = KeyRing.parse(options.get("encryption_keys"))
         self._cluster = cluster
         self._row_security = row_security
@@ -133,17 +122,18 @@ class Standby:
         """Return the reason not to ask it; None when it may be asked, as a rule or by one
         reader, who tries it again.
         """
-        if self._trouble is not None and (now := self._loop.time()) >= self._again_at:
+        if self._trouble is None:
+            return None
+        if (now := self._loop.time()) >= self._again_at:
             self._pause = min(2 * self._pause, LONGEST_PAUSE_SECONDS)
             self._again_at = now + self._pause
             return None
-        if self._trouble is not None:
-            telemetry.standby_asked("away")
+        telemetry.standby_asked("away")
         return self._trouble
 
     def database(self) -> PostgresDatabase:
         """The standby's connections for one reader, who is answered by one server alone."""
-        return StandbyDatabase(self._pool, ring=self._ring, standby=self, answers=_Answers())
+        return StandbyDatabase(self.pool, self._ring, self)
 
     def wrote(self, scopes: Set[bytes], position: int) -> None:
         """This process moved these scopes, and the log holds it up to there."""
@@ -165,11 +155,8 @@ class Standby:
         """
         if not node["is_standby"]:
             raise StandbyError("it is no longer a standby")
-        position, at = (
-            self._floor
-            if scope is None
-            else max(self._floor, self._written.get(scope.id, (0, 0.0)))
-        )
+        written = self._written.get(scope.id, self._floor) if scope is not None else self._floor
+        position, at = max(self._floor, written)
         if node["position"] >= position:
             return
         if (seconds := self._loop.time() - at) >= LAG_SECONDS:
@@ -195,7 +182,7 @@ class Standby:
                 logger.warning(
                     "The standby of read_uri lags, and the primary answers meanwhile: %s.", reason
                 )
-            self._lags = self._lags or bool(reason)
+            self._lags |= bool(reason)
             return f"standby: {reason}" if reason else None
         telemetry.standby_asked("away")
         if self._trouble is None:
@@ -208,14 +195,12 @@ class Standby:
 
     async def close(self) -> None:
         """Close its connections."""
-        await self._pool.close()
+        await self.pool.close()
 
     async def _verify(self, connection: AnyConnection, traits: Traits) -> None:
-        node = await _row(connection, "node")
-        wrong = await self.wrong_with(connection)
-        if wrong is not None:
+        if wrong := await self.wrong_with(connection):
             raise psycopg.OperationalError(wrong)
-        self.check(None, node)
+        self.check(None, await _row(connection, "node"))
         if traits.row_security != self._row_security or traits.halfvec is None:
             raise StandbyBehind(
                 "its tables are not guarded as the primary's were when the store was opened"
@@ -230,66 +215,17 @@ class Standby:
         return None
 
 
-@dataclass(slots=True)
-class _Answers:
-    """Those of one reader: from the server that was started then; none before the first."""
-
-    server: datetime | None = None
-    counted: bool = False
-
-
-async def look_at(uri: str, read_uri: str, *, schema: str) -> StandbyLag:
-    """Measure how far this standby is behind that primary, each asked once over a connection of
-    its own.
-
-    Raises:
-        ConfigurationError: one of them does not let us in.
-        StoreError: one of them is away.
-    """
-    told: list[Mapping[str, Any]] = []
-    for place in (uri, read_uri.removeprefix("kagent+")):
-        target = Target(conninfo=place, schema=schema, statement_seconds=LOOK_SECONDS)
-        pool = await Pool(target).open()
-        try:
-            answers = await PostgresDatabase(pool).read(
-                PostgresSession.several, [("node", {}), ("cluster", {}), ("replayed", {})]
-            )
-            told.append({name: value for [row] in answers for name, value in row.items()})
-        finally:
-            await pool.close()
-    primary, standby = told
-    behind = max(primary["position"] - standby["position"], 0)
-    return StandbyLag(
-        follows=standby["is_standby"] and standby["system"] == primary["system"],
-        bytes=behind,
-        seconds=standby["seconds"] or 0.0 if behind else 0.0,
-        migration=standby["migration"],
-        of_primary=primary["migration"],
-    )
-
-
 class StandbyDatabase(PostgresDatabase):
     """The standby's connections for one reader: every answer comes from the same server, and holds
     what it must.
     """
 
-    def __init__(
-        self,
-        pool: Pool,
-        scope: Scope | None = None,
-        *,
-        ring: KeyRing | None,
-        standby: Standby,
-        answers: _Answers,
-    ) -> None:
-        super().__init__(pool, None, scope, ring=ring, check=self._check_node)
-        self._standby_pool, self._standby, self._answers = pool, standby, answers
-
-    @override
-    def within(self, scope: Scope) -> Self:
-        return type(self)(
-            self._standby_pool, scope, ring=self._ring, standby=self._standby, answers=self._answers
-        )
+    def __init__(self, pool: Pool, ring: KeyRing | None, standby: Standby) -> None:
+        super().__init__(pool, ring=ring, check=self._check_node)
+        self._standby = standby
+        # what all scripts of the reader have in common: the start of the server that answered
+        self._started: set[datetime] = set()
+        self._counted: set[bool] = set()
 
     @override
     async def read(
@@ -310,14 +246,14 @@ class StandbyDatabase(PostgresDatabase):
             raise StandbyError(
                 str(error).removeprefix("memory unavailable: ").rstrip(".")
             ) from error
-        self._standby.answered(first=not self._answers.counted)
-        self._answers.counted = True
+        self._standby.answered(first=not self._counted)
+        self._counted.add(True)
         return found
 
-    def _check_node(self, node: Row) -> None:
-        self._standby.check(self._scope, node)
-        self._answers.server = self._answers.server or node["started_at"]
-        if self._answers.server != node["started_at"]:
+    def _check_node(self, scope: Scope | None, node: Row) -> None:
+        self._standby.check(scope, node)
+        self._started.add(node["started_at"])
+        if len(self._started) > 1:
             # another standby behind the same name: what the first one held, this one may not
             raise StandbyBehind
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection, sql
@@ -19,7 +20,7 @@ from ..sql.memories import CACHE_MB, SqlMemoryStore
 from ..sql.queue import JobQueue
 from ..sql.receipts import ReceiptStore
 from ..sql.tokens import TokenStore
-from ..values import OpenOptions
+from ..values import OpenOptions, StandbyLag
 from . import embedded_server
 from .connection import AnyConnection, Target, Traits
 from .database import PostgresDatabase
@@ -27,6 +28,7 @@ from .distribution import drop_local_rows, left_to_distribute
 from .errors import check_loop, refused
 from .pool import Pool
 from .schema import MIGRATION_SECONDS, prepare
+from .session import PostgresSession
 from .standby import Standby
 
 LOOK_SECONDS = 10
@@ -140,4 +142,34 @@ async def _open(conninfo: str, directory: Path | None, options: OpenOptions) -> 
         JobQueue(database),
         TokenStore(database),
         ReceiptStore(database),
+    )
+
+
+async def look_at(uri: str, read_uri: str, *, schema: str) -> StandbyLag:
+    """Measure how far this standby is behind that primary, each asked once over a connection of
+    its own.
+
+    Raises:
+        ConfigurationError: one of them does not let us in.
+        StoreError: one of them is away.
+    """
+    told: list[Mapping[str, Any]] = []
+    for place in (uri, read_uri.removeprefix("kagent+")):
+        target = Target(conninfo=place, schema=schema, statement_seconds=LOOK_SECONDS)
+        pool = await Pool(target).open()
+        try:
+            answers = await PostgresDatabase(pool).read(
+                PostgresSession.several, [("node", {}), ("cluster", {}), ("replayed", {})]
+            )
+            told.append({name: value for [row] in answers for name, value in row.items()})
+        finally:
+            await pool.close()
+    primary, standby = told
+    behind = max(primary["position"] - standby["position"], 0)
+    return StandbyLag(
+        follows=standby["is_standby"] and standby["system"] == primary["system"],
+        bytes=behind,
+        seconds=standby["seconds"] or 0.0 if behind else 0.0,
+        migration=standby["migration"],
+        of_primary=primary["migration"],
     )
