@@ -11,13 +11,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from typing_extensions import Unpack
+
 from ..errors import ConfigurationError, InvalidInput, NotFound
-from ..language import tokenizer
 from ..records import EVERYTHING, MAX_KEY_BYTES, Filter, Memory, Revision, Scope, Vector
+from .codec import bounded, from_cursor, is_id, known, to_cursor
+from .filter_match import is_searched, is_visible, matches_filter
+from .planning import slot_of
 from .spaces import EmbeddingSpaces
 from .values import (
     EARLIEST,
@@ -40,7 +44,9 @@ from .values import (
     RankFeatures,
     Restored,
     Rotated,
+    ScopeQuery,
     ScopeStats,
+    Selection,
     StandbyError,
     TermMatrix,
     TextMatches,
@@ -51,6 +57,7 @@ from .values import (
     checked_vector,
     embed_job,
     external_name,
+    in_order,
 )
 from .view import MemoriesView, Stale, View
 
@@ -144,13 +151,10 @@ class MemoryStore(ABC):
         self,
         scope: Scope,
         *,
-        ids: Sequence[str] = (),
-        session_id: str | None = None,
-        everything: bool = False,
-        event_ids: Sequence[str] = (),
         dry_run: bool = False,
         who: str | None = None,
         now: datetime,
+        **which: Unpack[Selection],
     ) -> tuple[str, ...]:
         """Erases memories with their revisions, vectors, terms and counters; returns the ids
         erased, or in a dry run those that would be.
@@ -170,14 +174,22 @@ class MemoryStore(ABC):
         With `superseded="only"` or `"quarantined"` those in that state alone.
         """
         every = filter if filter.superseded else replace(filter, superseded=True)
-        return sorted([memory.id async for memory in each(self, scope, every, now=EARLIEST)])
+        return [memory.id for memory in await self._passing(scope, every, EARLIEST)]
 
-    async def whole(self, scope: Scope, ids: Sequence[str]) -> Sequence[Whole]:
+    async def _passing(self, scope: Scope, filter: Filter, now: datetime) -> Sequence[Memory]:
+        """Return the visible memories that pass the filter, in the order of their ids."""
+        memories = (one.memory for one in await self.whole(scope))
+        return [
+            one
+            for one in memories
+            if is_visible(one, now, filter.superseded) and matches_filter(filter, one)
+        ]
+
+    @abstractmethod
+    async def whole(self, scope: Scope, ids: Sequence[str] | None = None) -> Sequence[Whole]:
         """These memories with their usage and history, in the order of their ids, whether they are
-        visible or not.
+        visible or not; None: all of the scope.
         """
-        found = await self.get(scope, ids, now=EARLIEST, superseded=True)
-        return [Whole(found[id], tuple(await self.history(scope, id))) for id in sorted(found)]
 
     async def restore(
         self, scope: Scope, memories: Sequence[Whole], *, dry_run: bool = False, now: datetime
@@ -232,15 +244,19 @@ class MemoryStore(ABC):
 
     # -- one scope: reading ---------------------------------------------------------------------
 
-    @abstractmethod
     async def get(
         self, scope: Scope, ids: Sequence[str], *, now: datetime, superseded: bool = False
     ) -> Mapping[str, Memory]:
         """The visible ones among `ids` (with `superseded`, also those no longer active), with their
         usage.
         """
+        found = {one.memory.id: one.memory for one in await self.whole(scope, ids)}
+        return {
+            id: found[id]
+            for id in known(ids)
+            if id in found and is_searched(found[id], now, superseded)
+        }
 
-    @abstractmethod
     async def list(
         self,
         scope: Scope,
@@ -260,13 +276,14 @@ class MemoryStore(ABC):
         Raises:
             InvalidInput: the cursor is not one of ours.
         """
+        passing = await self._passing(scope, filter, now)
+        return page_of(passing, order, limit=limit, cursor=cursor)
 
     def view(self, scope: Scope, *, filter: Filter = EVERYTHING, now: datetime) -> View:
         """Return a scope as searches read it: what it holds when it is first asked, never stale."""
 
         async def read() -> Mapping[str, Memory]:
-            every = Filter(superseded=True)
-            return {memory.id: memory async for memory in each(self, scope, every, now=EARLIEST)}
+            return {one.memory.id: one.memory for one in await self.whole(scope)}
 
         return MemoriesView(self, scope, read, filter=filter, now=now)
 
@@ -290,12 +307,8 @@ class MemoryStore(ABC):
         """The visible memories with subject and attribute in one of these slots (`tokenizer.slot`);
         turns fill none.
         """
-        filled = [
-            memory
-            async for memory in each(self, scope, now=now)
-            if not memory.verbatim and tokenizer.slot(memory.subject, memory.attribute) in slots
-        ]
-        return sorted(filled, key=lambda memory: memory.id)
+        visible = await self._passing(scope, Filter(), now)
+        return [one for one in visible if slot_of(one) in {*slots}]
 
     async def short_term(
         self, scope: Scope, *, session_id: str | None, limit: int, now: datetime
@@ -313,23 +326,17 @@ class MemoryStore(ABC):
         is among them when nothing of the session was taken in since its end.
         """
 
-    @abstractmethod
     async def history(self, scope: Scope, memory_id: str) -> Sequence[Revision]:
         """Return the changes of a memory, oldest first; empty if nothing changed since it was
         added.
         """
+        return [one for found in await self.whole(scope, [memory_id]) for one in found.revisions]
 
     async def group(self, scope: Scope, group: str) -> Sequence[Revision]:
         """All revisions that one decision made (see `Change.group`)."""
-        revisions = [
-            revision
-            async for memory in each(self, scope, Filter(superseded=True), now=EARLIEST)
-            for revision in await self.history(scope, memory.id)
-            if revision.group == group
-        ]
-        return sorted(
-            revisions, key=lambda revision: (revision.at, revision.memory_id, revision.revision)
-        )
+        every = [one for found in await self.whole(scope) for one in found.revisions]
+        of_group = [one for one in every if one.group == group]
+        return sorted(of_group, key=lambda one: (one.at, one.memory_id, one.revision))
 
     async def unembedded(
         self, scope: Scope, space_number: int, *, limit: int, now: datetime
@@ -344,9 +351,9 @@ class MemoryStore(ABC):
         )
         if space is None:
             raise InvalidInput(f"There is no embedding space {space_number} here.")
-        visible = {memory.id: memory async for memory in each(self, scope, now=now)}
-        embedded = await self.vectors(scope, space_number, list(visible))
-        lacking = [memory for id, memory in visible.items() if id not in embedded]
+        visible = await self._passing(scope, Filter(), now)
+        embedded = await self.vectors(scope, space_number, [one.id for one in visible])
+        lacking = [one for one in visible if one.id not in embedded]
         return sorted(lacking, key=lambda memory: (memory.created_at, memory.id))[: max(0, limit)]
 
     async def unembedded_ids(
@@ -389,16 +396,14 @@ class MemoryStore(ABC):
         """Count the memories that the filter lets through, and return the `most` most frequent
         topics and tags of them. This default reads them all; a store may do it faster.
         """
-        total, topics, tags = 0, Counter[str](), Counter[str]()
-        async for memory in each(self, scope, filter, now=now):
-            total += 1
-            topics.update(set(memory.topics))
-            tags.update(set(memory.tags))
+        passing = await self._passing(scope, filter, now)
+        topics = Counter(label for memory in passing for label in {*memory.topics})
+        tags = Counter(label for memory in passing for label in {*memory.tags})
         counted = (
             sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:most]
             for counts in (topics, tags)
         )
-        return Facets(total, *map(dict[str, int], counted))
+        return Facets(len(passing), *map(dict[str, int], counted))
 
     @abstractmethod
     async def stats(self, scope: Scope, *, now: datetime, popular_after: int = 10) -> ScopeStats:
@@ -451,10 +456,9 @@ class MemoryStore(ABC):
         Raises:
             InvalidInput: there is no embedding space of this number.
         """
-        ordered = sorted(scopes, key=lambda scope: (scope.tenant, scope.app, scope.user))
         return [
             scope
-            for scope in ordered
+            for scope in in_order(scopes)
             if await self.unembedded(scope, space_number, limit=1, now=now)
         ]
 
@@ -462,8 +466,11 @@ class MemoryStore(ABC):
         """The scopes that hold more than `above` visible memories, each with how many, in the order
         of `scopes`. Crosses scopes.
         """
-        each = (scope async for some in self.all_scopes(at_once=PAGE) for scope in some)
-        counted = [(scope, (await self.stats(scope, now=now)).visible) async for scope in each]
+        counted = [
+            (scope, (await self.stats(scope, now=now)).visible)
+            async for some in self.all_scopes(at_once=PAGE)
+            for scope in some
+        ]
         return [(scope, visible) for scope, visible in counted if visible > above]
 
     async def all_scopes(self, *, at_once: int) -> AsyncIterator[Sequence[Scope]]:
@@ -474,15 +481,7 @@ class MemoryStore(ABC):
             after = some[-1]
 
     @abstractmethod
-    async def scopes(
-        self,
-        *,
-        tenant: str | None = None,
-        user: str | None = None,
-        app: str | None = None,
-        after: Scope | None = None,
-        limit: int = 1000,
-    ) -> Sequence[Scope]:
+    async def scopes(self, **which: Unpack[ScopeQuery]) -> Sequence[Scope]:
         """Scopes that hold memories, in order of (tenant, app, user); of this tenant, user and app,
         and those that come after another one. Crosses scopes.
 
@@ -522,4 +521,58 @@ def refused(part: object, capability: str) -> ConfigurationError:
     """Return the error for a verb that a store of others lacks."""
     return ConfigurationError(
         f"{type(part).__name__} cannot do this: it has no `{capability}` of its own."
+    )
+
+
+def page_of(
+    memories: Iterable[Memory], order: Order, *, limit: int, cursor: str | None = None
+) -> Page:
+    """Return a page of some memories: see `MemoryStore.list`.
+
+    Raises:
+        InvalidInput: the cursor is not one of ours.
+    """
+
+    def place(memory: Memory) -> tuple[float, str]:
+        ends = None if memory.pinned else memory.expires_at
+        keys = {
+            "delivered": memory.usage.delivered,
+            "importance": memory.importance,
+            "expires": float("inf") if ends is None else ends.timestamp(),
+        }
+        return keys.get(order, memory.created_at.timestamp()), memory.id
+
+    is_falling = order not in ("oldest", "expires")
+    rows = sorted(memories, key=place, reverse=is_falling)
+    if cursor is not None:
+        match from_cursor(cursor, order):
+            case [int() | float() as key, str() as id] if is_id(id):
+                last = key, id
+            case _:
+                raise InvalidInput("Invalid cursor; start without one.")
+        rows = [one for one in rows if (place(one) < last if is_falling else place(one) > last)]
+    some = rows[: bounded(limit)]
+    more = to_cursor(order, *place(some[-1])) if some and len(rows) > len(some) else None
+    return Page(memories=tuple(some), cursor=more)
+
+
+def stats_of(memories: Sequence[Memory], *, now: datetime, popular_after: int) -> ScopeStats:
+    """Return the counts of some memories, in whatever state."""
+    visible = [one for one in memories if is_visible(one, now)]
+    active = [one for one in memories if one.state == "active"]
+    expired = [one for one in memories if not is_visible(one, now, superseded=True)]
+    waiting, short_term = (
+        sum(is_visible(one, now, state) for one in memories)
+        for state in ("quarantined", "short_term")
+    )
+    return ScopeStats(
+        visible=len(visible),
+        by_type=dict(sorted(Counter[str](one.type for one in visible).items())),
+        expired=len(active) - len(visible),
+        unused=sum(one.usage.delivered < popular_after for one in expired),
+        superseded=sum(one.state == "superseded" for one in memories),
+        quarantined=waiting,
+        short_term=short_term,
+        pinned=sum(one.pinned for one in active),
+        delivered_total=sum(one.usage.delivered_total for one in visible),
     )

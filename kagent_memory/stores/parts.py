@@ -10,6 +10,8 @@ from datetime import datetime
 from types import TracebackType
 from typing import Self
 
+from typing_extensions import Unpack
+
 from ..errors import Conflict
 from ..records import Filter, Scope
 from .base import MemoryStore
@@ -22,8 +24,11 @@ from .values import (
     Batch,
     ForgottenTenant,
     Job,
+    ScopeQuery,
     ScopeStats,
+    Selection,
     checked_job,
+    in_order,
 )
 
 MAX_ROWS = 1_000_000_000
@@ -110,35 +115,25 @@ class Store:
         self,
         scope: Scope,
         *,
-        ids: Sequence[str] = (),
-        session_id: str | None = None,
-        everything: bool = False,
-        event_ids: Sequence[str] = (),
         dry_run: bool = False,
         who: str | None = None,
         now: datetime,
+        **which: Unpack[Selection],
     ) -> tuple[str, ...]:
         """Erase memories, and withdraw the queued jobs of a session or of everything, with
         tombstones of their events; what is forgotten leaves the payloads of the others too. See
         `MemoryStore.forget`.
         """
-        apart = self.companion is not None
-        events = [*event_ids]
-        if apart and not dry_run:
-            for job in await self.queue.jobs(scope=scope, limit=MAX_ROWS):
-                if everything or (session_id is not None and job.session_id == session_id):
-                    events += event_ids_in(job.payload)
-        gone = await self.memories.forget(
-            scope,
-            ids=ids,
-            session_id=session_id,
-            everything=everything,
-            event_ids=events,
-            dry_run=dry_run,
-            who=None if apart else who,
-            now=now,
-        )
-        if not apart or dry_run:
+        if self.companion is None:
+            return await self.memories.forget(scope, dry_run=dry_run, who=who, now=now, **which)
+        session_id, everything = which.get("session_id"), which.get("everything", False)
+        events = [*which.get("event_ids", ())]
+        for job in () if dry_run else await self.queue.jobs(scope=scope, limit=MAX_ROWS):
+            if everything or (session_id is not None and job.session_id == session_id):
+                events += event_ids_in(job.payload)
+        which["event_ids"] = events
+        gone = await self.memories.forget(scope, dry_run=dry_run, now=now, **which)
+        if dry_run:
             return gone
         await self.queue.withdraw(scope, session_id=session_id, everything=everything)
         left = await self.queue.jobs(scope=scope, limit=MAX_ROWS)
@@ -175,23 +170,10 @@ class Store:
         of_jobs = await self.companion.stats(scope, now=now)
         return replace(counted, jobs=of_jobs.jobs, oldest_job_at=of_jobs.oldest_job_at)
 
-    async def scopes(
-        self,
-        *,
-        tenant: str | None = None,
-        user: str | None = None,
-        app: str | None = None,
-        after: Scope | None = None,
-        limit: int = 1000,
-    ) -> Sequence[Scope]:
+    async def scopes(self, **which: Unpack[ScopeQuery]) -> Sequence[Scope]:
         """Return the scopes that hold memories or jobs: see `MemoryStore.scopes`."""
-        found = set[Scope]()
-        for memories in (self.memories, self.companion):
-            if memories is not None:
-                found |= {
-                    *await memories.scopes(
-                        tenant=tenant, user=user, app=app, after=after, limit=limit
-                    )
-                }
-        ordered = sorted(found, key=lambda scope: (scope.tenant, scope.app, scope.user))
-        return ordered[: max(0, limit)]
+        if self.companion is None:
+            return await self.memories.scopes(**which)
+        of_jobs = await self.companion.scopes(**which)
+        found = {*of_jobs, *await self.memories.scopes(**which)}
+        return in_order(found, limit=which.get("limit", 1000))

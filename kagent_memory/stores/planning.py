@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 from ..checks import checked_text, json_text
 from ..errors import Conflict, InvalidInput, NotFound
 from ..language import tokenizer
-from ..records import SEARCHED, Change, Memory, Revision, Usage
+from ..records import SEARCHED, Change, Memory, Revision, Usage, Vector
 from . import codec
 from .postings import packed
 from .values import Batch, checked_key, checked_vectors
@@ -120,7 +120,7 @@ def _check_keys(values: Sequence[str], what: str) -> None:
 def held_back(
     changes: Sequence[Change],
     stored: Mapping[str, Memory],
-    stones: frozenset[tuple[str, str]],
+    stones: Set[tuple[str, str]],
     salt: bytes,
 ) -> frozenset[str]:
     """The ids of the memories whose changes a tombstone holds back, and of those that they would
@@ -156,7 +156,7 @@ def _is_held(
     change: Change,
     stored: Mapping[str, Memory],
     merged: Mapping[str, frozenset[str]],
-    stones: frozenset[tuple[str, str]],
+    stones: Set[tuple[str, str]],
     salt: bytes,
 ) -> bool:
     """Return True if a tombstone blocks this change's new text or events."""
@@ -176,38 +176,111 @@ def _is_held(
     )
 
 
+Key: TypeAlias = tuple[str, bytes]
+"""The state of a memory and its content hash."""
+
+
 @dataclass(slots=True)
 class Plan:
     """Rows that a batch writes.
 
     Attributes:
-        stored: the rows that it meets, as they are in the database.
-        waiting: identity → id of those in quarantine, as `equal` has the active ones.
-        short_term: the same of short-term ones.
+        batch: what is to be done.
+        stored: the rows that it names, and those that say the same as one that it brings, as they
+            are.
+        held: the ids of the memories whose changes a tombstone holds back.
+        positions: the next free one of each session that it adds to.
         standing: the rows that it writes, as they will be; `fresh` of them are new.
         given: the id that a change named → the id that now holds it.
+        same: the state and the content hash of a row → its id.
     """
 
-    stored: dict[str, Memory]
-    equal: dict[bytes, str]
-    waiting: dict[bytes, str]
+    batch: Batch
+    stored: Mapping[str, Memory]
+    held: frozenset[str]
     positions: dict[str, int]
-    now: datetime
     texts: Texts
-    short_term: Mapping[bytes, str] = field(default_factory=dict[bytes, str])
+    now: datetime
+    same: dict[Key, str] = field(default_factory=dict[Key, str])
     standing: dict[str, Memory] = field(default_factory=dict[str, Memory])
     fresh: list[str] = field(default_factory=list[str])
     given: dict[str, str] = field(default_factory=dict[str, str])
     revisions: list[Revision] = field(default_factory=list[Revision])
 
-    def take(self, change: Change) -> None:
-        """Adds one change to the plan.
+    @classmethod
+    def of(
+        cls,
+        batch: Batch,
+        stored: Mapping[str, Memory],
+        *,
+        stones: Set[tuple[str, str]],
+        salt: bytes,
+        positions: Mapping[str, int] | None = None,
+        texts: Texts,
+        now: datetime,
+    ) -> Self:
+        """Plan a batch.
+
+        Args:
+            batch: what is to be done.
+            stored: the rows that it meets.
+            stones: the tombstones that may hold its changes back.
+            salt: what keys those of texts.
+            positions: the next free one of each session that it adds to; None: `stored` are all
+                memories, and tell.
+            texts: its prepared texts.
+            now: the time.
 
         Raises:
             NotFound: it changes a memory that is not there.
             Conflict: it adds a memory under the id of another, or changes one that was changed
-                since it was read.
+                since it was read, or a memory would become equal to another active one.
         """
+        held = held_back(batch.changes, stored, stones, salt)
+        if positions is None:
+            numbered = [(one.session_id or "", one.position or 0) for one in stored.values()]
+            positions = {session_id: place + 1 for session_id, place in sorted(numbered)}
+        plan = cls(batch, stored, held, {**positions}, texts, now)
+        live = [change for change in batch.changes if change.memory.id not in held]
+        # What stops being active makes room for what says the same from now on.
+        ended = {change.memory.id for change in live if change.memory.state != "active"}
+        for memory in stored.values():
+            if memory.state != "active" or memory.id not in ended:
+                plan.same[memory.state, texts.identity(memory)] = memory.id
+        for change in live:
+            plan._take(change)
+        for memory_id in batch.reinforced:
+            plan._renew(memory_id)
+        plan._close()
+        return plan
+
+    @property
+    def ids(self) -> tuple[str | None, ...]:
+        """The id that holds each change now; None: a tombstone held it back."""
+        named = (change.memory.id for change in self.batch.changes)
+        return tuple(None if id in self.held else self.given[id] for id in named)
+
+    @property
+    def vectors(self) -> dict[str, Vector]:
+        """The batch's vectors by the ids of the memories that they are of now."""
+        return {
+            self.given.get(id, id): vector
+            for id, vector in self.batch.vectors.items()
+            if id not in self.held and (id in self.given or id in self.stored)
+        }
+
+    @property
+    def reworded(self) -> list[str]:
+        """The ids of stored memories that say something else now, so that no vector fits them."""
+        return [
+            id
+            for id, memory in self.standing.items()
+            if (old := self.stored.get(id)) is not None
+            and (old.content, old.author) != (memory.content, memory.author)
+        ]
+
+    def _take(self, change: Change) -> None:
+        """Add one change to the plan."""
         if change.kind != "add":
             self._replace(change)
             return
@@ -224,25 +297,20 @@ class Plan:
         self.standing[added.id] = added
         self.fresh.append(added.id)
         self.given[added.id] = added.id
-        if added.state == "active":
-            self.equal[self.texts.identity(added)] = added.id
-        elif added.state == "quarantined":
-            self.waiting[self.texts.identity(added)] = added.id
+        if added.state in ("active", "quarantined"):
+            self.same[added.state, self.texts.identity(added)] = added.id
         if change.group is not None:
             self._note(change, None)
 
-    def renew(self, memory_id: str) -> None:
-        """Starts the lifetime of a memory anew that was met again."""
-        current = self.standing.get(memory_id) or self.stored.get(memory_id)
+    def _renew(self, memory_id: str) -> None:
+        """Start the lifetime of a memory anew that was met again."""
+        current = self._current(memory_id)
         if current is not None and current.state in SEARCHED:
             self.standing[memory_id] = codec.renewed(current, self.now)
 
-    def close(self) -> None:
-        """Settles what only the whole batch shows: who superseded whom, and that active memories
+    def _close(self) -> None:
+        """Settle what only the whole batch shows: who superseded whom, and that active memories
         differ.
-
-        Raises:
-            Conflict: a memory would become equal to another active one.
         """
         for memory in list(self.standing.values()):
             if memory.superseded_by in self.given:
@@ -254,11 +322,11 @@ class Plan:
                 self.standing[memory.id] = replace(
                     memory, links=tuple(one for one in links if one != memory.id)
                 )
-        seen = {key: id for key, id in self.equal.items() if id not in self.standing}
+        seen = {key: id for key, id in self.same.items() if id not in self.standing}
         for memory in self.standing.values():
             if (
                 memory.state == "active"
-                and seen.setdefault(self.texts.identity(memory), memory.id) != memory.id
+                and seen.setdefault(("active", self.texts.identity(memory)), memory.id) != memory.id
             ):
                 raise Conflict(
                     f"Another memory already has the content that {memory.id} would get; forget "
@@ -270,29 +338,33 @@ class Plan:
         the added one may not do that.
         """
         added, identity = change.memory, self.texts.identity(change.memory)
+        same = self.same.get(("active", identity))
         if added.state == "quarantined":  # nothing that is not confirmed changes what is there
-            return self.equal.get(identity) or self.waiting.get(identity)
-        same = self.equal.get(identity)
-        current = same and (self.standing.get(same) or self.stored.get(same))
+            return same or self.same.get(("quarantined", identity))
+        current = self._current(same)
         if same and current and added.state == "active":
             self.standing[same] = codec.revived(current, added, self.now)
             return same
         if same and current and added.state == "short_term":
             alive = current.pinned or current.expires_at is None or current.expires_at > self.now
             return same if alive else None
-        brief = self.short_term.get(identity) if added.state == "active" else None
-        current = brief and (self.standing.get(brief) or self.stored.get(brief))
+        brief = self.same.get(("short_term", identity)) if added.state == "active" else None
+        current = self._current(brief)
         if brief and current and current.state == "short_term":
             self._note(replace(change, kind="promote", memory=current), current)
             lasting = codec.revived(current, added, self.now)
             self.standing[brief] = replace(lasting, state="active", revision=current.revision + 1)
-            self.equal[identity] = brief
+            self.same["active", identity] = brief
             return brief
         return None
 
+    def _current(self, memory_id: str | None) -> Memory | None:
+        """Return a memory as the changes so far leave it."""
+        return self.standing.get(memory_id or "") or self.stored.get(memory_id or "")
+
     def _replace(self, change: Change) -> None:
         memory = change.memory
-        current = self.standing.get(memory.id) or self.stored.get(memory.id)
+        current = self._current(memory.id)
         if current is None:
             raise NotFound(f"There is no memory {memory.id!r}.")
         if current.revision != memory.revision - 1:
@@ -300,8 +372,9 @@ class Plan:
                 f"The memory {memory.id} was changed in the meantime; read it again and retry."
             )
         self._note(change, current)
-        same = self.equal.get(self.texts.identity(memory))
-        there = same and (self.standing.get(same) or self.stored.get(same))
+        key = "active", self.texts.identity(memory)
+        same = self.same.get(key)
+        there = self._current(same)
         if (
             same
             and there
@@ -318,10 +391,11 @@ class Plan:
             return
         self.standing[memory.id] = memory
         self.given[memory.id] = memory.id
-        if current.state == "active" and self.equal.get(self.texts.identity(current)) == memory.id:
-            del self.equal[self.texts.identity(current)]
+        former = "active", self.texts.identity(current)
+        if current.state == "active" and self.same.get(former) == memory.id:
+            del self.same[former]
         if memory.state == "active":
-            self.equal.setdefault(self.texts.identity(memory), memory.id)
+            self.same.setdefault(key, memory.id)
 
     def _note(self, change: Change, before: Memory | None) -> None:
         revision = Revision(

@@ -5,7 +5,7 @@ vectors.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias, TypedDict
@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
+from ..checks import checked_text
 from ..errors import InvalidInput, StoreError
 from ..records import (
     MAX_KEY_BYTES,
@@ -27,7 +28,7 @@ from ..records import (
     new_id,
     scaled,
 )
-from .codec import is_id
+from .codec import bounded, is_id
 
 JobKind: TypeAlias = Literal["transcript", "session_end", "embed", "consolidate"]
 SpaceState: TypeAlias = Literal["current", "filling", "retired"]
@@ -67,6 +68,32 @@ class OpenOptions(TypedDict, total=False):
     file_encryption_key: str | None
     read_uri: str | None
     pool: object
+
+
+class ScopeQuery(TypedDict, total=False):
+    """Which scopes: of this tenant, user and app, and those that come after another one."""
+
+    tenant: str | None
+    user: str | None
+    app: str | None
+    after: Scope | None
+    limit: int
+
+
+class Selection(TypedDict, total=False):
+    """What is to be forgotten.
+
+    Attributes:
+        ids: of memories.
+        session_id: a whole session.
+        everything: all of the scope.
+        event_ids: events that must not be taken in any more.
+    """
+
+    ids: Sequence[str]
+    session_id: str | None
+    everything: bool
+    event_ids: Sequence[str]
 
 
 class Stale(Exception):
@@ -213,6 +240,12 @@ class Delivery:
     successes: Mapping[str, int] = field(default_factory=dict[str, int])
     failures: Mapping[str, int] = field(default_factory=dict[str, int])
     at: datetime
+
+    @property
+    def counts(self) -> Mapping[str, Mapping[str, int]]:
+        """The counts by their names."""
+        names = ("retrieved", "delivered", "successes", "failures")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -499,6 +532,37 @@ class Token:
 
 
 Order: TypeAlias = Literal["newest", "oldest", "delivered", "expires", "importance"]
+
+
+def in_order(
+    scopes: Iterable[Scope],
+    *,
+    tenant: str | None = None,
+    user: str | None = None,
+    app: str | None = None,
+    after: Scope | None = None,
+    limit: int | None = None,
+) -> list[Scope]:
+    """Return scopes by (tenant, app, user): see `ScopeQuery`.
+
+    Raises:
+        InvalidInput: tenant, user or app can be no part of a scope.
+    """
+
+    def place(scope: Scope) -> tuple[str, str, str]:
+        return scope.tenant, scope.app, scope.user
+
+    wanted = {"tenant": tenant, "user": user, "app": app}
+    parts = {
+        name: checked_text(part, f"The {name}") for name, part in wanted.items() if part is not None
+    }
+    found = [
+        scope
+        for scope in sorted(scopes, key=place)
+        if (after is None or place(scope) > place(after))
+        and all(getattr(scope, name) == part for name, part in parts.items())
+    ]
+    return found[: None if limit is None else bounded(limit)]
 
 
 def checked_key(value: str, what: str) -> str:

@@ -45,7 +45,7 @@ SIDE_BY_SIDE: Mapping[str, Sequence[str]] = {
     "extend_memories": _IDS,
     "reset_delivered": _IDS,
     "insert_tombstones": ("kinds", "keys"),
-    "count_usage": ("ids", "retrieved", "delivered"),
+    "count_usage": ("ids", "retrieved", "delivered", "successes", "failures"),
     "insert_taken": ("session_ids", "event_ids"),
 }
 """Statements that take lists of equal length; here they take one list, "rows", of what stands side

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
-from typing_extensions import override
+from typing_extensions import Unpack, override
 
 from ...concurrency import each_aside, run_in_thread
 from ...errors import ConfigurationError, InvalidInput
@@ -32,7 +32,9 @@ from ..values import (
     Pruned,
     Restored,
     Rotated,
+    ScopeQuery,
     ScopeStats,
+    Selection,
     StandbyError,
     Whole,
 )
@@ -113,26 +115,14 @@ class SqlMemoryStore(MemoryStore):
         self,
         scope: Scope,
         *,
-        ids: Sequence[str] = (),
-        session_id: str | None = None,
-        everything: bool = False,
-        event_ids: Sequence[str] = (),
         dry_run: bool = False,
         who: str | None = None,
         now: datetime,
+        **which: Unpack[Selection],
     ) -> tuple[str, ...]:
         database = self.database.within(scope)
-        gone = await (database.read if dry_run else database.write)(
-            forgetting.forget,
-            scope,
-            ids=ids,
-            session_id=session_id,
-            everything=everything,
-            event_ids=event_ids,
-            dry_run=dry_run,
-            who=who,
-            now=now,
-        )
+        run = database.read if dry_run else database.write
+        gone = await run(forgetting.forget, scope, dry_run=dry_run, who=who, now=now, **which)
         if not dry_run:
             await self._discard(scope, gone)
         return gone
@@ -261,7 +251,12 @@ class SqlMemoryStore(MemoryStore):
 
     @override
     @reading
-    async def whole(self, session: Session, scope: Scope, ids: Sequence[str]) -> Sequence[Whole]:
+    async def whole(
+        self, session: Session, scope: Scope, ids: Sequence[str] | None = None
+    ) -> Sequence[Whole]:
+        if ids is None:
+            rows = await session.rows("scope_memories", {"scope_id": scope.id})
+            ids = [row["id"] for row in rows]
         return await transfer.whole(session, scope, ids)
 
     @override
@@ -427,9 +422,7 @@ class SqlMemoryStore(MemoryStore):
 
     @override
     async def count(self, deliveries: Sequence[Delivery]) -> None:
-        if any(
-            one.retrieved or one.delivered or one.successes or one.failures for one in deliveries
-        ):
+        if any(counts for one in deliveries for counts in one.counts.values()):
             database = restricted(self.database, {one.scope for one in deliveries})
             await database.write(write_queries.count, deliveries)
 
@@ -511,19 +504,8 @@ class SqlMemoryStore(MemoryStore):
 
     @override
     @reading
-    async def scopes(
-        self,
-        session: Session,
-        *,
-        tenant: str | None = None,
-        user: str | None = None,
-        app: str | None = None,
-        after: Scope | None = None,
-        limit: int = 1000,
-    ) -> Sequence[Scope]:
-        return await scope_lists.scopes(
-            session, tenant=tenant, user=user, app=app, after=after, limit=limit
-        )
+    async def scopes(self, session: Session, **which: Unpack[ScopeQuery]) -> Sequence[Scope]:
+        return await scope_lists.scopes(session, **which)
 
     @override
     @reading

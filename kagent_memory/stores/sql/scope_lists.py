@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ...records import Scope
 from ..codec import bounded
+from ..values import in_order
 from .row_codec import named, to_scope
 from .session import Session
 
@@ -29,11 +30,11 @@ SCOPES_OF: Mapping[tuple[str, ...], str] = {
 async def scopes(
     session: Session,
     *,
-    tenant: str | None,
-    user: str | None,
-    app: str | None,
-    after: Scope | None,
-    limit: int,
+    tenant: str | None = None,
+    user: str | None = None,
+    app: str | None = None,
+    after: Scope | None = None,
+    limit: int = 1000,
 ) -> Sequence[Scope]:
     """See `MemoryStore.scopes`."""
     parts = named(tenant=tenant, app=app, user=user)
@@ -53,10 +54,7 @@ async def scopes(
             ("long_scopes", {**parts, **others, "limit": bounded(limit)}),
         ]
     )
-    scopes = sorted(
-        map(to_scope, (*short, *long)), key=lambda scope: (scope.tenant, scope.app, scope.user)
-    )
-    return scopes[: bounded(limit)]
+    return in_order(map(to_scope, (*short, *long)), limit=limit)
 
 
 def _first_names(given: Mapping[str, str], after: Scope | None) -> Mapping[str, str] | None:

@@ -46,7 +46,7 @@ SELECT kind, key FROM tombstone
 WHERE scope_id = :scope_id AND kind = 'text' AND key IN (SELECT value FROM json_each(:texts))
 
 -- name: equal_memories
--- The active and short-term memories with one of these content hashes, expired or not.
+-- The active, short-term and quarantined memories with one of these content hashes, expired or not.
 SELECT m.id, m.content_hash, m.state
 FROM memory AS m INDEXED BY memory_identity
 WHERE m.scope_id = :scope_id AND m.state = 'active' AND m.content_hash IN (SELECT unhex(value) FROM json_each(:hashes))
@@ -54,11 +54,9 @@ UNION ALL
 SELECT m.id, m.content_hash, m.state
 FROM memory AS m INDEXED BY memory_short_term
 WHERE m.scope_id = :scope_id AND m.state = 'short_term' AND m.content_hash IN (SELECT unhex(value) FROM json_each(:hashes))
-
--- name: quarantined_memories
--- The quarantined memories with one of these content hashes.
-SELECT m.id, m.content_hash
-FROM memory AS m
+UNION ALL
+SELECT m.id, m.content_hash, m.state
+FROM memory AS m INDEXED BY memory_quarantined
 WHERE m.scope_id = :scope_id AND m.state = 'quarantined' AND m.content_hash IN (SELECT unhex(value) FROM json_each(:hashes))
 
 -- name: next_positions
@@ -103,10 +101,13 @@ WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
 INSERT OR REPLACE INTO memory_vector_{space} (scope_id, id, embedding) VALUES (:scope_id, :id, :embedding)
 
 -- name: count_usage
-INSERT INTO memory_stats (scope_id, id, retrieved, delivered, delivered_total, last_delivered_at)
+INSERT INTO memory_stats (
+    scope_id, id, retrieved, delivered, delivered_total, last_delivered_at, successes, failures
+)
 SELECT
     m.scope_id, m.id, json_extract(g.value, '$[1]'), json_extract(g.value, '$[2]'), json_extract(g.value, '$[2]'),
-    CASE WHEN json_extract(g.value, '$[2]') > 0 THEN :now END
+    CASE WHEN json_extract(g.value, '$[2]') > 0 THEN :now END,
+    json_extract(g.value, '$[3]'), json_extract(g.value, '$[4]')
 FROM json_each(:rows) AS g
 CROSS JOIN memory AS m ON m.scope_id = :scope_id AND m.id = json_extract(g.value, '$[0]')
 WHERE true
@@ -117,14 +118,7 @@ ON CONFLICT (scope_id, id) DO UPDATE SET
     last_delivered_at = max(
         coalesce(memory_stats.last_delivered_at, excluded.last_delivered_at),
         coalesce(excluded.last_delivered_at, memory_stats.last_delivered_at)
-    )
-
--- name: count_feedback
-INSERT INTO memory_stats (scope_id, id, successes, failures)
-SELECT m.scope_id, m.id, :successes, :failures
-FROM memory AS m
-WHERE m.scope_id = :scope_id AND m.id = :id
-ON CONFLICT (scope_id, id) DO UPDATE SET
+    ),
     successes = memory_stats.successes + excluded.successes, failures = memory_stats.failures + excluded.failures
 
 -- name: insert_revision

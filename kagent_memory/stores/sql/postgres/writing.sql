@@ -50,7 +50,7 @@ SELECT kind, key FROM tombstone
 WHERE scope_id = %(scope_id)s AND kind = 'text' AND key = ANY(%(texts)s::text[])
 
 -- name: equal_memories
--- The active and short-term memories with one of these content hashes, expired or not. Of the active ones, which
+-- The active, short-term and quarantined memories with one of these content hashes, expired or not. Of the active ones, which
 -- are many, each is looked for by its own hash, as `wanted_memories` are by their ids.
 SELECT m.id, m.content_hash, m.state
 FROM unnest((SELECT %(hashes)s::bytea[])) AS wanted (content_hash)
@@ -64,12 +64,11 @@ SELECT m.id, m.content_hash, m.state
 FROM memory AS m
 WHERE m.scope_id = %(scope_id)s AND m.state = 'short_term'
     AND m.content_hash = ANY((SELECT %(hashes)s::bytea[])::bytea[])
-
--- name: quarantined_memories
--- The quarantined memories with one of these content hashes.
-SELECT m.id, m.content_hash
+UNION ALL
+SELECT m.id, m.content_hash, m.state
 FROM memory AS m
-WHERE m.scope_id = %(scope_id)s AND m.state = 'quarantined' AND m.content_hash = ANY(%(hashes)s::bytea[])
+WHERE m.scope_id = %(scope_id)s AND m.state = 'quarantined'
+    AND m.content_hash = ANY((SELECT %(hashes)s::bytea[])::bytea[])
 
 -- name: next_positions
 SELECT session_id, max(position) + 1 AS position
@@ -118,11 +117,15 @@ ON CONFLICT (scope_id, id) DO UPDATE SET embedding = excluded.embedding
 -- name: count_usage
 -- In the order of ids: two calls that overlap take their row locks in the same order. The memories are locked, so that
 -- what erases one meanwhile waits, and finds its counters.
-INSERT INTO memory_stats AS s (scope_id, id, retrieved, delivered, delivered_total, last_delivered_at)
+INSERT INTO memory_stats AS s (
+    scope_id, id, retrieved, delivered, delivered_total, last_delivered_at, successes, failures
+)
 SELECT
     m.scope_id, m.id, given.retrieved, given.delivered, given.delivered,
-    CASE WHEN given.delivered > 0 THEN %(now)s::timestamptz END
-FROM unnest(%(ids)s::uuid[], %(retrieved)s::integer[], %(delivered)s::integer[]) AS given (id, retrieved, delivered)
+    CASE WHEN given.delivered > 0 THEN %(now)s::timestamptz END, given.successes, given.failures
+FROM unnest(
+    %(ids)s::uuid[], %(retrieved)s::integer[], %(delivered)s::integer[], %(successes)s::integer[], %(failures)s::integer[]
+) AS given (id, retrieved, delivered, successes, failures)
 JOIN memory AS m ON m.scope_id = %(scope_id)s AND m.id = given.id
 ORDER BY m.id
 FOR KEY SHARE OF m
@@ -130,15 +133,7 @@ ON CONFLICT (scope_id, id) DO UPDATE SET
     retrieved = s.retrieved + excluded.retrieved,
     delivered = s.delivered + excluded.delivered,
     delivered_total = s.delivered_total + excluded.delivered_total,
-    last_delivered_at = greatest(s.last_delivered_at, excluded.last_delivered_at)
-
--- name: count_feedback
-INSERT INTO memory_stats AS s (scope_id, id, successes, failures)
-SELECT m.scope_id, m.id, %(successes)s, %(failures)s
-FROM memory AS m
-WHERE m.scope_id = %(scope_id)s AND m.id = %(id)s::uuid
-FOR KEY SHARE
-ON CONFLICT (scope_id, id) DO UPDATE SET
+    last_delivered_at = greatest(s.last_delivered_at, excluded.last_delivered_at),
     successes = s.successes + excluded.successes, failures = s.failures + excluded.failures
 
 -- name: insert_revision
