@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, cast
 
 from ..checks import DEEPEST, checked_text, checked_time, json_text, too_deep
 from ..errors import Conflict, InvalidInput, NotFound
-from ..records import MEMORY_TYPES, ORIGINS, Change, Fact, Memory, MemoryType, Revision, new_id
+from ..records import MEMORY_TYPES, ORIGINS, Change, Fact, Memory, Revision, new_id
 from ..redaction import masked_id
 from ..redaction import redact as mask_secrets
 from ..redaction.personal_data import PersonalDataRefused
@@ -21,22 +21,6 @@ from ..stores.base import checked_key
 
 Redactor = Callable[[str], str]
 TOO_DEEP = f"The metadata is nested too deep; a value may have at most {DEEPEST} levels."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Edit:
-    """Fields that `Memories.edit` sets; None leaves a field as it is."""
-
-    content: str | None = None
-    type: MemoryType | None = None
-    topics: Sequence[str] | None = None
-    tags: Sequence[str] | None = None
-    importance: float | None = None
-    metadata: Mapping[str, Any] | None = None
-    category: str | None = None
-    ttl_days: int | None = None
-    happened_at: datetime | None = None
-    pinned: bool | None = None
 
 
 def checked_session_id(session_id: str) -> str:
@@ -54,44 +38,33 @@ def checked_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact:
     Raises:
         InvalidInput: says which part does not fit, and the bound.
     """
-    if isinstance(item, str):
-        return Fact(text=redact(_checked_content(item, max_bytes)))
-    fact = item if isinstance(item, Fact) else Fact(text=item)  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
+    fact = item if isinstance(item, Fact) else Fact(text=item)
     if fact.type not in MEMORY_TYPES or fact.origin not in ORIGINS:
         raise InvalidInput(
             f"The type must be one of {', '.join(MEMORY_TYPES)}; the origin of "
             f"{', '.join(ORIGINS)}."
         )
     _check_kinds(fact)
-    session_id = fact.session_id
-    if session_id is not None:
-        session_id = masked_id(checked_session_id(session_id))
     for event_id in fact.event_ids:
         checked_key(checked_text(event_id, "An event id"), "An event id")
-    text = _checked_content(fact.text, max_bytes)
-    importance = fact.importance
-    if (
-        isinstance(importance, bool)
-        or not isinstance(importance, int | float)  # pyright: ignore[reportUnnecessaryIsInstance]
-        or not 0 <= importance <= 1
-    ):
-        raise InvalidInput("The importance must be a number between 0 and 1.")
+
+    def masked(name: str) -> str | None:
+        text = getattr(fact, name)
+        return text and redact(checked_text(text, f"The {name}"))
+
     return replace(
         fact,
-        text=redact(text),
-        session_id=session_id,
-        importance=float(importance),
+        text=redact(_checked_content(fact.text, max_bytes)),
+        session_id=None
+        if fact.session_id is None
+        else masked_id(checked_session_id(fact.session_id)),
+        importance=float(fact.importance),
         topics=_checked_labels(fact.topics, "A topic", redact),
         tags=_checked_labels(fact.tags, "A tag", redact),
         author=fact.author and mask_secrets(checked_text(fact.author, "The author")),
-        category=next(
-            iter(
-                _checked_labels((fact.category,) if fact.category else (), "The category", redact)
-            ),
-            None,
-        ),
-        subject=fact.subject and redact(checked_text(fact.subject, "The subject")),
-        attribute=fact.attribute and redact(checked_text(fact.attribute, "The attribute")),
+        category=checked_key(masked("category") or "", "The category") or None,
+        subject=masked("subject"),
+        attribute=masked("attribute"),
         metadata=_checked_metadata(fact.metadata, max_bytes, redact),
         happened_at=checked_time(fact.happened_at, "happened_at"),
         said_at=checked_time(fact.said_at, "said_at"),
@@ -112,10 +85,9 @@ def _check_kinds(fact: Fact) -> None:
     for name in ("pinned", "verbatim", "is_error"):
         if not isinstance(getattr(fact, name), bool):
             raise InvalidInput(f"{name} must be True or False.")
-    ttl_days = fact.ttl_days
-    if ttl_days is not None and (
-        isinstance(ttl_days, bool) or not isinstance(ttl_days, int) or not 0 <= ttl_days <= 36_500  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
-    ):
+    if not _is_between(fact.importance, 0, 1, float | int):
+        raise InvalidInput("The importance must be a number between 0 and 1.")
+    if not (fact.ttl_days is None or _is_between(fact.ttl_days, 0, 36_500, int)):
         raise InvalidInput("ttl_days must be a whole number between 0 (for ever) and 36,500.")
     for name in ("event_ids", "topics", "tags"):
         labels = getattr(fact, name)
@@ -123,6 +95,11 @@ def _check_kinds(fact: Fact) -> None:
             raise InvalidInput(
                 f"{name} must be a list of strings, not a single {type(labels).__name__}."
             )
+
+
+def _is_between(value: object, least: int, most: int, kind: Any) -> bool:
+    is_number = isinstance(value, kind) and not isinstance(value, bool)
+    return is_number and least <= cast("float", value) <= most
 
 
 def kept_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact | None:
@@ -140,51 +117,39 @@ def kept_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact | N
 
 
 def edited(
-    memory: Memory, edit: Edit, *, now: datetime, max_bytes: int, redact: Redactor
+    memory: Memory, given: Mapping[str, Any], *, now: datetime, max_bytes: int, redact: Redactor
 ) -> Memory:
     """Return the memory after an edit: one revision further; a new TTL counts from now.
 
     A memory that is no longer pinned and would have expired by now gets its whole TTL again.
 
+    Args:
+        memory: as it is.
+        given: the arguments of `Memories.edit` and `pin` that set something.
+        now: when it is edited.
+        max_bytes: of the content, and of the metadata.
+        redact: masks secrets.
+
     Raises:
         InvalidInput: a new value does not fit.
     """
-    given = {field.name: getattr(edit, field.name) for field in fields(edit)}
-    given = {name: value for name, value in given.items() if value is not None}
     # what stays was checked when it came, perhaps through an interface with other bounds
-    text = {"text": given.pop("content", "stays")}
-    whole = checked_fact(Fact(**text, **given), max_bytes=max_bytes, redact=redact)
-    values = {name: getattr(whole, name) for name in given}
-    if edit.content is not None:
+    fields = {name: value for name, value in given.items() if name != "content"}
+    fact = Fact(text=given.get("content", "stays"), **fields)
+    whole = checked_fact(fact, max_bytes=max_bytes, redact=redact)
+    values = {name: getattr(whole, name) for name in fields}
+    if "content" in given:
         values |= {"content": whole.text, "explicit": True, "said_at": now}
-    ended = (
-        memory.pinned
-        and edit.pinned is False
-        and memory.expires_at is not None
-        and memory.expires_at <= now
-    )
-    if edit.ttl_days is not None or ended:
+    has_ended = memory.expires_at is not None and memory.expires_at <= now
+    is_unpinned = memory.pinned and given.get("pinned") is False
+    if "ttl_days" in given or (has_ended and is_unpinned):
         values["expires_at"] = expiry(now, values.get("ttl_days", memory.ttl_days or 0))
     return revised(memory, now=now, **values)
 
 
-def retired(
-    memory: Memory,
-    by: str,
-    *,
-    now: datetime,
-    valid_from: datetime | None = None,
-    valid_to: datetime,
-) -> Memory:
-    """Return a memory as history: superseded by the one of this id, and valid until then."""
-    return revised(
-        memory,
-        now=now,
-        state="superseded",
-        superseded_by=by,
-        valid_from=valid_from or memory.valid_from,
-        valid_to=valid_to,
-    )
+def retired(memory: Memory, by: str, *, now: datetime) -> Memory:
+    """Return a memory as history from now on: superseded by the one of this id."""
+    return revised(memory, now=now, state="superseded", superseded_by=by, valid_to=now)
 
 
 def superseding(old: Memory, new: Memory, *, now: datetime, who: str, why: str) -> list[Change]:
@@ -198,7 +163,7 @@ def superseding(old: Memory, new: Memory, *, now: datetime, who: str, why: str) 
         new = replace(new, subject=old.subject, attribute=old.attribute)
     new = replace(new, category=new.category or old.category)
     added = replace(new, valid_from=now)
-    former = retired(old, new.id, now=now, valid_to=now)
+    former = retired(old, new.id, now=now)
     return [
         Change(kind="add", memory=added, who=who, why=why, group=group, explicit=True),
         Change(kind="supersede", memory=former, who=who, why=why, group=group),
@@ -256,19 +221,17 @@ def taken_back(
         if one.kind != "merge" or one.memory_id in current or not is_made_of_others
     ]
     told = ""
-    if is_made_of_others and (
-        len(back) < len(revisions) or any(revision.final for revision in revisions)
-    ):
+    if len(back) < len(revisions) or any(revision.final for revision in revisions):
+        if not is_made_of_others:
+            raise Conflict(
+                "Another memory that this change touched has expired or was erased; it cannot be "
+                "undone."
+            )
         if len(back) == 1:
             raise Conflict(
                 "All that this memory was made of has expired; an undo would bring nothing back."
             )
         told = f": {len(back) - 1} of those it was made of came back, the others have expired"
-    elif any(revision.final for revision in revisions):
-        raise Conflict(
-            "Another memory that this change touched has expired or was erased; it cannot be "
-            "undone."
-        )
     group = new_id(now)
     if any(revision.kind == "link" for revision in revisions):
         return _separated(revisions, current, now=now, who=who, group=group)

@@ -10,12 +10,13 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import fields as fields_of
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from ..checks import checked_text, checked_time, valid_text
 from ..errors import InvalidInput
@@ -36,8 +37,8 @@ logger = logging.getLogger(__name__)
 FACT_FIELDS = frozenset(
     {"ttl_days", "type", "topics", "tags", "importance", "origin", "pinned", "metadata", "category"}
 )
-ROLES = ("user", "agent", "tool")
 _MESSAGE = TypeAdapter(Message)
+_CHECKED = [field.name for field in fields_of(Message) if field.name != "fields"]
 LATEST_SECONDS = 253_402_300_799  # the end of the year 9999
 LONGEST_MINUTES = 5_256_000  # ten years
 LARGE_CHARS = 65_536  # masking more than this takes long enough to be felt by others on the loop
@@ -71,23 +72,6 @@ def prepared(
     return ready
 
 
-def _is_texts(value: object) -> bool:
-    return isinstance(value, list | tuple) and all(
-        isinstance(text, str) for text in cast("Sequence[object]", value)
-    )
-
-
-def _check_kinds(message: Message) -> None:
-    if message.role not in ROLES:
-        raise InvalidInput(f"A message's role must be one of {', '.join(ROLES)}.")
-    for name in ("text", "author", "event_id"):
-        if not isinstance(value := getattr(message, name), str):
-            raise InvalidInput(f"A message's {name} must be text, not {type(value).__name__}.")
-    recalled: object = message.recalled
-    if not _is_texts(recalled):
-        raise InvalidInput("A message's recalled must be a list of texts.")
-
-
 def checked_fields(
     fields: Mapping[str, Any], redact: Redactor, max_bytes: int
 ) -> Mapping[str, Any]:
@@ -106,40 +90,39 @@ def checked_fields(
 
 
 def _prepared(message: Message, session_id: str, redact: Redactor, seen: Counter[str]) -> Message:
-    _check_kinds(message)
-    message = replace(message, at=checked_time(message.at, "A message's time"))
+    values = {name: getattr(message, name) for name in _CHECKED}
+    try:
+        message = _MESSAGE.validate_python(values)
+    except ValidationError as error:
+        [fault, *_] = error.errors(include_input=False, include_url=False)
+        raise InvalidInput(
+            f"A message's {fault['loc'][0]} does not fit: {fault['msg']}."
+        ) from error
+    if not all(0 <= second <= LATEST_SECONDS for second in message.compaction or ()):
+        raise InvalidInput(
+            f"A compaction's range must lie between 0 and {LATEST_SECONDS:,} epoch seconds."
+        )
+    at = checked_time(message.at, "A message's time")
     event_id = message.event_id
     if not event_id:
-        at = message.at.isoformat() if message.at else ""
-        said = "\0".join((session_id, message.role, message.author, at, message.text))
+        said_at = at.isoformat() if at else ""
+        said = "\0".join((session_id, message.role, message.author, said_at, message.text))
         digest = hashlib.blake2b(said.encode(errors="replace"), digest_size=12).hexdigest()
         seen[digest] += 1
         event_id = f"{digest}-{seen[digest]}"
-    message = replace(
-        message,
-        text=redact(valid_text(message.text)),
-        author=mask_secrets(valid_text(message.author)),
-        event_id=checked_key(checked_text(event_id, "An event id"), "An event id"),
-    )
     recalled: list[str] = []
     for text in message.recalled:
         # it was remembered before that was refused; no message may say it again
         with suppress(PersonalDataRefused):
             recalled.append(redact(valid_text(text)))
-    compaction = message.compaction
-    if compaction is not None:
-        try:
-            start, end = (float(second) for second in compaction)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise InvalidInput(
-                "A compaction's range must be two numbers: start and end in epoch seconds."
-            ) from error
-        if not (0 <= start <= LATEST_SECONDS and 0 <= end <= LATEST_SECONDS):  # NaN is neither
-            raise InvalidInput(
-                f"A compaction's range must lie between 0 and {LATEST_SECONDS:,} epoch seconds."
-            )
-        compaction = start, end
-    return replace(message, recalled=tuple(recalled), compaction=compaction)
+    return replace(
+        message,
+        text=redact(valid_text(message.text)),
+        author=mask_secrets(valid_text(message.author)),
+        event_id=checked_key(checked_text(event_id, "An event id"), "An event id"),
+        at=at,
+        recalled=tuple(recalled),
+    )
 
 
 def checked_minutes(minutes: float | None) -> float | None:

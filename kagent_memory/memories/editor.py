@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from .. import telemetry
 from ..concurrency import PORTION, each_aside, run_in_thread
 from ..errors import Conflict, InvalidInput, NotFound
-from ..ingestion.editing import Edit, edited, kept_fact, last_change, superseding, taken_back
+from ..ingestion.editing import edited, kept_fact, last_change, superseding, taken_back
 from ..records import DROPPED, Change, Fact, Memory, Scope, Vector
 from ..retention.lifecycle import promoted, to_memory, ttl_days_of
 from ..retrieval.embedding_spaces import with_vectors
@@ -119,9 +119,10 @@ class Editor:
         why: str = "",
         **values: Any,
     ) -> Memory:
-        """Set the fields of `Edit` that are given; see `Memories.edit` and `pin`."""
-        parts, edit, who = self._parts, Edit(**values), self._parts.masked_name(who, "who")
-        if edit == Edit():
+        """Set the fields that are given; see `Memories.edit` and `pin`."""
+        parts, who = self._parts, self._parts.masked_name(who, "who")
+        given = {name: value for name, value in values.items() if value is not None}
+        if not given:
             raise InvalidInput(NOTHING_GIVEN)
         masked_why = await parts.masked(why, "why")  # it is kept as memories are
         with telemetry.operation("update_memory", store=parts.location, scope_app=scope.app):
@@ -133,14 +134,16 @@ class Editor:
                 )
             most = parts.settings.max_content_bytes
             change = partial(
-                edited, old, edit, now=now, max_bytes=most, redact=parts.redactors.save
+                edited, old, given, now=now, max_bytes=most, redact=parts.redactors.save
             )
-            new = await run_in_thread(text_size((edit.content, edit.metadata)), change)
+            new = await run_in_thread(
+                text_size((given.get("content"), given.get("metadata"))), change
+            )
             if replace(new, updated_at=old.updated_at, revision=old.revision) == old:
                 return old  # what changes nothing leaves no trace in the history
             if old.state == "short_term":  # what somebody cares for is more than a session's
                 new = promoted(new, now)
-            kind = "edit" if edit.pinned is None else "pin"
+            kind = "pin" if "pinned" in given else "edit"
             batch = Batch(changes=[Change(kind=kind, memory=new, who=who, why=masked_why)])
             if new.content != old.content or new.state != old.state:
                 batch = await with_vectors(parts.vectors, scope, batch, now, strict=True)

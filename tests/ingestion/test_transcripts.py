@@ -19,18 +19,18 @@ from kagent_memory.records import Message, Scope
 SCOPE = Scope("", "ada", "demo")
 UNFIT: dict[str, tuple[dict[str, Any], str]] = {
     "a time without zone": ({"at": datetime(2026, 1, 1)}, "time zone"),  # noqa: DTZ001
-    "a time as text": ({"at": "2026-01-01"}, "datetime"),
+    "a time as text": ({"at": "2026-01-01"}, "time zone"),
     "a time beyond the calendar": (
         {"at": datetime.max.replace(tzinfo=timezone(timedelta(hours=-1)))},
         "out of range",
     ),
-    "a role of its own": ({"role": "system"}, "one of user"),
+    "a role of its own": ({"role": "system"}, "'user', 'agent' or 'tool'"),
     "a range with NaN": ({"compaction": (math.nan, 1.0)}, "between 0"),
     "an endless range": ({"compaction": (0.0, math.inf)}, "between 0"),
     "a range beyond the calendar": ({"compaction": (0.0, 1e300)}, "between 0"),
     "a range before the epoch": ({"compaction": (-1.0, 1.0)}, "between 0"),
-    "half a range": ({"compaction": (1.0,)}, "two numbers"),
-    "a range of words": ({"compaction": ("a", "b")}, "two numbers"),
+    "half a range": ({"compaction": (1.0,)}, "compaction does not fit"),
+    "a range of words": ({"compaction": ("a", "b")}, "compaction does not fit"),
 }
 
 

@@ -71,8 +71,7 @@ class Ground:
     async def _apply(self, first: Change, group: str, sources: list[Memory], into: str) -> None:
         now = self.memories.parts.clock()
         merges = [
-            Change(kind="merge", memory=retired(one, into, now=now, valid_to=now), group=group)
-            for one in sources
+            Change(kind="merge", memory=retired(one, into, now=now), group=group) for one in sources
         ]
         await self.memories.store.apply(self.scope, Batch(changes=[first, *merges]), now=now)
 

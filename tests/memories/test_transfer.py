@@ -632,7 +632,7 @@ async def test_merges_of_merges_of_what_was_forgotten_stay_out(tmp_path):
                 )
             changes = [Change(kind="add" if new else "update", memory=whole, group=group)]
             for row in (rows[retired], *([rows[kept]] if new else [])):
-                gone = retired_row(row, whole.id, now=clock.now, valid_to=clock.now)
+                gone = retired_row(row, whole.id, now=clock.now)
                 changes.append(Change(kind="merge", memory=gone, group=group))
             await first.store.memories.apply(ADA, Batch(changes=changes), now=clock.now)
             return whole.id

@@ -157,7 +157,7 @@ def joined(
     }
     name = new_id(now)
     added = replace(newest, id=new_id(now), content=text, **{**fields, **values})
-    former = (retired(memory, added.id, now=now, valid_to=now) for memory in group)
+    former = (retired(memory, added.id, now=now) for memory in group)
     return [
         Change(kind="add", memory=added, who=WHO, why=why, group=name, event_ids=added.event_ids),
         *(Change(kind="merge", memory=memory, who=WHO, why=why, group=name) for memory in former),
