@@ -199,11 +199,9 @@ class JobHandlers:
         """Return the ids of memories that were met again with those of their turns, which live as
         long.
         """
-        held = (
-            await self._store.memories.get(scope, ids, now=self._clock())
-            if ids
-            else dict[str, Memory]()
-        )
+        if not ids:
+            return ()
+        held = await self._store.memories.get(scope, ids, now=self._clock())
         turns = (id for memory in held.values() for id in memory.source_ids)
         return tuple(dict.fromkeys((*ids, *turns)))
 
@@ -220,10 +218,7 @@ class JobHandlers:
             self._store.memories, job.scope, said, handed=handed_in(job.payload), now=now
         )
         ended = await self._ends(job, heard)
-        long_term: Sequence[Memory] = ()
-        short_term: Sequence[Memory] = ()
-        if ended:
-            long_term, short_term = await self._earlier(job, now)
+        long_term, short_term = await self._earlier(job, now) if ended else ((), ())
         earlier = [memory.content for memory in (*long_term, *short_term)]
         transcript = Transcript(
             messages=heard,
@@ -233,14 +228,13 @@ class JobHandlers:
             slots=await self._slots(job, now),
             now=now,
         )
-        found = await provider.facts(transcript) if heard or ended else ()
         # what its summary outlives is among its sources
-        events = tuple(event_id for memory in short_term for event_id in memory.event_ids)
+        before = tuple(event_id for memory in short_term for event_id in memory.event_ids)
         found = [
-            replace(fact, event_ids=(*fact.event_ids, *events))
+            replace(fact, event_ids=(*fact.event_ids, *before))
             if fact.attribute == SESSION_SUMMARY
             else fact
-            for fact in found
+            for fact in (await provider.facts(transcript) if heard or ended else ())
         ]
         keeps = heard and keeps_turns(provider, self._settings)
         turns = await turns_of(transcript) if keeps else ()
@@ -268,19 +262,18 @@ class JobHandlers:
 
     async def _earlier(self, job: Job, now: datetime) -> tuple[Sequence[Memory], Sequence[Memory]]:
         """Return the long-term and the short-term memories of a job's session, oldest first."""
-        page = await self._store.memories.list(
-            job.scope,
-            filter=Filter(session_id=job.session_id),
-            order="oldest",
-            limit=EARLIER_AT_MOST,
-            now=now,
+        of_session = Filter(session_id=job.session_id)
+        long_term = await self._store.memories.list(
+            job.scope, filter=of_session, order="oldest", limit=EARLIER_AT_MOST, now=now
         )
-        if not self._settings.short_term_hours:
-            return page.memories, []
-        newest_first = await self._store.memories.short_term(
-            job.scope, session_id=job.session_id, limit=EARLIER_AT_MOST, now=now
+        newest_first = (
+            await self._store.memories.short_term(
+                job.scope, session_id=job.session_id, limit=EARLIER_AT_MOST, now=now
+            )
+            if self._settings.short_term_hours
+            else ()
         )
-        return page.memories, newest_first[::-1]
+        return long_term.memories, newest_first[::-1]
 
     async def _outputs_before(self, job: Job, now: datetime) -> tuple[str, ...]:
         """Return what tools said earlier in a job's session, where a quarantine asks for it."""

@@ -74,15 +74,12 @@ class Providers:
         self._resolve = resolve
         self._resolved: dict[str, Llm] = {}
         self._brought = LRUCache[tuple[bytes, str, str, str], Llm](MOST_BROUGHT)
-        plain = (summary,) if summary else (LlmSummary(), PassthroughSummary())
-        ours = (
-            LlmSummary(),
-            PassthroughSummary(),
-            *plain,
-            *(CompactionAwareSummary(inner) for inner in plain),
-        )
+        plain: list[SummaryProvider] = [LlmSummary(), PassthroughSummary()]
+        plain += [summary] if summary else []
         self._providers: dict[str, SummaryProvider] = {
-            provider_name(provider): provider for provider in ours
+            provider_name(provider): provider
+            for inner in plain
+            for provider in (CompactionAwareSummary(inner), inner)
         }
         self._embeds = embeds
         self._warned = False
@@ -116,11 +113,7 @@ class Providers:
         if needs_llm(provider) and not llm:
             provider = PassthroughSummary()
         if self._summary is None and not llm and not compaction:
-            told = [
-                text
-                for text, holds in ((_NO_MODEL, self._allow_model), (_TURNS_EMBEDDED, self._embeds))
-                if holds
-            ]
+            told = [_NO_MODEL] * self._allow_model + [_TURNS_EMBEDDED] * self._embeds
             if told and not self._warned:
                 logger.warning(" ".join(told))
             self._warned = True

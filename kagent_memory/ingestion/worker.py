@@ -95,10 +95,7 @@ class Worker:
             while not stop.is_set():
                 seconds = POLL_SECONDS if await self._claim_due() else 4 * POLL_SECONDS
                 seconds *= random.uniform(0.75, 1.25)  # noqa: S311 spreads workers, no secret
-                waits = [
-                    asyncio.ensure_future(self._wake.wait()),
-                    asyncio.ensure_future(stop.wait()),
-                ]
+                waits = [asyncio.ensure_future(one.wait()) for one in (self._wake, stop)]
                 try:
                     await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
                 finally:
@@ -177,13 +174,8 @@ class Worker:
         try:
             done = await work
             self.finished += 1
-            logger.info(
-                "Job %s (%s) done: %d model calls, %d tokens.",
-                job.id,
-                job.kind,
-                done.calls,
-                done.tokens,
-            )
+            told = "Job %s (%s) done: %d model calls, %d tokens."
+            logger.info(told, job.id, job.kind, done.calls, done.tokens)
         except asyncio.CancelledError:
             if heart.done():
                 return
@@ -283,9 +275,9 @@ def _told(error: Exception) -> tuple[str, str]:
         return told, ""
     lines: list[str] = []
     for one in causes(error):
-        lines.append(type(one).__name__)
-        codes = [(frame.f_code, line) for frame, line in walk_tb(one.__traceback__)]
+        frames = [*walk_tb(one.__traceback__)][-MOST_FRAMES:]
         lines += [
-            f"  {code.co_filename}:{line} in {code.co_name}" for code, line in codes[-MOST_FRAMES:]
+            type(one).__name__,
+            *(f"  {f.f_code.co_filename}:{line} in {f.f_code.co_name}" for f, line in frames),
         ]
     return told, "".join(f"\n{line}" for line in lines)

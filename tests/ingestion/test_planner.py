@@ -1,6 +1,7 @@
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import permutations
 
 import pytest
 
@@ -212,6 +213,17 @@ async def test_two_values_of_a_slot_in_one_batch_follow_each_other():
     ]
     assert [change.memory.superseded_by for change in changes] == [second.id, first.id, None]
     assert len({change.group for change in changes}) == 1
+
+
+@pytest.mark.parametrize("order", list(permutations(range(4))))
+async def test_values_of_a_slot_are_gapless_in_any_order(order):
+    """In whatever order they come, each value holds until the next one was said."""
+    new = [row(f"Lives in {n}.", said_at=NOW - timedelta(days=9 - n), **CITY) for n in range(4)]
+    found = await plan([new[number] for number in order], {}, now=NOW)
+    rows = [found.rows[one.id] for one in new]
+    assert [one.valid_from or one.said_at for one in rows] == [one.said_at for one in new]
+    assert [one.valid_to for one in rows] == [*(one.said_at for one in new[1:]), None]
+    assert [one.state for one in rows] == ["superseded"] * 3 + ["active"]
 
 
 @pytest.mark.parametrize(

@@ -85,10 +85,8 @@ def settled(
         replaceable=max(MIN_REPLACED, visible // 10),
         history={memory.id: memory for memory in history},
     )
-    for number in _in_order(new):
-        plan.take(
-            new[number], _meetable(new[number], neighbours.get(number, ())), asked.get(number)
-        )
+    for number, fact in enumerate(new):
+        plan.take(fact, _meetable(fact, neighbours.get(number, ())), asked.get(number))
     return plan
 
 
@@ -96,22 +94,6 @@ def size_of(new: Sequence[Memory], neighbours: Near) -> int:
     """Return about how many characters the plan has to read."""
     near = sum(len(memory.content) for some in neighbours.values() for memory, _ in some)
     return near + sum(len(fact.content) for fact in new)
-
-
-def _in_order(new: Sequence[Memory]) -> list[int]:
-    """Return the places of new facts as they came, but values of one slot by the time they were
-    said.
-    """
-    order = list(range(len(new)))
-    slots: dict[str, list[int]] = {}
-    for number, fact in enumerate(new):
-        if not fact.verbatim and (slot := slot_of(fact)) is not None:
-            slots.setdefault(slot, []).append(number)
-    for numbers in slots.values():
-        by_time = sorted(numbers, key=lambda number: said(new[number]))
-        for place, number in zip(numbers, by_time, strict=True):
-            order[place] = number
-    return order
 
 
 def _open(new: Sequence[Memory], neighbours: Near) -> dict[int, list[Memory]]:
@@ -320,6 +302,7 @@ class Plan:
             valid_to=max(_began(memory), until),
         )
         self.put(kind, ended, fact, why=why, group=group)
+        self._hold(by)
 
     def put(
         self,
@@ -346,8 +329,12 @@ class Plan:
             )
         self.rows[memory.id] = memory
         if memory.state == "active":
-            keys = (identity_of(memory), None if memory.verbatim else slot_of(memory))
-            self._holders |= dict.fromkeys(keys, memory.id)
+            self._hold(memory)
+
+    def _hold(self, memory: Memory) -> None:
+        """Let later facts of this plan meet a memory of their words or slot."""
+        keys = (identity_of(memory), None if memory.verbatim else slot_of(memory))
+        self._holders |= dict.fromkeys(keys, memory.id)
 
 
 def _began(memory: Memory) -> datetime:
