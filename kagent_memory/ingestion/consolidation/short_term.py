@@ -81,7 +81,8 @@ def keep_short_term(
 
     plan.changes = [tiered(change) for change in plan.changes]
     plan.rows = {change.memory.id: change.memory for change in plan.changes}
-    for id in plan.reinforced.keys() & foreign - plan.rows.keys():
+    unchanged = foreign - plan.rows.keys()
+    for id in filter(unchanged.__contains__, plan.reinforced):
         plan.put("promote", promoted(held[id], plan.now), why=REPEATED)
     plan.reinforced = {id: None for id in plan.reinforced if id not in held}
 
