@@ -189,7 +189,7 @@ async def test_encrypted_text_is_seen_in_no_file_dump_or_column(uri):
 async def test_a_guess_at_a_text_is_not_confirmed_by_a_digest(uri):
     """Who holds a dump can hash what they guess; nothing there is such a hash."""
     said = memory(1)
-    guessed = [planning.identity_of(said), postings.term_key("quokka77").to_bytes(8, "big")]
+    guessed = [planning.identity_of(said), postings.packed({"quokka77": 1})[:8]]
     for keys, scope, confirmed in ((None, BEN, True), (NEW, ADA, False)):
         async with await opened(uri, keys) as memories:
             store = memories.parts.store
