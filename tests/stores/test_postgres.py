@@ -253,6 +253,8 @@ async def test_counting_beside_forgetting_leaves_no_counters(postgres_uri):
             "ids": ids,
             "retrieved": [1] * 3,
             "delivered": [1] * 3,
+            "successes": [0] * 3,
+            "failures": [0] * 3,
             "now": NOW,
         }
         await counting.execute(statement("count_usage"), bound(counted))

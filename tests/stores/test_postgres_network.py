@@ -307,7 +307,7 @@ async def test_a_vanished_client_lets_go_of_its_locks(postgres_uri, monkeypatch)
             held = asyncio.Event()
 
             async def vanish(session: Any) -> None:
-                await session.rows("touch_scope", touching(SCOPE, 0))
+                await session.rows("touch_scope", touching(session, SCOPE, 0))
                 relay.stall()
                 held.set()
                 await asyncio.sleep(5)  # longer than its transaction may be idle
