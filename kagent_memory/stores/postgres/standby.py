@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Set
+from collections.abc import Callable, Coroutine, Set
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
@@ -137,14 +137,13 @@ class Standby:
 
     def wrote(self, scopes: Set[bytes], position: int) -> None:
         """This process moved these scopes, and the log holds it up to there."""
-        now = self._loop.time()
+        place = position, self._loop.time()
         if EVERY_SCOPE in scopes:
-            self._floor = max(self._floor, (position, now))
+            self._floor = max(self._floor, place)
         if len(self._written) + len(scopes) > MOST_SCOPES:
             self._floor = max(self._floor, *self._written.values())
             self._written.clear()
-        for scope in scopes:
-            self._written[scope] = max(self._written.get(scope, (0, 0.0)), (position, now))
+        self._written |= {scope: max(self._written.get(scope, place), place) for scope in scopes}
 
     def check(self, scope: Scope | None, node: Row) -> None:
         """Looks at what the server said of itself, in the round trip in which it answered.
@@ -155,7 +154,7 @@ class Standby:
         """
         if not node["is_standby"]:
             raise StandbyError("it is no longer a standby")
-        written = self._written.get(scope.id, self._floor) if scope is not None else self._floor
+        written = self._written.get(scope.id if scope else b"", self._floor)
         position, at = max(self._floor, written)
         if node["position"] >= position:
             return
@@ -258,7 +257,7 @@ class StandbyDatabase(PostgresDatabase):
             raise StandbyBehind
 
 
-async def _row(connection: AnyConnection, query: str) -> Mapping[str, Any]:
+async def _row(connection: AnyConnection, query: str) -> Row:
     [row] = await within(connection, CONNECT_SECONDS, fetch(connection, queries(DIALECT)[query]))
     return row
 
