@@ -189,7 +189,7 @@ class JobQueue:
         self._due = Due()
 
     async def enqueue(self, jobs: Sequence[Job]) -> None:
-        """Queues; returns when the jobs are durable. See `Job.key` for coalescing. Crosses
+        """Queue jobs; return when they are durable. See `Job.key` for coalescing. Crosses
         scopes.
         """
         if jobs:
@@ -204,8 +204,9 @@ class JobQueue:
         lease_seconds: float,
         exclude: Sequence[tuple[str, str]] = (),
     ) -> Job | None:
-        """The oldest job due at `now` whose lease is free and whose scope has no other running job
-        with a live lease, from now on leased to `owner` with a moved fence and one more attempt.
+        """Return the oldest job due at `now` whose lease is free and whose scope has no other
+        running job with a live lease, from now on leased to `owner` with a moved fence and one
+        more attempt.
         Scopes take turns, so that nobody's long queue holds up the others; one that was tried
         before comes only when no other is due. `exclude`: (provider, model) pairs that this worker
         cannot resolve. Claimed by compare-and-set; never blocks on another worker. Crosses scopes.
@@ -277,7 +278,7 @@ class JobQueue:
 
     @writing
     async def renew(self, session: Session, job: Job, *, lease_seconds: float) -> bool:
-        """Prolongs the lease to so long from now; False when the fence moved on or the job is
+        """Prolong the lease to so long from now; False when the fence moved on or the job is
         gone.
         """
         mine = {"scope_id": job.scope.id, "id": job.id, "fence": job.fence}
@@ -294,8 +295,8 @@ class JobQueue:
         dead: bool = False,
         payload: Mapping[str, Any] | None = None,
     ) -> bool:
-        """Gives a claimed job back to run later, or buries it as a dead letter; stores `calls`,
-        `tokens` of `job`. `payload` replaces the job's. False when the fence moved on. Stores
+        """Give a claimed job back to run later, or bury it as a dead letter; store `calls`,
+        `tokens` of `job`. `payload` replaces the job's. False when the fence moved on. Store
         `attempts` and `failures` of `job` too.
         """
         state: JobState = "dead" if dead else "queued"
@@ -307,7 +308,7 @@ class JobQueue:
 
     @writing
     async def end(self, session: Session, job_id: str, fence: int) -> bool:
-        """Deletes a job that is done; False when its fence moved on or the job is gone."""
+        """Delete a job that is done; False when its fence moved on or the job is gone."""
         for job in await _jobs(session, state="running", limit=1, id=job_id, payloads=False):
             values = {"scope_id": job.scope.id, "id": job_id, "fence": fence}
             return bool(await session.run("end_job", values))
@@ -327,9 +328,9 @@ class JobQueue:
         id: str | None = None,
         payloads: bool = True,
     ) -> Sequence[Job]:
-        """Jobs, oldest first; those of one scope, or of all scopes with this tenant, user and app.
-        Without `payloads` these are left empty, and nobody loads them. Without a scope it crosses
-        scopes.
+        """Return jobs, oldest first; those of one scope, or of all scopes with this tenant, user
+        and app. Without `payloads` these are left empty, and nobody loads them. Without a scope it
+        crosses scopes.
 
         Raises:
             InvalidInput: tenant, user or app can be no part of a scope.
@@ -341,7 +342,7 @@ class JobQueue:
 
     @reading
     async def waiting(self, session: Session, scope: Scope, kind: JobKind, key: str) -> Job | None:
-        """The queued job of this kind and key, if there is one."""
+        """Return the queued job of this kind and key, if there is one."""
         found = await session.rows("waiting_job", {"scope_id": scope.id, "kind": kind, "key": key})
         return next(iter(session.codec.jobs(found)), None)
 
@@ -356,7 +357,7 @@ class JobQueue:
 
     @writing
     async def retry(self, session: Session, job_id: str, *, now: datetime) -> None:
-        """Queues a dead letter again, as if it had never failed. Raises NotFound when there is no
+        """Queue a dead letter again, as if it had never failed. Raises NotFound when there is no
         such dead letter.
         """
         if not is_id(job_id) or not await session.run("retry_job", {"id": job_id, "now": now}):
@@ -364,7 +365,7 @@ class JobQueue:
 
     @writing
     async def drop(self, session: Session, job_id: str) -> None:
-        """Deletes a job that is not running. Raises NotFound when there is none."""
+        """Delete a job that is not running. Raises NotFound when there is none."""
         if not is_id(job_id) or not await session.run("drop_job", {"id": job_id}):
             raise NotFound(f"There is no idle job {job_id!r}.")
 
@@ -378,7 +379,7 @@ class JobQueue:
         everything: bool = False,
         event_ids: Collection[str] = (),
     ) -> None:
-        """Deletes the jobs of a session, or all of a scope, and takes the messages of these events
+        """Delete the jobs of a session, or all of a scope, and take the messages of these events
         out of the others, running ones too, with all texts that were handed over in them.
         """
         await touch(session, scope, 0)
@@ -387,7 +388,7 @@ class JobQueue:
 
     @writing
     async def lease(self, session: Session, name: str, owner: str, *, seconds: float) -> bool:
-        """Takes or renews the named lease for `owner`; False while somebody else holds it. It ends
+        """Take or renew the named lease for `owner`; False while somebody else holds it. It ends
         by the database's clock. Crosses scopes.
         """
         values = {"name": name, "owner": owner, "seconds": seconds}
