@@ -20,7 +20,7 @@ from ..records import Scope, Vector
 from ..settings import MemorySettings
 from ..stores import Store
 from ..stores.base import EXTERNAL, Batch, EmbeddingSpace, embed_job
-from ..stores.values import checked_vectors
+from ..stores.spaces import checked_vectors
 from .embedding_cache import KINDS, EmbeddingCache, Kind
 
 logger = logging.getLogger(__name__)

@@ -22,15 +22,13 @@ from ..records import EVERYTHING, MAX_KEY_BYTES, Filter, Memory, Revision, Scope
 from .codec import bounded, from_cursor, is_id, known, to_cursor
 from .filter_match import is_searched, is_visible, matches_filter
 from .planning import slot_of
-from .spaces import EmbeddingSpaces
+from .spaces import EXTERNAL, EmbeddingSpace, EmbeddingSpaces, checked_vector, external_name
 from .values import (
     EARLIEST,
-    EXTERNAL,
     SESSION_END,
     Applied,
     Batch,
     Delivery,
-    EmbeddingSpace,
     Facets,
     ForgottenTenant,
     Job,
@@ -54,9 +52,7 @@ from .values import (
     Whole,
     checked_job,
     checked_key,
-    checked_vector,
     embed_job,
-    external_name,
     in_order,
 )
 from .view import MemoriesView, Stale, View

@@ -14,7 +14,8 @@ from ..language import tokenizer
 from ..records import SEARCHED, Change, Memory, Revision, Usage, Vector
 from . import codec
 from .postings import packed
-from .values import Batch, checked_key, checked_vectors
+from .spaces import checked_vectors
+from .values import Batch, checked_key
 
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 _BRINGS_TEXT = frozenset({"add", "update", "supersede", "merge"})

@@ -1,13 +1,35 @@
-"""The embedding spaces of a store: whose vectors it keeps."""
+"""The embedding spaces of a store: whose vectors it keeps, and what a vector must be."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
-from ..errors import ConfigurationError
-from ..records import Vector
-from .values import EmbeddingSpace
+import numpy as np
+
+from ..errors import ConfigurationError, InvalidInput
+from ..records import Vector, is_easy, scaled
+
+SpaceState: TypeAlias = Literal["current", "filling", "retired"]
+EXTERNAL = "external-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddingSpace:
+    """The vectors of one embedder: `number` names its table, `probe` is its answer to a fixed text.
+
+    Attributes:
+        state: whether searches go by them ("current"), or they are made beside the current ones,
+            which they are to replace ("filling"), or were replaced ("retired").
+    """
+
+    number: int
+    name: str
+    dimensions: int
+    probe: Vector | None = None
+    state: SpaceState = "current"
 
 
 class EmbeddingSpaces(ABC):
@@ -58,3 +80,54 @@ class EmbeddingSpaces(ABC):
         return ConfigurationError(
             f"{type(self).__name__} has no `{capability}`, which embedding anew needs."
         )
+
+
+def external_name(dimensions: int) -> str:
+    """The name of the embedding space that holds callers' own vectors of this width, whoever they
+    are.
+    """
+    return f"{EXTERNAL}{dimensions}"
+
+
+def checked_vectors(vectors: Sequence[Vector], dimensions: int | None) -> list[Vector]:
+    """Many vectors as `checked_vector` makes each: at once, where they are arrays of one width.
+
+    Raises:
+        InvalidInput: as `checked_vector`.
+    """
+    plain = all(isinstance(one, np.ndarray) and one.dtype.kind == "f" for one in vectors)  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
+    if plain and len(vectors) > 1 and {one.shape for one in vectors} == {(dimensions,)}:
+        rows = np.array(vectors)
+        if rows.dtype == np.float32 and is_easy(rows):
+            return list(rows)
+        rows = rows.astype(np.float64)
+        if np.isfinite(rows).all() and rows.any(axis=1).all():
+            return list(scaled(rows))
+    return [checked_vector(vector, dimensions) for vector in vectors]
+
+
+def checked_vector(vector: object, dimensions: int | None) -> Vector:
+    """A finite, non-zero vector, as `records.scaled` makes it.
+
+    Raises:
+        InvalidInput: no flat sequence of numbers, another length, NaN or infinite, or zero.
+    """
+    try:
+        given = np.asarray(vector)
+        if given.dtype == np.float32 and given.shape == (dimensions,) and is_easy(given):
+            return given.copy()
+        if given.dtype.kind not in "fiuO":
+            raise TypeError
+        numbers = given.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInput("A vector must be a flat sequence of numbers.") from error
+    if numbers.ndim != 1 or (dimensions is not None and numbers.shape[0] != dimensions):
+        raise InvalidInput(
+            f"The vector has shape {numbers.shape}; {dimensions or 'one'} dimension(s) are "
+            "expected."
+        )
+    if not np.isfinite(numbers).all():
+        raise InvalidInput("The vector holds NaN or infinite numbers.")
+    if not numbers.any():
+        raise InvalidInput("The vector is zero; a direction is needed.")
+    return scaled(numbers)

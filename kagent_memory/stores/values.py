@@ -1,6 +1,4 @@
-"""What goes into a store and what comes out of it: frozen values, and the checks of keys and
-vectors.
-"""
+"""What goes into a store and what comes out of it: frozen values, and the checks of keys."""
 
 from __future__ import annotations
 
@@ -24,20 +22,16 @@ from ..records import (
     Revision,
     Scope,
     Vector,
-    is_easy,
     new_id,
-    scaled,
 )
 from .codec import bounded, is_id
 
 JobKind: TypeAlias = Literal["transcript", "session_end", "embed", "consolidate"]
-SpaceState: TypeAlias = Literal["current", "filling", "retired"]
 JobState: TypeAlias = Literal["queued", "running", "dead"]
 Numbers: TypeAlias = npt.NDArray[np.int64]
 SESSION_END = ""
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 """A time before any memory expires: what is visible then is all that is kept."""
-EXTERNAL = "external-"
 
 
 class OpenOptions(TypedDict, total=False):
@@ -129,22 +123,6 @@ class StandbyLag:
     seconds: float
     migration: int
     of_primary: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EmbeddingSpace:
-    """The vectors of one embedder: `number` names its table, `probe` is its answer to a fixed text.
-
-    Attributes:
-        state: whether searches go by them ("current"), or they are made beside the current ones,
-            which they are to replace ("filling"), or were replaced ("retired").
-    """
-
-    number: int
-    name: str
-    dimensions: int
-    probe: Vector | None = None
-    state: SpaceState = "current"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -609,54 +587,3 @@ def embed_job(scope: Scope, now: datetime, space: str = "") -> Job:
         run_after=now,
         created_at=now,
     )
-
-
-def external_name(dimensions: int) -> str:
-    """The name of the embedding space that holds callers' own vectors of this width, whoever they
-    are.
-    """
-    return f"{EXTERNAL}{dimensions}"
-
-
-def checked_vectors(vectors: Sequence[Vector], dimensions: int | None) -> list[Vector]:
-    """Many vectors as `checked_vector` makes each: at once, where they are arrays of one width.
-
-    Raises:
-        InvalidInput: as `checked_vector`.
-    """
-    plain = all(isinstance(one, np.ndarray) and one.dtype.kind == "f" for one in vectors)  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
-    if plain and len(vectors) > 1 and {one.shape for one in vectors} == {(dimensions,)}:
-        rows = np.array(vectors)
-        if rows.dtype == np.float32 and is_easy(rows):
-            return list(rows)
-        rows = rows.astype(np.float64)
-        if np.isfinite(rows).all() and rows.any(axis=1).all():
-            return list(scaled(rows))
-    return [checked_vector(vector, dimensions) for vector in vectors]
-
-
-def checked_vector(vector: object, dimensions: int | None) -> Vector:
-    """A finite, non-zero vector, as `records.scaled` makes it.
-
-    Raises:
-        InvalidInput: no flat sequence of numbers, another length, NaN or infinite, or zero.
-    """
-    try:
-        given = np.asarray(vector)
-        if given.dtype == np.float32 and given.shape == (dimensions,) and is_easy(given):
-            return given.copy()
-        if given.dtype.kind not in "fiuO":
-            raise TypeError
-        numbers = given.astype(np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInput("A vector must be a flat sequence of numbers.") from error
-    if numbers.ndim != 1 or (dimensions is not None and numbers.shape[0] != dimensions):
-        raise InvalidInput(
-            f"The vector has shape {numbers.shape}; {dimensions or 'one'} dimension(s) are "
-            "expected."
-        )
-    if not np.isfinite(numbers).all():
-        raise InvalidInput("The vector holds NaN or infinite numbers.")
-    if not numbers.any():
-        raise InvalidInput("The vector is zero; a direction is needed.")
-    return scaled(numbers)

@@ -22,7 +22,8 @@ from .columns import Mask, Places
 from .filter_match import is_searched, matches_filter
 from .index import ScopeIndex, entry_of
 from .planning import postings_of
-from .values import Stale, TextMatches, checked_vector
+from .spaces import checked_vector
+from .values import Stale, TextMatches
 from .vectors import Nearest, VectorColumn
 
 if TYPE_CHECKING:

@@ -84,7 +84,7 @@ async def test_loaded_memories_are_plain_and_leave_out_what_is_empty(
     (memory,) = answer["memories"]
     assert memory["text"] == "User prefers dark mode"
     assert 0 <= memory["relevance"] <= 1
-    assert memory["topics"] == ["ui"]
+    assert memory["topics"] == ["ui", "preference"]
     assert set(memory) == {"id", "text", "relevance", "stored_at", "type", "origin", "topics"}
 
 

@@ -18,10 +18,10 @@ import numpy as np
 from ...checks import json_text
 from ..codec import MEMORY_LISTS, MEMORY_TIMES, to_iso
 from ..encryption import KeyRing
+from ..spaces import EmbeddingSpace
 from ..sql import queries
 from ..sql.row_codec import Row, RowCodec
 from ..sql.session import Values
-from ..values import EmbeddingSpace
 from .connection import CHUNK_ROWS, MAX_INTEGER, Connection
 from .statement import statement
 

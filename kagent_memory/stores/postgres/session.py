@@ -19,10 +19,10 @@ from psycopg import AsyncCursor
 
 from ...errors import ConfigurationError
 from ..encryption import KeyRing
+from ..spaces import EmbeddingSpace
 from ..sql import queries
 from ..sql.row_codec import Row, RowCodec
 from ..sql.session import Values
-from ..values import EmbeddingSpace
 from .connection import (
     CONNECT_SECONDS,
     DIALECT,

@@ -14,7 +14,8 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
 import numpy as np
 
 from ...records import Scope
-from ..values import EmbeddingSpace, StandbyError
+from ..spaces import EmbeddingSpace
+from ..values import StandbyError
 from .row_codec import Row, RowCodec
 
 P = ParamSpec("P")

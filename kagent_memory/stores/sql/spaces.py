@@ -20,8 +20,14 @@ from typing_extensions import override
 
 from ...errors import Conflict, InvalidInput, StoreError
 from ...records import Vector
-from ..spaces import EmbeddingSpaces
-from ..values import EXTERNAL, EmbeddingSpace, SpaceState, checked_vector, external_name
+from ..spaces import (
+    EXTERNAL,
+    EmbeddingSpace,
+    EmbeddingSpaces,
+    SpaceState,
+    checked_vector,
+    external_name,
+)
 from .scripts import reading, writing
 from .session import Database, Session
 
