@@ -19,7 +19,7 @@ from kagent_memory import Memory, Scope
 from kagent_memory.errors import Conflict, InvalidInput, StoreError
 from kagent_memory.records import Change, Usage, new_id
 from kagent_memory.stores import Adapter, EmbeddingSpaces, MemoryStore, open_with
-from kagent_memory.stores.base import stats_of
+from kagent_memory.stores.base import EmbeddingSpace, stats_of
 from kagent_memory.stores.codec import forgotten_key, from_snapshot, known, renewed, to_snapshot
 from kagent_memory.stores.filter_match import is_visible
 from kagent_memory.stores.planning import Plan, Texts, checked, identity_of
@@ -29,7 +29,6 @@ from kagent_memory.stores.values import (
     Applied,
     Batch,
     Delivery,
-    EmbeddingSpace,
     Gone,
     Pruned,
     ScopeStats,
