@@ -177,3 +177,11 @@ def test_without_a_host_nothing_else_is_told(address: str):
     with closing(connected(address)) as connection:
         connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
         assert answer_of(connection).startswith(b"HTTP/1.1 403 ")
+
+
+def test_answers_do_not_wait_for_acknowledgements(address: str) -> None:
+    """A kept connection answers in milliseconds: the body does not wait for the head's receipt."""
+    with httpx.Client(base_url=address) as client:
+        client.get("/healthz")
+        seconds = min(client.get("/healthz").elapsed.total_seconds() for _ in range(10))
+    assert seconds < 0.03
