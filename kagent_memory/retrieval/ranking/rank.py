@@ -157,13 +157,12 @@ class _Table:
         self.dated = np.array([id in dated for id in ids], np.bool_)
         self.preferences = np.array([id in preferences for id in ids], np.float64)
         self.asks = features.columns["asks"].astype(np.float64)
-        sessions: list[int] = features.columns["session"].tolist()
-        self._places = list(zip(sessions, features.columns["position"].tolist(), strict=True))
-        self._row_at = {
-            place: row
-            for row, place in enumerate(self._places)
-            if place[0] >= 0 and place[1] != NONE
-        }
+        column, positions = features.columns["session"], features.columns["position"]
+        sessions: list[int] = column.tolist()
+        # one number a place, 2^32 from the next session's
+        is_placed = (column >= 0) & (positions != NONE)
+        self._spots = np.where(is_placed, (column.astype(np.int64) << 32) + positions, NONE)
+        self._order = self._spots.argsort(kind="stable")
         numbers: dict[int, int] = {}
         # one without a session stands alone
         alone = (~row if session < 0 else session for row, session in enumerate(sessions))
@@ -175,12 +174,10 @@ class _Table:
         """Return the row of the turn so many steps on in each one's session; one past the last row
         for none.
         """
-        nothing = len(self._places)
-        rows = (
-            self._row_at.get((session, position + step), nothing)
-            for session, position in self._places
-        )
-        return np.fromiter(rows, np.intp, nothing)
+        rising, wanted = self._spots[self._order], self._spots + step
+        last = rising.searchsorted(wanted, "right") - 1
+        is_there = (self._spots != NONE) & (last >= 0) & (rising[last] == wanted)
+        return np.where(is_there, self._order[last], len(self._spots))
 
 
 class _Matches(NamedTuple):
