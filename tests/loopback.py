@@ -24,6 +24,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import import_module
 from typing import Any
 
 from kagent_memory.models.openai_api import close_connections
@@ -236,11 +237,14 @@ class Handler(BaseHTTPRequestHandler):
 
 
 async def hang_up() -> None:
-    """Closes the connections that LiteLLM and we keep for the running loop, which outlive the loop
+    """Close the connections that LiteLLM and we keep for the running loop, which outlive the loop
     otherwise.
     """
     await close_connections()
     if "litellm" in sys.modules:
+        # First the package, which waits for a thread that imports it: a module in it would be
+        # locked before that, and the thread's import would end half-way.
+        import_module("litellm")
         from litellm.llms.custom_httpx.async_client_cleanup import close_litellm_async_clients
 
         await close_litellm_async_clients()
