@@ -10,7 +10,7 @@ from .word_lists import table
 PREFERENCE_TERM = "\x1fpreference"
 """The index term of texts that state a preference; no text has it as a word."""
 
-_USER = "user"  # who ADK says wrote what a person typed
+USER = "user"  # who ADK says wrote what a person typed
 _MOST_CHARS = 2_000
 _APOSTROPHES = str.maketrans("’‘", "''")
 
@@ -25,7 +25,7 @@ def states_preference(text: str, author: str | None = None) -> bool:
         text: its first 2,000 characters count.
         author: who said it; None: whoever saved it. Only what a user says is a preference.
     """
-    if author not in (None, _USER):
+    if author not in (None, USER):
         return False
     phrases, forms = _forms()
     folded = " ".join(text[:_MOST_CHARS].casefold().translate(_APOSTROPHES).split())

@@ -158,6 +158,19 @@ def renamed(columns: Columns, numbers: Sequence[int]) -> Columns:
     return columns
 
 
+def spots_of(columns: Columns) -> tuple[Rows, Rows, Rows]:
+    """Return the spot of each row in its session, or NONE; the spots in rising order; and the rows
+    in that order.
+
+    One number a spot, 2^32 from the next session's.
+    """
+    sessions, positions = columns["session"].astype(np.int64), columns["position"]
+    is_placed = (sessions >= 0) & (positions != NONE)
+    spots = np.where(is_placed, (sessions << 32) + positions, NONE)
+    order = spots.argsort(kind="stable")
+    return spots, spots[order], order
+
+
 def ticks(at: datetime | None, unknown: int) -> int:
     """Return a time in microseconds since 1970."""
     return unknown if at is None else (at - _EPOCH) // _MICROSECOND

@@ -33,6 +33,7 @@ from .columns import (
     Rows,
     best,
     renamed,
+    spots_of,
     ticks,
 )
 from .postings import Postings, keys_of, spread
@@ -227,15 +228,7 @@ class ScopeIndex:
 
     @cached_property
     def _spots(self) -> tuple[Rows, Rows, Rows]:
-        """The spot of each row in its session, or NONE; and the rows in the order of their spots.
-
-        One number a spot, 2^32 from the next session's.
-        """
-        sessions, positions = self.columns["session"].astype(np.int64), self.columns["position"]
-        is_placed = (sessions >= 0) & (positions != NONE)
-        spots = np.where(is_placed, (sessions << 32) + positions, NONE)
-        order = spots.argsort(kind="stable")
-        return spots, spots[order], order
+        return spots_of(self.columns)
 
     def _around(self, rows: Rows, reach: int) -> Rows:
         """Return the rows at most so far from one of these in their sessions."""

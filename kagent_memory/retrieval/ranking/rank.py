@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ...language.dates import Span, closeness
+from ...language.preferences import USER
 from ...language.time_words import asks_when
 from ...language.tokenizer import tokens
 from ...records import LeftOut
-from ...stores.columns import NONE, Places
+from ...stores.columns import NONE, Places, spots_of
 from .candidates import Candidates, Numbers, bm25, fused, share_of_best, wordiness
 from .rank_settings import RankSettings
 from .relevance import relevance
@@ -24,7 +25,6 @@ _LONG = np.log1p(300.0)
 _NEAR_DAY = 1.5  # times what the month is worth
 _ASKS = 0.3  # of what a long turn is worth is taken off one that asks
 _PREFERENCE = 0.3  # what a stated preference is worth beside a long turn's 1
-_USER = "user"  # who ADK says wrote what a person typed
 _FIRST_HITS = 5
 # In keyword mode, the neighbours of matching turns are answers too when the query has this many
 # terms that the scope knows: a question may be answered by the next turn, a look-up of a word may
@@ -157,12 +157,8 @@ class _Table:
         self.dated = np.array([id in dated for id in ids], np.bool_)
         self.preferences = np.array([id in preferences for id in ids], np.float64)
         self.asks = features.columns["asks"].astype(np.float64)
-        column, positions = features.columns["session"], features.columns["position"]
-        sessions: list[int] = column.tolist()
-        # one number a place, 2^32 from the next session's
-        is_placed = (column >= 0) & (positions != NONE)
-        self._spots = np.where(is_placed, (column.astype(np.int64) << 32) + positions, NONE)
-        self._order = self._spots.argsort(kind="stable")
+        self._spots, self._rising, self._order = spots_of(features.columns)
+        sessions: list[int] = features.columns["session"].tolist()
         numbers: dict[int, int] = {}
         # one without a session stands alone
         alone = (~row if session < 0 else session for row, session in enumerate(sessions))
@@ -174,9 +170,9 @@ class _Table:
         """Return the row of the turn so many steps on in each one's session; one past the last row
         for none.
         """
-        rising, wanted = self._spots[self._order], self._spots + step
-        last = rising.searchsorted(wanted, "right") - 1
-        is_there = (self._spots != NONE) & (last >= 0) & (rising[last] == wanted)
+        wanted = self._spots + step
+        last = self._rising.searchsorted(wanted, "right") - 1
+        is_there = (self._spots != NONE) & (last >= 0) & (self._rising[last] == wanted)
         return np.where(is_there, self._order[last], len(self._spots))
 
 
@@ -272,7 +268,7 @@ def _signs(
     if spans or asks_when(query):
         signs["time"] = settings.time * _time(query, features, spans)
     words, said_by = set(tokens(query)), list[int](features.columns["author"].tolist())
-    authors = (number for number in set(said_by) if number >= 0 and features.names[number] != _USER)
+    authors = (number for number in set(said_by) if number >= 0 and features.names[number] != USER)
     if named := {
         number for number in authors if not words.isdisjoint(tokens(features.names[number]))
     }:
@@ -290,7 +286,7 @@ def _substance(table: _Table, long: float) -> Numbers:
     features, authors = table.features, table.features.columns["author"]
     chars = np.minimum(1.0, np.log1p(features.columns["chars"].astype(np.float64)) / _LONG)
     of_user = np.array(
-        [number >= 0 and features.names[number] == _USER for number in authors.tolist()]
+        [number >= 0 and features.names[number] == USER for number in authors.tolist()]
     )
     answers = (authors >= 0) & ~of_user if of_user.any() else np.zeros(len(features))
     alone = (1 - long) * (chars - _ASKS * table.asks) - long * answers
