@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ..stores.base import Order
 
 MAX_SHOWN = 100  # rows of a dry run
-ORDERS: tuple[Order, ...] = ("newest", "oldest", "delivered", "expires", "importance")
+ORDERS: tuple[Order, ...] = ("newest", "oldest")
 FILTERS = (
     option("--type", help="only this type", choices=MEMORY_TYPES),
     option("--category", help="only of this category"),
@@ -169,7 +169,7 @@ async def _searched_scopes(args: argparse.Namespace, memories: Memories) -> Whic
     LIMIT,
     option("--cursor", help="where the former page ended"),
     examples=[
-        "kagent-memory list --app demo --user ada --order delivered --limit 10",
+        "kagent-memory list --app demo --user ada --order oldest --limit 10",
         "kagent-memory list --quarantined",
     ],
 )

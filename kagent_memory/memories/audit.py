@@ -26,6 +26,7 @@ from .findings import DEFECTS, Audit, Defect, Finding, Progress
 
 PART = 200
 NEW = timedelta(days=1)  # what is younger was not delivered because nobody asked yet
+MAX_UNEMBEDDED = 100_000
 CANDIDATES = 10  # memories that one is compared with
 
 
@@ -263,10 +264,12 @@ class _ScopeAudit:
             ]
             space = next((one for one in spaces if one.state == "current"), None)
             if space is not None:
-                for id in await store.memories.unembedded_ids(
-                    self._scope, space.number, now=self._now
+                for one in await store.memories.unembedded(
+                    self._scope, space.number, limit=MAX_UNEMBEDDED, now=self._now
                 ):
-                    self._found("without_vector", [id], f"of the embedding space {space.name}")
+                    if one.state != "short_term":
+                        detail = f"of the embedding space {space.name}"
+                        self._found("without_vector", [one.id], detail)
         if "orphan" in self._defects:
             for id, tables in sorted((await store.memories.orphans(self._scope)).items()):
                 self._found("orphan", [id], f"without its memory: {', '.join(tables)}")

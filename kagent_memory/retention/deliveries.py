@@ -21,8 +21,9 @@ from ..stores.base import Delivery, MemoryStore
 logger = logging.getLogger(__name__)
 
 CLOSE_SECONDS = 10.0
-# a search writes nothing at once: what follows soon is counted in the same write
-GATHER_SECONDS = 1.0
+# a search writes nothing at once: what the same memories are delivered meanwhile is one write
+GATHER_SECONDS = 60.0
+MAX_WAITING = 20_000  # scopes, and memories of one scope
 BACKOFF = wait_exponential(multiplier=0.4, exp_base=4, max=30.0)
 ROWS_AT_ONCE = 500
 
@@ -49,8 +50,8 @@ class Deliveries:
     """Counts what was retrieved and handed over, without holding up a search.
 
     What waits is added up in memory, so that it never outgrows the memories that were found, and is
-    written by one at a time. While the database refuses it stays; a crash loses what came within
-    the last moments.
+    written by one at a time, within a minute. While the database refuses it stays; a crash loses
+    what came within the last minute.
     """
 
     def __init__(self, store: MemoryStore, clock: Callable[[], datetime]) -> None:
@@ -74,6 +75,8 @@ class Deliveries:
         self._take(scope, _Tally(self._clock(), Counter(set(retrieved)), Counter(set(delivered))))
         self._settled.clear()
         self._noted.set()
+        if len(self._waiting) + self._waiting[scope].rows > MAX_WAITING:
+            self._hurried.set()
 
     def count_answer(self, scopes: Sequence[Scope], answer: Recall) -> None:
         """Count what a search of these scopes retrieved and handed over."""
@@ -156,6 +159,8 @@ class Deliveries:
             with suppress(TimeoutError):
                 async with asyncio.timeout(GATHER_SECONDS):
                     await self._hurried.wait()
+            if not self._draining:
+                self._hurried.clear()
             self._noted.clear()
             retrying = AsyncRetrying(
                 retry=retry_if_exception_type(KagentMemoryError),

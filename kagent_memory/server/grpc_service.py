@@ -102,7 +102,7 @@ class _Call:
         scopes = kagent_verbs.named(
             self.memories, self.caller, asked.get("agent_name"), asked.get("user_id")
         )
-        async for memory in kagent_verbs.listed(self.memories, scopes):
+        for memory in await kagent_verbs.listed(self.memories, scopes):
             size += len(memory.content.encode()) + 100
             if size > MAX_LISTED_BYTES:
                 raise _Unanswerable(

@@ -91,17 +91,15 @@ async def search_memories(request: Request) -> Response:
 @answers_failures("failed to list memories")
 async def list_memories(request: Request) -> Response:
     """All memories of an agent and a user, the most delivered first."""
-    rows = kagent_verbs.listed(memories_of(request), _named(request))
-    first = await anext(rows, None)  # a store that is away is told before the answer begins
-    return StreamingResponse(_listed(first, rows), media_type="application/json")
+    rows = await kagent_verbs.listed(memories_of(request), _named(request))
+    return StreamingResponse(_listed(rows), media_type="application/json")
 
 
-async def _listed(first: Memory | None, rows: AsyncIterator[Memory]) -> AsyncIterator[bytes]:
-    """The memories as one JSON list."""
-    yield b"[" + (to_json(listed(first)) if first else b"")
-    async for memory in rows:
-        yield b"," + to_json(listed(memory))
-    yield b"]"
+async def _listed(rows: Sequence[Memory]) -> AsyncIterator[bytes]:
+    """Yield memories as one JSON list."""
+    for number, memory in enumerate(rows):
+        yield (b"," if number else b"[") + to_json(listed(memory))
+    yield b"]" if rows else b"[]"
 
 
 @router.delete("")

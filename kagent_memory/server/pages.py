@@ -60,9 +60,6 @@ COMPARED = (
 ORDERS: Mapping[Order, str] = {
     "newest": "Newest first",
     "oldest": "Oldest first",
-    "delivered": "Most used",
-    "expires": "Expiring soonest",
-    "importance": "Most important",
 }
 CHANGED = {"pin": "chosen-pinned", "unpin": "chosen-unpinned", "delete": "chosen-deleted"}
 WIDTHS: Mapping[str, str] = {

@@ -12,6 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -263,11 +264,11 @@ class MemoryStore(ABC):
         cursor: str | None = None,
         now: datetime,
     ) -> Page:
-        """Visible memories that pass the filter; a cursor stays right while rows come and go.
+        """Return visible memories that pass the filter, by the time they were made; a cursor stays
+        right while rows come and go, and a page costs the same however many memories there are.
 
-        "newest", "delivered" and "importance" begin with the highest, ties by id descending;
-        "oldest" and "expires" with the lowest, ties by id ascending; what never expires comes last,
-        also pinned ones. `limit` 0 is an empty page.
+        "newest" begins with the latest, ties by id descending; "oldest" with the earliest, ties by
+        id ascending. `limit` 0 is an empty page.
 
         Raises:
             InvalidInput: the cursor is not one of ours.
@@ -351,19 +352,6 @@ class MemoryStore(ABC):
         embedded = await self.vectors(scope, space_number, [one.id for one in visible])
         lacking = [one for one in visible if one.id not in embedded]
         return sorted(lacking, key=lambda memory: (memory.created_at, memory.id))[: max(0, limit)]
-
-    async def unembedded_ids(
-        self, scope: Scope, space_number: int, *, now: datetime
-    ) -> Sequence[str]:
-        """The ids of all visible memories without a vector of this embedding space, in order.
-
-        Raises:
-            InvalidInput: there is no embedding space of this number.
-        """
-        everything = (await self.stats(scope, now=now)).visible
-        return sorted(
-            one.id for one in await self.unembedded(scope, space_number, limit=everything, now=now)
-        )
 
     @abstractmethod
     async def vectors(
@@ -529,27 +517,38 @@ def page_of(
         InvalidInput: the cursor is not one of ours.
     """
 
-    def place(memory: Memory) -> tuple[float, str]:
-        ends = None if memory.pinned else memory.expires_at
-        keys = {
-            "delivered": memory.usage.delivered,
-            "importance": memory.importance,
-            "expires": float("inf") if ends is None else ends.timestamp(),
-        }
-        return keys.get(order, memory.created_at.timestamp()), memory.id
+    def place(memory: Memory) -> tuple[datetime, str]:
+        return memory.created_at, memory.id
 
-    is_falling = order not in ("oldest", "expires")
-    rows = sorted(memories, key=place, reverse=is_falling)
+    rows = sorted(memories, key=place, reverse=order == "newest")
     if cursor is not None:
-        match from_cursor(cursor, order):
-            case [int() | float() as key, str() as id] if is_id(id):
-                last = key, id
-            case _:
-                raise InvalidInput("Invalid cursor; start without one.")
-        rows = [one for one in rows if (place(one) < last if is_falling else place(one) > last)]
+        last = page_end(cursor, order)
+        rows = [
+            one for one in rows if (place(one) < last if order == "newest" else place(one) > last)
+        ]
     some = rows[: bounded(limit)]
-    more = to_cursor(order, *place(some[-1])) if some and len(rows) > len(some) else None
-    return Page(memories=tuple(some), cursor=more)
+    return Page(memories=tuple(some), cursor=page_cursor(some, order, len(rows) > len(some)))
+
+
+def page_cursor(page: Sequence[Memory], order: Order, more: bool) -> str | None:
+    """Return the cursor of what follows a page; None where there is no more."""
+    return to_cursor(order, page[-1].created_at.isoformat(), page[-1].id) if page and more else None
+
+
+def page_end(cursor: str, order: Order) -> tuple[datetime, str]:
+    """Return the time and the id of the last memory of the page before.
+
+    Raises:
+        InvalidInput: the cursor is not one of ours.
+    """
+    match from_cursor(cursor, order):
+        case [str() as time, str() as id] if is_id(id):
+            with suppress(ValueError):
+                if (at := datetime.fromisoformat(time)).tzinfo is not None:
+                    return at, id
+        case _:
+            pass
+    raise InvalidInput("Invalid cursor; start without one.")
 
 
 def stats_of(memories: Sequence[Memory], *, now: datetime, popular_after: int) -> ScopeStats:

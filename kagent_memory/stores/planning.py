@@ -31,54 +31,37 @@ def slot_of(memory: Memory) -> str | None:
     return None if memory.verbatim else tokenizer.slot(memory.subject, memory.attribute)
 
 
-# a memory, its content hash, and its index terms where they may count
-TextOf: TypeAlias = tuple[Memory, bytes, bytes | None]
-
-
-def texts_of(change: Change) -> TextOf:
-    """Prepare the texts of a changed memory: the longest work of a write, which needs no
-    transaction.
-
-    Raises:
-        InvalidInput: as `checked`, of this change.
-    """
-    _check_change(change)
-    memory = change.memory
-    brings = change.kind in ("add", "edit", "update", "merge")
-    return memory, identity_of(memory), postings_of(memory) if brings else None
-
-
 def postings_of(memory: Memory) -> bytes:
     """A memory's index terms, packed."""
     return packed(tokenizer.index_terms(memory.content, memory.author))
 
 
 class Texts:
-    """Prepared texts: those worked out before a transaction, and others on demand."""
+    """Content hashes and index terms of memories: the longest work of a write, done once, before
+    its transaction where it can be.
+    """
 
-    def __init__(self, found: Sequence[TextOf] = ()) -> None:
-        self._identities = {self._key(memory): identity for memory, identity, _ in found}
-        self._postings = {
-            (one.content, one.author): postings
-            for one, _, postings in found
-            if postings is not None
-        }
+    def __init__(self) -> None:
+        self._identities: dict[tuple[str, bool, tuple[str, ...]], bytes] = {}
+        self._postings: dict[tuple[str, str | None], bytes] = {}
 
     def identity(self, memory: Memory) -> bytes:
         """Return the content hash of a memory."""
-        return self._identities.get(self._key(memory)) or identity_of(memory)
+        key = memory.content, memory.verbatim, tuple(memory.event_ids)
+        if key not in self._identities:
+            self._identities[key] = identity_of(memory)
+        return self._identities[key]
 
     def postings(self, memory: Memory) -> bytes:
-        """A memory's index terms, packed."""
-        return self._postings.get((memory.content, memory.author)) or postings_of(memory)
-
-    @staticmethod
-    def _key(memory: Memory) -> tuple[str, bool, tuple[str, ...]]:
-        return memory.content, memory.verbatim, tuple(memory.event_ids)
+        """Return a memory's index terms, packed."""
+        key = memory.content, memory.author
+        if key not in self._postings:
+            self._postings[key] = postings_of(memory)
+        return self._postings[key]
 
 
 def checked(batch: Batch, dimensions: int | None) -> Batch:
-    """The batch with its vectors as stores keep them; what cannot be stored is refused before
+    """Return the batch with its vectors as stores keep them; refuse what cannot be stored before
     anything is.
 
     Raises:
@@ -87,15 +70,20 @@ def checked(batch: Batch, dimensions: int | None) -> Batch:
     """
     for change in batch.changes:
         _check_change(change)
-    return with_checked_vectors(batch, dimensions)
-
-
-def with_checked_vectors(batch: Batch, dimensions: int | None) -> Batch:
-    """`checked`, but for the changes, which `texts_of` checks."""
     for session_id, event_id in batch.taken:
         _check_keys((session_id, event_id), "A taken event's session or id")
     vectors = checked_vectors(list(batch.vectors.values()), dimensions)
     return replace(batch, vectors=dict(zip(batch.vectors, vectors, strict=True)))
+
+
+def prepared(batch: Batch, dimensions: int | None) -> tuple[Batch, Texts]:
+    """Return the batch as `checked`, and its texts."""
+    batch, texts = checked(batch, dimensions), Texts()
+    for change in batch.changes:
+        texts.identity(change.memory)
+        if change.kind in ("add", "edit", "update", "merge"):
+            texts.postings(change.memory)
+    return batch, texts
 
 
 def _check_change(change: Change) -> None:

@@ -509,7 +509,7 @@ class Token:
     is_operator: bool = False
 
 
-Order: TypeAlias = Literal["newest", "oldest", "delivered", "expires", "importance"]
+Order: TypeAlias = Literal["newest", "oldest"]
 
 
 def in_order(

@@ -101,8 +101,8 @@ async def test_memories_beside_a_refused_one_have_vectors():
         [space] = await memories.store.memories.spaces.all()
         assert (
             len(
-                await memories.store.memories.unembedded_ids(
-                    ADA, space.number, now=datetime.now(UTC)
+                await memories.store.memories.unembedded(
+                    ADA, space.number, limit=99, now=datetime.now(UTC)
                 )
             )
             == 1

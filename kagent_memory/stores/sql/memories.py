@@ -7,17 +7,16 @@ from __future__ import annotations
 import copy
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
 from typing_extensions import Unpack, override
 
-from ...concurrency import each_aside, run_in_thread
+from ...concurrency import run_in_thread
 from ...errors import ConfigurationError, InvalidInput
 from ...records import EVERYTHING, Change, Filter, Memory, Revision, Scope, Vector
-from .. import codec, planning
-from ..base import MemoryStore
+from .. import planning
+from ..base import MemoryStore, page_cursor, page_end
 from ..codec import bounded, is_id, known
 from ..encryption import KeyRing
 from ..values import (
@@ -47,10 +46,9 @@ from .row_codec import to_scope
 from .scope_view import ScopeView
 from .scripts import reading, restricted, writing
 from .session import Database, Replica, Session
-from .spaces import SqlEmbeddingSpaces, embedding_spaces
+from .spaces import SqlEmbeddingSpaces, embedding_spaces, require_space
 
 CACHE_MB = 256
-BY_TIME = ("newest", "oldest")
 SCOPES_AT_ONCE = 100
 ERASED_AT_ONCE = 500
 RESEALED = 200
@@ -97,15 +95,9 @@ class SqlMemoryStore(MemoryStore):
     async def apply(self, scope: Scope, batch: Batch, *, now: datetime) -> Applied:
         if batch.vectors and batch.space_number is None:
             raise InvalidInput("Vectors need the number of their embedding space.")
-        dimensions = (
-            None
-            if batch.space_number is None
-            else await self._spaces.dimensions_of(batch.space_number)
-        )
-        texts = planning.Texts(await each_aside(batch.changes, _length, planning.texts_of))
-        batch = await run_in_thread(
-            len(batch.vectors) + len(batch.taken), planning.with_checked_vectors, batch, dimensions
-        )
+        number = batch.space_number
+        dimensions = None if number is None else await self._spaces.dimensions_of(number)
+        batch, texts = await _prepared(batch, dimensions)
         self.indexes.unsettle(scope)
         write = restricted(self.database, {scope, *(job.scope for job in batch.jobs)}).write
         return await write(write_queries.apply, scope, batch, texts=texts, now=now)
@@ -136,7 +128,7 @@ class SqlMemoryStore(MemoryStore):
         self, scope: Scope, memories: Sequence[Whole], *, dry_run: bool = False, now: datetime
     ) -> Sequence[Restored]:
         changes = [Change(kind="add", memory=one.memory) for one in memories]
-        texts = planning.Texts(await each_aside(changes, _length, planning.texts_of))
+        _, texts = await _prepared(Batch(changes=changes), None)
         fitting: list[Whole] = []
         for one in memories:
             vectors = {
@@ -193,20 +185,14 @@ class SqlMemoryStore(MemoryStore):
         cursor: str | None = None,
         now: datetime,
     ) -> Page:
-        after_key, after_id = _after(cursor, order)
+        after_key, after_id = (None, None) if cursor is None else page_end(cursor, order)
         if not (limit := bounded(limit)):
             return Page(memories=())
-        after = {"order": order, "after_key": after_key, "after_id": after_id, "limit": limit + 1}
-        query = f"list_{order}" if order in BY_TIME else "list_memories"
+        after = {"after_key": after_key, "after_id": after_id, "limit": limit + 1}
         values = await filter_values(session, scope, filter, now)
-        found = await session.rows(query, {**values, **after})
-        more = None
-        if len(found) > limit:
-            last = found[limit - 1]
-            is_time = order in BY_TIME
-            key = last["created_at"].isoformat() if is_time else last["sort_key"]
-            more = codec.to_cursor(order, key, last["id"])
-        return Page(memories=tuple(session.codec.memories(scope, found[:limit])), cursor=more)
+        rows = await session.rows(f"list_{order}", {**values, **after})
+        found = session.codec.memories(scope, rows[:limit])
+        return Page(memories=tuple(found), cursor=page_cursor(found, order, len(rows) > limit))
 
     @override
     def view(self, scope: Scope, *, filter: Filter = EVERYTHING, now: datetime) -> View:
@@ -260,16 +246,11 @@ class SqlMemoryStore(MemoryStore):
         return await transfer.whole(session, scope, ids)
 
     @override
-    async def vectors(
-        self, scope: Scope, space_number: int, ids: Sequence[str]
-    ) -> Mapping[str, Vector]:
-        await self._spaces.dimensions_of(space_number)
-        return await self._spaces.searched(space_number, self._vectors(scope, space_number, ids))
-
     @reading
-    async def _vectors(
+    async def vectors(
         self, session: Session, scope: Scope, space_number: int, ids: Sequence[str]
     ) -> Mapping[str, Vector]:
+        await require_space(session, space_number)
         values = {"scope_id": scope.id, "ids": known(ids)}
         rows = await session.rows("vectors_of", values, space_number=space_number)
         return {row["id"]: row["embedding"] for row in rows}
@@ -325,34 +306,14 @@ class SqlMemoryStore(MemoryStore):
         return session.codec.revisions(scope, rows)
 
     @override
-    async def unembedded(
-        self, scope: Scope, space_number: int, *, limit: int, now: datetime
-    ) -> Sequence[Memory]:
-        await self._spaces.dimensions_of(space_number)
-        return await self._unembedded(scope, space_number, limit=limit, now=now)
-
     @reading
-    async def _unembedded(
+    async def unembedded(
         self, session: Session, scope: Scope, space_number: int, *, limit: int, now: datetime
     ) -> Sequence[Memory]:
+        await require_space(session, space_number)
         values = {"scope_id": scope.id, "now": now, "limit": bounded(limit)}
         rows = await session.rows("unembedded", values, space_number=space_number)
         return session.codec.memories(scope, rows)
-
-    @override
-    async def unembedded_ids(
-        self, scope: Scope, space_number: int, *, now: datetime
-    ) -> Sequence[str]:
-        await self._spaces.dimensions_of(space_number)
-        return await self._unembedded_ids(scope, space_number, now=now)
-
-    @reading
-    async def _unembedded_ids(
-        self, session: Session, scope: Scope, space_number: int, *, now: datetime
-    ) -> Sequence[str]:
-        values = {"scope_id": scope.id, "now": now}
-        rows = await session.rows("unembedded_ids", values, space_number=space_number)
-        return [row["id"] for row in rows]
 
     @override
     @reading
@@ -480,17 +441,12 @@ class SqlMemoryStore(MemoryStore):
         await session.run("erase_widths", {"tenant": tenant})
 
     @override
-    async def lacking_vectors(
-        self, scopes: Sequence[Scope], space_number: int, *, now: datetime
-    ) -> Sequence[Scope]:
-        await self._spaces.dimensions_of(space_number)
-        return await self._lacking_vectors([scope.id for scope in scopes], space_number, now)
-
     @reading
-    async def _lacking_vectors(
-        self, session: Session, scope_ids: Sequence[bytes], space_number: int, now: datetime
+    async def lacking_vectors(
+        self, session: Session, scopes: Sequence[Scope], space_number: int, *, now: datetime
     ) -> Sequence[Scope]:
-        values = {"scope_ids": scope_ids, "now": now}
+        await require_space(session, space_number)
+        values = {"scope_ids": [scope.id for scope in scopes], "now": now}
         found = await session.rows("lacking_vectors", values, space_number=space_number)
         return [to_scope(row) for row in found]
 
@@ -540,25 +496,7 @@ class SqlMemoryStore(MemoryStore):
         return Rotated(key=self._ring.current, scopes=scopes, rows=rows)
 
 
-def _after(cursor: str | None, order: Order) -> tuple[object, str | None]:
-    """Return the sort key and the id of the last memory of the page before.
-
-    Raises:
-        InvalidInput: the cursor is not one of ours.
-    """
-    if cursor is None:
-        return None, None
-    match codec.from_cursor(cursor, order):
-        case [str() as key, str() as id] if is_id(id) and order in BY_TIME:
-            with suppress(ValueError):
-                if (at := datetime.fromisoformat(key)).tzinfo is not None:
-                    return at, id
-        case [str() | int() | float() as key, str() as id] if is_id(id) and order not in BY_TIME:
-            return key, id
-        case _:
-            pass
-    raise InvalidInput("Invalid cursor; start without one.")
-
-
-def _length(change: Change) -> int:
-    return len(change.memory.content)
+async def _prepared(batch: Batch, dimensions: int | None) -> tuple[Batch, planning.Texts]:
+    chars = sum(len(change.memory.content) for change in batch.changes)
+    size = chars + len(batch.vectors) + len(batch.taken)
+    return await run_in_thread(size, planning.prepared, batch, dimensions)

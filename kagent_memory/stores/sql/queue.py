@@ -16,53 +16,13 @@ from ..codec import bounded, event_ids_in, is_id, without_events
 from ..values import Job, JobKind, JobState, PendingJobs, checked_job
 from .row_codec import named, to_scope
 from .scripts import reading, restricted, writing
-from .session import Database, Session, Values
+from .session import Database, Session
 
 CANDIDATES = 100
 SERVED = 100
 DUE_SECONDS = 1.0
 Candidate: TypeAlias = tuple[Scope, str, int]
 """Scope, id and fence of a job."""
-
-
-class Due:
-    """Jobs that could be claimed a moment ago, to be claimed one after the other: finding them asks
-    every node of a distributed database, and reads the whole queue of any. The claim itself
-    decides.
-    """
-
-    def __init__(self) -> None:
-        self._found: Sequence[Candidate] = ()
-        self._exclude: Sequence[tuple[str, str]] = ()
-        self._until = 0.0
-
-    def fill(self, found: Sequence[Candidate], exclude: Sequence[tuple[str, str]]) -> None:
-        """Takes what was found now, without these pairs of provider and model."""
-        self._found, self._exclude, self._until = (
-            found,
-            tuple(exclude),
-            time.monotonic() + DUE_SECONDS,
-        )
-
-    def next(self) -> Candidate | None:
-        """The next one, which it gives only once; None when others must be looked for."""
-        first, self._found = next(iter(self._found), None), self._found[1:]
-        return first
-
-    def expire(self, exclude: Sequence[tuple[str, str]]) -> None:
-        """Leaves all out that were found too long ago, or with other models excluded."""
-        if self._exclude != tuple(exclude) or time.monotonic() > self._until:
-            self.clear()
-
-    def clear(self) -> None:
-        """Leaves all out, so that others are looked for."""
-        self._found = ()
-
-    def drop(self, scope: Scope) -> None:
-        """Leaves out the scope's: one job of it runs at a time, and others have their turn
-        first.
-        """
-        self._found = [one for one in self._found if one[0] != scope]
 
 
 async def touch(session: Session, scope: Scope, step: int) -> None:
@@ -83,67 +43,32 @@ def touching(session: Session, scope: Scope, step: int, *, vectors: bool = False
 
 
 async def put(session: Session, jobs: Sequence[Job]) -> None:
-    """Queues jobs whose scopes' locks are held, each with the queued one of its key, and without
+    """Queue jobs whose scopes' locks are held, each with the queued one of its key, and without
     events that were taken in, or forgotten, since its caller looked.
     """
     for job in jobs:
         checked_job(job)
-    bringing = _coalesced(jobs)
-    asked = [
-        ("queued_job", {"scope_id": job.scope.id, "kind": job.kind, "key": job.key})
-        for job in bringing
-        if job.key
-    ]
-    answers = iter(await session.several(asked) if asked else ())
-    waiting = [next(iter(next(answers)), None) if job.key else None for job in bringing]
-    payloads = [
-        codec.united(session.codec.job_texts(job.scope, row)["payload"], job.payload)
-        if row
-        else job.payload
-        for row, job in zip(waiting, bringing, strict=True)
-    ]
-    for row, job, payload in zip(
-        waiting, bringing, await _untaken(session, bringing, payloads), strict=True
-    ):
-        job = replace(job, payload=payload, id=row["id"] if row else job.id)
-        values = session.codec.job_values(job)
-        await session.run_many("coalesce_job" if row else "insert_job", [values])
-
-
-def _coalesced(jobs: Sequence[Job]) -> list[Job]:
-    """The jobs, those of one key as one."""
-    found: dict[object, Job] = {}
-    for number, job in enumerate(jobs):
-        place = (job.scope, job.kind, job.key) if job.key else number
-        first = found.get(place)
-        if first is not None:
-            payload = codec.united(first.payload, job.payload)
-            job = replace(job, id=first.id, created_at=first.created_at, payload=payload)
-        found[place] = job
-    return list(found.values())
-
-
-async def _untaken(
-    session: Session, jobs: Sequence[Job], payloads: Sequence[Mapping[str, Any]]
-) -> list[Mapping[str, Any]]:
-    """The payloads without messages of events that are taken in already, or must not be."""
-    said = [codec.messages_in(payload) for payload in payloads]
-    asked: list[tuple[str, Values]] = []
-    for job, messages in zip(jobs, said, strict=True):
-        if messages:
-            events = [event for one in messages if isinstance(event := one.get("event_id"), str)]
-            values = {"scope_id": job.scope.id, "session_id": job.session_id, "event_ids": events}
-            asked.append(("taken_events", values))
-    answers = iter(await session.several(asked) if asked else ())
-    taken = [
-        {row["event_id"] for row in next(answers)} if messages else set[str]() for messages in said
-    ]
-    return [
-        {**payload, "messages": [one for one in messages if one.get("event_id") not in gone]}
-        if gone
-        else payload
-        for payload, messages, gone in zip(payloads, said, taken, strict=True)
-    ]
+    for job in jobs:
+        messages = codec.messages_in(job.payload)
+        events = [event for one in messages if isinstance(event := one.get("event_id"), str)]
+        scope_id = {"scope_id": job.scope.id}
+        same = {**scope_id, "kind": job.kind, "key": job.key}
+        brought = {**scope_id, "session_id": job.session_id, "event_ids": events}
+        queries = [("queued_job", same)] if job.key else []
+        queries += [("taken_events", brought)] if events else []
+        answers = deque(await session.several(queries) if queries else ())
+        waiting = answers.popleft() if job.key else ()
+        taken = {row["event_id"] for row in (answers.popleft() if events else ())}
+        payload = job.payload
+        if taken:
+            left = [one for one in messages if one.get("event_id") not in taken]
+            payload = {**payload, "messages": left}
+        for row in waiting:
+            earlier = session.codec.job_texts(job.scope, row)["payload"]
+            job = replace(job, id=row["id"])
+            payload = codec.united(earlier, payload)
+        values = session.codec.job_values(replace(job, payload=payload))
+        await session.run_many("coalesce_job" if waiting else "insert_job", [values])
 
 
 async def delete_jobs(
@@ -186,7 +111,11 @@ class JobQueue:
         self.database = self.reads = database
         # the ids of the scopes whose jobs were claimed, the last at the end
         self._served = deque[bytes](maxlen=SERVED)
-        self._due = Due()
+        # jobs that could be claimed a moment ago: finding them asks every node of a distributed
+        # database, and reads the whole queue of any; the claim itself decides
+        self._due: list[Candidate] = []
+        self._due_until = 0.0
+        self._due_without: Sequence[tuple[str, str]] = ()
 
     async def enqueue(self, jobs: Sequence[Job]) -> None:
         """Queue jobs; return when they are durable. See `Job.key` for coalescing. Crosses
@@ -194,7 +123,7 @@ class JobQueue:
         """
         if jobs:
             await restricted(self.database, {job.scope for job in jobs}).write(_enqueue, jobs)
-            self._due.clear()  # who is new here has their turn next
+            self._due = []  # who is new here has their turn next
 
     async def claim(
         self,
@@ -215,15 +144,18 @@ class JobQueue:
         on who holds a job.
         """
         unreadable: ConfigurationError | None = None
-        self._due.expire(exclude)
+        if self._due_without != tuple(exclude) or time.monotonic() > self._due_until:
+            self._due = []
         while True:
-            if (found := self._due.next()) is None:
+            if not self._due:
                 if unreadable is not None:
                     raise unreadable
-                self._due.fill(await self._claimable(now=now, exclude=exclude), exclude)
-                if (found := self._due.next()) is None:
-                    return None
-            scope, id, fence = found
+                self._due = [*await self._claimable(now=now, exclude=exclude)]
+                self._due_without = tuple(exclude)
+                self._due_until = time.monotonic() + DUE_SECONDS
+            if not self._due:
+                return None
+            scope, id, fence = self._due.pop(0)
             try:
                 mine = await self._take(
                     scope, id, fence, owner, now=now, lease_seconds=lease_seconds
@@ -234,7 +166,8 @@ class JobQueue:
                 self._note_served(scope)
             if mine:
                 self._note_served(scope)
-                self._due.drop(scope)
+                # one job of a scope runs at a time, and others have their turn first
+                self._due = [one for one in self._due if one[0] != scope]
                 return mine
 
     def _note_served(self, scope: Scope) -> None:

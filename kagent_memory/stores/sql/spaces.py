@@ -195,6 +195,12 @@ async def embedding_spaces(session: Session) -> Sequence[EmbeddingSpace]:
     ]
 
 
+async def require_space(session: Session, number: int) -> None:
+    """Raise InvalidInput where there is no embedding space of this number."""
+    if all(one.number != number for one in await embedding_spaces(session)):
+        raise InvalidInput(f"There is no embedding space {number} here.")
+
+
 async def release_widths(session: Session) -> None:
     """Forget the widths of which a tenant keeps no vectors."""
     for one in await embedding_spaces(session):

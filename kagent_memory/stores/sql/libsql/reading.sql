@@ -156,31 +156,6 @@ WHERE m.scope_id = :scope_id
 ORDER BY m.created_at, m.id
 LIMIT :limit
 
--- name: list_memories
--- Ascending by sort_key, which is negated for the orders that run downwards; ties by id in the order's direction.
--- Times count in microseconds; 9e15 stands after them all.
-SELECT l.*, l.key AS sort_key
-FROM (
-    SELECT
-        m.*,
-        CASE :order
-            WHEN 'delivered' THEN -m.delivered
-            WHEN 'expires' THEN coalesce(
-                CASE WHEN NOT m.pinned THEN strftime('%s', m.expires_at) * 1000000 + substr(m.expires_at, 21, 6) END, 9e15
-            )
-            ELSE -m.importance
-        END AS key,
-        :order = 'expires' AS upwards
-    FROM remembered AS m
-    WHERE m.scope_id = :scope_id
-        AND {passes_filter}
-) AS l
-WHERE :after_id IS NULL
-    OR l.key > :after_key + 0
-    OR (l.key = :after_key + 0 AND CASE WHEN l.upwards THEN l.id > :after_id ELSE l.id < :after_id END)
-ORDER BY l.key, CASE WHEN l.upwards THEN l.id END, CASE WHEN NOT l.upwards THEN l.id END DESC
-LIMIT :limit
-
 -- name: written_since
 -- The ids of the memories written at this version of the scope or later, one after the other, 36 characters each.
 SELECT coalesce(group_concat(m.id, ''), '') AS ids
@@ -240,15 +215,6 @@ WHERE r.scope_id = :scope_id AND r.state IN ('active', 'short_term', 'source')
     )
 ORDER BY r.created_at, r.id
 LIMIT :limit
-
--- name: unembedded_ids
-SELECT m.id FROM memory AS m
-WHERE m.scope_id = :scope_id AND m.state IN ('active', 'source')
-    AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > :now)
-    AND NOT EXISTS (
-        SELECT 1 FROM memory_vector_{space} AS v WHERE v.scope_id = m.scope_id AND v.id = m.id
-    )
-ORDER BY m.id
 
 -- name: orphans
 -- What lies beside memories and should have gone with them.

@@ -146,32 +146,6 @@ WHERE m.scope_id = %(scope_id)s
 ORDER BY m.created_at, m.id
 LIMIT %(limit)s
 
--- name: list_memories
--- Ascending by sort_key, which is negated for the orders that run downwards; ties by id in the order's direction.
-SELECT l.*, l.key::text AS sort_key
-FROM (
-    SELECT
-        m.*,
-        CASE %(order)s::text
-            WHEN 'delivered' THEN -m.delivered
-            WHEN 'expires'
-                THEN coalesce(CASE WHEN NOT m.pinned THEN extract(epoch FROM m.expires_at) END, 'Infinity'::numeric)
-            ELSE -m.importance::numeric
-        END AS key,
-        %(order)s::text = 'expires' AS upwards
-    FROM remembered AS m
-    WHERE m.scope_id = %(scope_id)s
-        AND {passes_filter}
-) AS l
-WHERE %(after_id)s::uuid IS NULL
-    OR l.key > %(after_key)s::numeric
-    OR (
-        l.key = %(after_key)s::numeric
-        AND CASE WHEN l.upwards THEN l.id > %(after_id)s::uuid ELSE l.id < %(after_id)s::uuid END
-    )
-ORDER BY l.key, CASE WHEN l.upwards THEN l.id END, CASE WHEN NOT l.upwards THEN l.id END DESC
-LIMIT %(limit)s
-
 -- name: written_since
 -- The ids of the memories written at this version of the scope or later, one after the other, 36 characters each; read
 -- from the key's index alone.
@@ -232,15 +206,6 @@ WHERE r.scope_id = %(scope_id)s AND r.state IN ('active', 'short_term', 'source'
     )
 ORDER BY r.created_at, r.id
 LIMIT %(limit)s
-
--- name: unembedded_ids
-SELECT m.id FROM memory AS m
-WHERE m.scope_id = %(scope_id)s AND m.state IN ('active', 'source')
-    AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > %(now)s)
-    AND NOT EXISTS (
-        SELECT 1 FROM memory_vector_{space} AS v WHERE v.scope_id = m.scope_id AND v.id = m.id
-    )
-ORDER BY m.id
 
 -- name: orphans
 -- What lies beside memories and should have gone with them.
