@@ -20,9 +20,9 @@ from typing_extensions import Unpack
 
 from ..errors import ConfigurationError, InvalidInput, NotFound
 from ..records import EVERYTHING, MAX_KEY_BYTES, Filter, Memory, Revision, Scope, Vector
-from .codec import bounded, from_cursor, is_id, known, to_cursor
+from .codec import bounded, from_cursor, is_id, known, renewed, to_cursor
 from .filter_match import is_searched, is_visible, matches_filter
-from .planning import slot_of
+from .planning import identity_of, slot_of
 from .spaces import EXTERNAL, EmbeddingSpace, EmbeddingSpaces, checked_vector, external_name
 from .values import (
     EARLIEST,
@@ -32,6 +32,7 @@ from .values import (
     Delivery,
     Facets,
     ForgottenTenant,
+    Gone,
     Job,
     JobKind,
     JobState,
@@ -203,7 +204,6 @@ class MemoryStore(ABC):
         """
         raise refused(self, "restore")
 
-    @abstractmethod
     async def evict(
         self, scope: Scope, ids: Sequence[str], *, keep: int, now: datetime
     ) -> tuple[str, ...]:
@@ -211,7 +211,11 @@ class MemoryStore(ABC):
         the prune erases: with all that belongs to them and without tombstones, so that they may
         come again. Those pinned or no longer visible are skipped. Gives the ids erased. Safe with
         two at once: how many are left is counted under the lock.
+
+        Raises:
+            ConfigurationError: this store cannot.
         """
+        raise refused(self, "evict")
 
     async def deliver(
         self, scope: Scope, *, retrieved: Sequence[str], delivered: Sequence[str], now: datetime
@@ -549,6 +553,39 @@ def page_end(cursor: str, order: Order) -> tuple[datetime, str]:
         case _:
             pass
     raise InvalidInput("Invalid cursor; start without one.")
+
+
+def due_for_prune(
+    scope: Scope, memories: Iterable[Memory], now: datetime, popular_after: int
+) -> tuple[Pruned, list[Memory]]:
+    """Return what a prune erases of a scope, and the popular memories as they live on."""
+    expired = [one for one in memories if not is_visible(one, now, superseded=True)]
+    unused = [one.id for one in expired if one.usage.delivered < popular_after]
+    popular = [
+        replace(renewed(one, now), usage=replace(one.usage, delivered=0))
+        for one in expired
+        if one.usage.delivered >= popular_after
+    ]
+    gone = tuple(Gone(scope, id, "expired") for id in unused)
+    return Pruned(deleted=len(gone), extended=len(popular), gone=gone), popular
+
+
+def lineage_of(memories: Mapping[str, Whole], ids: Iterable[str]) -> set[str]:
+    """Return the ids of what goes when these are forgotten, by all that a scope holds: they, what
+    was merged or superseded into them, what a merge made of them, and history that said the same.
+    """
+    found, fresh = set[str](), {*ids} & memories.keys()
+    past = [one.memory for one in memories.values() if one.memory.state != "active"]
+    revisions = [one for whole in memories.values() for one in whole.revisions]
+    merges = {one.group for one in revisions if one.kind == "merge"}
+    merged = {one.memory_id for one in revisions if one.group in merges}
+    while fresh:
+        found |= fresh
+        said = {identity_of(memories[id].memory) for id in fresh}
+        fresh = {one.id for one in past if one.superseded_by in fresh or identity_of(one) in said}
+        fresh |= {one.superseded_by or "" for one in past if one.id in found & merged}
+        fresh = fresh & memories.keys() - found
+    return found
 
 
 def stats_of(memories: Sequence[Memory], *, now: datetime, popular_after: int) -> ScopeStats:

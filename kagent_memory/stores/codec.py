@@ -37,7 +37,8 @@ def from_snapshot(snapshot: str) -> Memory:
     """The memory that `to_snapshot` wrote."""
     values: dict[str, Any] = json.loads(snapshot)
     for name in MEMORY_TIMES:
-        values[name] = values.get(name) and datetime.fromisoformat(values[name])
+        at = values.get(name)
+        values[name] = at and datetime.fromisoformat(at).astimezone(UTC)
     for name in MEMORY_LISTS:
         values[name] = tuple(values[name])
     return Memory(**values)

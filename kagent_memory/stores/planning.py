@@ -15,7 +15,7 @@ from ..records import SEARCHED, Change, Memory, Revision, Usage, Vector
 from . import codec
 from .postings import packed
 from .spaces import checked_vectors
-from .values import Batch, checked_key
+from .values import Batch, Whole, checked_key
 
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 _BRINGS_TEXT = frozenset({"add", "update", "supersede", "merge"})
@@ -68,6 +68,8 @@ def checked(batch: Batch, dimensions: int | None) -> Batch:
         InvalidInput: an id, text, key or metadata that no store keeps, or a vector that does not
             fit.
     """
+    if batch.vectors and batch.space_number is None:
+        raise InvalidInput("Vectors need the number of their embedding space.")
     for change in batch.changes:
         _check_change(change)
     for session_id, event_id in batch.taken:
@@ -267,6 +269,21 @@ class Plan:
             if (old := self.stored.get(id)) is not None
             and (old.content, old.author) != (memory.content, memory.author)
         ]
+
+    def written(self, wholes: Mapping[str, Whole]) -> dict[str, Whole]:
+        """Return what the plan writes, by all that a scope holds; it shares nothing with the
+        batch.
+        """
+        found: dict[str, Whole] = {}
+        for id, memory in self.standing.items():
+            former = wholes.get(id)
+            usage = former.memory.usage if former else Usage()
+            copy = replace(codec.from_snapshot(codec.to_snapshot(memory)), usage=usage)
+            found[id] = Whole(copy, former.revisions if former else ())
+        for one in self.revisions:
+            whole = found[one.memory_id]
+            found[one.memory_id] = replace(whole, revisions=(*whole.revisions, one))
+        return found
 
     def _take(self, change: Change) -> None:
         """Add one change to the plan."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias, TypedDict
 
@@ -24,7 +24,7 @@ from ..records import (
     Vector,
     new_id,
 )
-from .codec import bounded, is_id
+from .codec import bounded, forgotten_key, is_id
 
 JobKind: TypeAlias = Literal["transcript", "session_end", "embed", "consolidate"]
 JobState: TypeAlias = Literal["queued", "running", "dead"]
@@ -225,6 +225,18 @@ class Delivery:
         names = ("retrieved", "delivered", "successes", "failures")
         return {name: getattr(self, name) for name in names}
 
+    def added_to(self, memory: Memory) -> Memory:
+        """Return the memory with these counts added to its usage."""
+        old, times = memory.usage, self.delivered.get(memory.id, 0)
+        new: dict[str, Any] = {
+            name: getattr(old, name) + counts.get(memory.id, 0)
+            for name, counts in self.counts.items()
+        }
+        if times:
+            new["delivered_total"] = old.delivered_total + times
+            new["last_delivered_at"] = max(old.last_delivered_at or self.at, self.at)
+        return replace(memory, usage=replace(old, **new))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextMatches:
@@ -370,6 +382,17 @@ class Whole:
 def every_state(memory: Memory, revisions: Sequence[Revision]) -> Sequence[Memory]:
     """A memory as it is, and as it ever was."""
     return (memory, *(revision.before for revision in revisions if revision.before is not None))
+
+
+def tombstones_of(whole: Whole, salt: bytes) -> set[tuple[str, str]]:
+    """Return what holds a forgotten memory back, each after its kind: the events of every state and
+    change that it ever had, and the texts. Without a salt there are no texts.
+    """
+    states = every_state(whole.memory, whole.revisions)
+    found = {("event", event) for one in (*states, *whole.revisions) for event in one.event_ids}
+    if salt:
+        found |= {("text", forgotten_key(salt, one.session_id, one.content)) for one in states}
+    return found
 
 
 def with_after(

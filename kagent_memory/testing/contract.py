@@ -7,7 +7,7 @@ import pytest
 THEMES = (
     "isolation", "round_trip", "apply", "history", "taken", "forget", "paging", "filters", "text",
     "vectors",
-    "concurrency", "queue", "keeping", "input",
+    "concurrency", "keeping", "input",
 )  # fmt: skip
 pytest.register_assert_rewrite(*(f"kagent_memory.testing.contract_{theme}" for theme in THEMES))
 
@@ -20,7 +20,6 @@ from .contract_input import InputContract  # noqa: E402
 from .contract_isolation import IsolationContract  # noqa: E402
 from .contract_keeping import KeepingContract  # noqa: E402
 from .contract_paging import PagingContract  # noqa: E402
-from .contract_queue import QueueContract  # noqa: E402
 from .contract_round_trip import RoundTripContract  # noqa: E402
 from .contract_taken import TakenContract  # noqa: E402
 from .contract_text import TextSearchContract  # noqa: E402
@@ -39,12 +38,11 @@ class StoreContract(
     TextSearchContract,
     VectorSearchContract,
     ConcurrencyContract,
-    QueueContract,
     KeepingContract,
     InputContract,
 ):
-    """Every promise of `MemoryStore`, `JobQueue` and `TokenStore`, one test each, named by the rule
-    it states.
+    """Every promise of `MemoryStore`, one test each, named by the rule
+    it states; verbs that your store refuses by name promise nothing.
 
     Inherit from it in a test module, and say how to open your store on an empty database:
 

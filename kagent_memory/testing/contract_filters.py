@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from ..records import Filter, Memory
+from ..stores.filter_match import is_visible, matches_filter
 from .contract_round_trip import same_json
 from .contract_text import assert_found
 from .fixtures import DAY, NOW, ContractPart, ScopedStore, a_memory, adding, vector
@@ -53,32 +53,8 @@ FILTERS = (
 
 
 def passes(memory: Memory, wanted: Filter) -> bool:
-    """Return what the docstring of `Filter` says, in Python."""
-    return all(
-        (
-            wanted.superseded or memory.state == "active",
-            not wanted.types or memory.type in wanted.types,
-            not wanted.topics or bool(set(wanted.topics) & set(memory.topics)),
-            set(wanted.tags) <= set(memory.tags),
-            not wanted.origins or memory.origin in wanted.origins,
-            all(
-                key in memory.metadata and same_json(memory.metadata[key], v)
-                for key, v in wanted.metadata.items()
-            ),
-            wanted.session_id in (None, memory.session_id),
-            wanted.author in (None, memory.author),
-            wanted.category in (None, memory.category),
-            wanted.min_importance is None or memory.importance >= wanted.min_importance,
-            _between(memory.created_at, wanted.created_after, wanted.created_before),
-            _between(memory.happened_at, wanted.happened_after, wanted.happened_before),
-        )
-    )
-
-
-def _between(at: datetime | None, after: datetime | None, before: datetime | None) -> bool:
-    if after is None and before is None:
-        return True
-    return at is not None and (after is None or at >= after) and (before is None or at < before)
+    """Return True if a list with this filter has the memory."""
+    return is_visible(memory, NOW, wanted.superseded) and matches_filter(wanted, memory)
 
 
 def a_crowd() -> list[Memory]:

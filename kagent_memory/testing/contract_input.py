@@ -49,7 +49,6 @@ class InputContract(ContractPart):
             store.queue.drop("x"),
             store.queue.lease("x", "me", seconds=9),
             store.memories.prune(now=NOW, popular_after=1),
-            store.memories.evict(scope, ["x"], keep=0, now=NOW),
             store.memories.crowded(above=0, now=NOW),
             store.scopes(),
         )

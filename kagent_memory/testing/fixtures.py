@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -16,6 +16,7 @@ import pytest
 import pytest_asyncio
 from hypothesis import HealthCheck, settings
 
+from ..errors import ConfigurationError
 from ..records import EVERYTHING, Change, Filter, Memory, Scope, Vector, new_id
 from ..stores import Store
 from ..stores.base import Applied, Batch, Job, JobKind, RankFeatures, ScopeStats, TextMatches, View
@@ -68,6 +69,15 @@ class ContractPart(ABC):
         store = await self.open_store()
         yield ScopedStore(store, a_scope())
         await store.close()
+
+
+async def is_refused(verb: Awaitable[object]) -> bool:
+    """Return True if the store refuses a verb that it may lack, by its name."""
+    try:
+        await verb
+    except ConfigurationError:
+        return True
+    return False
 
 
 def a_scope() -> Scope:

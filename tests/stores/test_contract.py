@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import pytest
 from hrana import HranaServer
+from queue_contract import QueueContract, WidthContract
 from relay import at
 
 from kagent_memory.stores import open_store
@@ -26,7 +27,6 @@ from kagent_memory.testing.contract import (
     HistoryContract,
     InputContract,
     IsolationContract,
-    QueueContract,
     RoundTripContract,
     TextSearchContract,
 )
@@ -56,11 +56,11 @@ class OnPostgres:
         return await open_store(self.uri, **self.options)
 
 
-class TestFile(OnFile, StoreContract):
+class TestFile(OnFile, StoreContract, QueueContract, WidthContract):
     pass
 
 
-class TestPostgres(OnPostgres, StoreContract):
+class TestPostgres(OnPostgres, StoreContract, QueueContract, WidthContract):
     pass
 
 
@@ -110,7 +110,7 @@ class TestEncryptedPostgres(OnPostgres, RoundTripContract, HistoryContract, Forg
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("packs_at_once")
-class TestEverythingSwitchedOn(StoreContract):
+class TestEverythingSwitchedOn(StoreContract, QueueContract, WidthContract):
     @pytest.fixture(autouse=True)
     def _database(self, emptied_uri, pooler_port):
         self.uri = at(emptied_uri, pooler_port)

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from queue_contract import QueueContract
 
 from kagent_memory.errors import ConfigurationError
 from kagent_memory.retrieval.past import past_views
@@ -27,7 +28,7 @@ def sample():
     return sys.modules["custom_store"]
 
 
-class TestDictStore(StoreContract):
+class TestDictStore(StoreContract, QueueContract):
     async def open_store(self) -> Store:
         return await open_with(sample().DictAdapter, "dict://")
 

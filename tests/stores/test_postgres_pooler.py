@@ -13,6 +13,7 @@ import numpy as np
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
+from queue_contract import QueueContract
 from relay import Relay, at, pgbouncer
 
 from kagent_memory.errors import KagentMemoryError, StoreError
@@ -24,7 +25,6 @@ from kagent_memory.testing.contract import (
     ApplyContract,
     ConcurrencyContract,
     IsolationContract,
-    QueueContract,
     RoundTripContract,
 )
 

@@ -10,9 +10,8 @@ from datetime import datetime
 from typing import Self
 
 from ...records import Revision, Scope
-from .. import codec
 from ..codec import known
-from ..values import Whole, every_state, with_after
+from ..values import Whole, every_state, tombstones_of, with_after
 from .queue import clear, delete_jobs, touch
 from .receipts import add_receipt
 from .session import Session
@@ -247,11 +246,8 @@ class _Lineage:
         salt = session.codec.salt(scope, row)
         found: set[tuple[str, str]] = set()
         for id, one in self.erased.items():
-            states = every_state(one.memory, one.revisions)
-            found |= {
-                ("text", codec.forgotten_key(salt, state.session_id, state.content))
-                for state in states
-            }
+            stones = tombstones_of(one, salt)
+            found |= {stone for stone in stones if stone[0] == "text"}
             if id in self.made:
                 continue
             events = _events_of(one)

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing_extensions import Unpack, override
 
 from ...concurrency import run_in_thread
-from ...errors import ConfigurationError, InvalidInput
+from ...errors import ConfigurationError
 from ...records import EVERYTHING, Change, Filter, Memory, Revision, Scope, Vector
 from .. import planning
 from ..base import MemoryStore, page_cursor, page_end
@@ -93,8 +93,6 @@ class SqlMemoryStore(MemoryStore):
 
     @override
     async def apply(self, scope: Scope, batch: Batch, *, now: datetime) -> Applied:
-        if batch.vectors and batch.space_number is None:
-            raise InvalidInput("Vectors need the number of their embedding space.")
         number = batch.space_number
         dimensions = None if number is None else await self._spaces.dimensions_of(number)
         batch, texts = await _prepared(batch, dimensions)

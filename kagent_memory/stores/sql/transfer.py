@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from ...records import Revision, Scope, Usage
-from .. import codec
 from ..codec import known
 from ..planning import Texts
-from ..values import Restored, Whole, every_state
+from ..values import Restored, Whole, tombstones_of
 from .queue import touching
 from .session import Session
 from .write_queries import tombstoned
@@ -102,7 +101,7 @@ async def _outcomes(
     alike = await session.rows("equal_memories", asked) if active else ()
     # not those of a session alone
     equal = {hashes[bytes(row["content_hash"])] for row in alike if row["state"] == "active"}
-    marks = set[tuple[str, str]]().union(*(_marks(one, salt) for one in memories))
+    marks = set[tuple[str, str]]().union(*(tombstones_of(one, salt) for one in memories))
     events, said = ([key for kind, key in marks if kind == wanted] for wanted in ("event", "text"))
     tombstones = await tombstoned(session, scope, events, said)
     outcomes: list[Restored] = []
@@ -111,7 +110,7 @@ async def _outcomes(
         identity = texts.identity(memory) if memory.state == "active" else None
         if memory.id in present:
             outcomes.append("present")
-        elif _marks(one, salt) & tombstones:
+        elif tombstones_of(one, salt) & tombstones:
             outcomes.append("forgotten")
         elif identity in equal:
             outcomes.append("equal")
@@ -121,15 +120,3 @@ async def _outcomes(
             if identity is not None:
                 equal.add(identity)
     return outcomes
-
-
-def _marks(whole: Whole, salt: bytes) -> set[tuple[str, str]]:
-    """Return the tombstones of this memory, in its present state and in every former one."""
-    every = every_state(whole.memory, whole.revisions)
-    marks = {("event", event) for memory in every for event in memory.event_ids}
-    if salt:
-        marks |= {
-            ("text", codec.forgotten_key(salt, memory.session_id, memory.content))
-            for memory in every
-        }
-    return marks

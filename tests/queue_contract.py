@@ -1,5 +1,5 @@
-"""The durable queue: leases and fences, one running job a scope, dead letters, timers that
-coalesce.
+"""What the parts beside the memories promise: the durable queue with its leases, fences, dead
+letters and timers; the tokens; and the widths of callers' vectors.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from ..errors import Conflict, InvalidInput, NotFound
-from ..records import Scope
-from ..stores.base import Job, JobKind, PendingJobs
-from .fixtures import (
+from kagent_memory.errors import Conflict, InvalidInput, NotFound
+from kagent_memory.records import Scope, new_id
+from kagent_memory.stores.base import Job, JobKind, PendingJobs, Token
+from kagent_memory.testing.fixtures import (
     BEYOND_INT32,
     DAY,
     NOW,
@@ -45,6 +45,14 @@ def messages(*events: str, **values: Any) -> dict[str, Any]:
         {"text": e, "event_id": e, "at": (NOW + int(e[1:]) * SECOND).isoformat()} for e in events
     ]
     return {"messages": said, **values}
+
+
+async def claim_all(home: ScopedStore, owner: str) -> list[str]:
+    """Claim until there is nothing left to claim; return the ids of the jobs."""
+    claimed: list[str] = []
+    while job := await home.try_claim(owner):
+        claimed.append(job.id)
+    return claimed
 
 
 class QueueContract(ContractPart):
@@ -248,40 +256,6 @@ class QueueContract(ContractPart):
         [folded] = [job for job in await home.jobs() if job.session_id == "t"]
         assert (folded.id, dict(folded.payload)) == (both[0].id, messages("e1", "e2", "e3", n=2))
 
-    async def test_an_event_that_says_nothing_more_is_taken_out(self, home: ScopedStore) -> None:
-        """An empty text replaces what the event said in the waiting job; any other text does
-        not.
-        """
-        for texts in (("I like tea", "I like rum"), ("", "I like gin")):
-            said = [{"text": text, "event_id": f"e{n}", "at": None} for n, text in enumerate(texts)]
-            await home.enqueue("session_end", key="s", payload={"messages": said})
-        [timer] = await home.jobs()
-        assert sorted(message["text"] for message in timer.payload["messages"]) == [
-            "",
-            "I like rum",
-        ]
-
-    async def test_messages_without_times_keep_their_order(self, home: ScopedStore) -> None:
-        """As they came; one without an event is never taken for another."""
-        first, again, new, bare = (
-            {"text": text, "event_id": event, "at": at}
-            for text, event, at in (
-                ("first", "e1", None),
-                ("again", "e1", "2026-01-01T00:00:00+00:00"),
-                ("new", "e2", "2025-01-01T00:00:00+00:00"),
-                ("bare", "", None),
-            )
-        )
-        for said in ([first, bare], [again, new, bare]):
-            await home.enqueue(session_id="s", key="k", payload={"messages": said})
-        [job] = await home.jobs()
-        assert [message["text"] for message in job.payload["messages"]] == [
-            "first",
-            "bare",
-            "new",
-            "bare",
-        ]
-
     async def test_taken_and_forgotten_events_are_not_queued(self, home: ScopedStore) -> None:
         """Events that were taken in or forgotten since the caller looked are left out."""
         [gone] = await home.write("a secret", event_ids=("e2",))
@@ -407,3 +381,98 @@ class QueueContract(ContractPart):
         await asyncio.sleep(0.05)
         assert await lease("prune", "b", seconds=30)
         assert not await lease("prune", "a", seconds=30)
+
+    async def test_many_claimers_take_every_job_once(self, home: ScopedStore) -> None:
+        """Twenty jobs of twenty scopes, and of eight that want a named lease one gets it."""
+        jobs = [a_job(home.elsewhere().scope) for _ in range(20)]
+        await home.store.enqueue(jobs)
+        claimed = await asyncio.gather(*(claim_all(home, f"worker {n}") for n in range(5)))
+        rest = await claim_all(home, "last")
+        assert sorted(id for some in (*claimed, rest) for id in some) == sorted(
+            job.id for job in jobs
+        )
+        got = await asyncio.gather(
+            *(home.store.queue.lease("prune", f"worker {n}", seconds=30) for n in range(8))
+        )
+        assert sorted(got) == [False] * 7 + [True]
+
+    async def test_timers_armed_at_once_lose_no_message(self, home: ScopedStore) -> None:
+        """Jobs of one key that are queued at once become one with the messages of all."""
+        for _ in range(10):
+            home = home.elsewhere()
+            payloads = [
+                {"messages": [{"text": f"turn {n}", "event_id": f"e{n}"}]} for n in range(8)
+            ]
+            jobs = (
+                home.enqueue("session_end", session_id="s", key="s", payload=payload)
+                for payload in payloads
+            )
+            await asyncio.gather(*jobs)
+            [timer] = await home.jobs()
+            assert {message["event_id"] for message in timer.payload["messages"]} == {
+                f"e{n}" for n in range(8)
+            }
+
+    async def test_a_token_is_found_till_it_is_dropped(self, home: ScopedStore) -> None:
+        """By its digest, with every field; dropping it twice is NotFound."""
+        store, now = home.store, home.now
+        mine = Token(
+            id=new_id(),
+            digest="a",
+            tenant="acme",
+            user="ada",
+            label="ci",
+            created_at=now,
+            expires_at=now + DAY,
+        )
+        theirs = replace(
+            mine, id=new_id(), digest="b", tenant="", user=None, expires_at=None, is_operator=True
+        )
+        for token in (mine, theirs):
+            await store.tokens.add(token)
+        assert list(await store.tokens.find(digest="a")) == [mine]
+        assert {mine.id, theirs.id} <= {token.id for token in await store.tokens.find()}
+        await store.tokens.drop(mine.id)
+        assert not await store.tokens.find(digest="a")
+        assert list(await store.tokens.find(digest="b")) == [theirs]
+        with pytest.raises(NotFound):
+            await store.tokens.drop(mine.id)
+
+
+class WidthContract(ContractPart):
+    """The widths of the vectors that callers bring."""
+
+    async def test_widths_are_noted_while_a_tenant_uses_them(self, home: ScopedStore) -> None:
+        """At most as many as it may have; the prune forgets those of which it keeps nothing, a dry
+        run none.
+        """
+        note, prune = home.store.memories.spaces.note_width, home.store.memories.prune
+        assert list(await note("acme", 3, most=0)) == []
+        spaces = await home.space(3, "external-3"), await home.space(3, "own")
+        theirs = home.elsewhere(replace(home.scope, tenant="other"))
+        for one in (home, theirs):
+            for _ in range(2):
+                assert list(await note(one.scope.tenant, 3, most=2)) == [3]
+            [memory] = await one.write("here")
+            for space in spaces:
+                await one.embed(space, {memory.id: (1, 0, 0)})
+        for dry_run, forgets, widths in (
+            (False, False, {3}),
+            (True, True, {3}),
+            (False, False, {4}),
+        ):
+            if forgets:
+                await home.forget(everything=True)
+            await prune(now=home.now, popular_after=10, dry_run=dry_run)
+            assert set(await note("acme", 4, most=1)) == widths
+        assert list(await note("other", 4, most=1)) == [3]
+        assert list(await note("", 9, most=1)) == [9]
+
+    async def test_no_more_widths_are_noted_than_a_tenant_may_have(self, home: ScopedStore) -> None:
+        """Also of those that are noted at once."""
+        noted = await asyncio.gather(
+            *(home.store.memories.spaces.note_width("acme", width, most=2) for width in range(4, 9))
+        )
+        kept = set(await home.store.memories.spaces.note_width("acme", 3, most=2))
+        assert len(kept) == 2
+        assert all(set(widths) <= kept for widths in noted)
