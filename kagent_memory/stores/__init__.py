@@ -66,7 +66,7 @@ def _adapter(uri: str) -> type[Adapter]:
 
 
 async def open_store(uri: str, **options: Unpack[OpenOptions]) -> Store:
-    """Opens the store of a URI (without query parameters of ours) and migrates it.
+    """Open the store of a URI (without query parameters of ours) and migrate it.
 
     Raises:
         ConfigurationError: unknown scheme, or the adapter's own reasons.

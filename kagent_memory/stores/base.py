@@ -118,7 +118,7 @@ class MemoryStore(ABC):
 
     @abstractmethod
     async def apply(self, scope: Scope, batch: Batch, *, now: datetime) -> Applied:
-        """Writes a batch in one transaction and moves the scope's version by one (not for an empty
+        """Write a batch in one transaction and move the scope's version by one (not for an empty
         batch of changes, taken and reinforced: finishing or queueing jobs and setting vectors leave
         it).
 
@@ -154,8 +154,8 @@ class MemoryStore(ABC):
         now: datetime,
         **which: Unpack[Selection],
     ) -> tuple[str, ...]:
-        """Erases memories with their revisions, vectors, terms and counters; returns the ids
-        erased, or in a dry run those that would be.
+        """Erase memories with their revisions, vectors, terms and counters; return the ids erased,
+        or in a dry run those that would be.
 
         What was merged or superseded into an erased memory goes with it, what a merge made of an
         erased one, and what said the same and is history. Leaves tombstones: the source event ids
@@ -168,8 +168,8 @@ class MemoryStore(ABC):
         """
 
     async def kept(self, scope: Scope, filter: Filter) -> Sequence[str]:
-        """The ids of all memories that pass the filter: active or not, expired or not, in order.
-        With `superseded="only"` or `"quarantined"` those in that state alone.
+        """Return the ids of all memories that pass the filter: active or not, expired or not, in
+        order. With `superseded="only"` or `"quarantined"` those in that state alone.
         """
         every = filter if filter.superseded else replace(filter, superseded=True)
         return [memory.id for memory in await self._passing(scope, every, EARLIEST)]
@@ -185,15 +185,15 @@ class MemoryStore(ABC):
 
     @abstractmethod
     async def whole(self, scope: Scope, ids: Sequence[str] | None = None) -> Sequence[Whole]:
-        """These memories with their usage and history, in the order of their ids, whether they are
-        visible or not; None: all of the scope.
+        """Return these memories with their usage and history, in the order of their ids, whether
+        they are visible or not; None: all of the scope.
         """
 
     async def restore(
         self, scope: Scope, memories: Sequence[Whole], *, dry_run: bool = False, now: datetime
     ) -> Sequence[Restored]:
-        """Puts memories of another store back as they were there, byte for byte, in one
-        transaction, with the vectors that came along.
+        """Put memories of another store back as they were there, byte for byte, in one transaction,
+        with the vectors that came along.
 
         One whose id is here, that says the same as an active one here, or that was forgotten here
         is left out. Gives what came of each, or in a dry run what would.
@@ -207,10 +207,10 @@ class MemoryStore(ABC):
     async def evict(
         self, scope: Scope, ids: Sequence[str], *, keep: int, now: datetime
     ) -> tuple[str, ...]:
-        """Erases the first of these memories until `keep` visible ones are left in the scope, as
-        the prune erases: with all that belongs to them and without tombstones, so that they may
-        come again. Those pinned or no longer visible are skipped. Gives the ids erased. Safe with
-        two at once: how many are left is counted under the lock.
+        """Erase the first of these memories until `keep` visible ones are left in the scope, as the
+        prune erases: with all that belongs to them and without tombstones, so that they may come
+        again. Those pinned or no longer visible are skipped. Return the ids erased. Safe with two
+        at once: how many are left is counted under the lock.
 
         Raises:
             ConfigurationError: this store cannot.
@@ -230,7 +230,7 @@ class MemoryStore(ABC):
         await self.count([once])
 
     async def feedback(self, scope: Scope, memory_id: str, *, success: bool) -> None:
-        """Counts one success or failure.
+        """Count one success or failure.
 
         Raises:
             NotFound: no such memory.
@@ -248,8 +248,8 @@ class MemoryStore(ABC):
     async def get(
         self, scope: Scope, ids: Sequence[str], *, now: datetime, superseded: bool = False
     ) -> Mapping[str, Memory]:
-        """The visible ones among `ids` (with `superseded`, also those no longer active), with their
-        usage.
+        """Return the visible ones among `ids` (with `superseded`, also those no longer active),
+        with their usage.
         """
         found = {one.memory.id: one.memory for one in await self.whole(scope, ids)}
         return {
@@ -305,8 +305,8 @@ class MemoryStore(ABC):
     async def in_slots(
         self, scope: Scope, slots: Sequence[str], *, now: datetime
     ) -> Sequence[Memory]:
-        """The visible memories with subject and attribute in one of these slots (`tokenizer.slot`);
-        turns fill none.
+        """Return the visible memories with subject and attribute in one of these slots
+        (`tokenizer.slot`); turns fill none.
         """
         visible = await self._passing(scope, Filter(), now)
         return [one for one in visible if slot_of(one) in {*slots}]
@@ -314,7 +314,7 @@ class MemoryStore(ABC):
     async def short_term(
         self, scope: Scope, *, session_id: str | None, limit: int, now: datetime
     ) -> Sequence[Memory]:
-        """The newest short-term memories that have not expired, of one session or of all."""
+        """Return the newest short-term memories that have not expired, of one session or of all."""
         own = Filter(session_id=session_id, superseded="short_term")
         found = (await self.list(scope, filter=own, limit=limit, now=now)).memories
         return [one for one in found if one.state == "short_term"]
@@ -334,7 +334,7 @@ class MemoryStore(ABC):
         return [one for found in await self.whole(scope, [memory_id]) for one in found.revisions]
 
     async def group(self, scope: Scope, group: str) -> Sequence[Revision]:
-        """All revisions that one decision made (see `Change.group`)."""
+        """Return all revisions that one decision made (see `Change.group`)."""
         every = [one for found in await self.whole(scope) for one in found.revisions]
         of_group = [one for one in every if one.group == group]
         return sorted(of_group, key=lambda one: (one.at, one.memory_id, one.revision))
@@ -342,7 +342,7 @@ class MemoryStore(ABC):
     async def unembedded(
         self, scope: Scope, space_number: int, *, limit: int, now: datetime
     ) -> Sequence[Memory]:
-        """Visible memories without a vector of this embedding space, oldest first.
+        """Return visible memories without a vector of this embedding space, oldest first.
 
         Raises:
             InvalidInput: there is no embedding space of this number.
@@ -361,8 +361,8 @@ class MemoryStore(ABC):
     async def vectors(
         self, scope: Scope, space_number: int, ids: Sequence[str]
     ) -> Mapping[str, Vector]:
-        """The vectors of these memories of a scope as they are kept, float32, by id; those without
-        one are left out.
+        """Return the vectors of these memories of a scope as they are kept, float32, by id; those
+        without one are left out.
 
         Raises:
             InvalidInput: there is no embedding space of this number.
@@ -375,7 +375,7 @@ class MemoryStore(ABC):
         return {}
 
     async def version(self, scope: Scope) -> int:
-        """The scope's version; 0 when nothing was ever written."""
+        """Return the scope's version; 0 when nothing was ever written."""
         return (await self.stats(scope, now=EARLIEST)).version
 
     async def facets(
@@ -395,13 +395,13 @@ class MemoryStore(ABC):
 
     @abstractmethod
     async def stats(self, scope: Scope, *, now: datetime, popular_after: int = 10) -> ScopeStats:
-        """Counts of the scope; `popular_after`: as the prune will have it."""
+        """Return the counts of the scope; `popular_after`: as the prune will have it."""
 
     # -- across scopes: maintenance -------------------------------------------
 
     @abstractmethod
     async def count(self, deliveries: Sequence[Delivery]) -> None:
-        """Counts what was retrieved and delivered, all of it or nothing; row locks are taken in the
+        """Count what was retrieved and delivered, all of it or nothing; row locks are taken in the
         order of scope and memory ids. Ids that are gone are skipped. Leaves the scopes' versions.
         Crosses scopes.
         """
@@ -416,7 +416,7 @@ class MemoryStore(ABC):
     async def forget_tenant(
         self, tenant: str, *, limit: int, who: str | None = None, now: datetime
     ) -> ForgottenTenant:
-        """Erases some `limit` memories of a tenant, till `done` all else; here by `forget`, so
+        """Erase some `limit` memories of a tenant, till `done` all else; here by `forget`, so
         tombstones stay. `who`: as `forget`, for each transaction that erases memories.
         """
         for scope in await self.scopes(tenant=tenant, limit=1):
@@ -425,7 +425,7 @@ class MemoryStore(ABC):
         return ForgottenTenant()
 
     async def rotate_keys(self, *, dry_run: bool = False) -> Rotated:
-        """Encrypts anew, with the first of the `encryption_keys`, whatever it did not encrypt: what
+        """Encrypt anew, with the first of the `encryption_keys`, whatever it did not encrypt: what
         is plain, and what older keys did. Some rows a transaction: interrupted, it goes on where it
         stopped when it is run again; others read and write meanwhile. Crosses scopes.
 
@@ -438,8 +438,8 @@ class MemoryStore(ABC):
     async def lacking_vectors(
         self, scopes: Sequence[Scope], space_number: int, *, now: datetime
     ) -> Sequence[Scope]:
-        """Those of the scopes that hold a visible memory without a vector of this embedding space,
-        by (tenant, app, user). Crosses scopes.
+        """Return those of the scopes that hold a visible memory without a vector of this embedding
+        space, by (tenant, app, user). Crosses scopes.
 
         Raises:
             InvalidInput: there is no embedding space of this number.
@@ -451,8 +451,8 @@ class MemoryStore(ABC):
         ]
 
     async def crowded(self, *, above: int, now: datetime) -> Sequence[tuple[Scope, int]]:
-        """The scopes that hold more than `above` visible memories, each with how many, in the order
-        of `scopes`. Crosses scopes.
+        """Return the scopes that hold more than `above` visible memories, each with how many, in
+        the order of `scopes`. Crosses scopes.
         """
         counted = [
             (scope, (await self.stats(scope, now=now)).visible)
@@ -462,7 +462,7 @@ class MemoryStore(ABC):
         return [(scope, visible) for scope, visible in counted if visible > above]
 
     async def all_scopes(self, *, at_once: int) -> AsyncIterator[Sequence[Scope]]:
-        """Every scope, so many at a time, in the order of `scopes`. Crosses scopes."""
+        """Return every scope, so many at a time, in the order of `scopes`. Crosses scopes."""
         after: Scope | None = None
         while some := await self.scopes(after=after, limit=at_once):
             yield some
@@ -470,8 +470,8 @@ class MemoryStore(ABC):
 
     @abstractmethod
     async def scopes(self, **which: Unpack[ScopeQuery]) -> Sequence[Scope]:
-        """Scopes that hold memories, in order of (tenant, app, user); of this tenant, user and app,
-        and those that come after another one. Crosses scopes.
+        """Return scopes that hold memories, in order of (tenant, app, user); of this tenant, user
+        and app, and those that come after another one. Crosses scopes.
 
         Raises:
             InvalidInput: tenant, user or app can be no part of a scope.
@@ -493,7 +493,7 @@ class MemoryStore(ABC):
 async def each(
     store: MemoryStore, scope: Scope, filter: Filter = Filter(), *, now: datetime
 ) -> AsyncIterator[Memory]:
-    """The memories that the filter lets through, oldest first, read page by page."""
+    """Return the memories that the filter lets through, oldest first, read page by page."""
     cursor: str | None = None
     while True:
         page = await store.list(

@@ -8,7 +8,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import asdict, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
@@ -25,7 +25,7 @@ _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
 
 def to_snapshot(memory: Memory) -> str:
-    """A memory as JSON text, without its usage counters."""
+    """Return a memory as JSON text, without its usage counters."""
     values = asdict(memory)
     del values["usage"]
     for name in MEMORY_TIMES:
@@ -34,7 +34,7 @@ def to_snapshot(memory: Memory) -> str:
 
 
 def from_snapshot(snapshot: str) -> Memory:
-    """The memory that `to_snapshot` wrote."""
+    """Return the memory that `to_snapshot` wrote."""
     values: dict[str, Any] = json.loads(snapshot)
     for name in MEMORY_TIMES:
         at = values.get(name)
@@ -52,7 +52,7 @@ def expiry(ttl_days: int | None, now: datetime) -> datetime | None:
 
 
 def revived(existing: Memory, added: Memory, now: datetime) -> Memory:
-    """The existing memory after the same one was added again: alive, and what is known of it
+    """Return the existing memory after the same one was added again: alive, and what is known of it
     united.
     """
     return replace(
@@ -74,7 +74,7 @@ def revived(existing: Memory, added: Memory, now: datetime) -> Memory:
 
 
 def renewed(existing: Memory, now: datetime) -> Memory:
-    """The memory after it was met again: its own TTL starts anew."""
+    """Return the memory after it was met again: its own TTL starts anew."""
     return replace(existing, expires_at=expiry(existing.ttl_days, now))
 
 
@@ -83,8 +83,8 @@ def _union(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
 
 
 def forgotten_key(salt: bytes, session_id: str | None, content: str) -> str:
-    """The tombstone of a forgotten text: a hash keyed by the scope's own random salt, so that it
-    tells nothing.
+    """Return the tombstone of a forgotten text: a hash keyed by the scope's own random salt, so
+    that it tells nothing.
     """
     digest = hashlib.blake2b(key=salt, digest_size=16)
     digest.update((session_id or "").encode() + b"\0" + tokenizer.normalised(content).encode())
@@ -92,7 +92,7 @@ def forgotten_key(salt: bytes, session_id: str | None, content: str) -> str:
 
 
 def united(waiting: Mapping[str, Any], later: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The payload of a waiting job that a later one of its key takes over.
+    """Return the payload of a waiting job that a later one of its key takes over.
 
     The later one's, with the `messages` of both: an event stands as it came first, unless it says
     nothing any more (it was taken back), and they go by the time of each when all tell it. Two that
@@ -115,7 +115,7 @@ def united(waiting: Mapping[str, Any], later: Mapping[str, Any]) -> Mapping[str,
 
 
 def messages_in(payload: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The messages that a payload carries, each with its `event_id`; of other payloads none."""
+    """Return the messages of a payload, each with its `event_id`; other payloads have none."""
     found = payload.get("messages")
     listed = cast("list[Any]", found) if isinstance(found, list | tuple) else []
     return [message for message in listed if isinstance(message, Mapping)]
@@ -130,7 +130,7 @@ def _time(value: object) -> datetime | None:
 
 
 def from_base64(text: object) -> bytes:
-    """The bytes that a Base64 text stands for; its padding may be missing.
+    """Return the bytes that a Base64 text stands for; its padding may be missing.
 
     Raises:
         ValueError: it is not Base64.
@@ -142,12 +142,12 @@ def from_base64(text: object) -> bytes:
 
 
 def to_cursor(*parts: str | float | None) -> str:
-    """An opaque cursor over the sort key of the last row of a page."""
+    """Return an opaque cursor over the sort key of the last row of a page."""
     return base64.urlsafe_b64encode(json.dumps(parts).encode()).decode()
 
 
 def from_cursor(cursor: str, order: str) -> list[Any]:
-    """The sort key that `to_cursor(order, …)` holds, without the order.
+    """Return the sort key that `to_cursor(order, …)` holds, without the order.
 
     Raises:
         InvalidInput: the cursor is invalid, or belongs to another order.
@@ -162,12 +162,12 @@ def from_cursor(cursor: str, order: str) -> list[Any]:
 
 
 def to_iso(at: datetime) -> str:
-    """Aware UTC as fixed-width text that sorts like the time: 2026-01-31T09:30:00.000000Z."""
+    """Return a time in UTC as text that sorts like it: 2026-01-31T09:30:00.000000Z."""
     return at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def known(ids: Iterable[str]) -> list[str]:
-    """The distinct ones that can be ids at all, in their order; anything else is simply not
+    """Return the distinct ones that can be ids at all, in their order; anything else is simply not
     there.
     """
     return [id for id in dict.fromkeys(ids) if is_id(id)]
@@ -179,49 +179,28 @@ def is_id(value: object) -> bool:
 
 
 def id_text(digits: str) -> str:
-    """The canonical spelling of an id's 32 hexadecimal digits."""
+    """Return the canonical spelling of an id's 32 hexadecimal digits."""
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def ids_in(text: str) -> list[str]:
-    """Ids that a statement gave one after the other: far quicker to take in than a row each."""
+    """Split the ids that a statement gave as one text: far quicker to read than a row each."""
     return [text[start : start + _ID_CHARS] for start in range(0, len(text), _ID_CHARS)]
 
 
 def bounded(limit: int) -> int:
-    """A limit that every database takes: never negative, never beyond a billion."""
+    """Return a limit that every database takes: never negative, never beyond a billion."""
     return max(0, min(limit, _MOST))
 
 
-def event_ids_in(payload: object) -> set[str]:
-    """The source events that a queued payload names, at any depth, as `event_id` or `event_ids`."""
-    if isinstance(payload, Mapping):
-        items = cast("Mapping[str, object]", payload)
-        several = items.get("event_ids")
-        ids = [
-            items.get("event_id"),
-            *(cast("list[object]", several) if isinstance(several, list | tuple) else ()),
-        ]
-        named = {value for value in ids if isinstance(value, str) and value}
-        return named.union(*(event_ids_in(value) for value in items.values()))
-    if isinstance(payload, list | tuple):
-        return set[str]().union(*(event_ids_in(value) for value in cast("list[object]", payload)))
-    return set()
+def event_ids_in(payload: Mapping[str, Any]) -> set[str]:
+    """Return the source events of the messages of a payload."""
+    events = (message.get("event_id") for message in messages_in(payload))
+    return {event for event in events if isinstance(event, str) and event}
 
 
-def without_events(payload: object, event_ids: frozenset[str]) -> object:
-    """Return the payload less the list entries that come from one of these events."""
-    if isinstance(payload, Mapping):
-        items = cast("Mapping[str, object]", payload)
-        return {key: without_events(value, event_ids) for key, value in items.items()}
-    if isinstance(payload, list | tuple):
-        stay: list[object] = [
-            entry
-            for entry in cast("list[object]", payload)
-            if not (
-                isinstance(entry, Mapping)
-                and cast("Mapping[str, object]", entry).get("event_id") in event_ids
-            )
-        ]
-        return [without_events(entry, event_ids) for entry in stay]
-    return payload
+def without_events(payload: Mapping[str, Any], events: Set[str]) -> Mapping[str, Any]:
+    """Return the payload less the messages of these events."""
+    messages = messages_in(payload)
+    left = [message for message in messages if message.get("event_id") not in events]
+    return payload if len(left) == len(messages) else {**payload, "messages": left}

@@ -42,7 +42,7 @@ class KeyRing:
 
     @classmethod
     def parse(cls, text: str | None) -> Self | None:
-        """The ring that the setting `encryption_keys` describes; None where it is not set.
+        """Return the ring that the setting `encryption_keys` describes; None where it is not set.
 
         Raises:
             ConfigurationError: it has another form, or the extra is missing. Its text is never
@@ -80,11 +80,11 @@ class KeyRing:
 
     @property
     def current(self) -> str:
-        """The id of the key that seals."""
+        """Return the id of the key that seals."""
         return next(iter(self._keys))
 
     def seal(self, data: bytes, scope_id: bytes, place: bytes) -> bytes:
-        """The data as only this place of the scope can have it."""
+        """Return the data as only this place of the scope can have it."""
         nonce = os.urandom(NONCE_BYTES)
         sealed = self._cipher(self.current, scope_id).encrypt(nonce, data, scope_id + place)
         return self.header + nonce + sealed
@@ -127,7 +127,7 @@ class KeyRing:
 
 
 def key_id(sealed: bytes) -> str:
-    """The id of the key that sealed a value.
+    """Return the id of the key that sealed a value.
 
     Raises:
         StoreError: it is not a sealed value of this version.
@@ -141,7 +141,7 @@ def key_id(sealed: bytes) -> str:
 
 
 def missing_key(id: str) -> ConfigurationError:
-    """The error where a key is missing."""
+    """Return the error where a key is missing."""
     return ConfigurationError(
         f"What is stored here was encrypted with the key {id!r}, which is not in "
         "encryption_keys; add it there "

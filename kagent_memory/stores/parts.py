@@ -15,7 +15,7 @@ from typing_extensions import Unpack
 from ..errors import Conflict
 from ..records import Filter, Scope
 from .base import MemoryStore
-from .codec import event_ids_in, messages_in
+from .codec import event_ids_in, without_events
 from .sql.queue import JobQueue
 from .sql.receipts import ReceiptStore
 from .sql.tokens import TokenStore
@@ -98,11 +98,8 @@ class Store:
             return
         fresh: list[Job] = []
         for job in jobs:
-            if taken := await self._taken_events(job):
-                messages = messages_in(job.payload)
-                left = [one for one in messages if one.get("event_id") not in taken]
-                job = replace(job, payload={**job.payload, "messages": left})
-            fresh.append(job)
+            taken = await self._taken_events(job)
+            fresh.append(replace(job, payload=without_events(job.payload, taken)))
         await self.queue.enqueue(fresh)
 
     async def _taken_events(self, job: Job) -> frozenset[str]:

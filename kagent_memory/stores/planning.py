@@ -22,17 +22,17 @@ _BRINGS_TEXT = frozenset({"add", "update", "supersede", "merge"})
 
 
 def identity_of(memory: Memory) -> bytes:
-    """The content hash of a memory."""
+    """Return the content hash of a memory."""
     return tokenizer.identity(memory.content, verbatim=memory.verbatim, event_ids=memory.event_ids)
 
 
 def slot_of(memory: Memory) -> str | None:
-    """The slot that a memory fills; a turn as it was said fills none."""
+    """Return the slot that a memory fills; a turn as it was said fills none."""
     return None if memory.verbatim else tokenizer.slot(memory.subject, memory.attribute)
 
 
 def postings_of(memory: Memory) -> bytes:
-    """A memory's index terms, packed."""
+    """Return a memory's index terms, packed."""
     return packed(tokenizer.index_terms(memory.content, memory.author))
 
 
@@ -114,8 +114,8 @@ def held_back(
     stones: Set[tuple[str, str]],
     salt: bytes,
 ) -> frozenset[str]:
-    """The ids of the memories whose changes a tombstone holds back, and of those that they would
-    supersede.
+    """Return the ids of the memories whose changes a tombstone holds back, and of those that they
+    would supersede.
 
     What would be merged into another text is held back with that text.
     """
@@ -247,13 +247,13 @@ class Plan:
 
     @property
     def ids(self) -> tuple[str | None, ...]:
-        """The id that holds each change now; None: a tombstone held it back."""
+        """Return the id that holds each change now; None: a tombstone held it back."""
         named = (change.memory.id for change in self.batch.changes)
         return tuple(None if id in self.held else self.given[id] for id in named)
 
     @property
     def vectors(self) -> dict[str, Vector]:
-        """The batch's vectors by the ids of the memories that they are of now."""
+        """Return the batch's vectors by the ids of the memories that they are of now."""
         return {
             self.given.get(id, id): vector
             for id, vector in self.batch.vectors.items()
@@ -262,7 +262,9 @@ class Plan:
 
     @property
     def reworded(self) -> list[str]:
-        """The ids of stored memories that say something else now, so that no vector fits them."""
+        """Return the ids of stored memories that say something else now, so that no vector fits
+        them.
+        """
         return [
             id
             for id, memory in self.standing.items()

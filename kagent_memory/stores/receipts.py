@@ -55,12 +55,12 @@ class ReceiptChain:
 
 
 def chain_id(tenant: str) -> str:
-    """The id of a tenant's chain: the scope's without user and app, as hexadecimal digits."""
+    """Return the id of a tenant's chain: the id of a scope without user and app, in hex digits."""
     return Scope(tenant, "", "").id.hex()
 
 
 def keyed_digest(key: bytes, what: bytes) -> str:
-    """A digest that tells nothing to anyone without the key."""
+    """Return a digest that tells nothing to anyone without the key."""
     return hashlib.blake2b(what, key=key, digest_size=DIGEST_CHARS // 2).hexdigest()
 
 
@@ -74,7 +74,7 @@ def next_receipt(
     who: str,
     now: datetime,
 ) -> Receipt:
-    """The receipt that comes next in a chain."""
+    """Return the receipt that comes next in a chain."""
     unsealed = Receipt(
         number=chain.length + 1,
         kind=kind,
@@ -90,7 +90,7 @@ def next_receipt(
 
 
 def seal(receipt: Receipt) -> str:
-    """The digest that a receipt must have."""
+    """Return the digest that a receipt must have."""
     said = [
         receipt.number, receipt.kind, receipt.memories, to_iso(receipt.at), receipt.who,
         receipt.whose, receipt.digests,

@@ -83,14 +83,15 @@ class EmbeddingSpaces(ABC):
 
 
 def external_name(dimensions: int) -> str:
-    """The name of the embedding space that holds callers' own vectors of this width, whoever they
-    are.
+    """Return the name of the embedding space that holds callers' own vectors of this width, whoever
+    they are.
     """
     return f"{EXTERNAL}{dimensions}"
 
 
 def checked_vectors(vectors: Sequence[Vector], dimensions: int | None) -> list[Vector]:
-    """Many vectors as `checked_vector` makes each: at once, where they are arrays of one width.
+    """Return many vectors as `checked_vector` makes each: at once, where they are arrays of one
+    width.
 
     Raises:
         InvalidInput: as `checked_vector`.
@@ -107,7 +108,7 @@ def checked_vectors(vectors: Sequence[Vector], dimensions: int | None) -> list[V
 
 
 def checked_vector(vector: object, dimensions: int | None) -> Vector:
-    """A finite, non-zero vector, as `records.scaled` makes it.
+    """Return a finite, non-zero vector, as `records.scaled` makes it.
 
     Raises:
         InvalidInput: no flat sequence of numbers, another length, NaN or infinite, or zero.

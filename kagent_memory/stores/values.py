@@ -65,7 +65,7 @@ class OpenOptions(TypedDict, total=False):
 
 
 class ScopeQuery(TypedDict, total=False):
-    """Which scopes: of this tenant, user and app, and those that come after another one."""
+    """Which scopes: of this tenant, user and app, and those that come after the last of a page."""
 
     tenant: str | None
     user: str | None
@@ -221,7 +221,7 @@ class Delivery:
 
     @property
     def counts(self) -> Mapping[str, Mapping[str, int]]:
-        """The counts by their names."""
+        """Return the counts by their names."""
         names = ("retrieved", "delivered", "successes", "failures")
         return {name: getattr(self, name) for name in names}
 
@@ -380,7 +380,7 @@ class Whole:
 
 
 def every_state(memory: Memory, revisions: Sequence[Revision]) -> Sequence[Memory]:
-    """A memory as it is, and as it ever was."""
+    """Return a memory as it is, and as it ever was."""
     return (memory, *(revision.before for revision in revisions if revision.before is not None))
 
 
@@ -398,8 +398,8 @@ def tombstones_of(whole: Whole, salt: bytes) -> set[tuple[str, str]]:
 def with_after(
     memory: Memory, revisions: Sequence[Revision]
 ) -> Iterator[tuple[Revision, Memory | None]]:
-    """The changes of a memory's history, oldest first, each with the memory as it was right after
-    it.
+    """Return the changes of a memory's history, oldest first, each with the memory as it was right
+    after it.
     """
     return zip(revisions, (*(revision.before for revision in revisions[1:]), memory), strict=False)
 
@@ -457,13 +457,13 @@ class Pruned:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Numbers of memories by outcome."""
+        """Return the numbers of memories by outcome."""
         names = ("deleted", "extended", "evicted", "faded", "unimportant")
         return {name: getattr(self, name) for name in names}
 
     @property
     def erased(self) -> int:
-        """Number of memories that are gone."""
+        """Return the number of memories that are gone."""
         return sum(self.counts.values()) - self.extended
 
     def __add__(self, other: Pruned) -> Pruned:
@@ -591,7 +591,7 @@ def checked_job(job: Job) -> Job:
 
 
 def embed_job(scope: Scope, now: datetime, space: str = "") -> Job:
-    """The job that embeds whatever in the scope lacks a vector; one at a time is enough.
+    """Return the job that embeds whatever in the scope lacks a vector; one at a time is enough.
 
     Args:
         scope: whose.

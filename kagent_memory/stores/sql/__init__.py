@@ -33,7 +33,8 @@ numbered from 2 on.
 
 @cache
 def queries(dialect: str) -> Mapping[str, LiteralString]:
-    """Name → statement of every `*.sql` file of the dialect but the schema and the migrations.
+    """Return name → statement of every `*.sql` file of the dialect but the schema and the
+    migrations.
 
     What several statements share is a fragment of their file: it stands in them where `{its_name}`
     is written.

@@ -86,8 +86,8 @@ async def evict(
 async def with_sources(
     session: Session, scope_id: str | bytes, ids: Sequence[str]
 ) -> Sequence[str]:
-    """These memories of a scope, and then those that were merged into them: what they stand for
-    goes with them.
+    """Return these memories of a scope, and then those that were merged into them: what they stand
+    for goes with them.
     """
     found = fresh = dict.fromkeys(ids)
     while fresh:
@@ -98,7 +98,7 @@ async def with_sources(
 
 
 async def erase(session: Session, scope_id: str | bytes, ids: Sequence[str]) -> None:
-    """Deletes these memories of a scope and all that belongs to them; the scope's lock is held."""
+    """Delete these memories of a scope and all that belongs to them; the scope's lock is held."""
     if not ids:
         return
     values = {"scope_id": scope_id, "ids": list(ids)}
@@ -121,7 +121,7 @@ async def erase(session: Session, scope_id: str | bytes, ids: Sequence[str]) -> 
 async def erase_some(
     session: Session, scope: Scope, *, limit: int, who: str | None, now: datetime
 ) -> tuple[int, bool]:
-    """Erases so many memories of a scope; when none is left, all else of it, so that nothing tells
+    """Erase so many memories of a scope; when none is left, all else of it, so that nothing tells
     that it was there.
 
     Gives how many memories it erased, and whether the scope is gone.
@@ -209,7 +209,9 @@ class _Lineage:
 
     @classmethod
     async def of(cls, session: Session, scope: Scope, ids: Sequence[str]) -> Self:
-        """The lineage of these memories: what was made of them goes too, however it was made."""
+        """Return the lineage of these memories: what was made of them goes too, however it was
+        made.
+        """
         lineage, seen, fresh = cls(), {*ids}, ids
         stretches: dict[tuple[str, int], Sequence[Revision]] = {}
         while fresh:
@@ -235,7 +237,7 @@ class _Lineage:
         return lineage
 
     async def tombstones(self, session: Session, scope: Scope) -> set[tuple[str, str]]:
-        """The events and the texts of every state that the memories ever had.
+        """Return the events and the texts of every state that the memories ever had.
 
         What an undone decision made has events from the memories that it was made of: those of the
         ones that stay stay too.
@@ -273,7 +275,8 @@ async def _undone(
     sources: Sequence[tuple[Whole, Sequence[Revision]]],
     stretches: dict[tuple[str, int], Sequence[Revision]],
 ) -> set[str]:
-    """The memories that decisions made of these, or put in their place, and that were undone since.
+    """Return the memories that decisions made of these, or put in their place, and that were undone
+    since.
 
     Where such a decision changed a memory that was there already, the stretch of its history from
     the change to its undo is added to the others, by its id and the revision that begins it.
@@ -318,8 +321,8 @@ async def _undone(
 
 
 def _decisions(one: Whole, part: Sequence[Revision]) -> Iterator[tuple[str, Revision]]:
-    """The decisions that retired a memory in a part of its history, each with the id of what then
-    stood for it.
+    """Return the decisions that retired a memory in a part of its history, each with the id of what
+    then stood for it.
     """
     numbers = {revision.revision for revision in part}
     for revision, memory in with_after(one.memory, one.revisions):
@@ -333,7 +336,7 @@ def _decisions(one: Whole, part: Sequence[Revision]) -> Iterator[tuple[str, Revi
 
 
 def _stretch(revisions: Sequence[Revision]) -> Sequence[Revision]:
-    """The revisions from a change to its undo; none where it is not undone."""
+    """Return the revisions from a change to its undo; none where it is not undone."""
     depth = 0
     for count, revision in enumerate(revisions, 1):
         depth += -1 if revision.kind == "undo" else 1
@@ -343,6 +346,6 @@ def _stretch(revisions: Sequence[Revision]) -> Sequence[Revision]:
 
 
 def _events_of(one: Whole) -> set[str]:
-    """The events that any state of a memory came of."""
+    """Return the events that any state of a memory came of."""
     sources = (*every_state(one.memory, one.revisions), *one.revisions)
     return {event for source in sources for event in source.event_ids}

@@ -33,7 +33,9 @@ async def prune(database: Database, *, now: datetime, popular_after: int, dry_ru
 async def _expired_scopes(
     session: Session, *, after: str | bytes | None, now: datetime
 ) -> Sequence[tuple[str | bytes, Scope]]:
-    """The next scopes that hold something to prune, each after its id as the database has it."""
+    """Return the next scopes that hold something to prune, each after its id as the database has
+    it.
+    """
     found = await session.rows(
         "expired_scopes", {"after": after, "now": now, "limit": SCOPES_AT_ONCE}
     )

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from ...errors import ConfigurationError, NotFound
 from ...records import Scope
@@ -26,7 +26,7 @@ Candidate: TypeAlias = tuple[Scope, str, int]
 
 
 async def touch(session: Session, scope: Scope, step: int) -> None:
-    """Takes the scope's lock, makes its row if there is none, and moves its version by `step`."""
+    """Take the scope's lock, make its row if there is none, and move its version by `step`."""
     await session.run_many("touch_scope", [touching(session, scope, step)])
 
 
@@ -49,8 +49,7 @@ async def put(session: Session, jobs: Sequence[Job]) -> None:
     for job in jobs:
         checked_job(job)
     for job in jobs:
-        messages = codec.messages_in(job.payload)
-        events = [event for one in messages if isinstance(event := one.get("event_id"), str)]
+        events = sorted(event_ids_in(job.payload))
         scope_id = {"scope_id": job.scope.id}
         same = {**scope_id, "kind": job.kind, "key": job.key}
         brought = {**scope_id, "session_id": job.session_id, "event_ids": events}
@@ -59,10 +58,7 @@ async def put(session: Session, jobs: Sequence[Job]) -> None:
         answers = deque(await session.several(queries) if queries else ())
         waiting = answers.popleft() if job.key else ()
         taken = {row["event_id"] for row in (answers.popleft() if events else ())}
-        payload = job.payload
-        if taken:
-            left = [one for one in messages if one.get("event_id") not in taken]
-            payload = {**payload, "messages": left}
+        payload = without_events(job.payload, taken)
         for row in waiting:
             earlier = session.codec.job_texts(job.scope, row)["payload"]
             job = replace(job, id=row["id"])
@@ -74,7 +70,7 @@ async def put(session: Session, jobs: Sequence[Job]) -> None:
 async def delete_jobs(
     session: Session, scope: Scope, session_id: str | None, everything: bool
 ) -> frozenset[str]:
-    """Deletes the jobs of a session or of the scope; gives the events in them. The scope's lock is
+    """Delete the jobs of a session or of the scope; return the events in them. The scope's lock is
     held.
     """
     if session_id is None and not everything:
@@ -90,11 +86,11 @@ async def delete_jobs(
 
 
 async def clear(session: Session, scope: Scope, events: frozenset[str]) -> None:
-    """Takes the messages of these events out of the queued payloads. The scope's lock is held."""
+    """Take the messages of these events out of the queued payloads. The scope's lock is held."""
     for row in await session.rows("queued_payloads", {"scope_id": scope.id}):
         queued = session.codec.job_texts(scope, row)["payload"]
-        payload = cast("Mapping[str, Any]", without_events(queued, events))
-        if payload != queued:
+        payload = without_events(queued, events)
+        if payload is not queued:
             values = session.codec.job_text_values(scope, row["id"], payload)
             await session.run_many("replace_payload", [values])
 

@@ -16,8 +16,8 @@ from .transfer import replace_revisions
 async def next_scopes(
     session: Session, header: bytes, *, after: Scope | None, limit: int
 ) -> Sequence[tuple[Scope, bool]]:
-    """The next scopes, each with whether it holds anything to encrypt anew: so many at a time,
-    however few do.
+    """Return the next scopes, each with whether it holds anything to encrypt anew: so many at a
+    time, however few do.
     """
     values = {"scope_id": after and after.id, "limit": limit, **_marks(header)}
     found = await session.rows("next_scopes", values)
@@ -25,7 +25,7 @@ async def next_scopes(
 
 
 async def reseal(session: Session, scope: Scope, header: bytes, *, limit: int) -> int:
-    """Encrypts so many rows of a scope anew, first its salt; gives how many, 0 when none was left.
+    """Encrypt so many rows of a scope anew, first its salt; return how many, 0 when none was left.
 
     A row is read and written like any other: the session opens it with the key that it was sealed
     by, and seals it with the current one.

@@ -145,15 +145,10 @@ class RowCodec:
         indexed = _json({**place, "author": memory.author}) + b"\n"
         terms = indexed + (postings or texts.postings(memory))
         assert self.knows(scope)
-        said = {name: values[name] for name in _SEALED_MEMORY}
-        digests = self.digests(scope, {name: said[name] for name in (*FILTERED, "slot")})
-        return {
-            **values,
-            **_SEALED_MEMORY,
-            **digests,
-            "sealed": self._seal(_json(said), scope, _place("memory", memory.id)),
-            "postings": self._seal(terms, scope, _place("postings", memory.id)),
-        }
+        digests = self.digests(scope, {name: values[name] for name in (*FILTERED, "slot")})
+        sealed = self._sealed(values, _SEALED_MEMORY, scope, "memory", memory.id)
+        postings = self._seal(terms, scope, _place("postings", memory.id))
+        return {**sealed, **digests, "postings": postings}
 
     def entries(self, scope: Scope, rows: Iterable[Row]) -> list[Entry]:
         """Return what the index holds of rows of `indexed`."""
@@ -192,11 +187,8 @@ class RowCodec:
         values: dict[str, Any] = {name: getattr(revision, name) for name in _REVISION}
         values["before"] = revision.before and codec.to_snapshot(revision.before)
         values |= {"scope_id": scope.id, "sealed": None}
-        if self.ring is None:
-            return values
-        place = _place("revision", revision.memory_id, revision.revision)
-        said = _json({name: values[name] for name in _SEALED_REVISION})
-        return {**values, **_SEALED_REVISION, "sealed": self._seal(said, scope, place)}
+        place = ("revision", revision.memory_id, revision.revision)
+        return self._sealed(values, _SEALED_REVISION, scope, *place)
 
     # -- jobs -----------------------------------------------------------------------------------
 
@@ -228,14 +220,10 @@ class RowCodec:
         self, scope: Scope, id: str, payload: Mapping[str, Any], error: str = ""
     ) -> dict[str, Any]:
         """Return the payload and the error of a job as the columns of its row."""
-        values = {"scope_id": scope.id, "id": id, "payload": payload, "error": error}
-        if self.ring is None:
-            return {**values, "sealed": None}
-        if error:
-            sealed = self._seal(error.encode(), scope, _place("error", id))
-            values["error"] = sealed_error(sealed)
-        said = self._seal(_json({"payload": dict(payload)}), scope, _place("job", id))
-        return {**values, "payload": {}, "sealed": said}
+        if error and self.ring is not None:
+            error = sealed_error(self._seal(error.encode(), scope, _place("error", id)))
+        values = {"scope_id": scope.id, "id": id, "payload": dict(payload), "error": error}
+        return self._sealed({**values, "sealed": None}, {"payload": {}}, scope, "job", id)
 
     # -- digests --------------------------------------------------------------------------------
 
@@ -279,6 +267,15 @@ class RowCodec:
     def _seal(self, data: bytes, scope: Scope, place: bytes) -> bytes:
         return data if self.ring is None else self.ring.seal(data, scope.id, place)
 
+    def _sealed(
+        self, values: Row, fields: Mapping[str, Any], scope: Scope, *place: object
+    ) -> dict[str, Any]:
+        """Return the columns of a row with these fields sealed, where rows are."""
+        if self.ring is None:
+            return dict(values)
+        said = _json({name: values[name] for name in fields})
+        return {**values, **fields, "sealed": self._seal(said, scope, _place(*place))}
+
     def _open(self, sealed: bytes, scope: Scope, place: bytes) -> bytes:
         if self.ring is None:
             raise missing_key(key_id(bytes(sealed)))
@@ -289,12 +286,13 @@ class RowCodec:
 
 
 def to_scope(row: Row) -> Scope:
-    """The scope of a row with its texts."""
+    """Return the scope of a row with its texts."""
     return Scope(row["tenant"], row["user_id"], row["app"])
 
 
 def named(**parts: str | None) -> dict[str, str | None]:
-    """The parts of scopes that a statement is narrowed to, by their names; None: not by this one.
+    """Return the parts of scopes that a statement is narrowed to, by their names; None: not by this
+    one.
 
     Raises:
         InvalidInput: one of them can be no part of a scope.
@@ -306,7 +304,7 @@ def named(**parts: str | None) -> dict[str, str | None]:
 
 
 def sealed_error(sealed: bytes) -> str:
-    """A sealed error as the text of its column."""
+    """Return a sealed error as the text of its column."""
     return _ERROR + sealed.hex()
 
 

@@ -39,49 +39,17 @@ async def scopes(
     """See `MemoryStore.scopes`."""
     parts = named(tenant=tenant, app=app, user=user)
     given = {name: value for name, value in parts.items() if value is not None}
-    start = _first_names(given, after)
-    if start is None:
+    free = [name for name in parts if name not in given]
+    if after is not None and not free:
         return []
-    indexed = {
-        **given,
-        **{f"from_{name}": value for name, value in start.items()},
-        "limit": bounded(limit),
-    }
+    first = {f"from_{name}": getattr(after, name) if after else "" for name in free}
+    if after is not None:
+        first[f"from_{free[-1]}"] += _LOWEST
     others = {f"after_{name}": after and getattr(after, name) for name in parts}
     short, long = await session.several(
         [
-            (SCOPES_OF[tuple(given)], indexed),
+            (SCOPES_OF[tuple(given)], {**given, **first, "limit": bounded(limit)}),
             ("long_scopes", {**parts, **others, "limit": bounded(limit)}),
         ]
     )
     return in_order(map(to_scope, (*short, *long)), limit=limit)
-
-
-def _first_names(given: Mapping[str, str], after: Scope | None) -> Mapping[str, str] | None:
-    """Return the names that the first scope after another one may have, in the parts that are not
-    given.
-
-    Args:
-        given: the parts that all scopes have in common, in the order of the scopes.
-        after: the last scope of the page before; None: there is none.
-
-    Returns:
-        The lowest names, by part; None where no scope can follow.
-    """
-    free = [name for name in ("tenant", "app", "user") if name not in given]
-    first = dict.fromkeys(free, "")
-    if after is None:
-        return first
-    last: str | None = None
-    for name in ("tenant", "app", "user"):
-        value = getattr(after, name)
-        if name not in given:
-            first[name], last = value, name
-        elif given[name] > value:
-            return first
-        elif given[name] < value:
-            break
-    if last is None:
-        return None
-    first[last] += _LOWEST
-    return first

@@ -20,12 +20,12 @@ class Part(Protocol):
 
     @property
     def database(self) -> Database:
-        """The database that takes writes."""
+        """Return the database that takes writes."""
         ...
 
     @property
     def reads(self) -> Database:
-        """The database that answers reads."""
+        """Return the database that answers reads."""
         ...
 
 

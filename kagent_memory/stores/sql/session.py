@@ -39,26 +39,26 @@ class Session(Protocol):
     async def rows(
         self, query: str, values: Values, *, space_number: int | None = None
     ) -> Sequence[Row]:
-        """Runs the named query and gives all its rows, decoded: aware UTC datetimes, tuples for
+        """Run the named query and return all its rows, decoded: aware UTC datetimes, tuples for
         lists, dicts for JSON objects, str ids. `space_number` picks the vector table of statements
         that hold `{space}`.
         """
         ...
 
     async def several(self, queries: Sequence[tuple[str, Values]]) -> Sequence[Sequence[Row]]:
-        """The rows of several named queries, asked in this order and in as few round trips as the
-        driver can.
+        """Return the rows of several named queries, asked in this order and in as few round trips
+        as the driver can.
         """
         ...
 
     async def run(self, query: str, values: Values, *, space_number: int | None = None) -> int:
-        """Runs the named statement and gives how many rows it changed."""
+        """Run the named statement and return how many rows it changed."""
         ...
 
     async def run_many(
         self, query: str, values: Sequence[Values], *, space_number: int | None = None
     ) -> None:
-        """Runs the named statement once for each set of values, as fast as the driver can."""
+        """Run the named statement once for each set of values, as fast as the driver can."""
         ...
 
     async def make_vectors(self, space: EmbeddingSpace) -> None:
