@@ -13,16 +13,15 @@ from typing import Any, get_args
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
 from kagent_memory.errors import KagentMemoryError
 from kagent_memory.records import Change, Filter, Memory
 from kagent_memory.stores import Store, open_store
-from kagent_memory.stores.base import Batch, Job, Order
+from kagent_memory.stores.base import Batch, Order
 from kagent_memory.testing.fixtures import (
     DAY,
     NOW,
-    a_job,
     a_memory,
     a_scope,
     adding,
@@ -87,13 +86,9 @@ facts = st.fixed_dictionaries(
 
 
 def plain(answer: Any) -> Any:
-    """Return the answer in a form that compares with its order; when a lease ends is each
-    database's own.
-    """
+    """Return the answer in a form that compares with its order."""
     if isinstance(answer, Mapping):
         return list(answer.items())
-    if isinstance(answer, Job):
-        return replace(answer, lease_until=None), answer.lease_until is None
     return [plain(inner) for inner in answer] if isinstance(answer, list | tuple) else answer
 
 
@@ -104,8 +99,6 @@ class RandomChanges(RuleBasedStateMachine):
         super().__init__()
         self.runner, self.stores, self.scope, self.now = runner, stores, a_scope(), NOW
         self.ids: list[str] = []
-        self.jobs: list[str] = []
-        self.claimed: list[Job] = []
         self.dice = random.Random(0)
         self.space = self.both(lambda store: store.memories.spaces.add("life", 3, None)).number
 
@@ -147,14 +140,8 @@ class RandomChanges(RuleBasedStateMachine):
         return a_memory(id=self.ids[-1], now=self.now, **values)
 
     def teardown(self) -> None:
-        async def leave(store: Store) -> None:
-            await store.forget(self.scope, everything=True, now=self.now)
-            for job in await store.queue.jobs(scope=self.scope):
-                await store.queue.release(job, run_after=NOW, error="", dead=True)
-                await store.queue.drop(job.id)
-
         for store in self.stores:
-            self.runner.run(leave(store))
+            self.runner.run(store.forget(self.scope, everything=True, now=self.now))
 
     @rule(step=one_of(DAY / 86_400, DAY / 2, DAY, 2 * DAY))
     def time_passes(self, step: Any) -> None:
@@ -306,62 +293,6 @@ class RandomChanges(RuleBasedStateMachine):
         self.both(lambda store: store.stats(self.scope, now=self.now))
         for id in ids:
             self.both(lambda store, id=id: store.memories.history(self.scope, id))
-
-    @rule(
-        key=one_of("", "timer"), session=one_of("s", "t"), delay=one_of(0, 1), model=one_of("", "m")
-    )
-    def enqueue(self, key: str, session: str, delay: int, model: str) -> None:
-        payload = {"messages": [{"text": "zebra", "event_id": "e4"}], "n": len(self.jobs)}
-        named: dict[str, Any] = {
-            "key": key,
-            "session_id": session,
-            "provider": model,
-            "model": model,
-        }
-        job = a_job(self.scope, now=self.now, payload=payload, **named)
-        job = replace(job, id=self.new_id(), run_after=self.now + delay * DAY)
-        self.jobs.append(job.id)
-        self.both(lambda store: store.enqueue([job]))
-
-    @rule(exclude=one_of((), (("m", "m"),)), seconds=one_of(0, 3600, 3600))
-    def claim(self, exclude: Any, seconds: float) -> None:
-        job = self.both(
-            lambda store: store.queue.claim(
-                "me", now=self.now, lease_seconds=seconds, exclude=exclude
-            )
-        )
-        if isinstance(job, Job):
-            self.claimed.append(job)
-
-    @precondition(lambda self: self.claimed)
-    @rule(number=numbers, way=one_of("finish", "renew", "release", "bury"))
-    def end_claim(self, number: int, way: str) -> None:
-        job = self.claimed[number % len(self.claimed)]
-        if way == "finish":
-            self.apply(job=(job.id, job.fence))
-        elif way == "renew":
-            self.both(lambda store: store.queue.renew(job, lease_seconds=3600))
-        else:
-            spent = replace(job, calls=job.calls + 1)
-            self.both(
-                lambda store: store.queue.release(
-                    spent, run_after=self.now, error="later", dead=way == "bury"
-                )
-            )
-
-    @precondition(lambda self: self.jobs)
-    @rule(
-        number=numbers,
-        again=st.booleans(),
-        state=one_of(None, "queued", "running", "dead"),
-        limit=limits,
-    )
-    def retry_or_drop(self, number: int, again: bool, state: Any, limit: int) -> None:
-        id = self.jobs[number % len(self.jobs)]
-        self.both(
-            lambda store: store.queue.retry(id, now=self.now) if again else store.queue.drop(id)
-        )
-        self.both(lambda store: store.queue.jobs(scope=self.scope, state=state, limit=limit))
 
 
 def test_random_changes_are_answered_alike(postgres_uri: str) -> None:

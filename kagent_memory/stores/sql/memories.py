@@ -17,7 +17,7 @@ from ...errors import ConfigurationError
 from ...records import EVERYTHING, Change, Filter, Memory, Revision, Scope, Vector
 from .. import planning
 from ..base import MemoryStore, page_cursor, page_end
-from ..codec import bounded, is_id, known
+from ..codec import bounded, known
 from ..encryption import KeyRing
 from ..values import (
     EARLIEST,
@@ -288,14 +288,6 @@ class SqlMemoryStore(MemoryStore):
     ) -> frozenset[str]:
         values = {"scope_id": scope.id, "session_id": session_id, "event_ids": [*event_ids]}
         return frozenset(row["event_id"] for row in await session.rows("taken_events", values))
-
-    @override
-    @reading
-    async def history(self, session: Session, scope: Scope, memory_id: str) -> Sequence[Revision]:
-        if not is_id(memory_id):
-            return []
-        found = await session.rows("revisions_of", {"scope_id": scope.id, "id": memory_id})
-        return session.codec.revisions(scope, found)
 
     @override
     @reading

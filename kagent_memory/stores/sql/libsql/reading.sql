@@ -198,10 +198,6 @@ UNION
 SELECT key FROM tombstone
 WHERE scope_id = :scope_id AND kind = 'event' AND key IN (SELECT value FROM json_each(:event_ids))
 
--- name: revisions_of
-SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group, final, sealed
-FROM memory_revision WHERE scope_id = :scope_id AND memory_id = :id ORDER BY revision
-
 -- name: revisions_in
 SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group, final, sealed
 FROM memory_revision WHERE scope_id = :scope_id AND change_group = :group ORDER BY at, memory_id, revision

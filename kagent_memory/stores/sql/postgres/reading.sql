@@ -189,10 +189,6 @@ UNION
 SELECT key FROM tombstone
 WHERE scope_id = %(scope_id)s AND kind = 'event' AND key = ANY(%(event_ids)s::text[])
 
--- name: revisions_of
-SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group, final, sealed
-FROM memory_revision WHERE scope_id = %(scope_id)s AND memory_id = %(id)s::uuid ORDER BY revision
-
 -- name: revisions_in
 SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group, final, sealed
 FROM memory_revision WHERE scope_id = %(scope_id)s AND change_group = %(group)s ORDER BY at, memory_id, revision
