@@ -75,7 +75,7 @@ class QueueContract(ContractPart):
         tried = await home.claim()
         assert await home.store.queue.release(tried, run_after=NOW, error="model away")
         done = await home.claim()
-        assert await home.store.queue.end(done.id, done.fence)
+        assert await home.store.queue.end(done.scope, done.id, done.fence)
         new = await home.elsewhere(done.scope).enqueue()
         assert [tried.id, done.id] == [first.id, second.id]
         assert [(await home.claim()).id for _ in range(3)] == [third.id, new.id, first.id]
@@ -95,7 +95,7 @@ class QueueContract(ContractPart):
                 await one.enqueue()
             job = await home.claim()
             order.append(job.scope)
-            assert await home.store.queue.end(job.id, job.fence)
+            assert await home.store.queue.end(job.scope, job.id, job.fence)
         assert order == [turn.scope for turn in (many, few, many, one, few, many)]
 
     async def test_a_claim_leases_the_job_and_moves_its_fence(self, home: ScopedStore) -> None:
@@ -137,7 +137,7 @@ class QueueContract(ContractPart):
         assert second.fence > first.fence
         assert not await home.store.queue.renew(first, lease_seconds=30)
         assert not await home.store.queue.release(first, run_after=LATER, error="late")
-        assert not await home.store.queue.end(first.id, first.fence)
+        assert not await home.store.queue.end(first.scope, first.id, first.fence)
         with pytest.raises(Conflict):
             await home.apply(*adding(a_memory("too late")), job=(first.id, first.fence))
         assert await home.contents() == []

@@ -85,7 +85,7 @@ class Store:
                 raise Conflict(f"The job {job_id} is no longer held with the fence {fence}.")
         applied = await self.memories.apply(scope, replace(batch, job=None, jobs=()), now=now)
         await self.enqueue(batch.jobs)
-        if batch.job is not None and not await self.queue.end(*batch.job):
+        if batch.job is not None and not await self.queue.end(scope, *batch.job):
             raise Conflict(
                 f"The job {batch.job[0]} went to another worker, after its changes were written."
             )

@@ -202,8 +202,9 @@ class JobQueue:
             # the row alone does not tell: an owner who is offered what it holds already would hold
             # it twice
             return None
-        [job] = await _jobs(session, scope=scope, state="running", limit=1, id=id)
-        return job
+        anywhere = dict.fromkeys(("tenant", "user", "app"))
+        which = {"scope_id": scope.id, "state": "running", "id": id, "payloads": True, "limit": 1}
+        return session.codec.jobs(await session.rows("jobs", {**anywhere, **which}))[0]
 
     @writing
     async def renew(self, session: Session, job: Job, *, lease_seconds: float) -> bool:
@@ -236,12 +237,10 @@ class JobQueue:
         return bool(await session.run("release_job", values))
 
     @writing
-    async def end(self, session: Session, job_id: str, fence: int) -> bool:
+    async def end(self, session: Session, scope: Scope, job_id: str, fence: int) -> bool:
         """Delete a job that is done; False when its fence moved on or the job is gone."""
-        for job in await _jobs(session, state="running", limit=1, id=job_id, payloads=False):
-            values = {"scope_id": job.scope.id, "id": job_id, "fence": fence}
-            return bool(await session.run("end_job", values))
-        return False
+        values = {"scope_id": scope.id, "id": job_id, "fence": fence}
+        return bool(await session.run("end_job", values))
 
     @reading
     async def jobs(
@@ -264,10 +263,11 @@ class JobQueue:
         Raises:
             InvalidInput: tenant, user or app can be no part of a scope.
         """
-        whose = named(tenant=tenant, user=user, app=app)
-        return await _jobs(
-            session, whose, scope=scope, state=state, limit=limit, id=id, payloads=payloads
-        )
+        if id is not None and not is_id(id):
+            return []
+        whose = {**named(tenant=tenant, user=user, app=app), "scope_id": scope and scope.id}
+        which = {"state": state, "id": id, "payloads": payloads, "limit": bounded(limit)}
+        return session.codec.jobs(await session.rows("jobs", {**whose, **which}))
 
     @reading
     async def waiting(self, session: Session, scope: Scope, kind: JobKind, key: str) -> Job | None:
@@ -328,20 +328,3 @@ async def _enqueue(session: Session, jobs: Sequence[Job]) -> None:
     for scope in sorted({job.scope for job in jobs}, key=lambda scope: scope.id):
         await touch(session, scope, 0)
     await put(session, jobs)
-
-
-async def _jobs(
-    session: Session,
-    whose: Mapping[str, str | None] = named(tenant=None, user=None, app=None),
-    *,
-    scope: Scope | None = None,
-    state: JobState | None,
-    limit: int,
-    id: str | None,
-    payloads: bool = True,
-) -> Sequence[Job]:
-    if id is not None and not is_id(id):
-        return []
-    which = {"scope_id": scope and scope.id, "state": state, "id": id}
-    values = {**whose, **which, "payloads": payloads, "limit": bounded(limit)}
-    return session.codec.jobs(await session.rows("jobs", values))

@@ -194,12 +194,11 @@ class RowCodec:
 
     def jobs(self, rows: Iterable[Row]) -> list[Job]:
         """Return the jobs of rows of `ingest_job` joined with their scopes' texts."""
-        found: list[Job] = []
-        for row in rows:
-            scope = to_scope(row)
-            values = {**{name: row[name] for name in _JOB}, **self.job_texts(scope, row)}
-            found.append(Job(scope=scope, **values))
-        return found
+        return [self._job(to_scope(row), row) for row in rows]
+
+    def _job(self, scope: Scope, row: Row) -> Job:
+        values = {**{name: row[name] for name in _JOB}, **self.job_texts(scope, row)}
+        return Job(scope=scope, **values)
 
     def job_texts(self, scope: Scope, row: Row) -> dict[str, Any]:
         """Return the payload and the error of a job's row, as far as the row has them."""
