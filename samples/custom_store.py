@@ -18,7 +18,7 @@ import numpy as np
 from kagent_memory import Memory, Scope
 from kagent_memory.errors import Conflict, InvalidInput, StoreError
 from kagent_memory.records import Change, new_id
-from kagent_memory.stores import Adapter, EmbeddingSpaces, MemoryStore, base, open_with, values
+from kagent_memory.stores import Adapter, EmbeddingSpaces, MemoryStore, decisions, open_with, values
 from kagent_memory.stores.planning import Plan, Texts, checked
 from kagent_memory.stores.spaces import EmbeddingSpace
 from kagent_memory.stores.values import Applied, Batch, Delivery, Pruned, ScopeStats, Whole
@@ -119,11 +119,10 @@ class DictStore(MemoryStore, EmbeddingSpaces):
     ) -> tuple[str, ...]:  # fmt: skip
         kept = await self._kept(scope)
         said = {one.id for one in kept.memories if session_id and one.session_id == session_id}
-        gone = base.lineage_of(kept.whole, kept.whole if everything else {*ids, *said})
+        gone = decisions.lineage_of(kept.whole, kept.whole if everything else {*ids, *said})
         if not dry_run:
-            kept.tombstones |= {("event", event) for event in event_ids}
-            for id in gone:
-                kept.tombstones |= values.tombstones_of(kept.whole[id], kept.salt)
+            stones = (decisions.tombstones_of(kept.whole[id], kept.salt) for id in gone)
+            kept.tombstones.update({("event", event) for event in event_ids}, *stones)
             kept.erase(sorted(gone))
         return tuple(sorted(gone))
 
@@ -136,7 +135,7 @@ class DictStore(MemoryStore, EmbeddingSpaces):
         await self.all()
         pruned = Pruned()
         for kept in self._scopes.values():
-            found, popular = base.due_for_prune(kept.scope, kept.memories, now, popular_after)
+            found, popular = decisions.due_for_prune(kept.scope, kept.memories, now, popular_after)
             pruned += found
             if found != Pruned() and not dry_run:
                 kept.put(popular)
@@ -166,12 +165,13 @@ class DictStore(MemoryStore, EmbeddingSpaces):
 
     async def stats(self, scope: Scope, *, now: datetime, popular_after: int = 10) -> ScopeStats:
         kept = await self._kept(scope)
-        counted = base.stats_of(kept.memories, now=now, popular_after=popular_after)
+        counted = decisions.stats_of(kept.memories, now=now, popular_after=popular_after)
         return replace(counted, calls=kept.calls, tokens=kept.tokens, version=kept.version)
 
     async def scopes(self, **which: Any) -> Sequence[Scope]:
         await self.all()
-        return values.in_order((one.scope for one in self._scopes.values() if one.whole), **which)
+        held = [one.scope for one in self._scopes.values() if one.whole]
+        return decisions.in_order(held, **which)
 
 
 class DictAdapter(Adapter):

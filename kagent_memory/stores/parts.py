@@ -16,6 +16,7 @@ from ..errors import Conflict
 from ..records import Filter, Scope
 from .base import MemoryStore
 from .codec import event_ids_in, without_events
+from .decisions import in_order
 from .sql.queue import JobQueue
 from .sql.receipts import ReceiptStore
 from .sql.tokens import TokenStore
@@ -28,7 +29,6 @@ from .values import (
     ScopeStats,
     Selection,
     checked_job,
-    in_order,
 )
 
 MAX_ROWS = 1_000_000_000

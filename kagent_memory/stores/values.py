@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias, TypedDict
@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
-from ..checks import checked_text
 from ..errors import InvalidInput, StoreError
 from ..records import (
     MAX_KEY_BYTES,
@@ -24,7 +23,7 @@ from ..records import (
     Vector,
     new_id,
 )
-from .codec import bounded, forgotten_key, is_id
+from .codec import is_id
 
 JobKind: TypeAlias = Literal["transcript", "session_end", "embed", "consolidate"]
 JobState: TypeAlias = Literal["queued", "running", "dead"]
@@ -384,17 +383,6 @@ def every_state(memory: Memory, revisions: Sequence[Revision]) -> Sequence[Memor
     return (memory, *(revision.before for revision in revisions if revision.before is not None))
 
 
-def tombstones_of(whole: Whole, salt: bytes) -> set[tuple[str, str]]:
-    """Return what holds a forgotten memory back, each after its kind: the events of every state and
-    change that it ever had, and the texts. Without a salt there are no texts.
-    """
-    states = every_state(whole.memory, whole.revisions)
-    found = {("event", event) for one in (*states, *whole.revisions) for event in one.event_ids}
-    if salt:
-        found |= {("text", forgotten_key(salt, one.session_id, one.content)) for one in states}
-    return found
-
-
 def with_after(
     memory: Memory, revisions: Sequence[Revision]
 ) -> Iterator[tuple[Revision, Memory | None]]:
@@ -533,37 +521,6 @@ class Token:
 
 
 Order: TypeAlias = Literal["newest", "oldest"]
-
-
-def in_order(
-    scopes: Iterable[Scope],
-    *,
-    tenant: str | None = None,
-    user: str | None = None,
-    app: str | None = None,
-    after: Scope | None = None,
-    limit: int | None = None,
-) -> list[Scope]:
-    """Return scopes by (tenant, app, user): see `ScopeQuery`.
-
-    Raises:
-        InvalidInput: tenant, user or app can be no part of a scope.
-    """
-
-    def place(scope: Scope) -> tuple[str, str, str]:
-        return scope.tenant, scope.app, scope.user
-
-    wanted = {"tenant": tenant, "user": user, "app": app}
-    parts = {
-        name: checked_text(part, f"The {name}") for name, part in wanted.items() if part is not None
-    }
-    found = [
-        scope
-        for scope in sorted(scopes, key=place)
-        if (after is None or place(scope) > place(after))
-        and all(getattr(scope, name) == part for name, part in parts.items())
-    ]
-    return found[: None if limit is None else bounded(limit)]
 
 
 def checked_key(value: str, what: str) -> str:

@@ -11,7 +11,8 @@ from typing import Self
 
 from ...records import Revision, Scope
 from ..codec import known
-from ..values import Whole, every_state, tombstones_of, with_after
+from ..decisions import tombstones_of
+from ..values import Whole, every_state, with_after
 from .queue import clear, delete_jobs, touch
 from .receipts import add_receipt
 from .session import Session

@@ -16,8 +16,9 @@ from ...concurrency import run_in_thread
 from ...errors import ConfigurationError
 from ...records import EVERYTHING, Change, Filter, Memory, Revision, Scope, Vector
 from .. import planning
-from ..base import MemoryStore, page_cursor, page_end
+from ..base import MemoryStore
 from ..codec import bounded, known
+from ..decisions import page_cursor, page_end
 from ..encryption import KeyRing
 from ..values import (
     EARLIEST,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ...records import Scope
 from ..codec import bounded
-from ..values import in_order
+from ..decisions import in_order
 from .row_codec import named, to_scope
 from .session import Session
 

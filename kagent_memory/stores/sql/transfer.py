@@ -10,8 +10,9 @@ from dataclasses import asdict
 
 from ...records import Revision, Scope, Usage
 from ..codec import known
+from ..decisions import tombstones_of
 from ..planning import Texts
-from ..values import Restored, Whole, tombstones_of
+from ..values import Restored, Whole
 from .queue import touching
 from .session import Session
 from .write_queries import tombstoned

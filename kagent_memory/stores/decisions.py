@@ -1,0 +1,159 @@
+"""What every store decides alike about the memories of a scope: pages, prunes, counts, and what is
+forgotten together.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+
+from ..checks import checked_text
+from ..errors import InvalidInput
+from ..records import Memory, Scope
+from .codec import bounded, forgotten_key, from_cursor, is_id, renewed, to_cursor
+from .filter_match import is_visible
+from .planning import identity_of
+from .values import Gone, Order, Page, Pruned, ScopeStats, Whole, every_state
+
+
+def page_of(
+    memories: Iterable[Memory], order: Order, *, limit: int, cursor: str | None = None
+) -> Page:
+    """Return a page of some memories: see `MemoryStore.list`.
+
+    Raises:
+        InvalidInput: the cursor is not one of ours.
+    """
+
+    def place(memory: Memory) -> tuple[datetime, str]:
+        return memory.created_at, memory.id
+
+    rows = sorted(memories, key=place, reverse=order == "newest")
+    if cursor is not None:
+        last = page_end(cursor, order)
+        rows = [
+            one for one in rows if (place(one) < last if order == "newest" else place(one) > last)
+        ]
+    some = rows[: bounded(limit)]
+    return Page(memories=tuple(some), cursor=page_cursor(some, order, len(rows) > len(some)))
+
+
+def page_cursor(page: Sequence[Memory], order: Order, more: bool) -> str | None:
+    """Return the cursor of what follows a page; None where there is no more."""
+    return to_cursor(order, page[-1].created_at.isoformat(), page[-1].id) if page and more else None
+
+
+def page_end(cursor: str, order: Order) -> tuple[datetime, str]:
+    """Return the time and the id of the last memory of the page before.
+
+    Raises:
+        InvalidInput: the cursor is not one of ours.
+    """
+    match from_cursor(cursor, order):
+        case [str() as time, str() as id] if is_id(id):
+            with suppress(ValueError):
+                if (at := datetime.fromisoformat(time)).tzinfo is not None:
+                    return at, id
+        case _:
+            pass
+    raise InvalidInput("Invalid cursor; start without one.")
+
+
+def due_for_prune(
+    scope: Scope, memories: Iterable[Memory], now: datetime, popular_after: int
+) -> tuple[Pruned, list[Memory]]:
+    """Return what a prune erases of a scope, and the popular memories as they live on."""
+    expired = [one for one in memories if not is_visible(one, now, superseded=True)]
+    unused = [one.id for one in expired if one.usage.delivered < popular_after]
+    popular = [
+        replace(renewed(one, now), usage=replace(one.usage, delivered=0))
+        for one in expired
+        if one.usage.delivered >= popular_after
+    ]
+    gone = tuple(Gone(scope, id, "expired") for id in unused)
+    return Pruned(deleted=len(gone), extended=len(popular), gone=gone), popular
+
+
+def lineage_of(memories: Mapping[str, Whole], ids: Iterable[str]) -> set[str]:
+    """Return the ids of what goes when these are forgotten, by all that a scope holds: they, what
+    was merged or superseded into them, what a merge made of them, and history that said the same.
+    """
+    found, fresh = set[str](), {*ids} & memories.keys()
+    past = [one.memory for one in memories.values() if one.memory.state != "active"]
+    revisions = [one for whole in memories.values() for one in whole.revisions]
+    merges = {one.group for one in revisions if one.kind == "merge"}
+    merged = {one.memory_id for one in revisions if one.group in merges}
+    while fresh:
+        found |= fresh
+        said = {identity_of(memories[id].memory) for id in fresh}
+        fresh = {one.id for one in past if one.superseded_by in fresh or identity_of(one) in said}
+        fresh |= {one.superseded_by or "" for one in past if one.id in found & merged}
+        fresh = fresh & memories.keys() - found
+    return found
+
+
+def stats_of(memories: Sequence[Memory], *, now: datetime, popular_after: int) -> ScopeStats:
+    """Return the counts of some memories, in whatever state."""
+    visible = [one for one in memories if is_visible(one, now)]
+    active = [one for one in memories if one.state == "active"]
+    expired = [one for one in memories if not is_visible(one, now, superseded=True)]
+    waiting, short_term = (
+        sum(is_visible(one, now, state) for one in memories)
+        for state in ("quarantined", "short_term")
+    )
+    return ScopeStats(
+        visible=len(visible),
+        by_type=dict(sorted(Counter[str](one.type for one in visible).items())),
+        expired=len(active) - len(visible),
+        unused=sum(one.usage.delivered < popular_after for one in expired),
+        superseded=sum(one.state == "superseded" for one in memories),
+        quarantined=waiting,
+        short_term=short_term,
+        pinned=sum(one.pinned for one in active),
+        delivered_total=sum(one.usage.delivered_total for one in visible),
+    )
+
+
+def tombstones_of(whole: Whole, salt: bytes) -> set[tuple[str, str]]:
+    """Return what holds a forgotten memory back, each after its kind: the events of every state and
+    change that it ever had, and the texts. Without a salt there are no texts.
+    """
+    states = every_state(whole.memory, whole.revisions)
+    found = {("event", event) for one in (*states, *whole.revisions) for event in one.event_ids}
+    if salt:
+        found |= {("text", forgotten_key(salt, one.session_id, one.content)) for one in states}
+    return found
+
+
+def in_order(
+    scopes: Iterable[Scope],
+    *,
+    tenant: str | None = None,
+    user: str | None = None,
+    app: str | None = None,
+    after: Scope | None = None,
+    limit: int | None = None,
+) -> list[Scope]:
+    """Return scopes by (tenant, app, user): see `ScopeQuery`.
+
+    Raises:
+        InvalidInput: tenant, user or app can be no part of a scope.
+    """
+
+    def place(scope: Scope) -> tuple[str, str, str]:
+        return scope.tenant, scope.app, scope.user
+
+    wanted = {"tenant": tenant, "user": user, "app": app}
+    parts = {
+        name: checked_text(part, f"The {name}") for name, part in wanted.items() if part is not None
+    }
+    found = [
+        scope
+        for scope in sorted(scopes, key=place)
+        if (after is None or place(scope) > place(after))
+        and all(getattr(scope, name) == part for name, part in parts.items())
+    ]
+    return found[: None if limit is None else bounded(limit)]
