@@ -28,6 +28,7 @@ from kagent_memory.testing.contract import (
     InputContract,
     IsolationContract,
     RoundTripContract,
+    TakenContract,
     TextSearchContract,
 )
 
@@ -104,7 +105,9 @@ class TestEncryptedFile(
 
 
 @pytest.mark.usefixtures("packs_at_once")
-class TestEncryptedPostgres(OnPostgres, RoundTripContract, HistoryContract, ForgetContract):
+class TestEncryptedPostgres(
+    OnPostgres, RoundTripContract, HistoryContract, ForgetContract, TakenContract
+):
     options: ClassVar[dict[str, Any]] = {"encryption_keys": KEYS}
 
 

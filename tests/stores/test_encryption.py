@@ -244,10 +244,7 @@ async def test_an_interrupted_rotation_goes_on(uri, monkeypatch):
         await asyncio.gather(
             memories.rotate_keys(),
             memories.rotate_keys(),
-            *(
-                memories.edit(ADA, ids[2], content=f"{CANARY} number {number}")
-                for number in range(1)
-            ),
+            memories.edit(ADA, ids[2], content=f"{CANARY} number 0"),
             memories.add(ADA, [f"{CANARY} came meanwhile"]),
         )
         assert (await memories.rotate_keys(dry_run=True)).scopes == 0
@@ -312,12 +309,7 @@ FILTERS = (
     Filter(category=f"{CANARY} category"),
     Filter(metadata={f"{CANARY} name": f"{CANARY} value"}),
     Filter(metadata={"number": 4}),
-    Filter(metadata={"number": 4.0}),
     Filter(metadata={"number": True}),
-    Filter(metadata={"number": "4"}),
-    Filter(metadata={"none": None}),
-    Filter(tags=("tag",)),
-    Filter(topics=("KEYS",)),
     Filter(author=f"{CANARY} author", tags=("tag 2",), types=("semantic",)),
 )
 
@@ -343,8 +335,7 @@ async def test_filters_find_the_same_plain_sealed_and_of_two_keys(uri):
         {0, 1, 2, 3, 4, 5},
         {0, 1, 2, 3, 4, 5},
         {4},
-        {4},
-        *[set[int]()] * 5,
+        set[int](),
         {2, 5},
     ]
     for _ in range(2):

@@ -68,21 +68,6 @@ async def test_facets_count_what_the_filter_lets_through(memories: Memories, clo
         assert quick.total == len((await memories.list(SCOPE, filter=filter)).memories)
 
 
-async def test_replaced_memories_are_listed_alone(memories: Memories, clock: Clock) -> None:
-    ids = await memories.add(SCOPE, [f"former {number}" for number in range(5)])
-    for number, id in enumerate(ids[:3]):
-        clock.forward(minutes=1)
-        await memories.add(SCOPE, [f"newer {number}"], replaces=id)
-    page = await memories.list(SCOPE, filter=Filter(superseded="only"), limit=2)
-    rest = await memories.list(SCOPE, filter=Filter(superseded="only"), limit=2, cursor=page.cursor)
-    assert {one.content for one in (*page.memories, *rest.memories)} == {
-        f"former {number}" for number in range(3)
-    }
-    assert rest.cursor is None
-    assert len((await memories.list(SCOPE, filter=Filter(superseded=True))).memories) == 8
-    assert (await memories.stats(SCOPE)).superseded == 3
-
-
 async def test_stats_tell_what_the_next_prune_deletes(memories: Memories, clock: Clock) -> None:
     facts = [Fact(f"fact {number}", ttl_days=5) for number in range(6)]
     ids = await memories.add(

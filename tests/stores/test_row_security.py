@@ -496,16 +496,6 @@ async def test_roles_that_could_pass_the_policies_by_are_refused(postgres_uri):
     await (await open_store(postgres_uri)).close()
 
 
-async def test_a_file_has_no_row_security_and_says_so(tmp_path):
-    for uri in (
-        f"libsql:///{tmp_path}/memory.db?rls=true",
-        f"libsql:///{tmp_path}/memory.db?rls=1",
-    ):
-        with pytest.raises(ConfigurationError, match="row level security"):
-            await Memories.open(uri)
-    assert not (tmp_path / "memory.db").exists()
-
-
 def test_migrate_switches_row_security_on(guarded_uri, capsys):
     """Migrate switches it on beforehand and doctor finds nothing lacking."""
     assert main(["migrate", "--rls", "--uri", guarded_uri]) == 0

@@ -82,7 +82,8 @@ async def _meet(
         answers, asked = [*await session.several(asked)], []
         session.codec.salt(scope, answers[scopes.index(scope)][0])
     questions = _questions(session, scope, batch, texts)
-    answers += await session.several([*asked, *questions.items()])
+    if rest := [*asked, *questions.items()]:
+        answers += await session.several(rest)
     found = defaultdict[str, Sequence[Row]](tuple)
     found.update(zip(questions, answers[len(scopes) :], strict=True))
     read = {row["id"] for row in found["stored_memories"]}
