@@ -117,29 +117,16 @@ class KeepingContract(ContractPart):
         assert await other.contents() == ["theirs"]
         assert await home.visible(past.id, expired.id, superseded=True) == {past.id, expired.id}
 
-    @pytest.mark.parametrize("evicted", [False, True])
-    async def test_what_went_by_itself_may_come_again(
-        self, home: ScopedStore, *, evicted: bool
-    ) -> None:
-        """Pruned and evicted memories leave no history, terms, vectors, usage or tombstones."""
+    async def test_what_went_by_itself_may_come_again(self, home: ScopedStore) -> None:
+        """Pruned memories leave no history, terms, vectors, usage or tombstones."""
         later, space = home.at(home.now + 2 * DAY), await home.space()
-        [memory] = await home.write(
-            "zebra", ttl_days=None if evicted else 1, session_id="s", event_ids=("e",)
-        )
+        [memory] = await home.write("zebra", ttl_days=1, session_id="s", event_ids=("e",))
         await home.embed(space, {memory.id: (1, 0)})
         await home.change(memory, importance=0.9)
         await home.store.memories.feedback(home.scope, memory.id, success=True)
         await home.deliver(memory.id)
-        if evicted:
-            if await is_refused(home.store.memories.evict(home.scope, [], keep=9, now=later.now)):
-                return
-            assert await home.store.memories.evict(
-                home.scope, [memory.id], keep=0, now=later.now
-            ) == (memory.id,)
-        else:
-            assert await home.store.memories.prune(now=later.now, popular_after=10) == Pruned(
-                deleted=1
-            )
+        pruned = await home.store.memories.prune(now=later.now, popular_after=10)
+        assert pruned == Pruned(deleted=1)
         assert list(await home.store.memories.history(home.scope, memory.id)) == []
         assert (await later.text("zebra")).matches == {}
         again = a_memory("zebra", now=later.now, session_id="s", event_ids=("e",), id=memory.id)
