@@ -20,6 +20,7 @@ from ..base import MemoryStore
 from ..codec import bounded, known
 from ..decisions import page_cursor, page_end
 from ..encryption import KeyRing
+from ..spaces import checked_vector
 from ..values import (
     EARLIEST,
     Applied,
@@ -131,7 +132,7 @@ class SqlMemoryStore(MemoryStore):
         fitting: list[Whole] = []
         for one in memories:
             vectors = {
-                number: (await self._spaces.checked_vectors(number, [vector]))[0]
+                number: checked_vector(vector, await self._spaces.dimensions_of(number))
                 for number, vector in one.vectors.items()
             }
             fitting.append(replace(one, vectors=vectors))

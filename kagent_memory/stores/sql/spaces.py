@@ -94,14 +94,12 @@ class SqlEmbeddingSpaces(EmbeddingSpaces):
 
         return await self._registered(found_or_made)
 
-    async def _registered(
-        self, register: Callable[[], Awaitable[EmbeddingSpace | None]]
-    ) -> EmbeddingSpace:
+    async def _registered(self, register: Callable[[], Awaitable[Answer | None]]) -> Answer:
         """Return what `register` gives at last, however many processes register others at the same
         time.
         """
 
-        async def once() -> EmbeddingSpace | None:
+        async def once() -> Answer | None:
             async with self._making:
                 return await register()
 
@@ -114,20 +112,20 @@ class SqlEmbeddingSpaces(EmbeddingSpaces):
             return await retrying(once)
         except RetryError as error:
             raise StoreError(
-                "Several processes are registering embedders at the same time; try again."
+                "Several processes are registering embedders or vector widths at the same time; "
+                "try again."
             ) from error
 
     @override
     async def note_width(self, tenant: str, dimensions: int, *, most: int) -> Sequence[int]:
-        for _ in range(ATTEMPTS):
+        async def noted() -> Sequence[int] | None:
             widths = await self._widths(tenant)
             if dimensions in widths or len(widths) >= most:
                 return widths
-            async with self._making:
-                await self._take_width(tenant, dimensions, most)
-        raise StoreError(
-            "Several processes are registering vector widths at the same time; try again."
-        )
+            await self._take_width(tenant, dimensions, most)
+            return None
+
+        return await self._registered(noted)
 
     @reading
     async def _widths(self, session: Session, tenant: str) -> Sequence[int]:
