@@ -13,7 +13,7 @@ import pytest
 
 from kagent_memory.errors import Conflict, InvalidInput, NotFound
 from kagent_memory.records import Scope, new_id
-from kagent_memory.stores.base import Job, JobKind, PendingJobs, Token
+from kagent_memory.stores.values import Job, JobKind, PendingJobs, Token
 from kagent_memory.testing.fixtures import (
     BEYOND_INT32,
     DAY,

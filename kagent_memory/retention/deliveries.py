@@ -16,7 +16,8 @@ from .. import telemetry
 from ..concurrency import cancel_and_wait
 from ..errors import KagentMemoryError
 from ..records import Recall, Scope
-from ..stores.base import Delivery, MemoryStore
+from ..stores.base import MemoryStore
+from ..stores.values import Delivery
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from typing_extensions import Unpack
 
 from ..errors import ConfigurationError, InvalidInput, NotFound
-from ..records import EVERYTHING, MAX_KEY_BYTES, Filter, Memory, Revision, Scope, Vector
+from ..records import EVERYTHING, Filter, Memory, Revision, Scope, Vector
 from .codec import known
 from .decisions import in_order, page_of
 from .filter_match import is_searched, is_visible, matches_filter
@@ -33,12 +33,9 @@ from .values import (
     Facets,
     ForgottenTenant,
     Job,
-    JobKind,
     JobState,
-    OpenOptions,
     Order,
     Page,
-    PendingJobs,
     Pruned,
     RankFeatures,
     Restored,
@@ -51,7 +48,6 @@ from .values import (
     TextMatches,
     Token,
     Whole,
-    checked_job,
     checked_key,
     embed_job,
 )
@@ -60,22 +56,15 @@ from .view import MemoriesView, Stale, View
 __all__ = [
     "EARLIEST",
     "EXTERNAL",
-    "MAX_KEY_BYTES",
     "SESSION_END",
-    "Applied",
     "Batch",
-    "Delivery",
     "EmbeddingSpace",
-    "EmbeddingSpaces",
     "Facets",
     "Job",
-    "JobKind",
     "JobState",
     "MemoryStore",
-    "OpenOptions",
     "Order",
     "Page",
-    "PendingJobs",
     "Pruned",
     "RankFeatures",
     "ScopeStats",
@@ -83,8 +72,6 @@ __all__ = [
     "TermMatrix",
     "TextMatches",
     "Token",
-    "View",
-    "checked_job",
     "checked_key",
     "checked_vector",
     "embed_job",

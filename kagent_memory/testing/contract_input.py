@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from ..errors import StoreError
-from ..stores.base import Delivery
+from ..stores.values import Delivery
 from .fixtures import NOW, ContractPart, ScopedStore, a_job, a_memory, adding
 
 

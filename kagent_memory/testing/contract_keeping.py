@@ -10,7 +10,7 @@ import pytest
 
 from ..errors import InvalidInput
 from ..records import Scope, new_id
-from ..stores.base import Pruned
+from ..stores.values import Pruned
 from .fixtures import (
     BEYOND_INT32,
     DAY,

@@ -11,7 +11,7 @@ import pytest
 
 from ..errors import InvalidInput
 from ..records import EVERYTHING, Filter, Memory, new_id
-from ..stores.base import Order
+from ..stores.values import Order
 from .fixtures import BEYOND_INT32, DAY, NOW, SECOND, ContractPart, ScopedStore, a_memory, changing
 
 ORDERS: tuple[Order, ...] = get_args(Order)

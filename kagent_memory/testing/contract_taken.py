@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ..stores.base import SESSION_END
+from ..stores.values import SESSION_END
 from .fixtures import ContractPart, ScopedStore, a_memory, adding, changing, superseding, vector
 
 

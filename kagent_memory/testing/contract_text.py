@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ..language.tokenizer import index_terms, query_terms
 from ..records import Memory
-from ..stores.base import View
+from ..stores.view import View
 from .contract_round_trip import texts as any_text
 from .fixtures import BEYOND_INT32, HOSTILE, NOW, ContractPart, ScopedStore, a_memory, examples
 

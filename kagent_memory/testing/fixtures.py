@@ -19,9 +19,9 @@ from hypothesis import HealthCheck, settings
 from ..errors import ConfigurationError
 from ..records import EVERYTHING, Change, Filter, Memory, Scope, Vector, new_id
 from ..stores import Store
-from ..stores.base import Applied, Batch, Job, JobKind, RankFeatures, ScopeStats, TextMatches, View
 from ..stores.codec import expiry
-from ..stores.view import Nearest
+from ..stores.values import Applied, Batch, Job, JobKind, RankFeatures, ScopeStats, TextMatches
+from ..stores.view import Nearest, View
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
 DAY = timedelta(days=1)
