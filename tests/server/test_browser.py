@@ -190,7 +190,8 @@ async def test_one_walk_through_every_page(page: Page):
     await page.get_by_text("Filters and order").click()
     await page.get_by_label("Sort").select_option("oldest")
     await page.get_by_role("button", name="Show").click()
-    await expect(page.locator("tbody tr").locator(".badge.hot")).to_have_text("12")
+    await expect(page.get_by_label("Sort")).to_have_value("oldest")
+    await expect(page.locator("tbody .badge.hot").first).to_have_text("12")
 
     await page.get_by_role("link", name="Dashboard").click()
     await expect(page.get_by_role("heading", name="Dashboard")).to_be_visible()
