@@ -44,7 +44,7 @@ from .kagent_wire import (
     search_of,
     wrong_width,
 )
-from .rate_limit import FairShare, TooManyRequests
+from .rate_limit import LONG_BODY, FairShare, TooManyRequests
 
 logger = logging.getLogger(__name__)
 MAX_CALLS_PER_CALLER = 64  # that are open
@@ -181,7 +181,8 @@ class _Service:
             who: Caller | str = context.peer() if caller is LOCAL else caller
             with self._share.open(who):
                 raw = await _only(requests)
-                async with self._share.turn(who):
+                is_long = method == "Search" and len(raw) > LONG_BODY
+                async with self._share.turn(who, is_long=is_long):
                     asked = await run_in_thread(len(raw), _read, takes, raw, verb.read)
                     call = _Call(self._memories, caller, self._access.max_body_bytes)
                     answer = await verb.answer(call, asked)

@@ -22,7 +22,7 @@ from . import auth
 from .admission import Admission, TooOften
 from .auth import Access, Caller
 from .error_responses import MCP_PATH, failed, refused, unauthorized
-from .rate_limit import SMALL_BODY, Body, BodyBudget, FairShare, TooLarge
+from .rate_limit import LONG_BODY, SMALL_BODY, Body, BodyBudget, FairShare, TooLarge
 
 logger = logging.getLogger(__name__)
 
@@ -110,7 +110,7 @@ class Gate:
         body = Body(request.receive, self._max_body_bytes(request), budget, caller)
         try:
             with self._share.open(caller):
-                async with self._share.turn(caller):
+                async with self._share.turn(caller, is_long=_is_long(request)):
                     await self._app(request.scope, body.receive, answer.send)
         finally:
             body.close()
@@ -162,6 +162,15 @@ class Gate:
         if length.isdecimal() and int(length[:20]) > most:
             return refused(request, 413, TooLarge(most).detail)
         return None
+
+
+def _is_long(request: Request) -> bool:
+    """Return True if a request is searched with a text whose length takes time; of unknown length
+    too.
+    """
+    length = request.headers.get("content-length", "")
+    is_search = request.method == "POST" and request.url.path not in STORING | {SPOOLED}
+    return is_search and not (length.isdecimal() and int(length) <= LONG_BODY)
 
 
 class HardenedAnswer:

@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import Message, Receive
 
 MAX_CALLERS = 10_000
+LONG_BODY = 2_000  # bytes; a longer search takes processor time to read
 SMALL_BODY = 65_536  # bytes of a body that the budget does not count
 
 
@@ -72,7 +73,8 @@ class FairShare:
 
     Args:
         per_caller: requests of one caller that may be open; further ones are refused.
-        at_once: requests that are worked on; one caller may have an eighth of them. Others wait.
+        at_once: requests that are worked on; one caller may have an eighth of them, and one long
+            search. Others wait.
     """
 
     def __init__(self, *, per_caller: int, at_once: int) -> None:
@@ -99,10 +101,10 @@ class FairShare:
                 del self._open[caller]
 
     @asynccontextmanager
-    async def turn(self, caller: Hashable) -> AsyncGenerator[None]:
-        """Wait until a request of `caller` may be worked on."""
-        slots = max(1, self._at_once // 8)
-        own = self._own_slots.setdefault(caller, asyncio.Semaphore(slots))
+    async def turn(self, caller: Hashable, *, is_long: bool = False) -> AsyncGenerator[None]:
+        """Wait until a request of `caller` may be worked on; long ones are, one after another."""
+        slots = 1 if is_long else max(1, self._at_once // 8)
+        own = self._own_slots.setdefault((caller, is_long), asyncio.Semaphore(slots))
         async with own, self._slots:
             yield
 

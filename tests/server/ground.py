@@ -98,7 +98,7 @@ def served(
         async with await opener() as memories:
             app = create_app(memories, access)
             for path, route in routes.items():
-                app.add_route(path, route)
+                app.add_route(path, route, methods=["GET", "POST"])
             started.set()  # who connects now waits in the socket's queue
             await serve(app, bound, stop)
 

@@ -185,3 +185,19 @@ def test_answers_do_not_wait_for_acknowledgements(address: str) -> None:
         client.get("/healthz")
         seconds = min(client.get("/healthz").elapsed.total_seconds() for _ in range(10))
     assert seconds < 0.03
+
+
+async def test_long_searches_of_one_caller_take_turns(held: Held, many: httpx.AsyncClient):
+    """Of a caller's long requests one is worked on at a time; short ones and others' go on."""
+    long, headers = b"a word " * 1_000, {"x-user-id": "greedy"}
+    greedy = [
+        asyncio.ensure_future(many.post("/held", content=long, headers=headers)) for _ in range(4)
+    ]
+    assert await asyncio.to_thread(held.begun.acquire, timeout=PATIENCE)
+    assert not await asyncio.to_thread(held.begun.acquire, timeout=0.3)
+    others = [asked(many, "greedy"), asked(many, "modest")]
+    for _ in others:
+        assert await asyncio.to_thread(held.begun.acquire, timeout=PATIENCE)
+    held.go.set()
+    answers = await asyncio.gather(*greedy, *others)
+    assert {answer.status_code for answer in answers} == {200}
