@@ -63,7 +63,7 @@ RERANK_AT_MOST = 50
 SPARE = 5
 Answer = TypeVar("Answer")
 MAX_SCANNED = 1_000  # memories read for a query of nothing but stop words
-CANDIDATE_WEIGHT = 3  # of one candidate, against a character of what else is worked on in a thread
+CANDIDATE_WEIGHT = 2  # of one candidate, against a character of what else is worked on in a thread
 MAX_WINDOWS = 3  # each is one more read; a pasted log names hundreds
 
 

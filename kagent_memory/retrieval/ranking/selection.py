@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from functools import partial
 from typing import TypeAlias
 
-from ...language.tokenizer import estimated_tokens, spelling
+from ...language.tokenizer import estimated_tokens
 from ...records import LeftOut, Memory
 from .rank import Ranked
 from .rank_settings import RankSettings
@@ -129,7 +129,7 @@ def _distinct(
         if len(kept) > limit:  # the rest is over the limit, whatever it says
             return [*kept, *ranked[place:]]
         memory = memories[hit.id]
-        said = memory.author, spelling(memory.content)
+        said = memory.author, _words(memory.content)
         linked = sorted((by_id[id] for id in memory.links if id in by_id), key=kept.index)
         if said in seen:
             left_out.append(LeftOut(memory_id=hit.id, reason="duplicate"))
@@ -151,6 +151,11 @@ def _distinct(
             at = min(older, default=len(kept))
             kept.insert(at, hit)
     return kept
+
+
+def _words(text: str) -> str:
+    """Return a text without what the same words said again may differ in."""
+    return " ".join(text.casefold().split()).rstrip(".!… ")
 
 
 def _likeness(query: str, memory: Memory) -> float:
