@@ -356,8 +356,6 @@ async def audit(memories: Memories, args: argparse.Namespace, say: Output) -> An
         [one.defect, *_names(one.scope), " ".join(one.memory_ids), one.detail or "-"]
         for one in found.findings
     ]
-    for reason in found.left_out:
-        say.note(f"Not looked for: {reason}")
     counts = ", ".join(f"{count} {name}" for name, count in found.counts.items() if count)
     where = f"{found.memories} memories of {found.scopes} agents and users"
     line = f"{where}: {counts or 'nothing found'}."

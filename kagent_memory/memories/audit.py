@@ -5,13 +5,13 @@ quotes them.
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import timedelta
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import cast
 
 from ..concurrency import run_in_thread
-from ..errors import ConfigurationError
 from ..ingestion.consolidation.similarity import is_saved, said, slot_of
 from ..ingestion.echoes import known_memories, mask_recalled
 from ..language.tokenizer import STOP_WORDS, denying_terms, identity, query_terms, tokens
@@ -27,7 +27,7 @@ from .findings import DEFECTS, Audit, Defect, Finding, Progress
 PART = 200
 NEW = timedelta(days=1)  # what is younger was not delivered because nobody asked yet
 MAX_UNEMBEDDED = 100_000
-CANDIDATES = 10  # memories that one is compared with
+CANDIDATES = 10  # older memories that a suspect of a recall loop is compared with
 
 
 async def audit_scope(
@@ -38,253 +38,273 @@ async def audit_scope(
     most: int,
     progress: Progress | None = None,
 ) -> Audit:
-    """Audit one scope. Holds the ids of the scope's memories, and the contents of `PART` of them at
-    a time.
+    """Audit one scope. Holds the digests of all its memories, and the contents of `PART` at a
+    time.
     """
-    run = _ScopeAudit(parts, scope, frozenset(defects), most)
+    store, now = parts.store.memories, parts.clock()
+    report = _Report(scope, defects, most)
     await parts.deliveries.flush()  # what was delivered a moment ago has been delivered
-    ids = await parts.store.memories.kept(scope, Filter())
+    ids = await store.kept(scope, Filter())
     known = frozenset(ids)
+    shapes: list[_Shape] = []
     for start in range(0, len(ids), PART):
-        some = await parts.store.memories.whole(scope, ids[start : start + PART])
-        await run.look_at(some, known)
+        some = await store.whole(scope, ids[start : start + PART])
+        shapes += await _look_at(parts, some, known, report, now)
         if progress is not None:
             progress(len(some))
-    await run.compare_all()
-    await run.look_beside()
-    return Audit(
-        scopes=1,
-        memories=len(ids),
-        counts={defect: run.counts[defect] for defect in defects},
-        findings=tuple(
-            sorted(run.findings, key=lambda one: (DEFECTS.index(one.defect), one.memory_ids))
-        ),
-        left_out=run.left_out,
+    _compare(shapes, report)
+    await _look_beside(parts, report, now)
+    findings = sorted(report.findings, key=lambda one: (DEFECTS.index(one.defect), one.memory_ids))
+    counts: dict[Defect, int] = {defect: report.counts[defect] for defect in defects}
+    return Audit(scopes=1, memories=len(ids), counts=counts, findings=tuple(findings))
+
+
+async def _look_at(
+    parts: Components, some: Sequence[Whole], known: Set[str], report: _Report, now: datetime
+) -> list[_Shape]:
+    """Report what is wrong with each memory by itself; return what is compared of the visible."""
+    size = sum(len(one.memory.content) * (1 + len(one.revisions)) for one in some)
+    if report.wants("secret", "personal_data"):
+        await run_in_thread(size, _look_for_secrets, parts, some, report)
+    visible: list[Memory] = []
+    for memory in (one.memory for one in some):
+        if memory.superseded_by is not None and memory.superseded_by not in known:
+            report.add("orphan", [memory.id], "superseded by a memory that is gone")
+        if not _is_visible(memory, now):
+            continue
+        visible.append(memory)
+        if not memory.usage.delivered_total and memory.created_at <= now - NEW:
+            added = memory.created_at.date().isoformat()
+            report.add("never_delivered", [memory.id], f"added {added}")
+    if report.wants("recall_loop"):
+        await _look_for_loops(parts, visible, report, now)
+    return await run_in_thread(size, lambda: [_shape(memory) for memory in visible])
+
+
+@dataclass(slots=True)
+class _Report:
+    """The findings of one scope.
+
+    Attributes:
+        echoes: the ids of what repeats older memories.
+    """
+
+    scope: Scope
+    defects: Sequence[Defect]
+    most: int
+    counts: Counter[Defect] = field(default_factory=Counter[Defect])
+    findings: list[Finding] = field(default_factory=list[Finding])
+    echoes: set[str] = field(default_factory=set[str])
+
+    def wants(self, *defects: Defect) -> bool:
+        """Return True if one of these is looked for."""
+        return not {*defects}.isdisjoint(self.defects)
+
+    def add(self, defect: Defect, ids: Iterable[str], detail: str) -> None:
+        """Count a finding, and keep the first `most` of its defect."""
+        if defect not in self.defects:
+            return
+        self.counts[defect] += 1
+        if self.counts[defect] <= self.most:
+            self.findings.append(
+                Finding(defect=defect, scope=self.scope, memory_ids=tuple(ids), detail=detail)
+            )
+
+    def add_group(self, defect: Defect, ids: Collection[str], detail: str) -> None:
+        """Count a finding about several memories together, if they are several."""
+        if len(ids) > 1:
+            self.add(defect, sorted(ids), detail)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What is compared of a memory once it is no longer at hand.
+
+    Attributes:
+        text: digest of what it says, word for word.
+        words: digest of the words that tell what it is about, whatever their order; None: there
+            are none, or it is a turn.
+        denies: it denies something, or says that it ended.
+        slot: digest of the attribute that it states.
+        links: the ids of those that it is linked with.
+        said_at: when it was said.
+        is_saved: only an explicit call may change it.
+        replaces: it was to take the place of another one.
+    """
+
+    id: str
+    text: bytes
+    words: bytes | None
+    denies: bool
+    slot: bytes | None
+    links: Sequence[str]
+    said_at: datetime
+    is_saved: bool
+    replaces: bool
+
+
+def _shape(memory: Memory) -> _Shape:
+    terms, fact = tokens(memory.content), not memory.verbatim
+    content = sorted(term for term in terms if term not in STOP_WORDS | denying_terms())
+    slot = slot_of(memory) if fact else None
+    return _Shape(
+        id=memory.id,
+        text=_text_of(memory),
+        words=_digest("\0".join(content)) if content and fact else None,
+        denies=not denying_terms().isdisjoint(terms),
+        slot=_digest(slot) if slot is not None else None,
+        links=memory.links if fact else (),
+        said_at=said(memory),
+        is_saved=is_saved(memory),
+        replaces=memory.valid_from is not None,
     )
 
 
-class _ScopeAudit:
-    """The audit of one scope, some memories at a time.
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
-    Attributes:
-        texts: digest of what a memory says → the ids of those that say just that.
-        slots: digest of a slot → the ids of those that fill it.
+
+def _is_visible(memory: Memory, now: datetime) -> bool:
+    lives = memory.pinned or memory.expires_at is None or memory.expires_at > now
+    return memory.state == "active" and lives
+
+
+def _compare(shapes: Sequence[_Shape], report: _Report) -> None:
+    """Report equal texts, equal facts in other words, and facts that contradict each other."""
+    same: dict[bytes, list[str]] = defaultdict(list)
+    by_slot: dict[bytes, dict[bytes, str]] = defaultdict(dict)
+    by_words: dict[bytes, dict[bytes, _Shape]] = defaultdict(dict)
+    for shape in shapes:
+        same[shape.text].append(shape.id)
+        if shape.slot is not None:
+            by_slot[shape.slot].setdefault(shape.text, shape.id)
+        if shape.words is not None and shape.id not in report.echoes:
+            by_words[shape.words].setdefault(shape.text, shape)
+    for ids in same.values():
+        report.add_group("exact_duplicate", ids, f"{len(ids)} say the same, word for word")
+    for values in by_slot.values():
+        detail = f"{len(values)} values of one attribute"
+        report.add_group("contradiction", values.values(), detail)
+    for alike in by_words.values():
+        denying = [one.id for one in alike.values() if one.denies]
+        others = [one.id for one in alike.values() if not one.denies]
+        if denying and others:
+            detail = "one denies what the other says"
+            report.add_group("contradiction", (*denying, *others), detail)
+        report.add_group("near_duplicate", denying, "the same in other words")
+        report.add_group("near_duplicate", others, "the same in other words")
+    _compare_linked(shapes, report)
+
+
+def _compare_linked(shapes: Sequence[_Shape], report: _Report) -> None:
+    """Report linked facts of other words, which say the same or were to replace each other."""
+    by_id = {shape.id: shape for shape in shapes}
+    pairs = {
+        frozenset((one.id, other))
+        for one in by_id.values()
+        for other in one.links
+        if other in by_id and other != one.id
+    }
+    for pair in sorted(map(sorted, pairs)):
+        older, newer = sorted((by_id[id] for id in pair), key=lambda one: one.said_at)
+        if older.is_saved and newer.replaces:
+            if older.slot is None or older.slot != newer.slot:  # told as values of one attribute
+                report.add("contradiction", pair, "one was to replace the other, a saved one")
+        elif older.words != newer.words and report.echoes.isdisjoint(pair):
+            report.add("near_duplicate", pair, "the same in other words")
+
+
+def _look_for_secrets(parts: Components, some: Sequence[Whole], report: _Report) -> None:
+    """Report secrets and personal data in memories and in their history.
+
+    Without the setting `pii` only those kinds of personal data that no library is needed for.
     """
-
-    def __init__(
-        self, parts: Components, scope: Scope, defects: frozenset[Defect], most: int
-    ) -> None:
-        self._parts, self._scope, self._defects, self._most = parts, scope, defects, most
-        self._now = parts.clock()
-        self.counts: dict[Defect, int] = defaultdict(int)
-        self.findings: list[Finding] = []
-        self.left_out: tuple[str, ...] = ()
-        self._texts: dict[bytes, list[str]] = defaultdict(list)
-        self._slots: dict[bytes, list[str]] = defaultdict(list)
-        self._near: dict[str, set[str]] = defaultdict(set)
-        self._opposed: set[tuple[str, str]] = set()
-        self._personal: PersonalData | None = None
-        if "personal_data" in defects:
-            rules = parts.settings.pii
-            try:
-                self._personal = (
-                    PersonalData()
-                    if rules is None
-                    else PersonalData(rules.kinds, regions=rules.regions, table=rules.file)
-                )
-            except ConfigurationError as error:
-                if rules is not None:
-                    raise
-                self.left_out = (f"personal_data but {', '.join(WITHOUT_LIBRARIES)}: {error}",)
-                self._personal = PersonalData(WITHOUT_LIBRARIES)
-
-    def _found(self, defect: Defect, ids: Iterable[str], detail: str = "") -> None:
-        if defect in self._defects:
-            self.counts[defect] += 1
-            if self.counts[defect] <= self._most:
-                finding = Finding(
-                    defect=defect, scope=self._scope, memory_ids=tuple(ids), detail=detail
-                )
-                self.findings.append(finding)
-
-    async def look_at(self, some: Sequence[Whole], known: frozenset[str]) -> None:
-        """Check each memory by itself, and collect what to compare with others."""
-        size = sum(len(one.memory.content) * (1 + len(one.revisions)) for one in some)
-        if {"secret", "personal_data"} & self._defects:
-            await run_in_thread(size, self._look_for_secrets, some)
-        for one in some:
-            successor = one.memory.superseded_by
-            if successor is not None and successor not in known:
-                self._found("orphan", [one.memory.id], "superseded by a memory that is gone")
-        active = [one.memory for one in some if one.memory.state == "active"]
-        visible = [
-            one
-            for one in active
-            if one.pinned or one.expires_at is None or one.expires_at > self._now
-        ]
-        await run_in_thread(size, self._note, visible)
-        if "recall_loop" in self._defects:
-            suspects = [one for one in visible if one.origin in ("agent", "tool")]
-            matches = await self._matches(suspects)
-            size = sum(len(one.content) for of_one in matches for one in of_one)
-            for memory, sources in await run_in_thread(size, self._echoes, suspects, matches):
-                self._near[memory.id].update(sources)
-                detail = f"what the {memory.origin} said repeats an older memory"
-                self._found("recall_loop", [memory.id, *sources], detail)
-        if {"near_duplicate", "contradiction"} & self._defects:
-            facts = [one for one in visible if not one.verbatim]
-            matches = await self._matches(facts)
-            size = 10 * sum(len(one.content) for of_one in matches for one in of_one)
-            await run_in_thread(size, self._note_likes, facts, matches)
-
-    def _note(self, visible: Sequence[Memory]) -> None:
-        for memory in visible:
-            if not memory.usage.delivered_total and memory.created_at <= self._now - NEW:
-                self._found(
-                    "never_delivered", [memory.id], f"added {memory.created_at.date().isoformat()}"
-                )
-            self._texts[_said_by(memory)].append(memory.id)
-            if not memory.verbatim and (slot := slot_of(memory)) is not None:
-                self._slots[hashlib.blake2b(slot.encode(), digest_size=16).digest()].append(
-                    memory.id
-                )
-
-    def _look_for_secrets(self, some: Sequence[Whole]) -> None:
-        redact = self._parts.redactors.secrets
-        for one in some:
-            now = set(_texts_of(one.memory))
-            then = {
-                text
-                for memory in every_state(one.memory, one.revisions)
-                for text in _texts_of(memory)
-            } - now
-            then |= {revision.why for revision in one.revisions}
-            for place, spoken in (("", now), ("in its history: ", then)):
+    rules, redact = parts.settings.pii, parts.redactors.secrets
+    data = (
+        PersonalData(rules.kinds, regions=rules.regions, table=rules.file)
+        if rules is not None
+        else PersonalData(WITHOUT_LIBRARIES)
+    )
+    for one in some:
+        now = {*_texts_of(one.memory)}
+        states = every_state(one.memory, one.revisions)
+        then = {text for memory in states for text in _texts_of(memory)} - now
+        then |= {revision.why for revision in one.revisions}
+        for place, spoken in (("", now), ("in its history: ", then)):
+            secrets: set[str] = set()
+            personal: set[str] = set()
+            for text in spoken:
+                masked = redact(text)
                 # a secret that only the store's own redactor knows has no name
-                named = {
-                    text: kinds_in(text) or (["secret"] if redact(text) != text else [])
-                    for text in spoken
-                }
-                kinds = sorted({kind for of_text in named.values() for kind in of_text})
-                if kinds:
-                    self._found("secret", [one.memory.id], place + ", ".join(kinds))
-                data = self._personal
-                kinds = (
-                    sorted({kind for text in spoken for _, _, kind in data.spans(redact(text))})
-                    if data
-                    else []
-                )
-                if kinds:
-                    self._found("personal_data", [one.memory.id], place + ", ".join(kinds))
+                secrets.update(kinds_in(text) or (("secret",) if masked != text else ()))
+                personal.update(kind for _, _, kind in data.spans(masked))
+            if secrets:
+                report.add("secret", [one.memory.id], place + ", ".join(sorted(secrets)))
+            if personal:
+                report.add("personal_data", [one.memory.id], place + ", ".join(sorted(personal)))
 
-    async def _matches(self, memories: Sequence[Memory]) -> Sequence[Sequence[Memory]]:
-        """For each memory the visible others that share its rarest words."""
-        queries = [query_terms(memory.content) for memory in memories]
-        view = self._parts.store.memories.view(self._scope, now=self._now)
-        matches = [one.matches for one in await texts(view, queries, limit=CANDIDATES)]
-        held = await view.memories(list({id for found in matches for id in found}))
-        return [
-            [held[id] for id in found if id in held and id != memory.id]
-            for memory, found in zip(memories, matches, strict=True)
-        ]
 
-    def _echoes(
-        self, suspects: Sequence[Memory], matches: Sequence[Sequence[Memory]]
-    ) -> list[tuple[Memory, Sequence[str]]]:
-        echoes: list[tuple[Memory, Sequence[str]]] = []
-        for memory, matching in zip(suspects, matches, strict=True):
-            same = _said_by(memory)
-            older = [one for one in matching if _came_before(one, memory) and _said_by(one) != same]
-            said = [Message(text=memory.content, role="agent")]
-            [left], sources = mask_recalled(said, known_memories(older), names=(self._scope.user,))
+async def _look_for_loops(
+    parts: Components, visible: Sequence[Memory], report: _Report, now: datetime
+) -> None:
+    """Report what agents and tools said that repeats older memories."""
+    suspects = [one for one in visible if one.origin in ("agent", "tool")]
+    view = parts.store.memories.view(report.scope, now=now)
+    queries = [query_terms(memory.content) for memory in suspects]
+    matches = [one.matches for one in await texts(view, queries, limit=CANDIDATES)]
+    held = await view.memories(list({id for found in matches for id in found}))
+
+    def echoes() -> Iterator[tuple[Memory, Sequence[str]]]:
+        for memory, found in zip(suspects, matches, strict=True):
+            older = [held[id] for id in found if id in held and _is_older(held[id], memory)]
+            spoken = [Message(text=memory.content, role="agent")]
+            [left], sources = mask_recalled(
+                spoken, known_memories(older), names=(report.scope.user,)
+            )
             if not left.text and sources:
-                echoes.append((memory, sources))
-        return echoes
+                yield memory, sources
 
-    def _note_likes(self, facts: Sequence[Memory], matches: Sequence[Sequence[Memory]]) -> None:
-        for memory, matching in zip(facts, matches, strict=True):
-            for other in matching:
-                if (
-                    other.verbatim
-                    or not _came_before(other, memory)
-                    or _said_by(other) == _said_by(memory)
-                ):
-                    continue
-                if other.id in self._near[memory.id]:
-                    continue  # a recall loop already
-                same_words = _content_words(memory) == _content_words(other)
-                if _contradicts(memory, other) or (
-                    same_words and _denials(memory) != _denials(other)
-                ):
-                    self._opposed.add((other.id, memory.id))
-                elif other.id in memory.links or same_words:
-                    self._near[memory.id].add(other.id)
-                    self._found(
-                        "near_duplicate", sorted((memory.id, other.id)), "the same in other words"
-                    )
+    size = CANDIDATES * sum(len(one.content) for one in held.values())
+    for memory, sources in await run_in_thread(size, lambda: [*echoes()]):
+        report.echoes.add(memory.id)
+        detail = f"what the {memory.origin} said repeats an older memory"
+        report.add("recall_loop", [memory.id, *sources], detail)
 
-    async def compare_all(self) -> None:
-        """Report equal texts and slots of several values, once all memories were read."""
-        for ids in self._texts.values():
-            if len(ids) > 1:
-                self._found(
-                    "exact_duplicate", sorted(ids), f"{len(ids)} say the same, word for word"
-                )
-        if "contradiction" not in self._defects:
-            return
-        of_slots: set[tuple[str, str]] = set()
-        for ids in self._slots.values():
-            if len(ids) < 2:
+
+def _is_older(other: Memory, memory: Memory) -> bool:
+    """Return True if `other` came before a memory and says something else, word for word."""
+    came_before = (other.created_at, other.id) < (memory.created_at, memory.id)
+    return came_before and _text_of(other) != _text_of(memory)
+
+
+def _text_of(memory: Memory) -> bytes:
+    """Return a digest that memories share which say the same word for word, turns or facts."""
+    return identity(memory.content, verbatim=False)
+
+
+async def _look_beside(parts: Components, report: _Report, now: datetime) -> None:
+    """Report missing vectors, and rows without their memory."""
+    store = parts.store.memories
+    if report.wants("without_vector"):
+        # of the vectors that searches go by; those that callers bring lie beside them
+        for space in await store.spaces.all():
+            if space.state != "current" or space.name.startswith(EXTERNAL):
                 continue
-            filled = list(
-                (await self._parts.store.memories.get(self._scope, ids, now=self._now)).values()
+            lacking = await store.unembedded(
+                report.scope, space.number, limit=MAX_UNEMBEDDED, now=now
             )
-            values = await run_in_thread(
-                10 * sum(len(one.content) for one in filled), _values, filled
-            )
-            if len(values) > 1:
-                of_slots |= {(a, b) for a in ids for b in ids}
-                self._found(
-                    "contradiction", sorted(values), f"{len(values)} values of one attribute"
-                )
-        for pair in sorted(self._opposed - of_slots):
-            self._found(
-                "contradiction", pair, "one denies what the other says, or was to replace it"
-            )
-
-    async def look_beside(self) -> None:
-        """Check the tables beside the memories for missing and surplus rows."""
-        store = self._parts.store
-        if "without_vector" in self._defects:
-            # of the vectors that searches go by; those that callers bring lie beside them
-            spaces = [
-                one
-                for one in await store.memories.spaces.all()
-                if not one.name.startswith(EXTERNAL)
-            ]
-            space = next((one for one in spaces if one.state == "current"), None)
-            if space is not None:
-                for one in await store.memories.unembedded(
-                    self._scope, space.number, limit=MAX_UNEMBEDDED, now=self._now
-                ):
-                    if one.state != "short_term":
-                        detail = f"of the embedding space {space.name}"
-                        self._found("without_vector", [one.id], detail)
-        if "orphan" in self._defects:
-            for id, tables in sorted((await store.memories.orphans(self._scope)).items()):
-                self._found("orphan", [id], f"without its memory: {', '.join(tables)}")
-
-
-def _said_by(memory: Memory) -> bytes:
-    """The same for all memories that say the same word for word, turns or facts."""
-    return identity(memory.content, verbatim=False, event_ids=())
+            for memory in lacking:
+                if memory.state != "short_term":
+                    detail = f"of the embedding space {space.name}"
+                    report.add("without_vector", [memory.id], detail)
+    if report.wants("orphan"):
+        for id, tables in sorted((await store.orphans(report.scope)).items()):
+            report.add("orphan", [id], f"without its memory: {', '.join(tables)}")
 
 
 def _texts_of(memory: Memory) -> Iterator[str]:
-    """All texts of a memory that somebody wrote."""
-    yield from (
-        text for text in (memory.content, memory.subject, memory.attribute, memory.author) if text
-    )
+    """Yield all texts of a memory that somebody wrote."""
+    yield from filter(None, (memory.content, memory.subject, memory.attribute, memory.author))
     yield from (*memory.topics, *memory.tags)
     left: list[object] = [memory.metadata]
     while left:
@@ -298,35 +318,3 @@ def _texts_of(memory: Memory) -> Iterator[str]:
                 left += () if isinstance(inner, str) else (inner,)
         elif isinstance(value, (list, tuple)):
             left += cast("Sequence[object]", value)
-
-
-def _came_before(other: Memory, memory: Memory) -> bool:
-    return (other.created_at, other.id) < (memory.created_at, memory.id)
-
-
-def _content_words(memory: Memory) -> Sequence[str]:
-    """Return the words of a memory that tell what it is about, whatever their forms and order."""
-    return sorted(
-        term for term in tokens(memory.content) if term not in STOP_WORDS | denying_terms()
-    )
-
-
-def _denials(memory: Memory) -> bool:
-    """Return True if a memory denies something, or says that it ended."""
-    return not denying_terms().isdisjoint(tokens(memory.content))
-
-
-def _contradicts(a: Memory, b: Memory) -> bool:
-    """Return True for linked memories of which the later was to replace the other, which a caller
-    saved.
-    """
-    older, newer = sorted((a, b), key=said)
-    return b.id in a.links and is_saved(older) and newer.valid_from is not None
-
-
-def _values(memories: Sequence[Memory]) -> list[str]:
-    """Return the ids of memories of which no two say the same word for word."""
-    values: dict[bytes, str] = {}
-    for memory in sorted(memories, key=lambda one: one.id):
-        values.setdefault(_said_by(memory), memory.id)
-    return list(values.values())

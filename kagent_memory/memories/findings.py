@@ -52,14 +52,12 @@ class Audit:
         memories: how many memories they hold, whatever their state.
         counts: defect → how many there are; of those that were looked for.
         findings: at most as many of each defect as were asked for.
-        left_out: what could not be looked for, and why.
     """
 
     scopes: int = 0
     memories: int = 0
     counts: Mapping[Defect, int] = field(default_factory=dict[Defect, int])
     findings: tuple[Finding, ...] = ()
-    left_out: tuple[str, ...] = ()
 
     @property
     def is_clean(self) -> bool:
@@ -80,7 +78,6 @@ class Audit:
             memories=self.memories + other.memories,
             counts={name: self.counts.get(name, 0) + other.counts.get(name, 0) for name in names},
             findings=tuple(findings),
-            left_out=tuple(dict.fromkeys((*self.left_out, *other.left_out))),
         )
 
 

@@ -185,7 +185,6 @@ async def test_exactly_what_was_planted_is_found(uri):
         assert evidence(found) == planted
         assert found.counts == {name: len(planted[name]) for name in DEFECTS}
         assert (found.scopes, found.memories, sum(told)) == (1, 22, 22)
-        assert not found.left_out
         assert {one.scope for one in found.findings} == {ADA}
         clean = await memories.audit(GRACE)
         assert clean.is_clean
