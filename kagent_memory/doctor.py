@@ -182,6 +182,12 @@ def _of_store(location: str, answers: Mapping[str, str]) -> list[Finding]:
     else:
         text = "Vectors cannot be compared here."
         findings.append(Finding("extension", "bad", text, "Install pgvector 0.7 or newer."))
+    if nodes := answers.get("nodes"):
+        text, advice = f"Citus runs on {nodes}.", ""
+        if left := answers.get("undistributed"):
+            text += f" On the coordinator alone: {left}."
+            advice = "Spread them with `kagent-memory migrate --distribute`."
+        findings.append(Finding("cluster", "note" if left else "ok", text, advice))
     if "lacking" in answers:
         findings.append(Finding("permissions", "bad", f"Missing: {answers['lacking']}.", _RIGHTS))
     elif answers["writing"] == "ok":

@@ -469,8 +469,9 @@ class Maintenance:
 
         Returns:
             `store` and `embedding`: "ok", or what is wrong ("keyword mode" without an embedder);
-            and what the store says about itself: `database`, `extension`, `migrations`, and the
-            rights it is `lacking`. Where none is lacking, `writing`: "ok" when a row could be
+            and what the store says about itself: `database`, `extension`, `migrations`, the `nodes`
+            of a Citus cluster with the tables that are `undistributed`, and the rights it is
+            `lacking`. Where none is lacking, `writing`: "ok" when a row could be
             written, or what is wrong.
         """
         parts, findings = self.parts, {"store": "ok", "embedding": "keyword mode"}

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from conftest import CITUS
 
-from kagent_memory import Memories
+from kagent_memory import Memories, doctor
 from kagent_memory.cli import main
 from kagent_memory.errors import ConfigurationError, StoreError
 from kagent_memory.records import Scope
@@ -78,6 +78,44 @@ if CITUS:
             distribute_store(citus_uri, schema="kagent_memory", shards=8, dry_run=True)
         )
         assert left == {}
+
+    def test_an_empty_database_is_distributed_at_once(citus_uri):
+        """A dry run names all tables before there are any; the run makes and spreads them."""
+        with psycopg.connect(citus_uri, autocommit=True) as connection:
+            connection.execute("DROP SCHEMA IF EXISTS empty CASCADE")
+            try:
+                named = asyncio.run(
+                    distribute_store(citus_uri, schema="empty", shards=4, dry_run=True)
+                )
+                assert named["memory"] == "by scope"
+                assert (
+                    asyncio.run(
+                        distribute_store(citus_uri, schema="empty", shards=4, dry_run=False)
+                    )
+                    == named
+                )
+                assert not asyncio.run(
+                    distribute_store(citus_uri, schema="empty", shards=4, dry_run=True)
+                )
+            finally:
+                connection.execute("DROP SCHEMA IF EXISTS empty CASCADE")
+
+    @pytest.mark.parametrize("distributed", [False, True])
+    async def test_the_doctor_names_nodes_and_local_tables(citus_uri, distributed):
+        """The doctor names the nodes of a cluster, and the tables that are on the coordinator."""
+        schema = "kagent_memory" if distributed else "told"
+        try:
+            async with await Memories.open(
+                citus_uri, worker=False, postgres_schema=schema
+            ) as memories:
+                answers = await memories.check()
+            findings = {one.part: one for one in doctor.of_server("The server", answers)}
+            assert findings["cluster"].state == ("ok" if distributed else "note")
+            assert answers["nodes"].count(":") == 3
+            assert ("memory_revision" in findings["cluster"].text) is not distributed
+        finally:
+            with psycopg.connect(citus_uri, autocommit=True) as connection:
+                connection.execute("DROP SCHEMA IF EXISTS told CASCADE")
 
     async def test_a_node_that_is_down_is_an_error_and_heals(citus_uri):
         scopes = [Scope("acme", f"user {number}", "notes") for number in range(12)]
@@ -146,10 +184,12 @@ if CITUS:
     def cut_off(step):
         """Does the step, and loses the connection before its transaction ends."""
 
-        async def cut(connection, **options):
-            await getattr(distribution, step)(connection, **options)
+        async def cut(connection, *arguments, **options):
+            await getattr(distribution, step)(connection, *arguments, **options)
             with psycopg.connect(CITUS, autocommit=True) as other:
-                other.execute("SELECT pg_terminate_backend(%s)", (connection.info.backend_pid,))
+                other.execute(
+                    "SELECT pg_terminate_backend(%s::int)", (connection.info.backend_pid,)
+                )
             await connection.execute("SELECT 1")
 
         return cut

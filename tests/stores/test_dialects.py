@@ -37,6 +37,7 @@ ALONE = {
         "guard_schema",
         "guard_tables",
         "unguard_tables",
+        "about_cluster",
         "has_citus",
         "distributed",
         "distribute_scope",

@@ -34,7 +34,7 @@ EVERYWHERE = {
 """What looks for scopes or jobs, whosever they are: rare, or the queue's own."""
 NO_DATA = {
     "set_up", "set_locally", "about", "act_for_scope", "act_for_all", "act_for_self", "guard",
-    "has_citus",
+    "has_citus", "about_cluster",
     "distributed", "distribute_scope", "distribute_table", "refer_to_table", "truncate_local",
     "note_migration",
 }  # fmt: skip

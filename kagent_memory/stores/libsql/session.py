@@ -172,6 +172,10 @@ class LibSQLSession:
             rows = [[encoded(one[name]) for name in names] for one in values]
             self.connection.run_many(text, rows)
 
+    async def about(self) -> Sequence[Row]:
+        """See `Session`."""
+        return await self.rows("about", {})
+
     async def make_vectors(self, space: EmbeddingSpace) -> None:
         """Make the table of a new embedding space's vectors."""
         await self.run("make_vectors", {}, space_number=space.number)

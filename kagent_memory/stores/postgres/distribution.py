@@ -30,7 +30,7 @@ async def left_to_distribute(connection: AnyConnection, traits: Traits) -> Mappi
     be.
 
     Raises:
-        ConfigurationError: the database has no Citus, or was never migrated.
+        ConfigurationError: the database has no Citus.
     """
     session = PostgresSession(connection, traits)
     [found] = await session.rows("has_citus", {})
@@ -41,14 +41,9 @@ async def left_to_distribute(connection: AnyConnection, traits: Traits) -> Mappi
             "CREATE EXTENSION citus and add the worker nodes (docs/how-to/databases.md), or "
             "leave --distribute out."
         )
-    if not found["migrated"]:
-        raise ConfigurationError(
-            "There are no tables to distribute yet: run `kagent-memory migrate` first."
-        )
     there = {row["name"] for row in await session.rows("distributed", {})}
-    vectors = [
-        f"memory_vector_{row['number']}" for row in await session.rows("embedding_spaces", {})
-    ]
+    spaces = await session.rows("embedding_spaces", {}) if found["migrated"] else ()
+    vectors = [f"memory_vector_{row['number']}" for row in spaces]
     places: dict[str, Place] = dict.fromkeys((*DISTRIBUTED, *vectors), "by scope")
     places |= dict.fromkeys(REFERENCE, "on every node")
     return {name: place for name, place in places.items() if name not in there}

@@ -264,6 +264,12 @@ class PostgresSession:
         if await self.is_distributed():
             await self.rows("distribute_table", {"name": f"memory_vector_{space.number}"})
 
+    async def about(self) -> Sequence[Row]:
+        """See `Session`; of a Citus cluster also its nodes, and tables that are not distributed."""
+        about = await self.rows("about", {})
+        [found] = await self.rows("has_citus", {})
+        return [*about, *(await self.rows("about_cluster", {}) if found["citus"] else ())]
+
     async def is_distributed(self) -> bool:
         """Return True if the schema's tables are spread, so that new ones must be."""
         [found] = await self.rows("has_citus", {})

@@ -463,7 +463,7 @@ class SqlMemoryStore(MemoryStore):
     @override
     @reading
     async def about(self, session: Session) -> Mapping[str, str]:
-        return {row["part"]: row["text"] for row in await session.rows("about", {}) if row["text"]}
+        return {row["part"]: row["text"] for row in await session.about() if row["text"]}
 
     @override
     async def rotate_keys(self, *, dry_run: bool = False) -> Rotated:

@@ -61,6 +61,10 @@ class Session(Protocol):
         """Run the named statement once for each set of values, as fast as the driver can."""
         ...
 
+    async def about(self) -> Sequence[Row]:
+        """Return what the database says about itself, by `part` and `text`."""
+        ...
+
     async def make_vectors(self, space: EmbeddingSpace) -> None:
         """Make the table of a new embedding space's vectors.
 

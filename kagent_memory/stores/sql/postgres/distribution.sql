@@ -29,3 +29,23 @@ SELECT create_reference_table(%(name)s::text::regclass)
 -- name: truncate_local
 -- What the coordinator itself still keeps of a table that is spread by now.
 SELECT truncate_local_data_after_distributing_table(%(name)s::text::regclass)
+
+-- name: about_cluster
+SELECT 'nodes' AS part, string_agg(
+    nodename || ':' || nodeport || CASE WHEN isactive THEN '' ELSE ' (inactive)' END,
+    ', ' ORDER BY nodename, nodeport
+) AS text
+FROM pg_dist_node
+WHERE noderole = 'primary'
+UNION ALL
+SELECT 'undistributed', string_agg(t.tablename, ', ' ORDER BY t.tablename)
+FROM pg_tables AS t
+WHERE t.schemaname = current_schema()
+    AND t.tablename ~ (
+        '^(scope|memory|memory_stats|memory_revision|memory_vector_[0-9]+|ingest_job|taken_event|tombstone|'
+        'scope_index|receipt_chain|receipt|embedder|token|lease|caller_width|schema_migration)$'
+    )
+    AND NOT EXISTS (
+        SELECT FROM pg_dist_partition AS p
+        WHERE p.logicalrelid = (quote_ident(t.schemaname) || '.' || quote_ident(t.tablename))::regclass
+    )
