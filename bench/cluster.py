@@ -22,7 +22,7 @@ from kagent_memory.stores import distribute_store
 async def main(plain: str, coordinator: str, shards: int, rounds: int) -> None:
     await (await Memories.open(coordinator, worker=False, postgres_schema=SCHEMA)).close()
     await distribute_store(coordinator, schema=SCHEMA, shards=shards, dry_run=False)
-    await compare({"one PostgreSQL": (plain, None), "Citus": (coordinator, None)}, rounds)
+    await compare({"one PostgreSQL": plain, "Citus": coordinator}, rounds)
 
 
 if __name__ == "__main__":

@@ -74,11 +74,19 @@ async def compare(ways: Mapping[str, str], rounds: int) -> None:
         def recall(name: str):
             return lambda: opened[name].recall(scopes[name], question(), limit=10)
 
+        def scopes_of_user(name: str):
+            return lambda: opened[name].scopes(tenant="bench", user=name)
+
+        def prune(name: str):
+            return lambda: opened[name].prune()
+
         base = [next(iter(ways))]
         for title, call, times in (
             ("Hybrid recall, one caller", recall, 40),
             ("Single adds, one caller", partial(add, size=1), 40),
             ("Adds of 100, one caller", partial(add, size=100), 5),
+            ("Scopes of a user", scopes_of_user, 20),
+            ("Prune with nothing due", prune, 5),
         ):
             calls = {name: partial(one_caller, call(name), times) for name in opened}
             report(title, await interleaved(calls, rounds), base, "p50 ms")
