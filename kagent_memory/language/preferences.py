@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache
+from typing import NamedTuple
 
 from .word_lists import table
 
@@ -12,6 +14,7 @@ PREFERENCE_TERM = "\x1fpreference"
 
 USER = "user"  # who ADK says wrote what a person typed
 _MOST_CHARS = 2_000
+_WORD = re.compile(r"\w+(?:'\w+)*")
 _APOSTROPHES = str.maketrans("’‘", "''")
 
 
@@ -27,30 +30,54 @@ def states_preference(text: str, author: str | None = None) -> bool:
     """
     if author not in (None, USER):
         return False
-    phrases, forms = _forms()
-    folded = " ".join(text[:_MOST_CHARS].casefold().translate(_APOSTROPHES).split())
-    # nearly all texts hold none of the phrases, which is seen ten times sooner than by the pattern
-    return any(phrase in folded for phrase in phrases) and bool(forms.search(folded))
+    return _is_preference(text[:_MOST_CHARS])
+
+
+@lru_cache(maxsize=256)  # a text is asked about for its topics and for its index terms
+def _is_preference(text: str) -> bool:
+    folded = " ".join(text.casefold().translate(_APOSTROPHES).split())
+    words = frozenset(_WORD.findall(folded))
+    return any(
+        # nearly all texts hold none of a language's phrases, which is seen sooner than by its forms
+        (not forms.first_words or not forms.first_words.isdisjoint(words))
+        and any(phrase in folded for phrase in forms.phrases)
+        and forms.pattern.search(folded) is not None
+        for forms in _languages()
+    )
+
+
+class _Forms(NamedTuple):
+    """How one language puts preferences.
+
+    Attributes:
+        first_words: of its phrases; none where words have no spaces between.
+        phrases: what is looked for.
+        pattern: where each of them counts.
+    """
+
+    first_words: frozenset[str]
+    phrases: Sequence[str]
+    pattern: re.Pattern[str]
 
 
 @cache
-def _forms() -> tuple[tuple[str, ...], re.Pattern[str]]:
-    """Return the phrases of all languages, and the pattern of where each of them counts."""
-    phrases: set[str] = set()
-    forms: list[str] = []
-    for lists in table("preference_words").values():
-        told = {name: _phrases(text) for name, text in lists.items()}
-        phrases.update(*(told[name] for name in told.keys() - {"please"}))
-        start = rf"(?:^|[.!?:;,\-(]\s*)(?:(?:{_any_of(told.get('please', ()))}),? )?"
-        for name, form in (
-            ("opens", rf"{start}(?:%s),? (?!\W|mind\b)"),  # but not "Never mind"
-            ("follows", rf"{start}\w+ (?:%s)\b"),
-            ("states", r"\b(?:%s)\b"),
-            ("anywhere", r"(?:%s)"),
-        ):
-            if told.get(name):
-                forms.append(form % _any_of(told[name]))
-    return tuple(sorted(phrases)), re.compile("|".join(forms))
+def _languages() -> Sequence[_Forms]:
+    return [_forms(lists) for lists in table("preference_words").values()]
+
+
+def _forms(lists: Mapping[str, str]) -> _Forms:
+    told = {name: _phrases(text) for name, text in lists.items()}
+    start = rf"(?:^|[.!?:;,\-(]\s*)(?:(?:{_any_of(told.pop('please', ()))}),? )?"
+    forms = {
+        "opens": rf"{start}(?:%s),? (?!\W|mind\b)",  # but not "Never mind"
+        "follows": rf"{start}\w+ (?:%s)\b",
+        "states": r"\b(?:%s)\b",
+        "anywhere": r"(?:%s)",
+    }
+    phrases = [phrase for some in told.values() for phrase in some]
+    first_words = () if "anywhere" in told else (_WORD.findall(phrase)[0] for phrase in phrases)
+    pattern = "|".join(forms[name] % _any_of(some) for name, some in told.items())
+    return _Forms(frozenset(first_words), phrases, re.compile(pattern))
 
 
 def _phrases(text: str) -> tuple[str, ...]:
