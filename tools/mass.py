@@ -1,7 +1,7 @@
 """Weigh the code in tokens, room by room, beside the budget of each.
 
     python tools/mass.py            the package and its tests
-    python tools/mass.py FILE…      single files or folders
+    python tools/mass.py FILE…      single files or folders; a file of another language weighs 0
 
 A token is a name, a number, an operator or a string. Comments, docstrings and layout weigh
 nothing, so no reformatting changes a figure; a long string weighs a quarter of its words.
@@ -63,7 +63,7 @@ def weigh(code: str) -> int:
 def weigh_path(path: Path) -> int:
     """Count the tokens of a file, or of all modules in a folder."""
     files = sorted(path.rglob("*.py")) if path.is_dir() else [path]
-    return sum(weigh(file.read_text(encoding="utf-8")) for file in files)
+    return sum(weigh(file.read_text(encoding="utf-8")) for file in files if file.suffix == ".py")
 
 
 def weigh_rooms() -> Counter[str]:

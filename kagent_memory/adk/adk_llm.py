@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 import re
+from functools import partial
 
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
@@ -14,8 +15,9 @@ from google.genai import types
 from pydantic import BaseModel
 
 from ..errors import ModelError, ModelUnavailable, TruncatedAnswer
-from ..models.calls import litellm, named, status_of, transient
-from ..models.llm import Answer, CheckedLlm, Llm, StructuredOutput, count_call
+from ..models.calls import call_model, litellm, status_of, transient
+from ..models.llm import CheckedLlm, Llm, StructuredOutput, count_call
+from ..models.replies import Answer
 from ..settings import MemorySettings
 
 log = logging.getLogger("kagent_memory")
@@ -36,7 +38,7 @@ class AdkLlm:
     def __init__(self, model: BaseLlm) -> None:
         self.model = model
         self.name = model.model
-        self._output = StructuredOutput(self._ask, _about_the_schema)
+        self._output = StructuredOutput(self._text, _about_the_schema)
         self._is_litellms = any(kind.__name__ == "LiteLlm" for kind in type(model).__mro__)
 
     async def complete(self, prompt: str, *, schema: type[Answer]) -> Answer:
@@ -50,8 +52,12 @@ class AdkLlm:
         """
         if self._is_litellms:
             await litellm()  # in a thread, and set up before ADK's model imports it
-        asked = self._output.complete(prompt, schema)
-        return await named(asked, f"The model {self.name}", ours=False, answers=True)
+        return await self._output.complete(prompt, schema)
+
+    async def _text(self, prompt: str, schema: type[BaseModel] | None) -> str:
+        return await call_model(
+            partial(self._ask, prompt, schema), f"The model {self.name}", ours=False, answers=True
+        )
 
     async def _ask(self, prompt: str, schema: type[BaseModel] | None) -> str:
         request = LlmRequest(
@@ -87,7 +93,7 @@ class AdkLlm:
         return "".join(texts)
 
 
-def _about_the_schema(error: Exception) -> bool:
+def _about_the_schema(error: BaseException) -> bool:
     """Return True if a failure may be about the schema: a bad request, or unable to be sent."""
     if transient(error):
         return False

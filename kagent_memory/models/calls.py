@@ -256,20 +256,33 @@ def retry_after(error: BaseException) -> float:
     return float(wished) if wished.isdigit() else 0.0
 
 
-async def with_retries(
-    call: Callable[[], Awaitable[Answer]], timeout_seconds: float, retries: int = 0
+async def call_model(
+    call: Callable[[], Awaitable[Answer]],
+    what: str,
+    *,
+    timeout_seconds: float | None = None,
+    retries: int = 0,
+    ours: bool = True,
+    answers: bool = False,
 ) -> Answer:
-    """Return the answer of `call`, retrying transient failures.
+    """Return the answer of `call`, retrying transient failures; the last becomes an error of ours.
 
-    All attempts together take at most (retries + 1) × (timeout + 8) seconds.
+    All attempts together take at most (retries + 1) × (timeout + 8) seconds. The words of others
+    are told only where a provider speaks of the account or the address: any other failure may quote
+    what was sent, or what a model answered.
 
     Args:
         call: to a model.
-        timeout_seconds: of one attempt.
+        what: names the model.
+        timeout_seconds: of one attempt; None: no bound.
         retries: further attempts after a failure that may pass.
+        ours: called by our own code; False: an object that a user made, whose words may quote.
+        answers: the call answers in words, which any of its failures may quote.
 
     Raises:
-        Exception: the last failure, as it came.
+        ModelUnavailable: the model is away for now.
+        ModelError: the model refused, or failed.
+        KagentMemoryError: it was one of ours.
     """
 
     async def attempt() -> Answer:
@@ -287,7 +300,12 @@ async def with_retries(
         wait=_pause,
         reraise=True,
     )
-    return await retrying(attempt)
+    try:
+        return await retrying(attempt)
+    except Exception as error:
+        if isinstance(error, KagentMemoryError) and (ours or raised_here(error)):
+            raise
+        raise failure(error, what, tells=ours and not answers) from error
 
 
 def _may_pass(error: BaseException) -> bool:
@@ -304,33 +322,6 @@ def _pause(state: RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome else None
     wished = retry_after(error) if error else 0.0
     return min(MAX_PAUSE_SECONDS, max(BACKOFF(state), wished))
-
-
-async def named(
-    call: Awaitable[Answer], what: str, *, ours: bool = True, answers: bool = False
-) -> Answer:
-    """Return the answer of `call`; what fails becomes an error of ours that names the model.
-
-    The words of others are told only where a provider speaks of the account or the address: any
-    other failure may quote what was sent, or what a model answered.
-
-    Args:
-        call: to the model.
-        what: names it.
-        ours: called by our own code; False: an object that a user made, whose words may quote.
-        answers: the call answers in words, which any of its failures may quote.
-
-    Raises:
-        ModelUnavailable: the model is away for now.
-        ModelError: the model refused, or failed.
-        KagentMemoryError: it was one of ours.
-    """
-    try:
-        return await call
-    except Exception as error:
-        if isinstance(error, KagentMemoryError) and (ours or raised_here(error)):
-            raise
-        raise failure(error, what, tells=ours and not answers) from error
 
 
 def failure(error: Exception, what: str, *, tells: bool = True) -> KagentMemoryError:
@@ -440,5 +431,11 @@ class CheckedModel:
             ModelError: the object failed, or took too long.
         """
         method = getattr(self.inner, self.method)
-        answer = with_retries(lambda: method(*args, **kwargs), self._timeout_seconds, self._retries)
-        return await named(answer, self.called, ours=self._ours, answers=self.answers_in_words)
+        return await call_model(
+            lambda: method(*args, **kwargs),
+            self.called,
+            timeout_seconds=self._timeout_seconds,
+            retries=self._retries,
+            ours=self._ours,
+            answers=self.answers_in_words,
+        )

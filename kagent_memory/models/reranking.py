@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import ConfigurationError, ModelError, needs_extra
 from ..settings import MemorySettings, RerankConfig
 from .calls import NO_RETRIES, CheckedModel, check_provider, has_litellm, litellm
-from .embedding.checked_embedder import batches
+from .embedding import batches
 from .onnx import PREFIXES, LocalModel, OnnxCrossEncoder
 
 BATCH_SIZE = 32  # pairs in one pass of a cross-encoder

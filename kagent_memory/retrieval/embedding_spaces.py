@@ -13,9 +13,7 @@ from functools import partial
 import numpy as np
 
 from ..errors import ConfigurationError, InvalidInput, ModelError, UnusableAnswer
-from ..models.embedding import Embedder
-from ..models.embedding.checked_embedder import ADVICE
-from ..models.embedding.refusals import PROBE, RefusalHandler
+from ..models.embedding import ADVICE, PROBE, CheckedEmbedder, Embedder
 from ..records import Scope, Vector
 from ..settings import MemorySettings
 from ..stores import Store
@@ -61,7 +59,11 @@ class StoreEmbedder:
     ) -> None:
         self.name = embedder.name
         self._store = store
-        self._embedder = RefusalHandler(embedder)
+        self._embedder = (
+            embedder
+            if isinstance(embedder, CheckedEmbedder)
+            else CheckedEmbedder(embedder, settings)
+        )
         self._replaces = replaces
         self._space: EmbeddingSpace | None = None
         most = settings.cache_mb * 2**20 // 8
@@ -171,7 +173,7 @@ class StoreEmbedder:
         await self._asked(["ping"], kind="query")
 
     async def _asked(self, texts: Sequence[str], *, kind: Kind) -> list[Vector | None]:
-        rows, space = await self._embedder.embed(texts, kind=kind), self._space
+        rows, space = await self._embedder.embed_each(texts, kind=kind), self._space
         given = [row for row in rows if row is not None]
         try:
             checked = iter(

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from kagent_memory.models.llm import parse_answer
+from kagent_memory.models.replies import parse_answer
 
 
 class Scripted:

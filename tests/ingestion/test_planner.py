@@ -8,7 +8,7 @@ import pytest
 from kagent_memory.errors import ModelError
 from kagent_memory.ingestion.consolidation.merging import clusters, plan_merges
 from kagent_memory.ingestion.consolidation.similarity import slot_of
-from kagent_memory.models.llm import parse_answer
+from kagent_memory.models.replies import parse_answer
 from kagent_memory.records import Fact
 from kagent_memory.retention.lifecycle import to_memory
 

@@ -16,9 +16,9 @@ from kagent_memory.language.preferences import states_preference
 from kagent_memory.language.time_words import asks_when
 from kagent_memory.language.tokenizer import index_terms, query_terms
 from kagent_memory.language.word_forms import word_forms
-from kagent_memory.models.llm.reply_parser import parse_answer
 from kagent_memory.models.prompts.escaping import escaped, unescaped
 from kagent_memory.models.prompts.fence import without_fenced
+from kagent_memory.models.replies import parse_answer
 from kagent_memory.redaction import kinds_in, redact
 from kagent_memory.retrieval.passages import passage
 from kagent_memory.retrieval.query import WordGate

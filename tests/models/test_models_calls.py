@@ -9,11 +9,11 @@ import optional
 import pytest
 from tenacity import wait_exponential_jitter
 
-from kagent_memory.errors import ConfigurationError, ModelError
+from kagent_memory.errors import ConfigurationError, ModelError, ModelUnavailable
 from kagent_memory.models.calls import (
     MAX_REASON_CHARS,
+    call_model,
     failure,
-    with_retries,
 )
 
 
@@ -47,8 +47,9 @@ async def test_pauses_double_and_are_bounded(
         error.litellm_response_headers = {"retry-after": "3600"} if calls == 8 else None
         raise error
 
-    with pytest.raises(Refused):
-        await with_retries(call, 1.0, retries=8)
+    with pytest.raises(ModelUnavailable) as caught:
+        await call_model(call, "The model m", timeout_seconds=1.0, retries=8)
+    assert isinstance(caught.value.__cause__, Refused)
     assert len(pauses) == 8
     for pause, least in zip(pauses, (0.25, 0.5, 1, 2, 4, 8, 8, 8), strict=True):
         assert least <= pause <= min(least + 0.25, 8)
@@ -62,7 +63,7 @@ async def test_our_own_errors_are_never_tried_again() -> None:
         raise ModelError("final")
 
     with pytest.raises(ModelError, match="final"):
-        await with_retries(call, 1.0, retries=3)
+        await call_model(call, "The model m", timeout_seconds=1.0, retries=3)
     assert len(calls) == 1
 
 

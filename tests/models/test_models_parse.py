@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, RootModel
 
 from kagent_memory.errors import ModelError, TruncatedAnswer
 from kagent_memory.ingestion.answers import ExtractedSession
-from kagent_memory.models.llm import json_prompt, parse_answer, read_answer
+from kagent_memory.models.replies import json_prompt, parse_answer, read_answer
 
 
 class Facts(BaseModel):
@@ -79,6 +79,8 @@ REFUSALS = [
     "[]]",
     "[null]",
     "[1, 2, 3]",
+    "[" * 5000,
+    '{"a":' * 5000,
 ]
 FOREIGN = [
     '{"memories": ["likes tea"]}',
@@ -108,8 +110,6 @@ TRUNCATED = [
     "<think>never closed",
     '<think>never closed {"facts": ["a thought"]}',
     "{",
-    "[" * 5000,
-    '{"a":' * 5000,
     '{"facts": ["' + '\\"' * 200_000,
 ]
 

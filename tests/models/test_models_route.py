@@ -10,7 +10,7 @@ import pytest
 
 from kagent_memory.errors import ConfigurationError
 from kagent_memory.models.calls import qualified
-from kagent_memory.models.embedding.provider_embedder import (
+from kagent_memory.models.provider_embedder import (
     EmbeddingConfig,
     configured_route,
     named_route,

@@ -10,7 +10,8 @@ import pytest
 from kagent_memory import Memories, Scope
 from kagent_memory.errors import ModelError, ModelUnavailable
 from kagent_memory.models.calls import transient
-from kagent_memory.models.embedding.refusals import RefusalHandler
+from kagent_memory.models.embedding import CheckedEmbedder
+from kagent_memory.settings import MemorySettings
 from kagent_memory.testing import HashEmbedder
 
 ADA = Scope("acme", "ada", "notes")
@@ -39,7 +40,7 @@ class Picky(HashEmbedder):
 
 
 async def embedded(embedder: HashEmbedder, texts: list[str]):
-    return await RefusalHandler(embedder).embed(texts, kind="document")
+    return await CheckedEmbedder(embedder, MemorySettings()).embed_each(texts, kind="document")
 
 
 async def test_refused_text_costs_its_batch_nothing():

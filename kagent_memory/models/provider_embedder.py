@@ -15,10 +15,10 @@ from typing import Any, Literal, Self
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from ...errors import ConfigurationError
-from ...settings.kagent_config import WITHOUT_EMBEDDINGS
-from ..calls import NO_RETRIES, litellm, qualified, status_of
-from ..openai_api import endpoint
+from ..errors import ConfigurationError
+from ..settings.kagent_config import WITHOUT_EMBEDDINGS
+from .calls import NO_RETRIES, litellm, qualified, status_of
+from .openai_api import endpoint
 
 logger = logging.getLogger(__name__)
 
