@@ -87,6 +87,7 @@ def whole_number(least: int, most: int) -> Callable[[str], int]:
 
 Run: TypeAlias = Callable[[argparse.Namespace, Output], Awaitable["Answer | None"]]
 Work: TypeAlias = "Callable[[Memories, argparse.Namespace, Output], Awaitable[Answer | None]]"
+WorkOnMemory: TypeAlias = "Callable[[Memories, Scope, str, argparse.Namespace], Awaitable[Answer]]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +142,21 @@ def on_store(
                 return await work(memories, args, say)
 
         return command(name, help, *options, examples=examples, makes=makes)(run)
+
+    return declare
+
+
+def on_memory(
+    name: str, help: str, *options: Option, examples: Sequence[str]
+) -> Callable[[WorkOnMemory], Command]:
+    """Make a function of one memory, which the command line names, a command."""
+
+    def declare(work: WorkOnMemory) -> Command:
+        async def run(memories: Memories, args: argparse.Namespace, say: Output) -> Answer | None:
+            scope = await scope_of(args, memories)
+            return await work(memories, scope, await memory_id(memories, scope, args.id), args)
+
+        return on_store(name, help, ID, *SCOPE_OPTIONS, *options, examples=examples)(run)
 
     return declare
 
@@ -402,9 +418,3 @@ async def memory_id(memories: Memories, scope: Scope, text: str) -> str:
             f"{len(matching)} ids begin with {text}, such as {matching[0]} and {matching[1]}."
         )
     return matching[0] if matching else text
-
-
-async def chosen(args: argparse.Namespace, memories: Memories) -> tuple[Scope, str]:
-    """Return the scope and the id of the memory that the command line names."""
-    scope = await scope_of(args, memories)
-    return scope, await memory_id(memories, scope, args.id)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -63,23 +62,18 @@ def _on_one_line(record: logging.LogRecord) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
 class LoggedOutput(Output):
-    """An `Output` whose remarks and errors are log lines in JSON."""
+    """An `Output` whose remarks and errors are logged."""
 
     @override
     def note(self, text: str) -> None:
-        self._log(logging.INFO, text.strip())
+        logger.info("%s", printable(text.strip()))
 
     @override
     def error(self, text: str, *, family: str, exit_code: int) -> None:
-        self._log(logging.ERROR, text)
+        logger.error("%s", printable(text))
         if self.as_json:
-            super(LoggedOutput, self).error(text, family=family, exit_code=exit_code)
-
-    def _log(self, level: int, text: str) -> None:
-        record = logging.LogRecord(logger.name, level, __file__, 0, printable(text), None, None)
-        super(LoggedOutput, self).note(JsonFormatter().format(record))
+            super().error(text, family=family, exit_code=exit_code)
 
 
 def set_up_logging(

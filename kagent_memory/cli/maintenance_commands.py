@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from pydantic_core import to_jsonable_python
 
-from ..errors import ConfigurationError, InvalidInput, NotFound
+from ..errors import InvalidInput
 from ..memories.findings import DEFECTS, checked_defects
 from ..records import Scope, Scopes
 from .command import (
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
 TELL_EVERY_SECONDS = 10.0
 SCOPE_HEAD = ("TENANT", "APP", "USER")
-NOT_A_SERVER = "works on the database itself; pass its URI instead of the server's."
 
 
 def _names(scope: Scope) -> tuple[str, str, str]:
@@ -140,41 +139,28 @@ async def prune(memories: Memories, args: argparse.Namespace, say: Output) -> An
     option(
         "--drop", help="delete this job, unless it is running; what it holds is lost", metavar="ID"
     ),
-    DRY_RUN,
     examples=[
         "kagent-memory jobs --state dead",
         "kagent-memory jobs --retry 0199a1b2-…",
-        "kagent-memory jobs --drop 0199a1b2-… --dry-run",
+        "kagent-memory jobs --drop 0199a1b2-…",
     ],
 )
 async def jobs(memories: Memories, args: argparse.Namespace, say: Output) -> Answer:
     """List jobs that are not done, or retry or drop one."""
     if args.retry is not None and args.drop is not None:
         raise InvalidInput("Give --retry or --drop, not both.")
-    if args.dry_run and args.drop is None:
-        raise InvalidInput("--dry-run goes with --drop.")
     if args.retry is not None:
         await memories.retry_job(args.retry)
         return Answer({"retried": args.retry}, lines=["Queued again."])
-    if args.drop is None:
-        return await _list_jobs(memories, args)
-    if not args.dry_run:
+    if args.drop is not None:
         await memories.drop_job(args.drop)
         return Answer({"dropped": args.drop}, lines=["Dropped."])
-    matching = await memories.jobs(id=args.drop, payloads=False)
-    if all(job.state == "running" for job in matching):
-        raise NotFound(f"There is no idle job {args.drop!r}.")
-    return Answer(
-        {"would_drop": args.drop}, lines=["Would be dropped; what it holds would be lost."]
-    )
-
-
-async def _list_jobs(memories: Memories, args: argparse.Namespace) -> Answer:
     scope = None if args.app is None and args.user is None else await scope_of(args, memories)
     listed = await memories.jobs(scope=scope, state=args.state, limit=args.limit, payloads=False)
-    value = to_jsonable_python(listed)
-    for job in value:
-        del job["payload"]
+    value = [
+        {name: part for name, part in job.items() if name != "payload"}
+        for job in to_jsonable_python(listed)
+    ]
     rows = [
         [
             job.id,
@@ -205,14 +191,10 @@ async def _list_jobs(memories: Memories, args: argparse.Namespace) -> Answer:
 )
 async def reembed(args: argparse.Namespace, say: Output) -> Answer:
     """Have the store embedded anew by another embedder."""
-    from ..remote import is_remote
-
-    if is_remote(args.uri):
-        raise ConfigurationError(f"This command {NOT_A_SERVER}")
     embedding = store_of(args.uri, settings_of(args))[1].embedding
     # the store may still refuse the new one, and the former need not be at hand
     args.embedding = ""
-    async with opened(args) as memories:
+    async with opened(args, here=True) as memories:
         done = await memories.reembed(
             embedding, drop_old=args.drop_old, progress=progress(say, "embedded")
         )

@@ -15,16 +15,15 @@ from ..records import MEMORY_TYPES, ORIGINS, Fact, Filter, Hit, Memory, Scope, S
 from .command import (
     BESIDE,
     DRY_RUN,
-    ID,
     LIMIT,
     PAGE,
     SCOPE_OPTIONS,
     WHO,
     beside,
-    chosen,
     flag,
     given,
     memory_id,
+    on_memory,
     on_store,
     option,
     scope_of,
@@ -201,7 +200,8 @@ async def list_(memories: Memories, args: argparse.Namespace, say: Output) -> An
 async def show(memories: Memories, args: argparse.Namespace, say: Output) -> Answer:
     """Show one memory, or count those of a scope or of all."""
     if args.id is not None:
-        return _details(await memories.get(*await chosen(args, memories)))
+        scope = await scope_of(args, memories)
+        return _details(await memories.get(scope, await memory_id(memories, scope, args.id)))
     counted = [(scope, await memories.stats(scope)) for scope in await _scopes(args, memories)]
     rows: list[list[str]] = []
     for scope, stats in counted:
@@ -277,11 +277,9 @@ def _lines() -> list[str]:
         raise InvalidInput(f"Standard input is not valid {error.encoding.upper()} text.") from error
 
 
-@on_store(
+@on_memory(
     "edit",
     "Change a memory; the former state stays in its history.",
-    ID,
-    *SCOPE_OPTIONS,
     option("--content", help="the new text"),
     *LABELS,
     option("--why", help="for the history", default=""),
@@ -289,7 +287,7 @@ def _lines() -> list[str]:
         'kagent-memory edit 0199a1b2-… --content "Ada prefers black tea" --why "she said so"'
     ],
 )
-async def edit(memories: Memories, args: argparse.Namespace, say: Output) -> Answer:
+async def edit(memories: Memories, scope: Scope, id: str, args: argparse.Namespace) -> Answer:
     """Change what is given; the former state stays in the history."""
     changes = given(args, "content", *LABELLED)
     if not changes:
@@ -297,21 +295,18 @@ async def edit(memories: Memories, args: argparse.Namespace, say: Output) -> Ans
             "Say what to change: --content, --type, --category, --topic, --tag, --importance or "
             "--ttl-days."
         )
-    scope, id = await chosen(args, memories)
     return _details(await memories.edit(scope, id, **changes, who=WHO, why=args.why))
 
 
-@on_store(
+@on_memory(
     "pin",
     "Keep a memory, whatever the prune would do.",
-    ID,
-    *SCOPE_OPTIONS,
     flag("--off", "unpin it"),
     examples=["kagent-memory pin 0199a1b2-…", "kagent-memory pin 0199a1b2-… --off"],
 )
-async def pin(memories: Memories, args: argparse.Namespace, say: Output) -> Answer:
+async def pin(memories: Memories, scope: Scope, id: str, args: argparse.Namespace) -> Answer:
     """Pin or unpin a memory."""
-    memory = await memories.pin(*await chosen(args, memories), not args.off, who=WHO)
+    memory = await memories.pin(scope, id, not args.off, who=WHO)
     return Answer(memory, lines=["Pinned." if memory.pinned else "No longer pinned."])
 
 
@@ -404,16 +399,14 @@ async def _forgotten(
     return Answer(value, MEMORY_HEAD if rows else (), rows, lines)
 
 
-@on_store(
+@on_memory(
     "history",
     "Show what happened to a memory: when, by whom, why, and what it was before.",
-    ID,
-    *SCOPE_OPTIONS,
     examples=["kagent-memory history 0199a1b2-…"],
 )
-async def history(memories: Memories, args: argparse.Namespace, say: Output) -> Answer:
+async def history(memories: Memories, scope: Scope, id: str, args: argparse.Namespace) -> Answer:
     """Show what happened to a memory."""
-    revisions = await memories.history(*await chosen(args, memories))
+    revisions = await memories.history(scope, id)
     rows = [
         [
             revision.at.isoformat(timespec="seconds"),
@@ -428,29 +421,25 @@ async def history(memories: Memories, args: argparse.Namespace, say: Output) -> 
     return Answer(revisions, ("AT", "WHAT", "WHO", "WHY", "BEFORE"), rows, lines)
 
 
-@on_store(
+@on_memory(
     "undo",
     "Undo the last change to a memory, and everything else that the same decision changed.",
-    ID,
-    *SCOPE_OPTIONS,
     examples=["kagent-memory undo 0199a1b2-…"],
 )
-async def undo(memories: Memories, args: argparse.Namespace, say: Output) -> Answer:
+async def undo(memories: Memories, scope: Scope, id: str, args: argparse.Namespace) -> Answer:
     """Undo the last change to a memory."""
-    restored = await memories.undo(*await chosen(args, memories), who=WHO)
+    restored = await memories.undo(scope, id, who=WHO)
     return Answer(restored, MEMORY_HEAD, map(memory_row, restored))
 
 
-@on_store(
+@on_memory(
     "confirm",
     "Let a memory out of quarantine: from now on it is found. `forget` erases one instead.",
-    ID,
-    *SCOPE_OPTIONS,
     examples=["kagent-memory confirm 0199a1b2-…"],
 )
-async def confirm(memories: Memories, args: argparse.Namespace, say: Output) -> Answer:
+async def confirm(memories: Memories, scope: Scope, id: str, args: argparse.Namespace) -> Answer:
     """Let a memory out of quarantine."""
-    return _details(await memories.confirm(*await chosen(args, memories), who=WHO))
+    return _details(await memories.confirm(scope, id, who=WHO))
 
 
 COMMANDS = (search, list_, show, add, edit, pin, forget, history, undo, confirm)

@@ -59,7 +59,7 @@ FAMILIES = {2: "invalid-input", 3: "not-found", 5: "configuration", 6: "store"}
         (["list", "--app", "other"], 3, "--app and --user"),
         (["token", "create", "--user", ""], 2, "whole tenant"),
         (["token", "revoke", UNKNOWN], 3, UNKNOWN),
-        (["jobs", "--drop", "nothing", "--dry-run"], 3, "nothing"),
+        (["jobs", "--drop", "nothing"], 3, "nothing"),
         (["jobs", "--retry", "nothing"], 3, "nothing"),
         (["jobs", "--retry", "one", "--drop", "another"], 2, "not both"),
         (["migrate", "--dry-run"], 2, "--rotate-keys"),
