@@ -1,4 +1,4 @@
-"""A database that an unpublished build made is refused, and left as it is."""
+"""A database of an unpublished build is refused; one that a later build migrated is served."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from kagent_memory import Memories, Message, Scope
 from kagent_memory.errors import ConfigurationError
 from kagent_memory.stores import open_store
 from kagent_memory.stores.libsql.connection import Connection
@@ -76,3 +77,25 @@ def test_a_database_with_an_empty_table_of_migrations_is_refused() -> None:
         connection.run("DELETE FROM schema_migration", {})
         with pytest.raises(ConfigurationError, match=REFUSED):
             migrate(connection)
+
+
+async def test_an_old_process_serves_beside_a_new_one(postgres_uri: str) -> None:
+    """While pods are replaced, one that knows nothing of a later column goes on, and may start."""
+    scope = Scope("acme", "ada", "notes")
+    async with await Memories.open(postgres_uri, llm=False) as old:
+        [tea] = await old.add(scope, ["Ada likes tea"])
+        with psycopg.connect(postgres_uri, options="-csearch_path=kagent_memory") as connection:
+            for table in ("memory", "scope", "ingest_job", "memory_stats"):
+                connection.execute(f"ALTER TABLE {table} ADD COLUMN later text DEFAULT 'new'")
+            connection.execute("INSERT INTO schema_migration VALUES (2, 'later', now())")
+        async with await Memories.open(postgres_uri, llm=False, worker=False) as started_late:
+            [coffee] = await started_late.add(scope, ["Ada likes coffee"])
+        hits = await old.recall(scope, "Ada likes")
+        assert {hit.memory.id for hit in hits} == {tea, coffee}
+        await old.edit(scope, tea, content="Ada likes green tea")
+        assert [one.kind for one in await old.history(scope, tea)] == ["edit"]
+        await old.remember(scope, [Message(text="I like rain.")], "s1")
+        await old.drain()
+        await old.forget(scope, coffee)
+        contents = {memory.content for memory in (await old.list(scope)).memories}
+        assert contents == {"Ada likes green tea", "I like rain."}
