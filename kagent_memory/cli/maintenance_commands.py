@@ -342,7 +342,8 @@ async def audit(memories: Memories, args: argparse.Namespace, say: Output) -> An
     where = f"{found.memories} memories of {found.scopes} agents and users"
     line = f"{where}: {counts or 'nothing found'}."
     code = 0 if found.is_clean else FOUND_PROBLEMS
-    return Answer(found, ("DEFECT", *SCOPE_HEAD, "MEMORIES", "WHAT"), rows, [line], code)
+    head = ("DEFECT", *SCOPE_HEAD, "MEMORIES", "WHAT") if rows else ()
+    return Answer(found, head, rows, [line], code)
 
 
 @command(

@@ -21,6 +21,8 @@ FILES = ("onnx/model.onnx", "model.onnx")
 DOWNLOADS = ("onnx/model.onnx*", "model.onnx*", "*.json")
 PREFIXES = ("local/", "sentence-transformers/")
 MAX_TOKENS = 512  # where a model does not say
+POOLED = "sentence_embedding"  # the output of a network that has all steps in it
+MODES = {"cls", "mean"}
 
 Model = TypeVar("Model")
 Answer = TypeVar("Answer")
@@ -118,20 +120,16 @@ class OnnxModel:
         )
         return dict(zip(self.outputs, answers, strict=True)), mask
 
-    def read(self, name: str, default: Any = None) -> Any:
-        """Return what a JSON file of the model holds; where there is none `default`, else {}."""
+    def read(self, name: str) -> Any:
+        """Return what a JSON file of the model holds; {} where there is none."""
         file = self.folder / name
-        if not file.is_file():
-            return {} if default is None else default
-        return json.loads(file.read_text(encoding="utf-8"))
+        return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
 
     def _max_tokens(self) -> int:
-        said = self.read("sentence_bert_config.json").get("max_seq_length")
-        limits = (
-            self.read("tokenizer_config.json").get("model_max_length"),  # 1e30 where nobody knows
-            self.read("config.json").get("max_position_embeddings"),
-        )
-        return int(said or min([MAX_TOKENS, *(int(limit) for limit in limits if limit)]))
+        """Return the model's own limit, or its tokenizer's, which is 1e30 where nobody knows."""
+        own = self.read("sentence_bert_config.json").get("max_seq_length")
+        limit = self.read("tokenizer_config.json").get("model_max_length")
+        return int(own or min(MAX_TOKENS, limit or MAX_TOKENS))
 
 
 class OnnxEmbedder:
@@ -144,16 +142,15 @@ class OnnxEmbedder:
 
     def __init__(self, folder: Path) -> None:
         self._model = model = OnnxModel(folder)
-        steps = {str(step["type"]).rpartition(".")[2] for step in model.read("modules.json", [])}
+        steps = {str(step["type"]).rpartition(".")[2] for step in model.read("modules.json")}
         pooling = _pooling_modes(model.read("1_Pooling/config.json"))
-        self._pools_by_itself = "sentence_embedding" in model.outputs
-        if not self._pools_by_itself:
-            if pooling - {"cls", "mean"} or len(pooling) > 1:
+        self._output = POOLED if POOLED in model.outputs else model.outputs[0]
+        if self._output != POOLED:
+            unknown = [*(steps - {"Transformer", "Pooling", "Normalize"}), *(pooling - MODES)]
+            if unknown or len(pooling) > 1:
                 raise ConfigurationError(
-                    f"{folder} pools in an unsupported way: {', '.join(sorted(pooling))}."
+                    f"{folder} has unsupported steps: {', '.join(sorted(unknown or pooling))}."
                 )
-            if unknown := sorted(steps - {"Transformer", "Pooling", "Normalize"}):
-                raise ConfigurationError(f"{folder} has unsupported steps: {', '.join(unknown)}.")
         self._by_first_token = pooling == {"cls"}
         self._normalises = "Normalize" in steps
         prompts: dict[str, Any] = (
@@ -164,8 +161,7 @@ class OnnxEmbedder:
     def encode(self, texts: Sequence[str], kind: str) -> npt.NDArray[np.float32]:
         """Return one row a text, in order."""
         outputs, mask = self._model.run([self._prompts[kind] + text for text in texts])
-        first = "sentence_embedding" if self._pools_by_itself else self._model.outputs[0]
-        vectors = np.asarray(outputs[first], np.float32)
+        vectors = np.asarray(outputs[self._output], np.float32)
         if vectors.ndim == 3:
             weights = mask[:, :, None].astype(np.float32)
             pooled = (vectors * weights).sum(axis=1) / np.maximum(weights.sum(axis=1), 1)
@@ -180,13 +176,9 @@ def _pooling_modes(config: Mapping[str, Any]) -> set[str]:
     older ones.
     """
     if mode := config.get("pooling_mode"):
-        return {mode} if isinstance(mode, str) else set(mode)
+        return {str(mode)}
     flags = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean"}
-    return {
-        flags.get(name, name)
-        for name, on in config.items()
-        if name.startswith("pooling_mode_") and on
-    }
+    return {flags.get(name, name) for name, on in config.items() if "pooling_mode_" in name and on}
 
 
 class OnnxCrossEncoder:

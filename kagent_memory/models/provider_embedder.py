@@ -5,14 +5,12 @@ Through LiteLLM where it is installed, else by OpenAI's interface.
 
 from __future__ import annotations
 
-import base64
 import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
-import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from ..errors import ConfigurationError
@@ -270,11 +268,6 @@ class ProviderEmbedder:
 def vectors(data: Iterable[Any]) -> list[Any]:
     """Return the vectors of an answer in the order of the texts: providers need not sort them."""
     rows: list[dict[str, Any]] = [dict(row) for row in data]
-    numbers = [row.get("index") for row in rows]
-    if sorted(number for number in numbers if isinstance(number, int)) == list(range(len(rows))):
+    if {row.get("index") for row in rows} == set(range(len(rows))):
         rows.sort(key=lambda row: row["index"])
-    each = (row.get("embedding") for row in rows)
-    return [
-        np.frombuffer(base64.b64decode(one), dtype="<f4") if isinstance(one, str) else one
-        for one in each
-    ]
+    return [row.get("embedding") for row in rows]

@@ -54,16 +54,6 @@ async def test_texts_become_float32_rows_in_their_order(provider: Loopback, choi
     np.testing.assert_allclose(rows, [vector("green tea", 8), vector("coffee", 8)], rtol=1e-6)
 
 
-@pytest.mark.parametrize("provider", ["litellm"], indirect=True)
-async def test_base64_answers_are_decoded(
-    provider: Loopback, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LITELLM_DEFAULT_EMBEDDING_ENCODING_FORMAT", "base64")
-    rows = await opened("openai/any").embed(["tea"], kind="document")
-    assert provider.bodies("/embeddings")[0]["encoding_format"] == "base64"
-    np.testing.assert_allclose(rows, [vector("tea", 8)], rtol=1e-6)
-
-
 async def test_a_base_url_is_enough_for_ones_own_server(
     provider: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
