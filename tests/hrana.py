@@ -133,10 +133,13 @@ def batch(connection: sqlite3.Connection, steps: Iterable[dict[str, Any]]) -> di
     return {"step_results": results, "step_errors": errors}
 
 
-def execute(connection: sqlite3.Connection, sql: str, args: list[dict[str, Any]]) -> dict[str, Any]:
+def execute(
+    connection: sqlite3.Connection, sql: str, named_args: list[dict[str, Any]]
+) -> dict[str, Any]:
     if sql.upper().startswith(("PRAGMA", "ATTACH", "VACUUM")):  # Turso and sqld take none of them
         raise sqlite3.OperationalError("SQL not allowed statement")
-    cursor = connection.execute(sql, [decoded(value) for value in args])
+    values = {given["name"]: decoded(given["value"]) for given in named_args}
+    cursor = connection.execute(sql, values)
     rows = [[encoded(value) for value in row] for row in cursor.fetchall()]
     columns = [{"name": column[0], "decltype": None} for column in cursor.description or ()]
     count = max(cursor.rowcount, 0)

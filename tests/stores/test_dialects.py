@@ -9,10 +9,9 @@ from contextlib import closing
 
 import pytest
 
-from kagent_memory.stores.libsql.connection import Connection
+from kagent_memory.stores.libsql.connection import Connection, value_names
 from kagent_memory.stores.libsql.schema import migrate
 from kagent_memory.stores.libsql.session import SIDE_BY_SIDE
-from kagent_memory.stores.libsql.statement import statement
 from kagent_memory.stores.sql import migrations, queries, schema
 from kagent_memory.stores.sql.scope_lists import SCOPES_OF
 
@@ -54,7 +53,7 @@ ALONE = {
 
 def values_of(dialect, text):
     if dialect == "libsql":
-        return set(statement(text).names)
+        return set(value_names(text))
     return set(re.findall(r"%\((\w+)\)[sb]", text))
 
 
@@ -101,7 +100,12 @@ def test_every_libsql_statement_fits_the_schema(connection, name):
     if name != "make_vectors":
         connection.run(made, {})
     text = queries("libsql")[name].replace("{space}", "1")
-    assert connection.rows(f"EXPLAIN {text}", dict.fromkeys(statement(text).names))
+    assert connection.rows(f"EXPLAIN {text}", dict.fromkeys(value_names(text)))
+
+
+def test_no_libsql_statement_writes_and_reads_at_once():
+    """RETURNING is not safe in a file: libsql may run the statement twice."""
+    assert not [name for name, text in queries("libsql").items() if "returning" in text.lower()]
 
 
 NEWER_THAN_3_35 = re.compile(
@@ -140,7 +144,7 @@ def test_hot_libsql_statements_use_an_index_by_scope(connection, name):
     """Hot libsql statements reach every table by an index that starts with the scope."""
     connection.run(queries("libsql")["make_vectors"].replace("{space}", "1"), {})
     text = queries("libsql")[name].replace("{space}", "1")
-    plan = connection.rows(f"EXPLAIN QUERY PLAN {text}", dict.fromkeys(statement(text).names))
+    plan = connection.rows(f"EXPLAIN QUERY PLAN {text}", dict.fromkeys(value_names(text)))
     steps = [row["detail"] for row in plan if row["detail"].startswith(("SEARCH", "SCAN"))]
     steps = [
         step
@@ -160,7 +164,7 @@ def test_hot_libsql_statements_use_an_index_by_scope(connection, name):
 def test_scopes_are_listed_in_the_order_of_an_index(connection, name):
     """Scopes are listed in the order of an index that a page enters where it begins."""
     text = queries("libsql")[name]
-    plan = connection.rows(f"EXPLAIN QUERY PLAN {text}", dict.fromkeys(statement(text).names))
+    plan = connection.rows(f"EXPLAIN QUERY PLAN {text}", dict.fromkeys(value_names(text)))
     steps = [row["detail"] for row in plan]
     assert re.match(r"(SEARCH|SCAN) \w+ USING COVERING INDEX scope_(order|long)", steps[0]), steps
     assert steps[0].startswith("SEARCH") or name == "long_scopes", steps
@@ -173,7 +177,7 @@ def test_no_libsql_statement_materialises_a_whole_scope(connection):
     connection.run(asked.pop("make_vectors"), {})
     written_out = set()
     for name, text in asked.items():
-        plan = connection.rows(f"EXPLAIN QUERY PLAN {text}", dict.fromkeys(statement(text).names))
+        plan = connection.rows(f"EXPLAIN QUERY PLAN {text}", dict.fromkeys(value_names(text)))
         if any(row["detail"] == "MATERIALIZE remembered" for row in plan):
             written_out.add(name)
     assert not written_out

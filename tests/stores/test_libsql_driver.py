@@ -8,7 +8,7 @@ import asyncio
 import sys
 import threading
 import time
-from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import unquote
 
 import pytest
@@ -19,7 +19,7 @@ from kagent_memory.records import Scope
 from kagent_memory.stores import open_store
 from kagent_memory.stores.libsql import database
 from kagent_memory.stores.libsql.connection import Busy, Connection
-from kagent_memory.stores.libsql.thread import DriverThread
+from kagent_memory.stores.libsql.session import LibSQLSession
 
 
 @pytest.fixture
@@ -50,40 +50,12 @@ def ids(connection):
     return [row[0] for row in connection.tuples("SELECT id FROM note ORDER BY id", {})]
 
 
-@pytest.mark.parametrize(
-    "sql", ["INSERT INTO note VALUES ('1', 'a') RETURNING id", "SELECT 1; SELECT 2"]
-)
-def test_statements_a_driver_would_run_wrongly_are_refused(connection, sql):
-    """Statements that the driver would run wrongly are refused."""
-    with pytest.raises(StoreError):
-        connection.rows(sql, {})
-    assert ids(connection) == []
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        "a\0b",
-        "\ud800",
-        True,
-        2**31,
-        -(2**31),
-        2**53 + 1,
-        float("nan"),
-        float("inf"),
-        Path("p"),
-        bytearray(b"x"),
-        [1],
-    ],
-    ids=repr,
-)
-def test_values_a_driver_would_change_are_refused(connection, value):
-    """Values that the driver would change are refused before it sees them."""
-    with pytest.raises(InvalidInput):
-        add(connection, "1", value)
-    with pytest.raises(InvalidInput):
-        connection.run_many("INSERT INTO note VALUES (:id, :body)", [("1", value)])
-    assert ids(connection) == []
+@pytest.mark.parametrize("text", ["a\0b", "\ud800"])
+async def test_text_that_a_driver_would_cut_is_refused(path, key, text):
+    """Text that a driver would cut is refused before it sees it."""
+    async with await open_store(f"libsql:///{path}", file_encryption_key=key) as store:
+        with pytest.raises(InvalidInput):
+            await store.memories.database.write(LibSQLSession.run, "tokens", {"digest": text})
 
 
 def test_a_second_writer_is_told_at_once(connection, path, key):
@@ -146,46 +118,25 @@ def test_invalid_text_is_a_store_error(connection, key, capfd):
     assert ("panicked" in capfd.readouterr().err) == (key is not None)
 
 
-def test_use_after_close_is_a_store_error_without_a_panic(connection, capfd):
-    connection.close()
-    connection.close()
+async def test_use_after_close_is_a_store_error_without_a_panic(path, key, capfd):
+    store = await database.Database.open(f"libsql:///{path}", key=key)
+    await store.close()
+    await store.close()
     with pytest.raises(StoreError, match="closed"):
-        ids(connection)
-    with pytest.raises(StoreError, match="closed"), connection.transaction(write=True):
-        pass
+        await store.read(LibSQLSession.about)
     assert capfd.readouterr().err == ""
 
 
 # -- which driver -------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def hidden(monkeypatch):
-    """Hides a module as if it were not installed."""
-
-    def hide(name):
-        monkeypatch.setitem(sys.modules, name, None)
-        monkeypatch.delitem(
-            sys.modules, f"kagent_memory.stores.libsql.{name}_driver", raising=False
-        )
-        monkeypatch.delattr(f"kagent_memory.stores.libsql.{name}_driver", raising=False)
-
-    return hide
-
-
-async def test_only_a_file_with_a_key_needs_libsql(path, hidden):
+async def test_only_a_file_with_a_key_needs_libsql(path, monkeypatch):
     """A file opens without libsql and one with a key names the extra."""
-    hidden("libsql")
+    monkeypatch.setitem(sys.modules, "libsql", None)
     async with await Memories.open(f"libsql:///{path}", llm=False) as memories:
         await memories.add(Scope("", "ada", "notes"), ["Ada drinks tea."])
     with pytest.raises(ConfigurationError, match=r'pip install "kagent-memory\[libsql\]"'):
         await Memories.open(f"libsql:///{path}", llm=False, file_encryption_key="a file's key")
-
-
-async def test_a_python_without_sqlite3_is_told_so(path, hidden):
-    hidden("sqlite3")
-    with pytest.raises(ConfigurationError, match=r"no sqlite3 .* use one that has it"):
-        await Memories.open(f"libsql:///{path}", llm=False)
 
 
 async def test_an_old_sqlite_is_refused_at_open_and_no_file_is_made(path, monkeypatch):
@@ -208,82 +159,78 @@ async def test_an_odd_file_name_is_a_file_of_that_name(tmp_path, monkeypatch, ke
         assert unquote(name) in {file.name for file in tmp_path.iterdir()}
 
 
-async def test_a_cancelled_caller_waits_for_what_runs():
-    """A cancelled caller waits for the end of what runs and keeps the rest from starting."""
-    thread, entered, release, done = DriverThread(), threading.Event(), threading.Event(), []
+class Held:
+    """A script that holds the thread until it is released."""
 
-    def slow():
-        entered.set()
-        release.wait(60)
-        done.append("slow")
+    def __init__(self):
+        self.entered, self.release, self.ended = (threading.Event() for _ in range(3))
 
-    running = asyncio.create_task(thread.run(slow))
-    queued = asyncio.create_task(thread.run(lambda: done.append("queued")))
-    await asyncio.to_thread(entered.wait, 60)
-    running.cancel()
-    queued.cancel()
-    await asyncio.wait([queued])
-    assert queued.cancelled()
-    assert not running.done()
-    running.cancel()
-    release.set()
-    with pytest.raises(asyncio.CancelledError):
-        await running
-    assert await thread.run(lambda: list(done)) == ["slow"]
-    thread.end()
+    async def __call__(self, session):
+        self.entered.set()
+        self.release.wait(60)
+        self.ended.set()
 
 
-def held(monkeypatch):
-    """(entered, release, connections): every opening waits at its end; `connections` with the
-    threads that use them.
-    """
-    entered, release, connections = threading.Event(), threading.Event(), []
-    opened = database._opened
-
-    def slow(*args):
-        connection = opened(*args)
-        connections.append((connection, threading.current_thread()))
-        entered.set()
-        release.wait(60)
-        return connection
-
-    monkeypatch.setattr(database, "_opened", slow)
-    return entered, release, connections
-
-
-async def is_closed(connection, thread):
-    await asyncio.to_thread(thread.join, 60)
-    with pytest.raises(StoreError, match="is closed"):
-        connection.run("SELECT 1", {})
+async def test_a_cancelled_caller_leaves_what_began_to_its_end(path, key):
+    """A cancelled caller stops waiting; what began is written, and what did not never is."""
+    store = await database.Database.open(f"libsql:///{path}", key=key)
+    began, waits = Held(), Held()
+    running = asyncio.create_task(store.write(began))
+    await asyncio.to_thread(began.entered.wait, 60)
+    queued = asyncio.create_task(store.read(waits))
+    await asyncio.sleep(0)
+    for task in (running, queued):
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    began.release.set()
+    await store.close()
+    assert began.ended.is_set()
+    assert not waits.entered.is_set()
 
 
-async def test_a_file_whose_opener_was_cancelled_is_closed(path, key, monkeypatch):
-    entered, release, connections = held(monkeypatch)
+@pytest.fixture
+def opened(monkeypatch):
+    """The connections that were opened, whose opening waits for `release`, and those closed."""
+    made = SimpleNamespace(
+        entered=threading.Event(), release=threading.Event(), closed=threading.Event()
+    )
+    migrate, close = database.migrate, Connection.close
+
+    def slow(connection):
+        migrate(connection)
+        made.entered.set()
+        made.release.wait(60)
+
+    def noted(connection):
+        close(connection)
+        made.closed.set()
+
+    monkeypatch.setattr(database, "migrate", slow)
+    monkeypatch.setattr(Connection, "close", noted)
+    return made
+
+
+async def test_a_file_whose_opener_was_cancelled_is_closed(path, key, opened):
     opening = asyncio.create_task(open_store(f"libsql:///{path}", file_encryption_key=key))
-    await asyncio.to_thread(entered.wait, 60)
+    await asyncio.to_thread(opened.entered.wait, 60)
     opening.cancel()
-    release.set()
     with pytest.raises(asyncio.CancelledError):
         await opening
-    await is_closed(*connections[0])
+    opened.release.set()
+    assert await asyncio.to_thread(opened.closed.wait, 60)
 
 
-async def test_a_file_whose_closer_was_cancelled_is_closed(path, key, monkeypatch):
-    _, release, connections = held(monkeypatch)
-    release.set()
+async def test_a_file_whose_closer_was_cancelled_is_closed(path, key, opened):
+    opened.release.set()
     store = await database.Database.open(f"libsql:///{path}", key=key)
-    entered, release = threading.Event(), threading.Event()
-
-    async def slow(_):
-        entered.set()
-        release.wait(60)
-
-    reading = asyncio.create_task(store.read(slow))
-    await asyncio.to_thread(entered.wait, 60)
+    slow = Held()
+    reading = asyncio.create_task(store.write(slow))
+    await asyncio.to_thread(slow.entered.wait, 60)
     closing = asyncio.create_task(store.close())
     await asyncio.sleep(0)
     closing.cancel()
     await asyncio.wait([closing])
-    release.set()
+    slow.release.set()
     await reading
-    await is_closed(*connections[0])
+    assert await asyncio.to_thread(opened.closed.wait, 60)

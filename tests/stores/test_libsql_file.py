@@ -118,9 +118,8 @@ OPEN_READ_ONLY = """
 import asyncio, os, sys
 from kagent_memory.errors import ConfigurationError
 from kagent_memory.stores.libsql import LibSQLStore
-from kagent_memory.stores.libsql.driver import load
 key = sys.argv[2] or None
-load(key)  # imported while it may be read
+import libsql  # while it may be read
 if os.getuid() == 0:
     os.setuid(65534)  # root may write anything
 try:

@@ -15,8 +15,8 @@ from kagent_memory.retrieval.embedding_spaces import StoreEmbedder
 from kagent_memory.retrieval.similar import neighbours
 from kagent_memory.stores import open_store
 from kagent_memory.stores.base import Batch
+from kagent_memory.stores.libsql.database import Database
 from kagent_memory.stores.libsql.session import LibSQLSession
-from kagent_memory.stores.libsql.thread import DriverThread
 from kagent_memory.stores.postgres.session import PostgresSession
 from kagent_memory.stores.view import texts
 from kagent_memory.testing import HashEmbedder
@@ -42,23 +42,23 @@ class Trips:
 @pytest.fixture
 def trips(monkeypatch) -> Trips:
     trips = Trips()
-    asked_of, run, rows = PostgresSession._rows, DriverThread.run, LibSQLSession.rows
+    asked_of, run, rows = PostgresSession._rows, Database._on_thread, LibSQLSession.rows
 
     async def asked(self, queries, *arguments):
         trips.count += len(queries)
         trips.statements += [name for name, _ in queries]
         return await asked_of(self, queries, *arguments)
 
-    async def ran(self, *arguments, **options):
+    async def ran(self, action):
         trips.count += 1
-        return await run(self, *arguments, **options)
+        return await run(self, action)
 
     async def read(self, query, values, **options):
         trips.statements.append(query)
         return await rows(self, query, values, **options)
 
     monkeypatch.setattr(PostgresSession, "_rows", asked)
-    monkeypatch.setattr(DriverThread, "run", ran)
+    monkeypatch.setattr(Database, "_on_thread", ran)
     monkeypatch.setattr(LibSQLSession, "rows", read)
     return trips
 

@@ -1,27 +1,35 @@
-"""The drivers (sqlite3 and libsql of a file, Hrana of a server) behind one wrapper, where their
-traps are closed.
+"""One connection to a database, whatever its driver: sqlite3, libsql where the file has a key, or
+Hrana for a server.
 
-All of it runs on the store's driver thread (see `thread.py`). libsql keeps Python's global lock
-during every call, a wait for another process included; so nothing here waits inside a driver, and
-long writes come in chunks.
+All of it runs on the store's one thread. libsql keeps Python's global lock during every call, a
+wait for another process included; so nothing waits inside a driver, and long writes come in chunks.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Generator, Mapping, Sequence
+import re
+import sqlite3
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
-from ...checks import checked_text
-from ...errors import ConfigurationError, Conflict, InvalidInput, KagentMemoryError, StoreError
-from .driver import Busy, Driver, Value, load
+from ...errors import ConfigurationError, Conflict, KagentMemoryError, StoreError, needs_extra
 from .location import MEMORY, Server
-from .statement import Statement, statement
 
 CHUNK_ROWS = 200
-MAX_INTEGER = 2**31 - 1
+OLDEST = (3, 35, 0)
+PREPARED = 512  # all of our statements
+_NAME = re.compile(r"--[^\n]*|:([A-Za-z_]\w*)")
+Value: TypeAlias = str | bytes | int | float | None
+Values: TypeAlias = Mapping[str, Value]
+
+
+class Busy(StoreError):
+    """Nothing was done, since another connection holds the lock or this one was lost; it may be
+    tried again.
+    """
 
 
 _CAUSES: Sequence[tuple[tuple[str, ...], type[KagentMemoryError], str]] = (
@@ -34,25 +42,20 @@ _CAUSES: Sequence[tuple[tuple[str, ...], type[KagentMemoryError], str]] = (
     (
         ("readonly database",),
         ConfigurationError,
-        (
-            "The database file cannot be written; make the file and its directory writable for this "  # noqa: E501
-            "user."
-        ),
+        "The database file cannot be written; make the file and its directory writable for this "
+        "user.",
     ),
     (
         ("not a database", "file is encrypted"),
         ConfigurationError,
         "The file is not an SQLite database, or it is encrypted with another "
-        "file_encryption_key; set the right one, "
-        "name another file, or move this one away.",
+        "file_encryption_key; set the right one, name another file, or move this one away.",
     ),
     (
         ("Unable to open", "unable to open"),
         ConfigurationError,
-        (
-            "The database file cannot be opened; see that its directory exists and that this user "
-            "may read and write both."
-        ),
+        "The database file cannot be opened; see that its directory exists and that this user "
+        "may read and write both.",
     ),
     (
         ("disk is full",),
@@ -72,41 +75,53 @@ def mapped(error: BaseException) -> KagentMemoryError:
     return StoreError(f"The database refused: {message}")
 
 
-def checked_value(value: object, name: str) -> Value:
-    """`value` itself, if the driver keeps it as it is.
-
-    Raises:
-        InvalidInput: a driver would cut it (NUL), change it (bool, integers over 31 bits) or refuse
-            it.
-    """
-    if type(value) is str:
-        return value if value.isascii() and "\0" not in value else checked_text(value, name)
-    if value is None or type(value) is bytes:
-        return value
-    if type(value) is int and abs(value) <= MAX_INTEGER:
-        return value
-    if type(value) is float and math.isfinite(value):
-        return value
-    raise InvalidInput(f"{name}={value!r} ({type(value).__name__}) cannot be stored as it is.")
+@cache
+def value_names(sql: str) -> Sequence[str]:
+    """The names of the values that a statement takes, in the order in which it first names them."""
+    return tuple(dict.fromkeys(filter(None, _NAME.findall(sql))))
 
 
-def _bound(command: Statement, values: Mapping[str, object]) -> tuple[Value, ...]:
-    if len(values) != len(command.names) or not all(name in values for name in command.names):
-        raise StoreError(f"The statement takes {sorted(command.names)}, not {sorted(values)}.")
-    return _row(command, [values[name] for name in command.names])
+class Cursor(Protocol):
+    """Answer of a driver to a statement."""
+
+    @property
+    def description(self) -> Sequence[tuple[Any, ...]] | None:
+        """The columns, their names first."""
+        ...
+
+    @property
+    def rowcount(self) -> int:
+        """Rows changed; -1 or 0 for what changes none."""
+        ...
+
+    def fetchall(self) -> list[tuple[Any, ...]] | None:
+        """All rows."""
+        ...
 
 
-def _row(command: Statement, row: Sequence[object]) -> tuple[Value, ...]:
-    if len(row) != len(command.names):
-        raise StoreError(f"The statement takes {len(command.names)} values, not {len(row)}.")
-    checked = tuple(map(checked_value, row, command.names))
-    return (
-        checked if command.places is None else tuple([checked[place] for place in command.places])
-    )
+class Driver(Protocol):
+    """What the drivers have alike. Values go by name; to libsql, which knows no names, by place."""
+
+    @property
+    def in_transaction(self) -> bool:
+        """True if a transaction is open."""
+        ...
+
+    def execute(self, sql: str, values: Any, /) -> Cursor:
+        """Run one statement."""
+        ...
+
+    def executemany(self, sql: str, rows: Any, /) -> Cursor:
+        """Run one statement for each set of values."""
+        ...
+
+    def close(self) -> None:
+        """Close; an open transaction is rolled back."""
+        ...
 
 
 class Connection:
-    """One connection of a driver. Used from one thread only.
+    """One connection, used from one thread only. Statements name their values as `:name`.
 
     Raises:
         ConfigurationError: the file cannot be opened, written or understood, or the driver is not
@@ -115,83 +130,49 @@ class Connection:
     """
 
     def __init__(self, place: str | Server, key: str | None = None) -> None:
-        self._closed = False
-        self._driver: Driver
-        self._run_batch: Callable[[Sequence[str]], None] | None = None
-        if isinstance(place, Server):
-            if key is not None:
-                raise ConfigurationError(
-                    "file_encryption_key is for a file here; a server encrypts its own."
-                )
-            from . import hrana_driver
+        self._by_place = key is not None
+        with _driver_errors():
+            self._driver = _connect(place, key)
 
-            self._is_failure = hrana_driver.is_failure
-            self._driver = server = hrana_driver.connect(place)
-            self._run_batch = server.execute_batch
-            return
-        if key is not None and place == MEMORY:
-            raise ConfigurationError(
-                "file_encryption_key encrypts a file, and :memory: has none; leave it out."
-            )
-        module = load(key)
-        self._is_failure = module.is_failure
-        # never one of the drivers' own "file:" URIs
-        path = place if place == MEMORY else str(Path(place).absolute())
-        with _mapped_errors(self._is_failure):
-            self._driver = module.connect(path, key)
-
-    def rows(self, sql: str, values: Mapping[str, object]) -> list[dict[str, Any]]:
-        """All rows of a statement that reads; fetched once, since the driver would run it again at
-        a second fetch.
-        """
-        command = statement(sql)
-        bound = _bound(command, values)
-        self._check_open()
-        with _mapped_errors(self._is_failure):
-            cursor = self._driver.execute(command.text, bound)
+    def rows(self, sql: str, values: Values) -> list[dict[str, Any]]:
+        """All rows of a statement that reads."""
+        with _driver_errors():
+            cursor = self._driver.execute(sql, self._given(sql, values))
             names = [column[0] for column in cursor.description or ()]
             return [dict(zip(names, row, strict=True)) for row in cursor.fetchall() or ()]
 
-    def tuples(self, sql: str, values: Mapping[str, object]) -> list[tuple[Any, ...]]:
+    def tuples(self, sql: str, values: Values) -> list[tuple[Any, ...]]:
         """The same as plain tuples, for many small rows."""
-        command = statement(sql)
-        bound = _bound(command, values)
-        self._check_open()
-        with _mapped_errors(self._is_failure):
-            return self._driver.execute(command.text, bound).fetchall() or []
+        with _driver_errors():
+            return self._driver.execute(sql, self._given(sql, values)).fetchall() or []
 
-    def run(self, sql: str, values: Mapping[str, object]) -> int:
+    def run(self, sql: str, values: Values) -> int:
         """Run a statement and return the number of rows that it changed."""
-        command = statement(sql)
-        bound = _bound(command, values)
-        self._check_open()
-        with _mapped_errors(self._is_failure):
-            cursor = self._driver.execute(command.text, bound)
+        with _driver_errors():
+            cursor = self._driver.execute(sql, self._given(sql, values))
             cursor.fetchall()  # an open cursor would keep its lock
             return cursor.rowcount
 
-    def run_many(self, sql: str, rows: Sequence[Sequence[object]]) -> None:
-        """Runs the statement for each row of values, which stand in the order in which it first
-        names them, in chunks that let other threads breathe.
-        """
-        command = statement(sql)
-        bound = [_row(command, row) for row in rows]
-        for start in range(0, len(bound), CHUNK_ROWS):
-            self._check_open()
-            with _mapped_errors(self._is_failure):
-                self._driver.executemany(command.text, bound[start : start + CHUNK_ROWS])
+    def run_many(self, sql: str, rows: Sequence[Values]) -> None:
+        """Run the statement for each set of values, in chunks that let other threads breathe."""
+        given = [self._given(sql, values) for values in rows]
+        for start in range(0, len(given), CHUNK_ROWS):
+            with _driver_errors():
+                self._driver.executemany(sql, given[start : start + CHUNK_ROWS])
 
-    def run_script(self, statements: Sequence[str]) -> None:
-        """Runs statements without values, each only when the one before it succeeded; within a
+    def run_script(self, script: str) -> None:
+        """Run statements without values, each only when the one before it succeeded; within a
         transaction.
         """
-        if self._run_batch is None:
-            for one in statements:
-                self.run(one, {})
-            return
-        self._check_open()
-        with _mapped_errors(self._is_failure):
-            self._run_batch(statements)
+        from .hrana import Stream
+
+        statements = split(script)
+        with _driver_errors():
+            if isinstance(self._driver, Stream):
+                self._driver.execute_batch(statements)
+                return
+            for statement in statements:
+                self._driver.execute(statement, ())
 
     @contextmanager
     def transaction(self, *, write: bool) -> Generator[None, None, None]:
@@ -207,30 +188,81 @@ class Connection:
             yield
             self.run("COMMIT", {})
         except BaseException:
-            self._check_open()
-            with _mapped_errors(self._is_failure):
+            with _driver_errors():
                 is_open = self._driver.in_transaction
             if is_open:  # a full disk has rolled back already
                 self.run("ROLLBACK", {})
             raise
 
     def close(self) -> None:
-        """Closes; an open transaction is rolled back. Closing twice is harmless."""
-        if not self._closed:
-            self._closed = True
-            with _mapped_errors(self._is_failure):
-                self._driver.close()
+        """Close; an open transaction is rolled back."""
+        with _driver_errors():
+            self._driver.close()
 
-    def _check_open(self) -> None:
-        if self._closed:  # the driver itself would panic
-            raise StoreError("The store is closed; open it again.")
+    def _given(self, sql: str, values: Values) -> Values | Sequence[Value]:
+        return [values[name] for name in value_names(sql)] if self._by_place else values
+
+
+def split(script: str) -> Sequence[str]:
+    """The statements of a script, each of which ends with a semicolon."""
+    statements = [""]
+    for piece in script.split(";")[:-1]:
+        statements[-1] += f"{piece};"
+        if sqlite3.complete_statement(statements[-1]):
+            statements.append("")
+    return statements[:-1]
+
+
+def _connect(place: str | Server, key: str | None) -> Driver:
+    """A connection that waits for nobody's lock and begins no transaction by itself."""
+    if isinstance(place, Server):
+        if key is not None:
+            raise ConfigurationError(
+                "file_encryption_key is for a file here; a server encrypts its own."
+            )
+        from .hrana import Stream
+
+        return Stream(place)
+    # never one of the drivers' own "file:" URIs
+    path = place if place == MEMORY else str(Path(place).absolute())
+    return _plain(path) if key is None else _encrypted(path, key)
+
+
+def _plain(path: str) -> Driver:
+    if sqlite3.sqlite_version_info < OLDEST:
+        raise ConfigurationError(
+            f"This Python has SQLite {sqlite3.sqlite_version}, and a memory file needs 3.35 or "
+            "newer: take a newer Python or system."
+        )
+    connection = sqlite3.connect(path, timeout=0, isolation_level=None, cached_statements=PREPARED)
+    if sqlite3.sqlite_version_info < (3, 41):
+        connection.create_function("unhex", 1, bytes.fromhex, deterministic=True)
+    return connection
+
+
+def _encrypted(path: str, key: str) -> Driver:
+    if path == MEMORY:
+        raise ConfigurationError(
+            "file_encryption_key encrypts a file, and :memory: has none; leave it out."
+        )
+    if not key or not key.isprintable():
+        raise ConfigurationError("file_encryption_key must be printable text, and not empty.")
+    try:
+        import libsql
+    except ImportError as error:
+        raise needs_extra("file_encryption_key", "libsql", error) from error
+    return libsql.connect(path, timeout=0, isolation_level=None, encryption_key=key)
 
 
 @contextmanager
-def _mapped_errors(is_failure: Callable[[BaseException], bool]) -> Generator[None, None, None]:
+def _driver_errors() -> Generator[None, None, None]:
+    """Raise our errors for those of a driver; all of libsql's are ValueError or a panic."""
     try:
         yield
     except BaseException as error:
-        if is_failure(error):
+        if (
+            isinstance(error, sqlite3.Error | ValueError)
+            or type(error).__name__ == "PanicException"
+        ):
             raise mapped(error) from error
         raise

@@ -1,5 +1,5 @@
-"""One file or server, open: transactions on the driver thread, patience with others, and a file's
-log erased.
+"""One file or server, open: transactions on its own thread, patience with others, and a file's log
+erased.
 """
 
 from __future__ import annotations
@@ -8,7 +8,9 @@ import asyncio
 import logging
 import stat
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -22,12 +24,10 @@ from tenacity import (
 from ...errors import KagentMemoryError, StoreError
 from ...records import Scope
 from ..encryption import KeyRing
-from .connection import Connection
-from .driver import Busy
+from .connection import Busy, Connection
 from .location import MEMORY, Server, check_file, to_place
 from .schema import has_ledger, migrate
 from .session import LibSQLSession
-from .thread import DriverThread
 
 PATIENCE_SECONDS = 5.0
 ERASE_PATIENCE_SECONDS = 1.0
@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 
 class Database:
-    """The one connection of a store and its thread. Used from one event loop.
+    """The one connection of a store, and the thread that alone uses it. Used from one event loop.
 
     Raises (all verbs):
         StoreError: it is closed, or another process held the lock for more than 5 seconds.
@@ -54,20 +54,14 @@ class Database:
 
     has_nearest = False
 
-    def __init__(
-        self,
-        thread: DriverThread,
-        connection: Connection,
-        ring: KeyRing | None,
-        *,
-        place: str | Server,
-    ) -> None:
-        self._thread = thread
-        self._connection = connection
+    def __init__(self, place: str | Server, ring: KeyRing | None, key: str | None) -> None:
+        self._place = place
         self._ring = ring
+        self._key = key
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="kagent-memory-libsql")
         self._is_file = isinstance(place, str)
         self._path = place if isinstance(place, str) and place != MEMORY else None
-        self._identity = _identity(self._path) if self._path else None
+        self._opened = ExitStack()
         self._writing = asyncio.Lock()
         self._owes_erasure = False
         self._closed = False
@@ -79,16 +73,13 @@ class Database:
         Raises:
             ConfigurationError: the URI, the file or its rights do not allow it.
         """
-        place = to_place(uri)
-        thread, made = DriverThread(), list[Connection]()
+        database = cls(to_place(uri), ring, key)
         try:
-            await _with_retries(PATIENCE_SECONDS, thread, lambda: made.append(_opened(place, key)))
+            await database._patiently(PATIENCE_SECONDS, database._connect)
         except BaseException:
-            # the caller was cancelled meanwhile
-            thread.end(lambda: [connection.close() for connection in made])
+            database._end()
             raise
-        [connection] = made
-        return cls(thread, connection, ring, place=place)
+        return database
 
     @classmethod
     async def exists(cls, uri: str) -> bool:
@@ -97,12 +88,7 @@ class Database:
         Raises:
             ConfigurationError: the URI names no file.
         """
-        place = to_place(uri)
-        thread = DriverThread()
-        try:
-            return await thread.run(_is_ours, place)
-        finally:
-            thread.end()
+        return await asyncio.to_thread(_is_ours, to_place(uri))
 
     def within(self, scope: Scope) -> Self:
         """The same: a file has no users to tell apart."""
@@ -116,8 +102,8 @@ class Database:
         **kwargs: P.kwargs,
     ) -> Coroutine[Any, Any, T]:
         """Run a reading script in one transaction and return its result."""
-        return _with_retries(
-            PATIENCE_SECONDS, self._thread, self._transact, False, script, *args, **kwargs
+        return self._patiently(
+            PATIENCE_SECONDS, partial(self._transact, False, script, *args, **kwargs)
         )
 
     async def write(
@@ -130,8 +116,8 @@ class Database:
         """Run a script in one transaction, which keeps all of its writes or none."""
         # in order of arrival; only one of us need wait for other processes
         async with self._writing:
-            result = await _with_retries(
-                PATIENCE_SECONDS, self._thread, self._transact, True, script, *args, **kwargs
+            result = await self._patiently(
+                PATIENCE_SECONDS, partial(self._transact, True, script, *args, **kwargs)
             )
         if self._owes_erasure:
             await self._erase(0.0)
@@ -159,9 +145,50 @@ class Database:
         try:
             if self._owes_erasure:
                 await self._erase(ERASE_PATIENCE_SECONDS)
-            await self._thread.run(self._connection.close)
         finally:
-            self._thread.end(self._connection.close)  # also where the caller was cancelled before
+            ended = self._end()
+        await asyncio.shield(asyncio.wrap_future(ended))  # closed also where nobody waits
+
+    def _end(self) -> Future[None]:
+        """Take no more work; what was handed over before still runs, and then the connection is
+        closed, whoever waits no longer.
+        """
+        ended = self._thread.submit(lambda: self._opened.close())
+        self._thread.shutdown(wait=False)
+        return ended
+
+    def _connect(self) -> None:
+        if isinstance(self._place, str):
+            check_file(self._place)
+        with ExitStack() as opened:
+            self._connection = opened.enter_context(closing(Connection(self._place, self._key)))
+            # a server sets its own, and refuses these
+            for pragma in _PRAGMAS if self._is_file else ():
+                self._connection.rows(pragma, {})
+            migrate(self._connection)
+            self._opened = opened.pop_all()
+        self._identity = _identity(self._path) if self._path else None
+
+    async def _patiently(self, seconds: float, action: Callable[[], T]) -> T:
+        """Run `action` on the thread; retry for `seconds` while another connection holds the lock.
+
+        A caller that is cancelled stops waiting at once: what has begun runs to its end, and what
+        has not never does.
+        """
+        retrying = AsyncRetrying(
+            retry=retry_if_exception_type(Busy),
+            stop=stop_before_delay(seconds),
+            wait=BACKOFF,
+            reraise=True,
+        )
+        return await retrying(self._on_thread, action)
+
+    async def _on_thread(self, action: Callable[[], T]) -> T:
+        try:
+            running = asyncio.get_running_loop().run_in_executor(self._thread, action)
+        except RuntimeError as error:
+            raise StoreError("The store is closed; open it again.") from error
+        return await running
 
     def _transact(
         self,
@@ -171,7 +198,7 @@ class Database:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Drives a script to its end on the driver thread, without an event loop.
+        """Drives a script to its end on the thread, without an event loop.
 
         Raises:
             StoreError: the file that it would write to was deleted or replaced meanwhile.
@@ -194,7 +221,7 @@ class Database:
 
     async def _erase(self, patience: float) -> None:
         try:
-            await _with_retries(patience, self._thread, self._empty_log)
+            await self._patiently(patience, self._empty_log)
         except Busy:
             return
         self._owes_erasure = False
@@ -203,21 +230,6 @@ class Database:
         busy, *_ = self._connection.tuples("PRAGMA wal_checkpoint(TRUNCATE)", {})[0]
         if busy:
             raise Busy("Another connection is using the log.")
-
-
-def _opened(place: str | Server, key: str | None) -> Connection:
-    if isinstance(place, str):
-        check_file(place)
-    connection = Connection(place, key)
-    try:
-        # a server sets its own, and refuses these
-        for pragma in _PRAGMAS if isinstance(place, str) else ():
-            connection.rows(pragma, {})
-        migrate(connection)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
 
 
 def _identity(path: str) -> tuple[int, int] | None:
@@ -244,32 +256,7 @@ def _is_ours(place: str | Server) -> bool:
     except OSError:
         return True
     try:
-        connection = Connection(place)
-        try:
+        with closing(Connection(place)) as connection:
             return has_ledger(connection)
-        finally:
-            connection.close()
     except KagentMemoryError:
         return True
-
-
-async def _with_retries(
-    seconds: float,
-    thread: DriverThread,
-    action: Callable[P, T],
-    /,
-    *args: P.args,
-    **kwargs: P.kwargs,
-) -> T:
-    """Run `action` on the driver thread; retry for `seconds` while another connection holds the
-    lock.
-    """
-    with suppress(Busy):  # most find the lock free, and pay for no retries
-        return await thread.run(action, *args, **kwargs)
-    retrying = AsyncRetrying(
-        retry=retry_if_exception_type(Busy),
-        stop=stop_before_delay(seconds),
-        wait=BACKOFF,
-        reraise=True,
-    )
-    return await retrying(thread.run, action, *args, **kwargs)

@@ -6,19 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from functools import cache
 
 from ...errors import ConfigurationError
 from ..codec import to_iso
 from ..sql import Migration, migrations, missing, schema
 from .connection import Connection
 from .session import DIALECT
-from .statement import split
 
 _HAS_LEDGER = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'schema_migration'"
 _APPLIED = "SELECT number, name FROM schema_migration"
 _RECORD = "INSERT INTO schema_migration (number, name, applied_at) VALUES (:number, :name, :at)"
-_statements = cache(split)  # a process may open many new files
 
 
 def migrate(connection: Connection, known: Sequence[Migration] | None = None) -> None:
@@ -39,11 +36,11 @@ def migrate(connection: Connection, known: Sequence[Migration] | None = None) ->
         return
     with connection.transaction(write=True):
         if not has_ledger(connection):
-            connection.run_script(_statements(schema(DIALECT)))
+            connection.run_script(schema(DIALECT))
             _record(connection, steps)
             return
         for step in _missing(connection, steps):
-            connection.run_script(_statements(step.script))
+            connection.run_script(step.script)
             _record(connection, [step])
 
 

@@ -15,17 +15,17 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
-from ...checks import json_text
+from ...checks import checked_text, json_text
 from ..codec import MEMORY_LISTS, MEMORY_TIMES, to_iso
 from ..encryption import KeyRing
 from ..spaces import EmbeddingSpace
 from ..sql import queries
 from ..sql.row_codec import Row, RowCodec
 from ..sql.session import Values
-from .connection import CHUNK_ROWS, MAX_INTEGER, Connection
-from .statement import statement
+from .connection import CHUNK_ROWS, Connection, value_names
 
 DIALECT = "libsql"
+MAX_INTEGER = 2**31 - 1  # libsql cuts longer ones
 
 _TIMES = (*MEMORY_TIMES, "last_delivered_at", "at", "run_after", "lease_until", "oldest")
 _OBJECTS = ("metadata", "payload")
@@ -91,9 +91,10 @@ def _element(value: object) -> object:
 # The rows of one batch have most of their times in common. Of UTC alone: elsewhere two times are
 # equal an hour apart, where a clock is set back.
 _utc_text = lru_cache(256)(to_iso)
-_KEPT = frozenset({str, bytes, float, type(None)})
+_KEPT = frozenset({bytes, float, type(None)})
 _ENCODERS: Mapping[type, Callable[[Any], Any]] = {
     bool: int,
+    str: lambda value: checked_text(value, "The value"),
     int: lambda value: value if abs(value) <= MAX_INTEGER else str(value),
     datetime: lambda value: _utc_text(value) if value.tzinfo is UTC else to_iso(value),
     np.ndarray: lambda value: np.asarray(value, np.float16).tobytes(),
@@ -108,7 +109,7 @@ def encoded(value: object) -> Any:
     for the number.
 
     Raises:
-        InvalidInput: a mapping or list holds what JSON cannot.
+        InvalidInput: text holds what none can, or a mapping or list what JSON cannot.
     """
     if type(value) in _KEPT:
         return value
@@ -168,9 +169,7 @@ class LibSQLSession:
                         text, bound(text, {**one, "rows": rows[start : start + CHUNK_ROWS]})
                     )
         else:
-            names = statement(text).names
-            rows = [[encoded(one[name]) for name in names] for one in values]
-            self.connection.run_many(text, rows)
+            self.connection.run_many(text, [bound(text, one) for one in values])
 
     async def about(self) -> Sequence[Row]:
         """See `Session`."""
@@ -187,4 +186,4 @@ class LibSQLSession:
 
 def bound(text: str, values: Values) -> dict[str, Any]:
     """The values that the statement names, encoded; scripts may give more."""
-    return {name: encoded(values[name]) for name in statement(text).names if name in values}
+    return {name: encoded(values[name]) for name in value_names(text)}
