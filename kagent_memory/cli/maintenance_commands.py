@@ -218,7 +218,7 @@ async def reembed(args: argparse.Namespace, say: Output) -> Answer:
 )
 async def forget_tenant(memories: Memories, args: argparse.Namespace, say: Output) -> Answer:
     """Erase everything kept for a tenant."""
-    from ..memories.eraser import checked_tenant
+    from ..memories.forgetting import checked_tenant
 
     if args.dry_run:
         scopes = await memories.scopes(tenant=checked_tenant(args.name), limit=PAGE)

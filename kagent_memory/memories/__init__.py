@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ..stores.base import Job, Page, Pruned, ScopeStats
     from .components import without_secrets
-    from .maintenance import utc_now
     from .memories import Memories
+    from .opened import utc_now
 
 __all__ = ["Job", "Memories", "Page", "Pruned", "ScopeStats", "utc_now", "without_secrets"]
 
 _HOMES = {
     "Memories": ".memories",
-    "utc_now": ".maintenance",
+    "utc_now": ".opened",
     "without_secrets": ".components",
     **dict.fromkeys(("Job", "Page", "Pruned", "ScopeStats"), "..stores.base"),
 }

@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import os
-import time
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
-from .. import telemetry
 from ..checks import checked_text
 from ..concurrency import cancel_tasks_at_exit, run_in_thread
-from ..errors import ConfigurationError, InvalidInput, NotFound, StoreError
+from ..errors import ConfigurationError, InvalidInput, NotFound
 from ..ingestion import Enqueuer, JobHandlers, Providers, Worker
 from ..ingestion.editing import checked_session_id
 from ..ingestion.extraction import SummaryProvider
-from ..ingestion.extraction.transcript import with_settings
-from ..ingestion.reembedding import Reembedded, Reembedding, backfill
+from ..ingestion.extraction.transcript import checked_provider, with_settings
+from ..ingestion.reembedding import backfill
 from ..models.embedding import Embedder, EmbedderChoice, open_embedder
 from ..models.llm import Llm, open_llm
 from ..models.openai_api import close_connections
 from ..models.reranking import RerankChoice, Reranker, open_reranker
 from ..records import MAX_QUERY_CHARS, Filter, Memory, Scope
-from ..redaction import masked_id
+from ..redaction import Redactor, masked_id, redactor
 from ..redaction import redact as mask_secrets
+from ..redaction.personal_data import PersonalData
 from ..retention.deliveries import Deliveries
-from ..retention.prune import keep_pruned, prune
+from ..retention.prune import keep_pruned
 from ..retrieval.embedding_spaces import StoreEmbedder
 from ..retrieval.query import Gate
 from ..retrieval.query.completion import EARLIER_TURNS
@@ -39,21 +38,26 @@ from ..retrieval.ranking.importance import ImportanceWeights
 from ..retrieval.retriever import Retriever
 from ..settings import MemorySettings, compose
 from ..stores import Store, open_store
-from ..stores.base import Order, Page, Pruned, StandbyError
+from ..stores.base import Batch, Pruned
 from .caller_vectors import CallerVectors
-from .editor import Editor
-from .eraser import Eraser
-from .maintenance import BACKFILL
+from .opened import BACKFILL
 from .tokens import Tokens
-from .validation import Redactors, check_arguments, masked_filter, redactors_of, with_gate
 
 logger = logging.getLogger(__name__)
 
-JOBS_READ = 100
-CHECKED_SCOPES = 1000
-"""Scopes that `check` looks for memories without vectors in."""
-FIRST_PAUSE_SECONDS = 0.01
-MAX_PAUSE_SECONDS = 0.25
+
+class Redactors(NamedTuple):
+    """What is done to texts before anything else sees them.
+
+    Attributes:
+        save: to one that is to be stored; it may refuse one.
+        mask: to one that is only searched with or logged.
+        secrets: secrets alone, whatever the settings say of personal data.
+    """
+
+    save: Redactor
+    mask: Redactor
+    secrets: Redactor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,16 +87,6 @@ class Components:
     redactors: Redactors
     clock: Callable[[], datetime]
     weights: ImportanceWeights
-
-    @cached_property
-    def editor(self) -> Editor:
-        """The part that adds and changes memories."""
-        return Editor(self)
-
-    @cached_property
-    def eraser(self) -> Eraser:
-        """The part that erases memories."""
-        return Eraser(self)
 
     @cached_property
     def tokens(self) -> Tokens:
@@ -176,28 +170,11 @@ class Components:
             raise NotFound(f"No memory {id} waits in the quarantine of this scope.")
         return memory
 
-    async def listed(
-        self, scope: Scope, *, filter: Filter, order: Order, limit: int, cursor: str | None
-    ) -> Page:
-        """Return a page of memories, read from the standby while there is one that answers."""
-        now, filter = self.clock(), masked_filter(filter)
-
-        async def page(after: StandbyError | None = None) -> Page:
-            [view], _ = self.store.memories.cached_views(
-                [scope], filter=filter, now=now, after=after
-            )
-            return await view.source.list(
-                scope, filter=filter, order=order, limit=limit, cursor=cursor, now=now
-            )
-
-        try:
-            return await page()
-        except StandbyError as error:
-            return await page(error)
-
     def masked_filter(self, filter: Filter) -> Filter:
         """Return the filter with the session id as memories carry it."""
-        return masked_filter(filter)
+        if filter.session_id is None:
+            return filter
+        return replace(filter, session_id=masked_id(filter.session_id))
 
     def session_key(self, session_id: str | None) -> str | None:
         """Return the session's id as memories carry it.
@@ -207,101 +184,14 @@ class Components:
         """
         return masked_id(checked_session_id(session_id)) if session_id else None
 
-    async def count_lacking(self) -> int:
-        """Return how many scopes hold memories without a vector, of the first `CHECKED_SCOPES`."""
-        spaces = await self.store.memories.spaces.all()
-        own = [
-            space.number
-            for space in spaces
-            if space.name == self.own_space and space.state == "current"
-        ]
-        if not own:
-            return 0
-        scopes = await self.store.scopes(limit=CHECKED_SCOPES)
-        return len(await self.store.memories.lacking_vectors(scopes, own[0], now=self.clock()))
-
-    async def prune(self, *, dry_run: bool) -> Pruned:
-        """Delete what has expired, extend what is popular, evict what is too much."""
-        # what is popular by now must not be deleted for a count that waits
-        await self.deliveries.flush()
-        pruned = await prune(
-            self.store.memories,
-            self.vectors,
-            settings=self.settings,
-            weights=self.weights,
-            now=self.clock(),
-            dry_run=dry_run,
-        )
-        if not dry_run:
-            if pruned.erased:
-                self.forget_vectors()
-            telemetry.pruned(pruned.counts)
-        return pruned
-
-    async def reembed(
-        self, embedding: EmbedderChoice, *, drop_old: bool, progress: Callable[[int], None] | None
-    ) -> Reembedded:
-        """Embed the store anew by another embedder."""
-        embedder = open_embedder(
-            self.settings.embedding if embedding is None else embedding, self.settings
-        )
-        if embedder is None:
-            raise ConfigurationError("Name the embedder that the memories are to be embedded by.")
-        successor = StoreEmbedder(self.store, embedder, self.settings, replaces=True)
-        work = Reembedding(
-            self.store,
-            successor,
-            batch_size=self.settings.batch_size,
-            clock=self.clock,
-            progress=progress,
-        )
-        done = await work.run()
-        if self.vectors is not None:
-            self.vectors.succeed(successor)
-        return (
-            replace(done, dropped=tuple(await self.store.memories.spaces.drop_retired()))
-            if drop_old
-            else done
-        )
-
-    async def drain(self, seconds: float) -> bool:
-        """Wait until every accepted job is done; see `Memories.drain`."""
-        end, pause = time.monotonic() + seconds, FIRST_PAUSE_SECONDS
-        while True:
-            with suppress(StoreError):  # a store that is away may hold jobs still
-                if not (await self.store.queue.pending(now=self.clock())).count:
-                    break
-            self.worker.wake()
-            if (left := end - time.monotonic()) <= 0:
-                await self._log_unfinished()
-                return False
-            await asyncio.sleep(min(pause, left))
-            pause = min(1.5 * pause, MAX_PAUSE_SECONDS)
-        try:
-            await asyncio.wait_for(self.deliveries.drain(), max(0.0, end - time.monotonic()) + 0.01)
-        except TimeoutError:
-            return False
-        return await self._log_unfinished()
-
-    async def _log_unfinished(self) -> bool:
-        """Log what is left in the queue; return False if it holds dead letters or cannot be
-        read.
+    async def apply(self, scope: Scope, batch: Batch, *, now: datetime) -> Sequence[str | None]:
+        """Write a batch, and have the worker do what it leaves to do; return the ids of what it
+        changed.
         """
-        try:
-            dead = await self.store.queue.jobs(state="dead", limit=1, payloads=False)
-            queued = await self.store.queue.jobs(state="queued", limit=JOBS_READ, payloads=False)
-        except StoreError as error:
-            logger.warning("The rest of the queue cannot be read: %s", error)
-            return False
-        if dead:
-            text = "The queue holds dead letters, among them job %s (%s); retry or drop them."
-            logger.warning(text, dead[0].id, dead[0].error)
-            return False
-        if failing := [job for job in queued if job.error]:
-            logger.warning(
-                "Saves wait in the queue, among them job %s (%s).", failing[0].id, failing[0].error
-            )
-        return True
+        applied = await self.store.apply(scope, batch, now=now)
+        if any(job.run_after <= now for job in batch.jobs):
+            self.worker.wake()
+        return applied.ids
 
     def background(
         self, prune: Callable[[], Awaitable[Pruned]], stop: asyncio.Event
@@ -407,6 +297,96 @@ async def open_components(
         clock=clock,
         weights=importance_weights,
     )
+
+
+def with_gate(
+    gate: Gate | bool | None, settings: MemorySettings
+) -> tuple[Gate | None, MemorySettings]:
+    """The gate, and the settings: True and False are the setting of the same name.
+
+    Raises:
+        ConfigurationError: not a gate.
+    """
+    if gate is None or isinstance(gate, bool):
+        return None, settings if gate is None else settings.updated({"gate": gate})
+    searches = getattr(gate, "searches", None)
+    if isinstance(gate, type) or not callable(searches) or not _takes(searches):
+        raise ConfigurationError(
+            "gate takes True, False, WordGate(…), or an object with a plain method "
+            "searches(text, *, tool=False, "
+            f"is_fact=None); not {_kind(gate)}."
+        )
+    return gate, settings
+
+
+def redactors_of(redact: Redactor, settings: MemorySettings) -> Redactors:
+    """What masks secrets, as given or ours with the table that a setting names, and what the
+    settings say of pii.
+
+    Raises:
+        ConfigurationError: both are given, a table cannot be read, an unknown kind of pii, or its
+            extra is missing.
+    """
+    if settings.secrets_file and redact is not mask_secrets:
+        raise ConfigurationError(
+            "Pass secrets_file or redact=, not both: redact= replaces the built-in redaction."
+        )
+    if settings.secrets_file:
+        redact = redactor(settings.secrets_file)
+    rules = settings.pii
+    if rules is None:
+        return Redactors(redact, redact, redact)
+    data = PersonalData(rules.kinds, regions=rules.regions, table=rules.file)
+    mask = data.after(redact)
+    save = mask if rules.mode == "mask" else data.refusing(redact, dropped=rules.mode == "drop")
+    return Redactors(save, mask, redact)
+
+
+def check_arguments(
+    summary: SummaryProvider | None,
+    rank: RankSettings | None,
+    weights: ImportanceWeights,
+    *,
+    redact: Callable[[str], str],
+    clock: Callable[[], datetime],
+) -> None:
+    """Refuses what would fail at every later use.
+
+    Raises:
+        ConfigurationError: says which argument does not fit, and what it takes.
+    """
+    if summary is not None:
+        checked_provider(summary)
+    if rank is not None:
+        _check_kind("rank", rank, RankSettings)
+    _check_kind("importance_weights", weights, ImportanceWeights)
+    for name, call in (("redact", redact), ("clock", clock)):
+        if not callable(call):
+            raise ConfigurationError(f"{name} takes a function, not {_kind(call)}.")
+
+
+def _check_kind(name: str, value: object, kind: type) -> None:
+    if not isinstance(value, kind):
+        raise ConfigurationError(
+            f"{name} takes kagent_memory.{kind.__name__}(…), not {_kind(value)}."
+        )
+
+
+def _takes(searches: Callable[..., object]) -> bool:
+    """Return True if a gate's method takes what a gate is asked with."""
+    if inspect.iscoroutinefunction(searches):
+        return False
+    try:
+        inspect.signature(searches).bind("", tool=False, is_fact=None)
+    except TypeError:
+        return False
+    except ValueError:  # compiled functions tell no signature
+        return True
+    return True
+
+
+def _kind(value: object) -> str:
+    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
 
 
 def _open_models(

@@ -1,124 +1,33 @@
-"""The verbs that look after a store: receipts, the queue, prune, audit, export and import."""
+"""The verbs that look after a store: the queue, prune, audit, export and import."""
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
-from datetime import UTC, datetime
+from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
-from ..concurrency import cancel_and_wait
+from .. import telemetry
 from ..errors import ConfigurationError, KagentMemoryError
-from ..records import Change, Mode, Scope, Scopes, new_id
-from ..settings import MemorySettings
+from ..records import Change, Scope, Scopes, new_id
 from .findings import MAX_FINDINGS, Audit, Defect, Progress, checked_defects
-from .verbs import Verb, verb
+from .opened import Opened
+from .verbs import verb
 
 if TYPE_CHECKING:
     from ..ingestion.reembedding import Reembedded
     from ..models.embedding import EmbedderChoice
-    from ..stores import Store
     from ..stores.base import Job, Pruned, ScopeStats
-    from ..stores.receipts import Receipt
-    from ..stores.values import ForgottenTenant, JobState, Rotated
-    from .components import Components
-    from .receipts import ReceiptCheck
-    from .tokens import Tokens
+    from ..stores.values import JobState, Rotated
     from .transfer import Imported
     from .types import Count, Name
 
-
-CLOSE_SECONDS = 5.0
-BACKFILL = "kagent-memory-backfill"
-"""The task that queues the embedding of what a store held before it had an embedder."""
+CHECKED_SCOPES = 1000
+"""Scopes that `check` looks for memories without vectors in."""
 
 
-def utc_now() -> datetime:
-    """Return the time now, aware UTC."""
-    return datetime.now(UTC)
-
-
-class Maintenance:
+class Maintenance(Opened):
     """The verbs of `Memories` for those who run a store."""
-
-    def __init__(self, components: Components | None) -> None:
-        self._components = components
-        self._stop = asyncio.Event()
-        self._background: list[asyncio.Task[None]] = []
-
-    def perform(self, verb: Verb, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Perform a verb here, with checked arguments."""
-        return verb.function(self, **verb.checked(args, kwargs))
-
-    @property
-    def parts(self) -> Components:
-        """The parts of memories that are opened here.
-
-        Raises:
-            ConfigurationError: they are opened elsewhere.
-        """
-        if self._components is None:
-            raise ConfigurationError(
-                "Only available where the store itself is opened, with Memories.open."
-            )
-        return self._components
-
-    async def close(self) -> None:
-        """Let queued work end for some seconds, then stop; what is left stays queued. Closing twice
-        is harmless.
-        """
-        if self._background:
-            await self.drain(CLOSE_SECONDS)
-        self._stop.set()
-        await cancel_and_wait(*self._background)
-        self._background.clear()
-        await self.parts.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
-
-    @property
-    def settings(self) -> MemorySettings:
-        """The settings in force."""
-        return self.parts.settings
-
-    @property
-    def location(self) -> str:
-        """The URI without password and query."""
-        return self.parts.location
-
-    @property
-    def mode(self) -> Mode:
-        """The search mode of reads when every part works."""
-        return "keyword" if self.parts.vectors is None else "hybrid"
-
-    @property
-    def needs_model(self) -> bool:
-        """True if sessions need a model that each agent brings or names, since none is
-        configured.
-        """
-        return self.parts.providers.needs_model
-
-    @property
-    def store(self) -> Store:
-        """The store itself."""
-        return self.parts.store
-
-    @property
-    def tokens(self) -> Tokens:
-        """The bearer tokens of a server of these memories."""
-        return self.parts.tokens
 
     @verb("GET /stats")
     async def stats(self, scope: Scope) -> ScopeStats:
@@ -150,57 +59,6 @@ class Maintenance:
         return await self.parts.store.scopes(
             tenant=tenant, user=user, app=app, after=after, limit=limit
         )
-
-    @verb("POST /tenants/forget", durable=True)
-    async def forget_tenant(
-        self, tenant: Name, *, limit: Count | None = None, who: str = ""
-    ) -> ForgottenTenant:
-        """Erase all that is kept of a tenant: memories, histories, vectors, counters, queued work,
-        tombstones, names of its users and apps, and its bearer tokens.
-
-        In transactions of a bounded size; after an interruption the same call goes on. Stop the
-        tenant's agents first: what they save meanwhile may be there afterwards.
-
-        Args:
-            tenant: which one; "", of those who name none, is refused.
-            limit: about how many memories at most; `done` then says whether something is left.
-                None: all.
-            who: for the receipts, which stay.
-
-        Raises:
-            InvalidInput: the tenant is empty, or can be no part of a scope.
-        """
-        return await self.parts.eraser.forget_tenant(tenant, limit, who=who)
-
-    @verb("GET /receipts")
-    async def receipts(
-        self, *, tenant: Name | None = None, after: int = 0, limit: Count = 100
-    ) -> Sequence[Receipt]:
-        """Return what was forgotten of a tenant, oldest first, without any of its content.
-
-        Args:
-            tenant: which one; None: the setting's.
-            after: only receipts with a higher number.
-            limit: how many at most.
-        """
-        from ..stores.receipts import chain_id
-
-        chain = chain_id(self.parts.settings.tenant if tenant is None else tenant)
-        return await self.parts.store.receipts.read(chain, after=after, limit=limit)
-
-    @verb("GET /receipts/check")
-    async def check_receipts(self, *, tenant: Name | None = None) -> ReceiptCheck:
-        """Check that every receipt is there as it was written; name those edited, removed, added or
-        reordered.
-
-        Args:
-            tenant: which one's; None: of all tenants.
-        """
-        from .receipts import check_receipts
-
-        return await check_receipts(self.parts.store.receipts, tenant)
-
-    # -- the queue
 
     @verb("GET /jobs")
     async def jobs(
@@ -257,35 +115,6 @@ class Maintenance:
         """
         await self.parts.store.queue.drop(job_id)
 
-    @verb("POST /drain")
-    async def drain(self, timeout: float = 30.0) -> bool:  # noqa: ASYNC109 the name ADK's users know
-        """Wait until every accepted job is done.
-
-        Jobs that wait for their time (a session's inactivity, consolidation) are not waited for.
-
-        Returns:
-            False when `timeout` seconds pass first, when the store is away, or when it holds dead
-            letters: those are accepted and never done. The log says what is left.
-        """
-        end = time.monotonic() + timeout
-        if filling := [task for task in self._background if task.get_name() == BACKFILL]:
-            await asyncio.wait(filling, timeout=timeout)  # until it has queued all that it embeds
-        return await self.parts.drain(max(0.0, end - time.monotonic()))
-
-    @verb()
-    async def work(self, *, until_idle: bool = False, stop: asyncio.Event | None = None) -> int:
-        """Work on the queue in this task, until told to stop or until nothing is due; return how
-        many jobs ended.
-        """
-        worker = self.parts.worker
-        if until_idle:
-            return await worker.work_until_idle()
-        before = worker.finished
-        await worker.work(stop or self._stop)
-        return worker.finished - before
-
-    # -- maintenance
-
     @verb("POST /prune", durable=True)
     async def prune(self, *, dry_run: bool = False) -> Pruned:
         """Delete what has expired and extend what is popular, in every scope; then erase what has
@@ -301,7 +130,24 @@ class Maintenance:
         Returns:
             The counts, and a reason for each memory that goes.
         """
-        return await self.parts.prune(dry_run=dry_run)
+        from ..retention.prune import prune
+
+        parts = self.parts
+        # what is popular by now must not be deleted for a count that waits
+        await parts.deliveries.flush()
+        pruned = await prune(
+            parts.store.memories,
+            parts.vectors,
+            settings=parts.settings,
+            weights=parts.weights,
+            now=parts.clock(),
+            dry_run=dry_run,
+        )
+        if not dry_run:
+            if pruned.erased:
+                parts.forget_vectors()
+            telemetry.pruned(pruned.counts)
+        return pruned
 
     @verb("POST /consolidate", durable=True)
     async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> tuple[Change, ...]:
@@ -454,7 +300,27 @@ class Maintenance:
             ModelError: it is unavailable, or answers what cannot be used; call again to go on.
             Conflict: somebody began to replace the embedder by yet another one.
         """
-        return await self.parts.reembed(embedding, drop_old=drop_old, progress=progress)
+        from ..ingestion.reembedding import Reembedding
+        from ..models.embedding import open_embedder
+        from ..retrieval.embedding_spaces import StoreEmbedder
+
+        parts, settings = self.parts, self.parts.settings
+        embedder = open_embedder(settings.embedding if embedding is None else embedding, settings)
+        if embedder is None:
+            raise ConfigurationError("Name the embedder that the memories are to be embedded by.")
+        successor = StoreEmbedder(parts.store, embedder, settings, replaces=True)
+        done = await Reembedding(
+            parts.store,
+            successor,
+            batch_size=settings.batch_size,
+            clock=parts.clock,
+            progress=progress,
+        ).run()
+        if parts.vectors is not None:
+            parts.vectors.succeed(successor)
+        if not drop_old:
+            return done
+        return replace(done, dropped=tuple(await parts.store.memories.spaces.drop_retired()))
 
     @verb()
     async def rotate_keys(self, *, dry_run: bool = False) -> Rotated:
@@ -487,10 +353,22 @@ class Maintenance:
         if parts.vectors is not None:
             findings["embedding"] = await _outcome(parts.vectors.ping())
         if findings["store"] == findings["embedding"] == "ok" and (
-            lacking := await parts.count_lacking()
+            lacking := await self._unembedded()
         ):
             findings["unembedded"] = str(lacking)
         return findings
+
+    async def _unembedded(self) -> int:
+        """Return how many of the first scopes hold memories without a vector of the embedder."""
+        parts = self.parts
+        spaces = await parts.store.memories.spaces.all()
+        current = [one for one in spaces if one.name == parts.own_space and one.state == "current"]
+        if not current:
+            return 0
+        scopes = await parts.store.scopes(limit=CHECKED_SCOPES)
+        return len(
+            await parts.store.memories.lacking_vectors(scopes, current[0].number, now=parts.clock())
+        )
 
 
 async def _outcome(attempt: Awaitable[object]) -> str:

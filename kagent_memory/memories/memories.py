@@ -5,7 +5,7 @@ Importing this module is light: what opens a store and searches it is loaded by 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
@@ -15,11 +15,8 @@ from ..checks import checked_time
 from ..errors import InvalidInput
 from ..records import (
     GATED,
-    Fact,
     Filter,
     Memory,
-    MemoryType,
-    Message,
     Recall,
     Revision,
     Scope,
@@ -28,9 +25,11 @@ from ..records import (
     WhichScopes,
 )
 from ..settings import MemorySettings
-from .maintenance import Maintenance, utc_now
-from .selection import ONE_OF_THREE, Forgotten, Selection
+from .forgetting import Forgetting
+from .maintenance import Maintenance
+from .opened import utc_now
 from .verbs import verb
+from .writing import Writing
 
 if TYPE_CHECKING:
     from ..ingestion.extraction import SummaryProvider
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
 MAX_SCOPES = 1000
 
 
-class Memories(Maintenance):
+class Memories(Writing, Forgetting, Maintenance):
     """One store of memories and the models that serve it; belongs to the event loop that opened it.
 
     A service's thread and the client of a server are `Memories` too: they pass each verb on.
@@ -122,213 +121,6 @@ class Memories(Maintenance):
         if components.settings.worker:
             memories._background = components.background(memories.prune, memories._stop)
         return memories
-
-    # -- writing
-
-    @verb("POST /sessions", durable=True)
-    async def remember(
-        self,
-        scope: Scope,
-        messages: Sequence[Message],
-        session_id: str,
-        *,
-        ended: bool = False,
-        save: bool = True,
-        end_after_minutes: float | None = None,
-        compaction: bool = False,
-        llm: Llm | str | None = None,
-    ) -> str | None:
-        """Queue a transcript, durably; a worker ingests it.
-
-        Args:
-            scope: whose memories these become.
-            messages: the session so far, or a part of it; events ingested before are left out.
-            session_id: the session they belong to.
-            ended: the session is over.
-            save: False only arms the timer.
-            end_after_minutes: (re)arm a durable timer: after so long without another call the
-                session counts as ended, and what was not ingested by then is.
-            compaction: use the summaries that ADK's compaction made; the provider gets only the
-                rest.
-            llm: the caller's model, for when none is configured; or its name, where the model
-                itself is elsewhere. A server is told the name only: a worker that can make the
-                model ingests the transcript.
-
-        Returns:
-            The job's id; None when there was nothing new.
-        """
-        parts = self.parts
-        with telemetry.operation("upsert_memory", store=parts.location, scope_app=scope.app):
-            job = await parts.enqueuer.queue(
-                scope,
-                messages,
-                session_id,
-                ended=ended,
-                save=save,
-                end_after_minutes=end_after_minutes,
-                compaction=compaction,
-                llm=llm,
-            )
-        parts.worker.wake(llm if isinstance(llm, str) else llm.name if llm else "")
-        return job
-
-    @verb("POST /sessions/end", durable=True)
-    async def end_session(self, scope: Scope, session_id: str) -> None:
-        """Run the session's armed timer now; harmless without one."""
-        await self.parts.enqueuer.end_session(scope, session_id)
-        self.parts.worker.wake()
-
-    @verb("POST /memories", durable=True)
-    async def add(
-        self,
-        scope: Scope,
-        items: Sequence[Fact | str],
-        *,
-        embedding: Sequence[Vector] | None = None,
-        embedding_space: str | None = None,
-        who: str = "",
-        replaces: str | None = None,
-    ) -> list[str]:
-        """Store memories as given, all or none; return when they are durable.
-
-        Args:
-            scope: whose memories these become.
-            items: facts or bare texts. One that exists already is revived.
-            embedding: vectors the caller brings, one an item.
-            embedding_space: the name of the one they belong to, if the store holds vectors of that
-                embedder; else they are kept apart, as "external-<width>": the default, except in a
-                scope that holds others of another width only. A tenant's callers may bring 8
-                widths, and kagent's 768 beside them.
-            who: for the history.
-            replaces: the id of the memory that the single item corrects; it stays as history.
-
-        Returns:
-            The ids, in order; `DROPPED` for an item that was left out because of `pii="drop"`.
-
-        Raises:
-            InvalidInput: an item or vector does not fit.
-            NotFound: `replaces` names no memory.
-            UnusableAnswer: the embedder answered NaN, zeros or another width. An unavailable
-                embedder is no error: the memories are stored, and embedded later.
-            ConfigurationError: the embedder is not the one whose vectors the store holds.
-        """
-        return await self.parts.editor.add(
-            scope,
-            items,
-            embedding=embedding,
-            embedding_space=embedding_space,
-            who=who,
-            replaces=replaces,
-        )
-
-    @verb("PATCH /memories/{id}", durable=True)
-    async def edit(
-        self,
-        scope: Scope,
-        id: str,
-        *,
-        content: str | None = None,
-        type: MemoryType | None = None,
-        topics: Sequence[str] | None = None,
-        tags: Sequence[str] | None = None,
-        importance: float | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        category: str | None = None,
-        ttl_days: int | None = None,
-        happened_at: datetime | None = None,
-        revision: int | None = None,
-        who: str = "",
-        why: str = "",
-    ) -> Memory:
-        """Set what is given and keep the former state in the history. A new TTL counts from now; an
-        empty category takes it off.
-
-        Returns:
-            The memory as it is then; unchanged if nothing differs.
-
-        Raises:
-            NotFound: no such memory.
-            Conflict: it is no longer at `revision`, or would equal another memory.
-            InvalidInput: a value does not fit, or none is given.
-            UnusableAnswer: the embedder answered NaN, zeros or another width for the new content.
-        """
-        return await self.parts.editor.edit(
-            scope,
-            id,
-            content=content,
-            type=type,
-            topics=topics,
-            tags=tags,
-            importance=importance,
-            metadata=metadata,
-            category=category,
-            ttl_days=ttl_days,
-            happened_at=happened_at,
-            revision=revision,
-            who=who,
-            why=why,
-        )
-
-    @verb("PUT /memories/{id}/pin", durable=True)
-    async def pin(self, scope: Scope, id: str, pinned: bool = True, *, who: str = "") -> Memory:
-        """Keep a memory from ever expiring, or let it go again; one that is overdue by then lives
-        its TTL anew.
-
-        Raises:
-            NotFound: no such memory.
-        """
-        return await self.parts.editor.edit(scope, id, pinned=pinned, who=who)
-
-    @verb("POST /memories/{id}/undo", durable=True)
-    async def undo(self, scope: Scope, id: str, *, who: str = "") -> tuple[Memory, ...]:
-        """Take back the last change of a memory, with everything that the same decision changed,
-        byte for byte.
-
-        Undoing again goes one change further back, until nothing is left to undo; it never redoes
-        what was undone.
-
-        Raises:
-            NotFound: no such memory, it has expired, or nothing is left to undo.
-            Conflict: one of the memories was changed again since, or it has expired.
-        """
-        return await self.parts.editor.undo(scope, id, who=who)
-
-    @verb("POST /memories/{id}/confirm", durable=True)
-    async def confirm(self, scope: Scope, id: str, *, who: str = "") -> Memory:
-        """Let a memory out of quarantine: it is found from now on, and its life begins anew.
-
-        `list(filter=Filter(superseded="quarantined"))` lists those that wait; see the setting
-        `quarantine`.
-
-        Returns:
-            The memory as it is then. `undo` puts it back into quarantine.
-
-        Raises:
-            NotFound: none of this id waits, or it has expired.
-            Conflict: another memory says the same by now, or somebody else was first.
-        """
-        return await self.parts.editor.confirm(scope, id, who=who)
-
-    @verb("POST /memories/{id}/reject", durable=True)
-    async def reject(self, scope: Scope, id: str, *, who: str = "") -> tuple[str, ...]:
-        """Erase a memory in quarantine, as `forget` erases one; return the erased ids.
-
-        Raises:
-            NotFound: none of this id waits, or it has expired.
-        """
-        waiting = await self.parts.quarantined(scope, id)
-        erased = await self.parts.eraser.forget(scope, Selection(ids=(waiting.id,)), who=who)
-        return erased.ids
-
-    @verb("POST /memories/{id}/feedback", durable=True)
-    async def feedback(self, scope: Scope, id: str, *, success: bool) -> None:
-        """Count that a memory helped, or that it misled.
-
-        Raises:
-            NotFound: no such memory, or it has expired or was superseded.
-        """
-        await self.parts.get(scope, id)
-        await self.parts.store.memories.feedback(scope, id, success=success)
 
     # -- reading
 
@@ -489,9 +281,22 @@ class Memories(Maintenance):
         cursor: str | None = None,
     ) -> Page:
         """Return a page of visible memories; counts nothing."""
-        return await self.parts.listed(
-            scope, filter=filter, order=order, limit=limit, cursor=cursor
-        )
+        from ..stores.base import StandbyError
+
+        parts, now = self.parts, self.parts.clock()
+        filter = parts.masked_filter(filter)
+
+        async def page(after: StandbyError | None = None) -> Page:
+            memories = parts.store.memories
+            [view], _ = memories.cached_views([scope], filter=filter, now=now, after=after)
+            return await view.source.list(
+                scope, filter=filter, order=order, limit=limit, cursor=cursor, now=now
+            )
+
+        try:
+            return await page()
+        except StandbyError as error:
+            return await page(error)
 
     @verb("GET /facets")
     async def facets(
@@ -520,65 +325,3 @@ class Memories(Maintenance):
         """
         await self.parts.get(scope, id, superseded=True)
         return await self.parts.store.memories.history(scope, id)
-
-    # -- forgetting
-
-    @verb("POST /memories/forget", durable=True)
-    async def forget(
-        self,
-        scope: Scope,
-        ids: Sequence[str] | str = (),
-        *,
-        session_id: str | None = None,
-        tag: str | None = None,
-        author: str | None = None,
-        before: datetime | None = None,
-        after: datetime | None = None,
-        filter: Filter | None = None,
-        everything: bool = False,
-        dry_run: bool = False,
-        who: str = "",
-    ) -> Forgotten:
-        """Erase memories for good, with their history and what is queued of them; return the erased
-        ids.
-
-        Choose one way of three: by ids; by conditions, all of which must hold, also of what is
-        expired or superseded; or everything. With a memory goes what it superseded or merged, what
-        a merge made of it, and history that says the same: so more may go than was named.
-
-        More than 1,000 memories chosen by conditions or as everything go in several transactions;
-        after an interruption the same call goes on.
-
-        Args:
-            scope: whose memories.
-            ids: of the memories.
-            session_id: those of this session; alone, what is queued of it goes too.
-            tag: those with this tag.
-            author: those of this author; alone or with a session, what is queued of theirs goes
-                too.
-            before: those added before this time.
-            after: those added at this time or later.
-            filter: those that it lets through.
-            everything: all memories of the scope, and its queue.
-            dry_run: erase nothing, and return the ids that would be erased; `linked` names those
-                that say the same and would stay.
-            who: for the receipt, which says that this was done and nothing of the content.
-
-        Raises:
-            InvalidInput: none or more than one way is named, or the conditions let all through or
-                contradict.
-            NotFound: one of the given ids is not there; the others are erased all the same.
-        """
-        selection = Selection(
-            ids=(ids,) if isinstance(ids, str) else tuple(ids),
-            session_id=session_id,
-            tag=tag,
-            author=author,
-            before=before,
-            after=after,
-            filter=filter,
-            everything=everything,
-        )
-        if ids == () and selection.is_empty:
-            raise InvalidInput(ONE_OF_THREE)
-        return await self.parts.eraser.forget(scope, selection, dry_run=dry_run, who=who)

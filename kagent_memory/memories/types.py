@@ -107,8 +107,7 @@ def namespace() -> Mapping[str, Any]:
     from .. import records
     from ..ingestion import reembedding
     from ..stores import base, receipts, values
-    from . import findings, transfer
-    from . import receipts as checks
+    from . import findings, forgetting, transfer
 
     own = {
         "Name": Name,
@@ -122,6 +121,6 @@ def namespace() -> Mapping[str, Any]:
         "WhichScopes": SomeScopes | Sequence[SomeScopes],
     }
     names: dict[str, Any] = {}
-    for module in (records, reembedding, base, receipts, values, findings, transfer, checks):
+    for module in (records, reembedding, base, receipts, values, findings, transfer, forgetting):
         names |= vars(module)
     return {**names, **own}

@@ -52,15 +52,18 @@ async def store(
     by_scope: dict[Scope, list[StoredItem]] = {}
     for one in items:
         by_scope.setdefault(scope_of(memories, caller, one.agent_name, one.user_id), []).append(one)
+    parts = memories.parts
+    # the contract bounds no content, so the request does
+    settings = replace(parts.settings, max_content_bytes=max_bytes)
+    unbounded = Memories(replace(parts, settings=settings))
     ids: list[str] = []
     for scope, group in by_scope.items():
-        ids += await memories.parts.editor.add(
+        ids += await unbounded.add(
             scope,
             [one.fact() for one in group],
             embedding=[one.vector for one in group],
             embedding_space=EMBEDDING_SPACE,
             who="kagent",
-            max_bytes=max_bytes,  # the contract bounds no content, so the request does
         )
     return ids
 

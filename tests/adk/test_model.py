@@ -174,7 +174,7 @@ def test_names_are_resolved_by_adks_registry() -> None:
 async def test_an_agents_model_extracts_facts(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The agent's model extracts the facts; its failure stores nothing."""
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 1)
-    monkeypatch.setattr("kagent_memory.memories.maintenance.CLOSE_SECONDS", 0.05)
+    monkeypatch.setattr("kagent_memory.memories.opened.CLOSE_SECONDS", 0.05)
     reply = '{"facts": [{"text": "Ada has a parrot called Grace", "type": "semantic"}]}'
     async with KagentMemoryService(uri) as service:
         await service.remember(session_of("My parrot is called Grace"), llm=scripted(*[reply] * 4))

@@ -139,7 +139,7 @@ async def test_a_turn_completes_while_every_model_of_memory_is_silent(
     silent, tmp_path, monkeypatch
 ):
     """A turn answers by words and saves while embedder, model and reranker say nothing."""
-    monkeypatch.setattr("kagent_memory.memories.maintenance.CLOSE_SECONDS", 0.05)
+    monkeypatch.setattr("kagent_memory.memories.opened.CLOSE_SECONDS", 0.05)
     async with KagentMemoryService(
         f"libsql:///{tmp_path}/memory.db",
         embedding="openai/any",

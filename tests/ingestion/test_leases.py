@@ -70,7 +70,7 @@ async def test_a_job_at_hand_at_the_stop_is_given_back(
     store_uri: str, monkeypatch: pytest.MonkeyPatch, verb: str
 ):
     """Whether a worker is stopped while it claims a job, or while it gives up a failed one."""
-    monkeypatch.setattr("kagent_memory.memories.maintenance.CLOSE_SECONDS", 0.0)
+    monkeypatch.setattr("kagent_memory.memories.opened.CLOSE_SECONDS", 0.0)
     memories = await opened(store_uri, summary=Failing(), worker=True)
     inner, reached = getattr(memories.store.queue, verb), asyncio.Event()
 

@@ -14,7 +14,7 @@ from google.adk.sessions import InMemorySessionService
 from google.genai import types
 
 from kagent_memory import Fact, Filter, InvalidInput, KagentMemoryService, Memories, Message, Scope
-from kagent_memory.memories import eraser
+from kagent_memory.memories import forgetting
 from kagent_memory.testing import FrozenClock, HashEmbedder
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -98,6 +98,7 @@ async def test_exactly_what_meets_every_condition_goes(options, gone):
         {"tag": "drink", "everything": True},
         {"everything": "no"},
         {"ids": [5]},
+        {"ids": []},
         {"filter": Filter()},
         {"filter": Filter(session_id="a"), "session_id": "b"},
         {"before": START.replace(tzinfo=None)},
@@ -130,7 +131,7 @@ async def test_a_superseded_memory_is_found_by_its_conditions_too():
     "options", [{"everything": True}, {"session_id": "s"}, {"tag": "t"}], ids=str
 )
 async def test_many_go_in_parts_and_an_interruption_is_taken_up_again(options, monkeypatch):
-    monkeypatch.setattr(eraser, "PART", 7)
+    monkeypatch.setattr(forgetting, "PART", 7)
     async with await opened() as memories:
         facts = [Fact(f"Fact number {n}", session_id="s", tags=("t",)) for n in range(30)]
         ids = await memories.add(SCOPE, facts)

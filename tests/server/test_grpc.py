@@ -28,7 +28,6 @@ from grpc_tools import protoc
 from kagent_memory.cli import main
 from kagent_memory.errors import StoreError
 from kagent_memory.memories import Memories
-from kagent_memory.memories.editor import Editor
 from kagent_memory.server import grpc_service
 from kagent_memory.server.admission import Admission
 from kagent_memory.server.auth import Access
@@ -383,7 +382,7 @@ async def test_a_defect_is_told_without_what_somebody_wrote(
     async def broken(*args: Any, **options: Any) -> Any:
         raise RuntimeError(written)
 
-    monkeypatch.setattr(Editor, "add", broken)
+    monkeypatch.setattr(Memories, "add", broken)
     assert await refused(client.add(), grpc.StatusCode.INTERNAL) == "failed to save memory"
     assert "RuntimeError" in caplog.text
     assert "secret of ada" not in caplog.text

@@ -1,0 +1,384 @@
+"""The verbs that erase memories for good, and the receipts that prove it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, TypeVar, overload
+
+from .. import telemetry
+from ..checks import checked_text, checked_time
+from ..errors import InvalidInput, NotFound
+from ..records import Filter, Scope
+from .opened import Opened
+from .verbs import verb
+
+if TYPE_CHECKING:
+    from ..stores.receipts import Receipt
+    from ..stores.values import ForgottenTenant
+    from .types import Count, Name
+
+T = TypeVar("T")
+PART = 1000
+"""Memories that one transaction erases, of many chosen by what they have in common."""
+TENANT_PART = 10_000
+MAX_JOBS = 1_000_000
+RECEIPTS_READ = 1000
+ONE_OF_THREE = (
+    "Name exactly one: ids, conditions (session_id, tag, author, before, after, "
+    "filter), or everything."
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Forgotten(Sequence[str]):
+    """The ids of the memories that a call of `forget` erased, or would erase; it equals their
+    tuple.
+
+    Attributes:
+        ids: of those memories.
+        linked: in a dry run, the ids of memories that say the same as one of them, and stay.
+    """
+
+    ids: tuple[str, ...] = ()
+    linked: tuple[str, ...] = ()
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[str, ...]: ...
+    def __getitem__(self, place: int | slice) -> str | tuple[str, ...]:
+        return self.ids[place]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __eq__(self, other: object) -> bool:
+        return self.ids == (other.ids if isinstance(other, Forgotten) else other)
+
+    def __hash__(self) -> int:
+        return hash(self.ids)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiptCheck:
+    """Result of a check of receipts.
+
+    Attributes:
+        chains: how many tenants have receipts.
+        receipts: how many there are.
+        problems: chain → what is wrong with it; empty when all are whole.
+        heads: chain → the digest of its last receipt. Kept elsewhere, it also tells of a chain made
+            anew as a whole.
+    """
+
+    chains: int = 0
+    receipts: int = 0
+    problems: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    heads: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+class Forgetting(Opened):
+    """The verbs of `Memories` that forget."""
+
+    @verb("POST /memories/forget", durable=True)
+    async def forget(
+        self,
+        scope: Scope,
+        ids: Sequence[str] | str = (),
+        *,
+        session_id: str | None = None,
+        tag: str | None = None,
+        author: str | None = None,
+        before: datetime | None = None,
+        after: datetime | None = None,
+        filter: Filter | None = None,
+        everything: bool = False,
+        dry_run: bool = False,
+        who: str = "",
+    ) -> Forgotten:
+        """Erase memories for good, with their history and what is queued of them; return the erased
+        ids.
+
+        Choose one way of three: by ids; by conditions, all of which must hold, also of what is
+        expired or superseded; or everything. With a memory goes what it superseded or merged, what
+        a merge made of it, and history that says the same: so more may go than was named.
+
+        More than 1,000 memories chosen by conditions or as everything go in several transactions;
+        after an interruption the same call goes on.
+
+        Args:
+            scope: whose memories.
+            ids: of the memories.
+            session_id: those of this session; alone, what is queued of it goes too.
+            tag: those with this tag.
+            author: those of this author; alone or with a session, what is queued of theirs goes
+                too.
+            before: those added before this time.
+            after: those added at this time or later.
+            filter: those that it lets through.
+            everything: all memories of the scope, and its queue.
+            dry_run: erase nothing, and return the ids that would be erased; `linked` names those
+                that say the same and would stay.
+            who: for the receipt, which says that this was done and nothing of the content.
+
+        Raises:
+            InvalidInput: none or more than one way is named, or the conditions let all through or
+                contradict.
+            NotFound: one of the given ids is not there; the others are erased all the same.
+        """
+        ids = (ids,) if isinstance(ids, str) else tuple(ids)
+        named = (session_id, tag, author, before, after, filter)
+        has_conditions = any(value is not None for value in named)
+        if sum((bool(ids), has_conditions, everything)) != 1:
+            raise InvalidInput(ONE_OF_THREE)
+        parts, who = self.parts, self.parts.masked_name(who, "who")
+        condition = _condition(
+            filter or Filter(),
+            session_id=session_id,
+            tag=tag,
+            author=author,
+            before=before,
+            after=after,
+        )
+        if has_conditions and condition in (Filter(), Filter(superseded=True)):
+            raise InvalidInput(
+                "The filter lets every memory through; say everything=True to erase them all."
+            )
+        with telemetry.operation("delete_memory", store=parts.location, scope_app=scope.app):
+            try:
+                if not ids:
+                    condition = parts.masked_filter(condition)
+                    return Forgotten(
+                        await self._forget_matching(
+                            scope, condition, everything=everything, dry_run=dry_run, who=who
+                        )
+                    )
+                erased = await parts.store.forget(
+                    scope, ids=ids, dry_run=dry_run, who=who, now=parts.clock()
+                )
+            finally:  # a part may be gone though another failed
+                parts.forget_vectors()
+        if missing := sorted(set(ids) - set(erased)):
+            raise NotFound(f"No memory {', '.join(missing)} in this scope.")
+        return Forgotten(erased, await self._linked(scope, erased) if dry_run else ())
+
+    async def _linked(self, scope: Scope, ids: Sequence[str]) -> tuple[str, ...]:
+        """Return the visible memories that these are linked with, without themselves."""
+        memories, now = self.parts.store.memories, self.parts.clock()
+        found = await memories.get(scope, ids, now=now, superseded=True)
+        links = {id for memory in found.values() for id in memory.links} - set(ids)
+        return tuple(sorted(await memories.get(scope, sorted(links), now=now)))
+
+    async def _forget_matching(
+        self, scope: Scope, condition: Filter, *, everything: bool, dry_run: bool, who: str
+    ) -> tuple[str, ...]:
+        store, clock = self.parts.store, self.parts.clock
+        session_id, author = condition.session_id, condition.author
+        # A whole session and a whole scope take along what is queued of them, in the transaction of
+        # the last part.
+        is_whole = everything or condition == Filter(session_id=session_id)
+        ids = await store.memories.kept(scope, condition)
+        erased: dict[str, None] = {}
+        for start in range(0, len(ids) - (PART if is_whole else 0), PART):
+            part = ids[start : start + PART]
+            erased |= dict.fromkeys(
+                await store.forget(scope, ids=part, dry_run=dry_run, who=who, now=clock())
+            )
+        if is_whole:
+            last = await store.forget(
+                scope,
+                session_id=session_id,
+                everything=everything,
+                dry_run=dry_run,
+                who=who,
+                now=clock(),
+            )
+            erased |= dict.fromkeys(last)
+        elif (
+            not dry_run
+            and author is not None
+            and condition == Filter(session_id=session_id, author=author)
+        ):
+            await self._forget_queued(scope, session_id, author, who=who)
+        return tuple(erased)
+
+    async def _forget_queued(
+        self, scope: Scope, session_id: str | None, author: str, *, who: str
+    ) -> None:
+        """Erase what an author says in the queue: it must not be ingested after this."""
+        from ..stores.codec import messages_in
+
+        parts = self.parts
+        jobs = await parts.store.queue.jobs(scope=scope, limit=MAX_JOBS)
+        event_ids = {
+            message.get("event_id")
+            for job in jobs
+            if session_id in (None, job.session_id)
+            for message in messages_in(job.payload)
+            if message.get("author") == author
+        }
+        if named := sorted(filter(None, event_ids)):
+            await parts.store.forget(scope, event_ids=named, who=who, now=parts.clock())
+
+    @verb("POST /memories/{id}/reject", durable=True)
+    async def reject(self, scope: Scope, id: str, *, who: str = "") -> tuple[str, ...]:
+        """Erase a memory in quarantine, as `forget` erases one; return the erased ids.
+
+        Raises:
+            NotFound: none of this id waits, or it has expired.
+        """
+        waiting = await self.parts.quarantined(scope, id)
+        return (await self.forget(scope, waiting.id, who=who)).ids
+
+    @verb("POST /tenants/forget", durable=True)
+    async def forget_tenant(
+        self, tenant: Name, *, limit: Count | None = None, who: str = ""
+    ) -> ForgottenTenant:
+        """Erase all that is kept of a tenant: memories, histories, vectors, counters, queued work,
+        tombstones, names of its users and apps, and its bearer tokens.
+
+        In transactions of a bounded size; after an interruption the same call goes on. Stop the
+        tenant's agents first: what they save meanwhile may be there afterwards.
+
+        Args:
+            tenant: which one; "", of those who name none, is refused.
+            limit: about how many memories at most; `done` then says whether something is left.
+                None: all.
+            who: for the receipts, which stay.
+
+        Raises:
+            InvalidInput: the tenant is empty, or can be no part of a scope.
+        """
+        parts, who = self.parts, self.parts.masked_name(who, "who")
+        checked_tenant(tenant)
+        size = TENANT_PART if limit is None else limit
+        with telemetry.operation("delete_memory", store=parts.location, scope_app=""):
+            await parts.deliveries.flush()
+            try:
+                erased = await parts.store.forget_tenant(
+                    tenant, limit=size, who=who, now=parts.clock()
+                )
+                while limit is None and not erased.done:
+                    erased += await parts.store.forget_tenant(
+                        tenant, limit=size, who=who, now=parts.clock()
+                    )
+            finally:
+                parts.forget_vectors()
+        parts.caller_vectors.forget(tenant)
+        return erased
+
+    @verb("GET /receipts")
+    async def receipts(
+        self, *, tenant: Name | None = None, after: int = 0, limit: Count = 100
+    ) -> Sequence[Receipt]:
+        """Return what was forgotten of a tenant, oldest first, without any of its content.
+
+        Args:
+            tenant: which one; None: the setting's.
+            after: only receipts with a higher number.
+            limit: how many at most.
+        """
+        from ..stores.receipts import chain_id
+
+        chain = chain_id(self.parts.settings.tenant if tenant is None else tenant)
+        return await self.parts.store.receipts.read(chain, after=after, limit=limit)
+
+    @verb("GET /receipts/check")
+    async def check_receipts(self, *, tenant: Name | None = None) -> ReceiptCheck:
+        """Check that every receipt is there as it was written; name those edited, removed, added or
+        reordered.
+
+        Args:
+            tenant: which one's; None: of all tenants.
+        """
+        from ..stores.receipts import chain_id
+
+        chains = await self.parts.store.receipts.chains() if tenant is None else [chain_id(tenant)]
+        count, wrong, heads = 0, dict[str, Sequence[str]](), dict[str, str]()
+        for chain in chains:
+            problems, last = await self._check_chain(chain)
+            if last:
+                count += last.number
+                heads[chain] = last.digest
+            if problems:
+                wrong[chain] = problems
+        return ReceiptCheck(
+            chains=len({*heads, *wrong}), receipts=count, problems=wrong, heads=heads
+        )
+
+    async def _check_chain(self, id: str) -> tuple[Sequence[str], Receipt | None]:
+        """Return what is wrong with a chain, and its last receipt."""
+        from ..stores.receipts import problem_at_end, problems
+
+        receipts = self.parts.store.receipts
+        wrong: list[str] = []
+        last: Receipt | None = None
+        while True:
+            # The chain first: whoever forgets meanwhile adds to both, and what it says then is
+            # there to be read.
+            chain = await receipts.chain(id)
+            while page := await receipts.read(
+                id, after=last.number if last else 0, limit=RECEIPTS_READ
+            ):
+                wrong += problems(page, last)
+                last = page[-1]
+            if await receipts.chain(id) == chain:
+                break
+        if chain is None and last is None:
+            return [], None
+        end = problem_at_end(chain, last)
+        return [*wrong, *([end] if end else [])], last
+
+
+def _condition(
+    filter: Filter,
+    *,
+    session_id: str | None,
+    tag: str | None,
+    author: str | None,
+    before: datetime | None,
+    after: datetime | None,
+) -> Filter:
+    """Return all conditions of a call as one filter.
+
+    Raises:
+        InvalidInput: two contradict each other, or one can be no condition.
+    """
+    for name, value in (("session_id", session_id), ("tag", tag), ("author", author)):
+        if value is not None:
+            checked_text(value, name)
+    after, before = checked_time(after, "after"), checked_time(before, "before")
+    return replace(
+        filter,
+        session_id=_agreed("session_id", filter.session_id, session_id),
+        author=_agreed("author", filter.author, author),
+        tags=filter.tags if tag is None else (*filter.tags, tag),
+        created_after=max(
+            (at for at in (filter.created_after, after) if at is not None), default=None
+        ),
+        created_before=min(
+            (at for at in (filter.created_before, before) if at is not None), default=None
+        ),
+    )
+
+
+def _agreed(name: str, first: T | None, second: T | None) -> T | None:
+    if first is not None and second is not None and first != second:
+        raise InvalidInput(f"The filter and {name} contradict each other; name it once.")
+    return first if second is None else second
+
+
+def checked_tenant(tenant: str) -> str:
+    """Return `tenant`.
+
+    Raises:
+        InvalidInput: it is empty, most likely a variable that holds nothing.
+    """
+    if not tenant:
+        raise InvalidInput(
+            "The tenant must not be empty; memories of no tenant are erased scope by scope with "
+            "forget."
+        )
+    return tenant

@@ -1,0 +1,182 @@
+"""Opened memories: their parts, their background work, and how they end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from ..concurrency import cancel_and_wait
+from ..errors import ConfigurationError, StoreError
+from ..records import Mode
+from ..settings import MemorySettings
+from .verbs import Verb, verb
+
+if TYPE_CHECKING:
+    from ..stores import Store
+    from .components import Components
+    from .tokens import Tokens
+
+logger = logging.getLogger(__name__)
+
+CLOSE_SECONDS = 5.0
+BACKFILL = "kagent-memory-backfill"
+"""The task that queues the embedding of what a store held before it had an embedder."""
+JOBS_READ = 100
+FIRST_PAUSE_SECONDS = 0.01
+MAX_PAUSE_SECONDS = 0.25
+
+
+def utc_now() -> datetime:
+    """Return the time now, aware UTC."""
+    return datetime.now(UTC)
+
+
+class Opened:
+    """Memories that are open, here or elsewhere: what their verbs stand on."""
+
+    def __init__(self, components: Components | None) -> None:
+        self._components = components
+        self._stop = asyncio.Event()
+        self._background: list[asyncio.Task[None]] = []
+
+    def perform(self, verb: Verb, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Perform a verb here, with checked arguments."""
+        return verb.function(self, **verb.checked(args, kwargs))
+
+    @property
+    def parts(self) -> Components:
+        """The parts of memories that are opened here.
+
+        Raises:
+            ConfigurationError: they are opened elsewhere.
+        """
+        if self._components is None:
+            raise ConfigurationError(
+                "Only available where the store itself is opened, with Memories.open."
+            )
+        return self._components
+
+    async def close(self) -> None:
+        """Let queued work end for some seconds, then stop; what is left stays queued. Closing twice
+        is harmless.
+        """
+        if self._background:
+            await self.drain(CLOSE_SECONDS)
+        self._stop.set()
+        await cancel_and_wait(*self._background)
+        self._background.clear()
+        await self.parts.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    @property
+    def settings(self) -> MemorySettings:
+        """The settings in force."""
+        return self.parts.settings
+
+    @property
+    def location(self) -> str:
+        """The URI without password and query."""
+        return self.parts.location
+
+    @property
+    def mode(self) -> Mode:
+        """The search mode of reads when every part works."""
+        return "keyword" if self.parts.vectors is None else "hybrid"
+
+    @property
+    def needs_model(self) -> bool:
+        """True if sessions need a model that each agent brings or names, since none is
+        configured.
+        """
+        return self.parts.providers.needs_model
+
+    @property
+    def store(self) -> Store:
+        """The store itself."""
+        return self.parts.store
+
+    @property
+    def tokens(self) -> Tokens:
+        """The bearer tokens of a server of these memories."""
+        return self.parts.tokens
+
+    @verb("POST /drain")
+    async def drain(self, timeout: float = 30.0) -> bool:  # noqa: ASYNC109 the name ADK's users know
+        """Wait until every accepted job is done.
+
+        Jobs that wait for their time (a session's inactivity, consolidation) are not waited for.
+
+        Returns:
+            False when `timeout` seconds pass first, when the store is away, or when it holds dead
+            letters: those are accepted and never done. The log says what is left.
+        """
+        parts, end = self.parts, time.monotonic() + timeout
+        if filling := [task for task in self._background if task.get_name() == BACKFILL]:
+            await asyncio.wait(filling, timeout=timeout)  # until it has queued all that it embeds
+        pause = FIRST_PAUSE_SECONDS
+        while True:
+            with suppress(StoreError):  # a store that is away may hold jobs still
+                if not (await parts.store.queue.pending(now=parts.clock())).count:
+                    break
+            parts.worker.wake()
+            if (left := end - time.monotonic()) <= 0:
+                await self._log_unfinished()
+                return False
+            await asyncio.sleep(min(pause, left))
+            pause = min(1.5 * pause, MAX_PAUSE_SECONDS)
+        try:
+            await asyncio.wait_for(
+                parts.deliveries.drain(), max(0.0, end - time.monotonic()) + 0.01
+            )
+        except TimeoutError:
+            return False
+        return await self._log_unfinished()
+
+    async def _log_unfinished(self) -> bool:
+        """Log what is left in the queue; return False if it holds dead letters or cannot be
+        read.
+        """
+        queue = self.parts.store.queue
+        try:
+            dead = await queue.jobs(state="dead", limit=1, payloads=False)
+            queued = await queue.jobs(state="queued", limit=JOBS_READ, payloads=False)
+        except StoreError as error:
+            logger.warning("The rest of the queue cannot be read: %s", error)
+            return False
+        if dead:
+            text = "The queue holds dead letters, among them job %s (%s); retry or drop them."
+            logger.warning(text, dead[0].id, dead[0].error)
+            return False
+        if failing := [job for job in queued if job.error]:
+            logger.warning(
+                "Saves wait in the queue, among them job %s (%s).", failing[0].id, failing[0].error
+            )
+        return True
+
+    @verb()
+    async def work(self, *, until_idle: bool = False, stop: asyncio.Event | None = None) -> int:
+        """Work on the queue in this task, until told to stop or until nothing is due; return how
+        many jobs ended.
+        """
+        worker = self.parts.worker
+        if until_idle:
+            return await worker.work_until_idle()
+        before = worker.finished
+        await worker.work(stop or self._stop)
+        return worker.finished - before

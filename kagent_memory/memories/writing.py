@@ -1,0 +1,397 @@
+"""The verbs that write: transcripts queued, and single memories added and changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from .. import telemetry
+from ..concurrency import PORTION, each_aside, run_in_thread
+from ..errors import Conflict, InvalidInput, NotFound
+from ..records import (
+    DROPPED,
+    Change,
+    Fact,
+    Memory,
+    MemoryType,
+    Message,
+    Scope,
+    Vector,
+)
+from .opened import Opened
+from .verbs import verb
+
+if TYPE_CHECKING:
+    from ..models.llm import Llm
+
+NOTHING_GIVEN = (
+    "Nothing to change was given: name content, type, category, topics, tags, importance, "
+    "metadata, ttl_days or happened_at."
+)
+
+
+class Writing(Opened):
+    """The verbs of `Memories` that write."""
+
+    @verb("POST /sessions", durable=True)
+    async def remember(
+        self,
+        scope: Scope,
+        messages: Sequence[Message],
+        session_id: str,
+        *,
+        ended: bool = False,
+        save: bool = True,
+        end_after_minutes: float | None = None,
+        compaction: bool = False,
+        llm: Llm | str | None = None,
+    ) -> str | None:
+        """Queue a transcript, durably; a worker ingests it.
+
+        Args:
+            scope: whose memories these become.
+            messages: the session so far, or a part of it; events ingested before are left out.
+            session_id: the session they belong to.
+            ended: the session is over.
+            save: False only arms the timer.
+            end_after_minutes: (re)arm a durable timer: after so long without another call the
+                session counts as ended, and what was not ingested by then is.
+            compaction: use the summaries that ADK's compaction made; the provider gets only the
+                rest.
+            llm: the caller's model, for when none is configured; or its name, where the model
+                itself is elsewhere. A server is told the name only: a worker that can make the
+                model ingests the transcript.
+
+        Returns:
+            The job's id; None when there was nothing new.
+        """
+        parts = self.parts
+        with telemetry.operation("upsert_memory", store=parts.location, scope_app=scope.app):
+            job = await parts.enqueuer.queue(
+                scope,
+                messages,
+                session_id,
+                ended=ended,
+                save=save,
+                end_after_minutes=end_after_minutes,
+                compaction=compaction,
+                llm=llm,
+            )
+        parts.worker.wake(llm if isinstance(llm, str) else llm.name if llm else "")
+        return job
+
+    @verb("POST /sessions/end", durable=True)
+    async def end_session(self, scope: Scope, session_id: str) -> None:
+        """Run the session's armed timer now; harmless without one."""
+        await self.parts.enqueuer.end_session(scope, session_id)
+        self.parts.worker.wake()
+
+    @verb("POST /memories", durable=True)
+    async def add(
+        self,
+        scope: Scope,
+        items: Sequence[Fact | str],
+        *,
+        embedding: Sequence[Vector] | None = None,
+        embedding_space: str | None = None,
+        who: str = "",
+        replaces: str | None = None,
+    ) -> list[str]:
+        """Store memories as given, all or none; return when they are durable.
+
+        Args:
+            scope: whose memories these become.
+            items: facts or bare texts. One that exists already is revived.
+            embedding: vectors the caller brings, one an item.
+            embedding_space: the name of the one they belong to, if the store holds vectors of that
+                embedder; else they are kept apart, as "external-<width>": the default, except in a
+                scope that holds others of another width only. A tenant's callers may bring 8
+                widths, and kagent's 768 beside them.
+            who: for the history.
+            replaces: the id of the memory that the single item corrects; it stays as history.
+
+        Returns:
+            The ids, in order; `DROPPED` for an item that was left out because of `pii="drop"`.
+
+        Raises:
+            InvalidInput: an item or vector does not fit.
+            NotFound: `replaces` names no memory.
+            UnusableAnswer: the embedder answered NaN, zeros or another width. An unavailable
+                embedder is no error: the memories are stored, and embedded later.
+            ConfigurationError: the embedder is not the one whose vectors the store holds.
+        """
+        from ..ingestion.editing import kept_fact, superseding
+        from ..retention.lifecycle import to_memory, ttl_days_of
+        from ..retrieval.embedding_spaces import with_vectors
+        from ..stores.base import Batch
+
+        parts, who = self.parts, self.parts.masked_name(who, "who")
+        settings, now = parts.settings, parts.clock()
+
+        def to_stored(item: Fact | str) -> Memory | None:
+            fact = kept_fact(
+                item, max_bytes=settings.max_content_bytes, redact=parts.redactors.save
+            )
+            return fact and to_memory(
+                fact,
+                now=now,
+                ttl_days=ttl_days_of(fact, settings),
+                explicit=True,
+                quarantine=settings.quarantine,
+            )
+
+        with telemetry.operation(
+            "create_memory", store=parts.location, scope_app=scope.app
+        ) as span:
+            stored = await each_aside(items, text_size, to_stored)
+            memories = [memory for memory in stored if memory is not None]
+            if not memories:
+                return [DROPPED] * len(stored)
+            changes: Sequence[Change] = [
+                Change(kind="add", memory=memory, who=who, explicit=True) for memory in memories
+            ]
+            if replaces is not None:
+                if len(memories) != 1:
+                    raise InvalidInput("replaces= goes with exactly one item.")
+                if memories[0].state == "quarantined":
+                    raise InvalidInput(
+                        "What waits to be confirmed (quarantine) replaces nothing; leave "
+                        "replaces= out."
+                    )
+                old = await parts.get(scope, replaces)
+                changes = superseding(
+                    old, memories[0], now=now, who=who, why="replaced by its author"
+                )
+            batch = Batch(changes=changes)
+            if embedding is None:
+                parts.caller_vectors.check_own_space(embedding_space, parts.own_space)
+                batch = await with_vectors(parts.vectors, scope, batch, now, strict=True)
+            else:
+                batch = await parts.caller_vectors.added_to(
+                    batch, scope, stored, embedding, embedding_space
+                )
+            applied = await parts.apply(scope, batch, now=now)
+            ids = [str(id) for id in applied[: len(memories)]]
+            span.records(
+                (id, memory.content, None) for id, memory in zip(ids, memories, strict=True)
+            )
+            left = iter(ids)
+            return [DROPPED if memory is None else next(left) for memory in stored]
+
+    @verb("PATCH /memories/{id}", durable=True)
+    async def edit(
+        self,
+        scope: Scope,
+        id: str,
+        *,
+        content: str | None = None,
+        type: MemoryType | None = None,
+        topics: Sequence[str] | None = None,
+        tags: Sequence[str] | None = None,
+        importance: float | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        category: str | None = None,
+        ttl_days: int | None = None,
+        happened_at: datetime | None = None,
+        revision: int | None = None,
+        who: str = "",
+        why: str = "",
+    ) -> Memory:
+        """Set what is given and keep the former state in the history. A new TTL counts from now; an
+        empty category takes it off.
+
+        Returns:
+            The memory as it is then; unchanged if nothing differs.
+
+        Raises:
+            NotFound: no such memory.
+            Conflict: it is no longer at `revision`, or would equal another memory.
+            InvalidInput: a value does not fit, or none is given.
+            UnusableAnswer: the embedder answered NaN, zeros or another width for the new content.
+        """
+        given = {
+            "content": content,
+            "type": type,
+            "topics": topics,
+            "tags": tags,
+            "importance": importance,
+            "metadata": metadata,
+            "category": category,
+            "ttl_days": ttl_days,
+            "happened_at": happened_at,
+        }
+        return await self._edited(scope, id, given, revision=revision, who=who, why=why)
+
+    @verb("PUT /memories/{id}/pin", durable=True)
+    async def pin(self, scope: Scope, id: str, pinned: bool = True, *, who: str = "") -> Memory:
+        """Keep a memory from ever expiring, or let it go again; one that is overdue by then lives
+        its TTL anew.
+
+        Raises:
+            NotFound: no such memory.
+        """
+        return await self._edited(scope, id, {"pinned": pinned}, who=who)
+
+    async def _edited(
+        self,
+        scope: Scope,
+        id: str,
+        values: Mapping[str, Any],
+        *,
+        revision: int | None = None,
+        who: str,
+        why: str = "",
+    ) -> Memory:
+        """Set the values that are not None."""
+        from ..ingestion.editing import edited
+        from ..retention.lifecycle import promoted
+        from ..retrieval.embedding_spaces import with_vectors
+        from ..stores.base import Batch
+
+        parts, who = self.parts, self.parts.masked_name(who, "who")
+        given = {name: value for name, value in values.items() if value is not None}
+        if not given:
+            raise InvalidInput(NOTHING_GIVEN)
+        masked_why = await parts.masked(why, "why")  # it is kept as memories are
+        with telemetry.operation("update_memory", store=parts.location, scope_app=scope.app):
+            now = parts.clock()
+            old = await parts.get(scope, id)
+            if revision is not None and revision != old.revision:
+                raise Conflict(
+                    f"The memory is at revision {old.revision}, not {revision}; read it again."
+                )
+            change = partial(
+                edited,
+                old,
+                given,
+                now=now,
+                max_bytes=parts.settings.max_content_bytes,
+                redact=parts.redactors.save,
+            )
+            size = text_size((given.get("content"), given.get("metadata")))
+            new = await run_in_thread(size, change)
+            if replace(new, updated_at=old.updated_at, revision=old.revision) == old:
+                return old  # what changes nothing leaves no trace in the history
+            if old.state == "short_term":  # what somebody cares for is more than a session's
+                new = promoted(new, now)
+            kind = "pin" if "pinned" in given else "edit"
+            batch = Batch(changes=[Change(kind=kind, memory=new, who=who, why=masked_why)])
+            if new.content != old.content or new.state != old.state:
+                batch = await with_vectors(parts.vectors, scope, batch, now, strict=True)
+            [stored_id] = await parts.apply(scope, batch, now=now)
+            # a short-term memory that says what a long-term one says became that one
+            return new if stored_id in (None, id) else await parts.get(scope, stored_id)
+
+    @verb("POST /memories/{id}/undo", durable=True)
+    async def undo(self, scope: Scope, id: str, *, who: str = "") -> tuple[Memory, ...]:
+        """Take back the last change of a memory, with everything that the same decision changed,
+        byte for byte.
+
+        Undoing again goes one change further back, until nothing is left to undo; it never redoes
+        what was undone.
+
+        Raises:
+            NotFound: no such memory, it has expired, or nothing is left to undo.
+            Conflict: one of the memories was changed again since, or it has expired.
+        """
+        from ..ingestion.editing import last_change, taken_back
+        from ..retrieval.embedding_spaces import with_vectors
+        from ..stores.base import Batch
+
+        parts, store, who = self.parts, self.parts.store, self.parts.masked_name(who, "who")
+        with telemetry.operation("update_memory", store=parts.location, scope_app=scope.app):
+            await parts.get(scope, id, superseded=True)
+            last, now = last_change(await store.memories.history(scope, id)), parts.clock()
+            if last is None:
+                raise NotFound(
+                    "Nothing is left to undo: this memory is as it was when it was added."
+                )
+            decision = await store.memories.group(scope, last.group) if last.group else [last]
+            undone: dict[str, int] = {}
+            for revision in decision:
+                history = await store.memories.history(scope, revision.memory_id)
+                latest = last_change(history)
+                if latest is not None and latest.revision == revision.revision:
+                    undone[revision.memory_id] = sum(
+                        other.revision > revision.revision for other in history
+                    )
+            current = await store.memories.get(
+                scope, [revision.memory_id for revision in decision], now=now, superseded=True
+            )
+            changes = taken_back(decision, current, now=now, who=who, undone=undone)
+            batch = await with_vectors(parts.vectors, scope, Batch(changes=changes), now)
+            await parts.apply(scope, batch, now=now)
+            return tuple(change.memory for change in changes)
+
+    @verb("POST /memories/{id}/confirm", durable=True)
+    async def confirm(self, scope: Scope, id: str, *, who: str = "") -> Memory:
+        """Let a memory out of quarantine: it is found from now on, and its life begins anew.
+
+        `list(filter=Filter(superseded="quarantined"))` lists those that wait; see the setting
+        `quarantine`.
+
+        Returns:
+            The memory as it is then. `undo` puts it back into quarantine.
+
+        Raises:
+            NotFound: none of this id waits, or it has expired.
+            Conflict: another memory says the same by now, or somebody else was first.
+        """
+        from ..retrieval.embedding_spaces import with_vectors
+        from ..stores.base import Batch
+        from ..stores.codec import renewed
+
+        parts, who = self.parts, self.parts.masked_name(who, "who")
+        with telemetry.operation("update_memory", store=parts.location, scope_app=scope.app):
+            now, waiting = parts.clock(), await parts.quarantined(scope, id)
+            active = replace(
+                renewed(waiting, now), state="active", updated_at=now, revision=waiting.revision + 1
+            )
+            change = Change(kind="confirm", memory=active, who=who, why="confirmed", explicit=True)
+            batch = await with_vectors(parts.vectors, scope, Batch(changes=[change]), now)
+            await parts.apply(scope, batch, now=now)
+        return active
+
+    @verb("POST /memories/{id}/feedback", durable=True)
+    async def feedback(self, scope: Scope, id: str, *, success: bool) -> None:
+        """Count that a memory helped, or that it misled.
+
+        Raises:
+            NotFound: no such memory, or it has expired or was superseded.
+        """
+        await self.parts.get(scope, id)
+        await self.parts.store.memories.feedback(scope, id, success=success)
+
+
+def text_size(value: object) -> int:
+    """Return about how many characters are read when this is checked and masked; stop counting once
+    they are many.
+    """
+    size, left = 0, [value]
+    while left and size <= PORTION * 8:
+        value = left.pop()
+        match value:
+            case str() as text:
+                size += len(text)
+            case Fact() as fact:
+                left += (
+                    fact.text,
+                    fact.subject,
+                    fact.attribute,
+                    fact.topics,
+                    fact.tags,
+                    fact.event_ids,
+                    fact.metadata,
+                )
+            case Mapping():
+                pairs = cast("Mapping[object, object]", value)
+                left += pairs.values()
+                size += 50 * len(pairs)
+            case list() | tuple():
+                left += cast("Iterable[object]", value)
+            case _:
+                size += 10
+    return size
