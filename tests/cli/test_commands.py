@@ -70,12 +70,6 @@ def test_forget_tells_what_it_erased_beside_what_is_not_there(run: Any, id: str)
     }
 
 
-def test_the_history_of_an_unknown_memory_is_not_found(run: Any, id: str):
-    told = run("history", new_id(datetime.now(UTC)), *OF_ADA)
-    assert (told.code != 0, told.out) == (True, "")
-    assert "Nothing has changed" in run("history", id, *OF_ADA).out
-
-
 def test_every_command_is_there_with_help_and_examples(capsys: pytest.CaptureFixture[str]):
     assert len(COMMANDS) <= 26
     for command in COMMANDS:
@@ -153,11 +147,18 @@ def test_an_id_may_be_given_by_its_beginning(run: Any, id: str):
     assert run("forget", other[: len(same) + 1], "--json").json == {"forgotten": [other]}
 
 
-def test_text_is_not_cut_in_a_pipe(run: Any):
-    """A program that reads a table gets whole texts."""
-    text = "Ada " + "very " * 100 + "much likes tea"
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Ada " + "very " * 100 + "much likes tea", "Ada " + "very " * 100 + "much likes tea"),
+        ("\x1b]0;owned\x07 red \x1b[31m", "\ufffd]0;owned\ufffd red \ufffd[31m"),
+    ],
+)
+def test_a_pipe_gets_whole_texts_that_drive_no_terminal(run: Any, text: str, shown: str):
+    """A program that reads a table gets whole texts, without control characters."""
     run("add", text, *OF_ADA)
-    assert text in run("list").out
+    assert shown in run("list").out
+    assert "\x1b" not in run("list").out
 
 
 @pytest.mark.parametrize("colours", [True, False])
@@ -220,20 +221,6 @@ def test_a_number_out_of_its_range_is_a_usage_error(
     assert "must be a whole number from" in capsys.readouterr().err
 
 
-def test_a_terminal_that_lacks_characters_gets_the_others(uri: str):
-    ran = subprocess.run(
-        [sys.executable, "-m", "kagent_memory.cli", "add", "--app", "日本", "--user", "ada", "x"],
-        env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True, text=True,
-    )  # fmt: skip
-    assert (ran.returncode, ran.stderr) == (0, "")
-    for words in (["list"], ["doctor"]):
-        ran = subprocess.run(
-            [sys.executable, "-m", "kagent_memory.cli", *words],
-            env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True, text=True,
-        )  # fmt: skip
-        assert (ran.returncode, ran.stderr) == (0, "")
-
-
 def test_several_scopes_are_named_rather_than_guessed(run: Any, id: str):
     run("add", "x", "--app", "demo", "--user", "bob")
     ran = run("list")
@@ -246,11 +233,6 @@ def test_lines_of_standard_input_are_added(run: Any, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr("sys.stdin", io.StringIO("one\n\ntwo\n"))
     assert len(run("add", "--app", "demo", "--user", "ada", "--json").json["ids"]) == 2
-
-
-def test_content_cannot_drive_the_terminal(run: Any):
-    run("add", "\x1b]0;owned\x07 red \x1b[31m", "--app", "demo", "--user", "ada")
-    assert "\x1b" not in run("list").out
 
 
 def test_a_token_is_shown_once(run: Any):
@@ -286,31 +268,13 @@ def test_dead_letters_are_seen_and_tried_again(run: Any, uri: str):
     assert "I moved to Rome" in run("list").out
 
 
-def test_prune_says_what_it_would_do(run: Any, id: str):
-    assert run("prune", "--dry-run", "--json").json == {
-        **dict.fromkeys(("deleted", "extended", "evicted", "faded", "unimportant"), 0),
-        "gone": [],
-    }
-    assert "would be deleted" in run("prune", "--dry-run").out
-
-
-def test_the_doctor_finds_what_is_wrong_and_says_what_to_do(run: Any, id: str):
-    well = run("doctor", "--json")
-    states = {finding["part"]: finding["state"] for finding in well.json}
-    assert (well.code, states["database"], states["permissions"], states["embedder"]) == (
-        0,
-        "ok",
-        "ok",
-        "note",
-    )
+def test_the_doctor_ends_with_what_it_found(run: Any, id: str):
+    """The exit code is 1 where something does not work, and what is bad comes with advice."""
+    assert run("doctor").code == 0
+    embedding = '{"provider": "openai", "model": "m", "base_url": "http://127.0.0.1:9"}'
     for words in (
-        ["--uri", "libsql:////nowhere/at/all.db"],
         ["--uri", "postgresql://nobody@127.0.0.1:9/x"],
-        ["--uri", "postgresql://["],
-        [
-            "--embedding",
-            '{"provider": "openai", "model": "m", "base_url": "http://127.0.0.1:9"}',
-        ],
+        ["--embedding", embedding],
         ["--set", "ttl_days=soon"],
     ):
         sick = run("doctor", "--json", *words)

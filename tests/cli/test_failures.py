@@ -47,6 +47,7 @@ FAMILIES = {2: "invalid-input", 3: "not-found", 5: "configuration", 6: "store"}
     ("words", "code", "advice"),
     [
         (["show", "nothing", *OF_ADA], 3, "No memory nothing"),
+        (["history", UNKNOWN, *OF_ADA], 3, UNKNOWN),
         (["forget", *OF_ADA], 2, "exactly one"),
         (["edit", UNKNOWN, *OF_ADA], 2, "Say what to change"),
         (["edit", UNKNOWN, "--importance", "7", *OF_ADA], 3, UNKNOWN),

@@ -5,7 +5,6 @@ of a slip.
 from __future__ import annotations
 
 import hashlib
-import re
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import pytest
 
 from kagent_memory import ConfigurationError, KagentMemoryService
 from kagent_memory.cli import COMMANDS, main
-from kagent_memory.settings import Backend, compose
+from kagent_memory.settings import compose
 
 WORDS = {
     "search": ["tea"],
@@ -115,20 +114,9 @@ def test_a_postgres_without_our_schema_stays_without(
     assert main([command, "--uri", postgres_uri]) == (3 if command == "list" else 0)
 
 
-def test_commands_that_write_make_it_and_then_all_read(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    uri = f"libsql:///{tmp_path}/new.db"
-    assert main(["add", "Ada likes tea", "--app", "demo", "--user", "ada", "--uri", uri]) == 0
-    assert main(["list", "--uri", uri]) == 0
-    assert "Ada likes tea" in capsys.readouterr().out
-    assert main(["migrate", "--uri", f"libsql:///{tmp_path}/other.db"]) == 0
-    assert main(["show", "--uri", f"libsql:///{tmp_path}/other.db"]) == 0
-
-
 REFUSED: dict[str, tuple[dict[str, str], str]] = {
-    "an unknown backend": ({"MEMORY_BACKEND": "qdrant"}, "qdrant"),
-    "a slip": ({"MEMORY_BACKEND": "pgvectr", "DATABASE_URL": "postgresql://db/x"}, "pgvectr"),
+    "an unknown backend": ({"MEMORY_BACKEND": "qdrant"}, "known: libsql, pgvector"),
+    "a slip": ({"MEMORY_BACKEND": "pgvectr", "DATABASE_URL": "postgresql://db/x"}, "mean pgvector"),
     "a database that nothing chooses": (
         {"DATABASE_URL": "postgresql://db/x"},
         "MEMORY_BACKEND=pgvector",
@@ -137,18 +125,6 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
     "a URI left empty": ({"KAGENT_MEMORY_URI": ""}, "KAGENT_MEMORY_URI is set, but empty"),
     "another name of the URI": ({"KAGENT_MEMORY_URL": "postgresql://db/x"}, "KAGENT_MEMORY_URI"),
 }
-
-
-def test_an_unknown_backend_is_told_the_known_ones() -> None:
-    for wrong, told in (
-        ("qdrant", "known: libsql, pgvector"),
-        ("pgvectr", "did you mean pgvector?"),
-    ):
-        with pytest.raises(ConfigurationError, match=re.escape(told)):
-            compose(None, None, {}, {"MEMORY_BACKEND": wrong})
-    for backend in Backend:
-        environ = {"MEMORY_BACKEND": backend.upper(), "DATABASE_URL": "postgresql://db/x"}
-        assert compose(None, None, {}, environ)[0]
 
 
 @pytest.mark.parametrize("name", REFUSED)

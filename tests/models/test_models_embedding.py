@@ -102,14 +102,6 @@ async def test_rows_that_come_out_of_order_are_put_back(provider: Loopback) -> N
     assert rows.tolist() == [[1.0, 0.0], [0.0, 1.0]]
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404])
-async def test_what_will_not_pass_is_not_tried_again(provider: Loopback, status: int) -> None:
-    provider.plan(*[{"status": status}] * 5)
-    with pytest.raises(ModelError, match="openai/any failed"):
-        await opened("openai/any").embed(["a"], kind="document")
-    assert len(provider.requests) == 1
-
-
 async def test_dimensions_are_asked_of_the_provider(provider: Loopback) -> None:
     rows = await opened("openai/any", dimensions=4).embed(["tea"], kind="document")
     assert provider.bodies("/embeddings")[0]["dimensions"] == 4

@@ -115,17 +115,6 @@ async def test_what_no_retry_mends_is_not_asked_again(provider: Loopback, refusa
     assert len(provider.requests) == 1
 
 
-async def test_a_slow_model_is_given_up(
-    provider: Loopback,
-) -> None:
-    """Each attempt is given up after its time-out."""
-    provider.plan({"delay": 60}, {"delay": 60})
-    with pytest.raises(ModelError):
-        await ProviderModel(
-            "openai/any", MemorySettings(model_timeout_seconds=0.2), retries=1
-        ).complete("What?", schema=Facts)
-
-
 async def test_meters_count_calls_and_tokens_of_the_code_they_enclose(provider: Loopback) -> None:
     provider.plan("no json", TEA, TEA)
     llm = opened("openai/any")

@@ -45,11 +45,6 @@ async def test_scores_come_in_the_order_of_the_documents(
     assert (request.body["query"], request.body["documents"]) == ("tea milk", list(DOCUMENTS))
 
 
-async def test_no_documents_make_no_call(provider: Loopback) -> None:
-    assert await opened({"model": "cohere/any", "api_base": provider.root}).rerank("tea", []) == []
-    assert provider.requests == []
-
-
 @pytest.mark.parametrize("status", [401, 429, 500])
 async def test_a_failure_is_a_model_error_at_once(provider: Loopback, status: int) -> None:
     provider.plan({"status": status})

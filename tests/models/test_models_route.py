@@ -112,25 +112,23 @@ def test_azure_without_an_endpoint_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("environ", "region"),
+    ("name", "environ", "arguments"),
     [
-        ({"AWS_DEFAULT_REGION": "eu-1", "AWS_REGION": "eu-2"}, "eu-1"),
-        ({"AWS_REGION": "eu-2"}, "eu-2"),
-        ({}, "us-east-1"),
+        ("bedrock/m", {"AWS_DEFAULT_REGION": "a", "AWS_REGION": "b"}, {"aws_region_name": "a"}),
+        ("bedrock/m", {"AWS_REGION": "b"}, {"aws_region_name": "b"}),
+        ("bedrock/m", {}, {"aws_region_name": "us-east-1"}),
+        (
+            "vertex_ai/text-embedding-005",
+            {"GOOGLE_CLOUD_PROJECT": "p", "GOOGLE_CLOUD_LOCATION": "l"},
+            {"vertex_project": "p", "vertex_location": "l"},
+        ),
     ],
 )
-def test_bedrocks_region_is_looked_for_in_order(environ: dict[str, str], region: str) -> None:
-    route = configured_route(
-        config(provider="bedrock", model="amazon.titan-embed-text-v2:0"), environ
-    )
-    assert route.arguments["aws_region_name"] == region
-
-
-def test_vertex_takes_project_and_location() -> None:
-    """Vertex takes the project and location of the Google environment."""
-    environ = {"GOOGLE_CLOUD_PROJECT": "p", "GOOGLE_CLOUD_LOCATION": "l"}
-    route = named_route("vertex_ai/text-embedding-005", environ)
-    assert route.arguments == {"vertex_project": "p", "vertex_location": "l"}
+def test_a_clouds_place_is_looked_for_in_order(
+    name: str, environ: dict[str, str], arguments: dict[str, str]
+) -> None:
+    """Regions, projects and locations come from the cloud's own variables."""
+    assert named_route(name, environ).arguments == arguments
 
 
 @pytest.mark.parametrize(
