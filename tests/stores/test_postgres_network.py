@@ -269,20 +269,6 @@ async def test_a_cancelled_caller_of_a_silent_database_is_let_go(relayed, verb):
     assert time.monotonic() - start < 240
 
 
-async def test_a_blocked_event_loop_loses_no_answer(postgres_uri, monkeypatch):
-    """An event loop that was held up longer than the bound loses no answer."""
-    from kagent_memory.stores.postgres import connection
-
-    monkeypatch.setattr(connection, "NETWORK_SECONDS", 0.2)
-    async with await open_store(postgres_uri, statement_timeout_seconds=2) as store:
-        await store.apply(SCOPE, adding("here"), now=NOW)
-        for _ in range(2):
-            reading = asyncio.ensure_future(store.memories.version(SCOPE))
-            await asyncio.sleep(0.001)
-            time.sleep(2.4)  # longer than the statement and the network may take
-            assert await reading == 1
-
-
 async def test_the_server_ends_a_statement_that_takes_too_long(postgres_uri):
     """A statement that takes too long is ended by the server and the connection kept."""
     async with await open_store(postgres_uri, statement_timeout_seconds=1.5, pool_size=1) as store:

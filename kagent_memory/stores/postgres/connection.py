@@ -31,10 +31,9 @@ from ..sql.session import Row
 
 DIALECT = "postgres"
 CONNECT_SECONDS = 3
-RESOLVE_SECONDS = 15.0  # the least that a whole attempt may take, names of hosts included
+RESOLVE_SECONDS = 30.0  # a whole attempt, with the names of all hosts
 NETWORK_SECONDS = 2.0  # beyond the server's own limit, whose answer leaves the connection usable
 SETTLE_SECONDS = 1.0
-GRACE_SECONDS = 0.1
 SLOWEST_BYTES_PER_SECOND = 250_000
 IDLE_TRANSACTION_SECONDS = 60.0  # a client that vanished lets go of its locks
 KEEPALIVES = {
@@ -108,17 +107,19 @@ async def connect(target: Target) -> AnyConnection:
     Raises:
         psycopg.Error: the database cannot be reached, or refuses.
     """
-    given = conninfo_to_dict(target.conninfo)
-    each = int(given.get("connect_timeout") or CONNECT_SECONDS)
-    hosts = str(given.get("host", "")).count(",") + 1
-    longest = max(RESOLVE_SECONDS, 2.0 * each * hosts)
-    settings: dict[str, Any] = {**KEEPALIVES, **given, "connect_timeout": each}
+    settings: dict[str, Any] = {
+        **KEEPALIVES,
+        "connect_timeout": CONNECT_SECONDS,
+        **conninfo_to_dict(target.conninfo),
+    }
     try:
         # psycopg bounds each address, not the look-up of names
-        async with asyncio.timeout(longest):
+        async with asyncio.timeout(RESOLVE_SECONDS):
             return await AsyncConnection.connect(**settings, autocommit=True)
     except TimeoutError:
-        raise psycopg.errors.ConnectionTimeout(f"no connection within {longest:g} s") from None
+        raise psycopg.errors.ConnectionTimeout(
+            f"no connection within {RESOLVE_SECONDS:g} s"
+        ) from None
 
 
 async def set_up(connection: AnyConnection, target: Target, *, lent: bool = False) -> Traits:
@@ -181,26 +182,13 @@ async def within(connection: AnyConnection, seconds: float, work: Awaitable[T]) 
     Raises:
         psycopg.OperationalError: the database did not answer.
     """
-    loop, expired = asyncio.get_running_loop(), False
+    cancelling = asyncio.timeout(seconds)
     try:
-        async with asyncio.timeout(None) as closing, asyncio.timeout(None) as cancelling:
-
-            def expire() -> None:
-                nonlocal expired
-                expired = True
-                # An event loop that was held up first takes in what has come meanwhile.
-                cancel_at = loop.time() + GRACE_SECONDS
-                cancelling.reschedule(cancel_at)
-                closing.reschedule(cancel_at + SETTLE_SECONDS)
-
-            timer = loop.call_later(seconds, expire)
-            try:
-                return await work
-            finally:
-                timer.cancel()
+        async with asyncio.timeout(seconds + SETTLE_SECONDS), cancelling:
+            return await work
     except Exception as error:
         # Interrupted while it sends, psycopg before 3.3.9 fails with a TypeError of its own.
-        if not expired or isinstance(error, psycopg.Error):
+        if not cancelling.expired() or isinstance(error, psycopg.Error):
             raise
         await connection.close()
         message = f"the database did not answer within {seconds:g} s"

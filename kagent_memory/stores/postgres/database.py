@@ -75,9 +75,8 @@ class PostgresDatabase:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Run a script that changes nothing; each of its statements stands for itself.
-
-        Where settings hold for a transaction alone it is one transaction, which runs to its end.
+        """Run a script that changes nothing; each of its statements stands for itself, but where
+        settings hold for a transaction alone.
         """
 
         async def work(connection: AnyConnection, traits: Traits) -> T:
@@ -85,7 +84,7 @@ class PostgresDatabase:
             run = partial(script, session, *args, **kwargs)
             return await (_in_transaction(session, run) if self._settings(traits) else run())
 
-        return await self._run(work, to_end=lambda traits: bool(self._settings(traits)))
+        return await self._run(work)
 
     async def write(
         self,
@@ -148,12 +147,7 @@ class PostgresDatabase:
             settings.append(("act_for_all", {}))
         return settings
 
-    async def _run(
-        self,
-        work: Callable[[AnyConnection, Traits], Coroutine[Any, Any, T]],
-        *,
-        to_end: Callable[[Traits], bool] = lambda _: True,
-    ) -> T:
+    async def _run(self, work: Callable[[AnyConnection, Traits], Coroutine[Any, Any, T]]) -> T:
         async def run(connection: AnyConnection, traits: Traits) -> T:
             try:
                 return await work(connection, traits)
@@ -162,7 +156,7 @@ class PostgresDatabase:
                 return await work(connection, traits)
 
         try:
-            return await self.pool.use(run, to_end=to_end)
+            return await self.pool.use(run)
         except psycopg.Error as error:
             raise ours(error) from error
 

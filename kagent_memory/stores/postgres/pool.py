@@ -39,9 +39,8 @@ class _Dialled(AsyncConnection[Any]):
 class Pool:
     """Runs work on connections, each in a task of its own; belongs to one event loop.
 
-    A caller that is cancelled stops waiting at once. Work that only reads is cancelled with it;
-    work that writes comes to its end. The limits of their statements bound both, and `close` waits
-    for them.
+    A caller that is cancelled stops waiting at once, and the work comes to its end: the limits of
+    its statements bound it, and `close` waits for it.
 
     Args:
         target: which database.
@@ -100,40 +99,26 @@ class Pool:
             await self._pool.open()
         return self
 
-    async def use(self, work: Work[T], *, to_end: Callable[[Traits], bool] = lambda _: True) -> T:
-        """Return what `work` returns for a free connection.
-
-        Args:
-            work: is given the connection and what is known of it.
-            to_end: whether it goes on there when the caller is cancelled.
+    async def use(self, work: Work[T]) -> T:
+        """Return what `work` returns, given a free connection and what is known of it.
 
         Raises:
             StoreError: none is free in time, or the store is closed.
             psycopg.Error: the database is away, or whatever the work raises.
         """
         connection = await self._take()
-        may_cancel = False
 
         async def used() -> T:
-            nonlocal may_cancel
             try:
                 traits = self._traits.get(connection) or await self._set_up(connection)
-                may_cancel = not to_end(traits)
                 return await work(connection, traits)
             finally:
-                may_cancel = False
                 await self._put_back(connection)
 
         task = asyncio.create_task(used(), name="kagent-memory-database")
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError:
-            if may_cancel:
-                task.cancel()
-            raise
-        return task.result()
+        task.add_done_callback(self._tasks.discard)
+        return await asyncio.shield(task)
 
     async def forget(self) -> None:
         """Forget what was found out about the connections, for the schema has changed."""
@@ -178,11 +163,6 @@ class Pool:
         elif traits := self._traits.get(connection):
             traits.answered_at = asyncio.get_running_loop().time()
         await self._pool.putconn(connection)
-
-    def _ended(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # a caller that was cancelled does not ask for it
 
     async def _dial(self) -> AnyConnection:
         try:

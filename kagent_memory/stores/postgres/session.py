@@ -314,16 +314,14 @@ class PostgresSession:
     async def _executed(
         self, batch: Sequence[Statement], *, is_large: bool
     ) -> Sequence[AsyncCursor[Row]]:
-        if is_large or not self._in_transaction:
-            return [await self._execute(one, is_large=is_large) for one in batch]
         # Psycopg ends a pipeline with a message that stops the server's clock for idle
         # transactions: where locks are held, a statement of its own starts it again.
-        count = len(batch) - int(self._writes and batch[-1].text != COMMIT)
-        if count < 2:
-            return [await self._execute(one) for one in batch]
+        together = len(batch) - int(self._writes and bool(batch) and batch[-1].text != COMMIT)
+        if is_large or not self._in_transaction or together < 2:
+            return [await self._execute(one, is_large=is_large) for one in batch]
         async with self._connection.pipeline():
-            executed = [await self._execute(one) for one in batch[:count]]
-        return [*executed, *[await self._execute(one) for one in batch[count:]]]
+            executed = [await self._execute(one) for one in batch[:together]]
+        return [*executed, *[await self._execute(one) for one in batch[together:]]]
 
     async def _execute(self, asked: Statement, *, is_large: bool = False) -> AsyncCursor[Row]:
         cursor = self._connection.cursor(binary=True, row_factory=named_rows)
