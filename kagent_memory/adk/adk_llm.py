@@ -15,7 +15,8 @@ from google.genai import types
 from pydantic import BaseModel
 
 from ..errors import ModelError, ModelUnavailable, TruncatedAnswer
-from ..models.calls import call_model, litellm, status_of, transient
+from ..models.calls import call_model, litellm
+from ..models.failures import status_of, transient
 from ..models.llm import CheckedLlm, Llm, StructuredOutput, count_call
 from ..models.replies import Answer
 from ..settings import MemorySettings

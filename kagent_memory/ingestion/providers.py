@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable
 from cachetools import LRUCache
 
 from ..errors import KagentMemoryError, ModelError
-from ..models.calls import causes, qualified, status_of
+from ..models.calls import qualified
+from ..models.failures import causes, status_of
 from ..models.llm import Answer, Llm
 from ..stores.base import Job
 from .extraction import CompactionAwareSummary, LlmSummary, PassthroughSummary, SummaryProvider

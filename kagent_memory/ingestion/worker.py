@@ -16,7 +16,7 @@ from cachetools import LRUCache, TTLCache
 from .. import telemetry
 from ..concurrency import cancel_and_wait, uninterrupted
 from ..errors import ConfigurationError, Conflict, KagentMemoryError, StoreError
-from ..models.calls import causes, kinds, raised_here, transient
+from ..models.failures import causes, kinds, raised_here, transient
 from ..models.llm import metered
 from ..records import new_id
 from ..redaction import redact as mask_secrets

@@ -1,24 +1,18 @@
-"""One call to a model: LiteLLM's import, time-outs, retries of what may pass, and failures with a
-name.
-"""
+"""One call to a model: LiteLLM's import, the provider that a name means, time-outs and retries."""
 
 from __future__ import annotations
 
 import asyncio
-import errno
 import inspect
 import logging
 import os
 import re
-import socket
 import sys
-import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextvars import ContextVar
 from importlib.util import find_spec
-from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, TypeVar
 
 from tenacity import (
     AsyncRetrying,
@@ -28,41 +22,12 @@ from tenacity import (
     wait_exponential_jitter,
 )
 
-from ..errors import ConfigurationError, KagentMemoryError, ModelError, ModelUnavailable
+from ..errors import ConfigurationError, KagentMemoryError
+from .failures import failure, raised_here, retry_after, transient
 
 MAX_PAUSE_SECONDS = 8.0
 MAX_RETRIES = 2  # after a failure that may pass
 BACKOFF = wait_exponential_jitter(initial=0.25, max=MAX_PAUSE_SECONDS, jitter=0.25)
-MAX_REASON_CHARS = 300
-MAX_READ_CHARS = 4_000
-MOST_CAUSES = 20
-_STATUS = re.compile("[1-5][0-9][0-9]")
-_TRANSIENT_STATUS = frozenset({408, 409, 425, 429})
-# of the account or the address, not of what was sent
-_TELLING_STATUS = frozenset({401, 402, 403, 404, 429})
-_AWAY = frozenset(
-    {
-        errno.ENETDOWN,
-        errno.ENETUNREACH,
-        errno.EHOSTDOWN,
-        errno.EHOSTUNREACH,
-        errno.ETIMEDOUT,
-        errno.EPIPE,
-    }
-)
-# Of clients that are not imported here: httpx, aiohttp, openai, anthropic, botocore.
-_AWAY_NAMES = frozenset(
-    {
-        "TransportError",
-        "ClientConnectionError",
-        "APIConnectionError",
-        "EndpointConnectionError",
-        "ConnectTimeoutError",
-    }
-)
-_TOO_LONG = re.compile(
-    r"context (length|size|window)|too (long|large)|maximum .{0,40}(length|tokens)", re.IGNORECASE
-)
 _GEMINI = re.compile(r"^(gemini-|gemma-|text-embedding-004$|embedding-001$)")
 _VERTEX = re.compile(r"^(text-embedding-005$|text-multilingual-embedding-|textembedding-gecko)")
 _OPENAI = re.compile(r"^text-embedding-(3-|ada-)")
@@ -121,8 +86,9 @@ def log_where_it_runs() -> None:
     """Keep LiteLLM's logging worker off the loops that our calls run on; do nothing without
     LiteLLM.
 
-    The worker serves one loop and breaks when it is called from a second. It stays with the agents'
-    loop: what a call of ours has to log (costs, a user's callbacks) is logged by a task of its own.
+    The worker serves one loop at a time: LiteLLM 1.109.3, called from two, leaves a task behind at
+    each change and loses what was to be logged. It stays with the agents' loop: what a call of ours
+    has to log (costs, a user's callbacks) is logged by a task of its own.
     """
     module = sys.modules.get(_LOGGING_WORKER)
     worker: Any = getattr(module, "GLOBAL_LOGGING_WORKER", None)
@@ -194,68 +160,6 @@ def check_provider(name: str) -> None:
         ) from error
 
 
-def transient(error: BaseException) -> bool:
-    """Return True if the same call may succeed later: time-outs, lost or refused connections, 408,
-    409, 425, 429 and 5xx.
-
-    What an error came from counts too; of our own errors only what says so itself, or what a
-    model's came from. A 5xx that speaks of the length of what was sent (llama.cpp, former Ollamas)
-    is no better later.
-    """
-    if isinstance(error, KagentMemoryError) and not isinstance(error, ModelError):
-        return False
-    for one in causes(error):
-        if isinstance(one, (ModelUnavailable, TimeoutError, ConnectionError, socket.gaierror)):
-            return True
-        if isinstance(one, OSError) and one.errno in _AWAY:
-            return True
-        status = status_of(one)
-        named = any(kind.__name__ in _AWAY_NAMES for kind in type(one).__mro__)
-        is_away = (
-            status is not None and status >= 500 and not _TOO_LONG.search(str(one)[:MAX_READ_CHARS])
-        )
-        if named if status is None else status in _TRANSIENT_STATUS or is_away:
-            return True
-    return False
-
-
-def causes(error: BaseException) -> list[BaseException]:
-    """Return the error and what it came from, newest first; of a group every member."""
-    chain: list[BaseException] = []
-    waiting: list[BaseException | None] = [error]
-    while waiting and len(chain) < MOST_CAUSES:
-        one = waiting.pop(0)
-        if one is None or one in chain:
-            continue
-        chain.append(one)
-        waiting.append(one.__cause__ or (None if one.__suppress_context__ else one.__context__))
-        if isinstance(one, BaseExceptionGroup):
-            waiting += cast("tuple[BaseException, ...]", one.exceptions)
-    return chain
-
-
-def status_of(error: BaseException) -> int | None:
-    """Return the HTTP status that an error of a provider carries, if any."""
-    response = getattr(error, "response", None)
-    places = ((error, "status_code"), (error, "code"), (error, "status"), (response, "status_code"))
-    for holder, name in places:
-        status = getattr(holder, name, None)
-        if isinstance(status, (int, str)) and _STATUS.fullmatch(str(status)):
-            return int(status)
-    return None
-
-
-def retry_after(error: BaseException) -> float:
-    """Return the seconds that a provider asked to be left alone for (RFC 9110 §10.2.3, in its
-    numeric form); 0 without.
-    """
-    headers = getattr(error, "litellm_response_headers", None) or getattr(
-        getattr(error, "response", None), "headers", None
-    )
-    wished = str(headers.get("retry-after", "")) if isinstance(headers, Mapping) else ""  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType] LiteLLM's untyped headers
-    return float(wished) if wished.isdigit() else 0.0
-
-
 async def call_model(
     call: Callable[[], Awaitable[Answer]],
     what: str,
@@ -322,55 +226,6 @@ def _pause(state: RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome else None
     wished = retry_after(error) if error else 0.0
     return min(MAX_PAUSE_SECONDS, max(BACKOFF(state), wished))
-
-
-def failure(error: Exception, what: str, *, tells: bool = True) -> KagentMemoryError:
-    """Return our error for a failed call: who must act, on one short line without secrets."""
-    from ..redaction import redact
-
-    if isinstance(error, TimeoutError):
-        return ModelUnavailable(f"{what} did not answer in time.")
-    text, status = str(error)[:MAX_READ_CHARS], status_of(error)
-    if "LLM Provider NOT provided" in text or "Unsupported provider" in text:
-        return ConfigurationError(
-            f"{what} has no known provider; write it as <provider>/<model>, for example "
-            "openai/text-embedding-3-small."
-        )
-    speaks = tells and (
-        status in _TELLING_STATUS or any(isinstance(one, OSError) for one in causes(error))
-    )
-    reason = (
-        " ".join(redact(text).split())[:MAX_REASON_CHARS]
-        if speaks
-        else f"HTTP {status}"
-        if status
-        else ""
-    )
-    away = ModelUnavailable if transient(error) else ModelError
-    kind = type(error) if isinstance(error, KagentMemoryError) else away
-    return kind(f"{what} failed ({kinds(error)})" + (f": {reason}" if reason else "."))
-
-
-def raised_here(error: Exception) -> bool:
-    """Return True if our own code raised an error, whose words quote nothing; another's may say
-    what a model answered.
-    """
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return trace is not None and str(trace.tb_frame.f_globals.get("__name__")).startswith(
-        f"{__name__.partition('.')[0]}."
-    )
-
-
-def kinds(error: BaseException) -> str:
-    """Name the kinds of errors that led to this one, and where the first was raised; quote nothing
-    that they say.
-    """
-    chain = causes(error)
-    frames = traceback.extract_tb(chain[-1].__traceback__)
-    place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
-    return " from ".join(type(one).__name__ for one in chain[:5]) + place
 
 
 def plainly_sync(call: Any) -> bool:

@@ -25,8 +25,8 @@ from .calls import (
     check_provider,
     litellm,
     qualified,
-    status_of,
 )
+from .failures import status_of
 from .openai_api import Refused, endpoint
 from .replies import Answer, json_prompt, read_answer, shaped
 

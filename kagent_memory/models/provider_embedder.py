@@ -15,7 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from ..errors import ConfigurationError
 from ..settings.kagent_config import WITHOUT_EMBEDDINGS
-from .calls import NO_RETRIES, litellm, qualified, status_of
+from .calls import NO_RETRIES, litellm, qualified
+from .failures import status_of
 from .openai_api import endpoint
 
 logger = logging.getLogger(__name__)

@@ -12,13 +12,12 @@ from functools import partial
 
 import numpy as np
 
-from ..errors import ConfigurationError, InvalidInput, ModelError, UnusableAnswer
+from ..errors import ConfigurationError, ModelError, UnusableAnswer
 from ..models.embedding import ADVICE, PROBE, CheckedEmbedder, Embedder
 from ..records import Scope, Vector
 from ..settings import MemorySettings
 from ..stores import Store
 from ..stores.base import EXTERNAL, Batch, EmbeddingSpace, embed_job
-from ..stores.spaces import checked_vectors
 from .embedding_cache import KINDS, EmbeddingCache, Kind
 
 logger = logging.getLogger(__name__)
@@ -174,19 +173,12 @@ class StoreEmbedder:
 
     async def _asked(self, texts: Sequence[str], *, kind: Kind) -> list[Vector | None]:
         rows, space = await self._embedder.embed_each(texts, kind=kind), self._space
-        given = [row for row in rows if row is not None]
-        try:
-            checked = iter(
-                checked_vectors(
-                    given, space.dimensions if space else len(given[0]) if given else None
-                )
-            )
-        except InvalidInput as error:
+        if space and any(row is not None and len(row) != space.dimensions for row in rows):
             raise UnusableAnswer(
-                f"The embedder {self.name!r} returned an invalid vector: {error} To fix it, "
-                f"{ADVICE}."
-            ) from error
-        return [row if row is None else next(checked) for row in rows]
+                f"The embedder {self.name!r} no longer returns {space.dimensions} dimensions, as "
+                f"the store holds; {ADVICE}."
+            )
+        return rows
 
     async def _identify(self) -> EmbeddingSpace:
         [probe] = await self._asked([PROBE], kind="document")

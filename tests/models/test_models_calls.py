@@ -10,11 +10,8 @@ import pytest
 from tenacity import wait_exponential_jitter
 
 from kagent_memory.errors import ConfigurationError, ModelError, ModelUnavailable
-from kagent_memory.models.calls import (
-    MAX_REASON_CHARS,
-    call_model,
-    failure,
-)
+from kagent_memory.models.calls import call_model
+from kagent_memory.models.failures import MAX_REASON_CHARS, failure
 
 
 class Refused(Exception):

@@ -9,8 +9,8 @@ import pytest
 
 from kagent_memory import Memories, Scope
 from kagent_memory.errors import ModelError, ModelUnavailable
-from kagent_memory.models.calls import transient
 from kagent_memory.models.embedding import CheckedEmbedder
+from kagent_memory.models.failures import transient
 from kagent_memory.settings import MemorySettings
 from kagent_memory.testing import HashEmbedder
 
