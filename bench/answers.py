@@ -1,9 +1,9 @@
-"""Answers to questions about long conversations, read by your own model from what each way of
-remembering hands over.
+r"""Answer questions about long conversations with your own model.
 
-    python bench/answers.py longmemeval_s.json --reader openai/gpt-5-mini --judge openai/gpt-5
-    --questions 100 python bench/answers.py locomo10.json --reader ollama_chat/qwen3 --embedding
-    ollama/nomic-embed-text
+    python bench/answers.py longmemeval_s.json --reader openai/gpt-5-mini \
+        --judge openai/gpt-5 --questions 100
+    python bench/answers.py locomo10.json --reader ollama_chat/qwen3 \
+        --embedding ollama/nomic-embed-text
 
 Reads LongMemEval's files and files in LoCoMo's shape (LoCoMo; BEAM converted to it, with an
 `answer` or a `rubric` for each question). Reader and judge are any models that LiteLLM knows.

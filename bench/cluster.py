@@ -1,5 +1,4 @@
-"""What a Citus cluster costs or gains: the same calls on one PostgreSQL and on the cluster, side by
-side.
+"""Compare a Citus cluster with one PostgreSQL, call by call.
 
     python bench/cluster.py postgresql://one-server/database postgresql://coordinator/database
 

@@ -1,4 +1,4 @@
-"""What consolidation makes of facts written by people who have not seen its rules.
+"""Judge consolidation by facts that were written without sight of its rules.
 
     python bench/consolidation.py items.json [--echoes echoes.json] [--half a|b]
 

@@ -1,5 +1,4 @@
-"""The same ranking with other embedders: what each finds, what a text costs, and how large its
-model is.
+"""Compare embedders under the same ranking: recall, cost of a text and size of the model.
 
     python bench/embedders.py locomo.json realtalk.json [--embedding NAME]...
 

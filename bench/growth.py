@@ -1,12 +1,12 @@
-"""Whether cost follows the scope or the table: the same calls on stores of 10,000, 100,000 and
-1,000,000 memories.
+"""Measure whether cost follows the scope or the table.
 
-    python bench/growth.py                                  # a private PostgreSQL; a million take
-    half an hour python bench/growth.py --memories 10000 100000          # these sizes only python
-    bench/growth.py --one-scope 1000 10000 100000    # all memories in one scope instead of 100 a
-    user python bench/growth.py --folder growth                  # keeps the database: run again, it
-    goes on, and measures python bench/growth.py --uri postgresql://…             # your PostgreSQL;
-    leaves schemas "growth_…" behind
+    python bench/growth.py                               # a private PostgreSQL; half an hour
+    python bench/growth.py --memories 10000 100000       # these sizes only
+    python bench/growth.py --one-scope 1000 10000 100000 # one scope instead of 100 a user
+    python bench/growth.py --folder growth               # keep the database and go on later
+    python bench/growth.py --uri postgresql://…          # leaves schemas "growth_…" behind
+
+The same calls are made on stores of 10,000, 100,000 and 1,000,000 memories.
 
 Every size is a schema of its own, built through `Memories.add`: 100 memories a user, with vectors
 of 384 dimensions. Then the same calls are made on each in turn, round by round, so that whatever

@@ -1,7 +1,7 @@
 r"""Measure what an extractor that loses two facts of three costs, with and without kept turns.
 
-    python bench/kept_turns.py beam.json locomo.json realtalk.json --vectors vectors --model-python
-    …
+    python bench/kept_turns.py beam.json locomo.json realtalk.json \
+        --vectors vectors --model-python …
 
 Sessions are saved as agents save them (`remember`, then the worker). Three ways: as turns, without
 a model; facts alone; facts with their turns. The scripted extractor finds one fact in every third

@@ -1,5 +1,4 @@
-"""Learns the weights of ranking over two data sets at once, and says what each sign is worth on
-each.
+"""Learn the weights of ranking over several data sets at once, and what each sign is worth.
 
     python bench/learn.py locomo.json realtalk.json [--keyword-only]
 

@@ -1,5 +1,4 @@
-"""all-MiniLM-L6-v2 as an embedder whose vectors are kept in a file, so that a second run needs no
-model.
+"""Embed with all-MiniLM-L6-v2 and keep the vectors, so that a second run needs no model.
 
     python bench/minilm.py FOLDER < texts.json
 

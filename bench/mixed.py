@@ -1,7 +1,8 @@
-"""Evidence recall on made-up notes, tickets, code, how-tos and German notes: a guard against
-fitting one style of chat.
+"""Measure evidence recall on made-up notes, tickets, code, how-tos and German notes.
 
-python bench/mixed.py [--pgserver] [--only hybrid] [--out results.json]
+    python bench/mixed.py [--pgserver] [--only hybrid] [--out results.json]
+
+It guards against fitting the ranking to one style of chat.
 """
 
 from __future__ import annotations

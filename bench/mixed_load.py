@@ -1,9 +1,9 @@
-"""Several servers and workers on one PostgreSQL under mixed load: nothing may be lost, doubled,
-stale or deadlocked.
+"""Run several servers and workers on one PostgreSQL under mixed load.
 
-    python bench/mixed_load.py                       # a private PostgreSQL, 2 servers, 2 workers, 8
-    callers, 60 seconds python bench/mixed_load.py --seconds 600 --callers 16 --uri postgresql://…
-    # your database, which must be idle
+    python bench/mixed_load.py          # a private PostgreSQL, 2 servers, 2 workers, 60 seconds
+    python bench/mixed_load.py --seconds 600 --callers 16 --uri postgresql://…  # an idle database
+
+Nothing may be lost, doubled, stale or deadlocked.
 
 Callers share a few users' memories and go from server to server at every call. Each keeps account
 of what was acknowledged to it: what it added, what its sessions said (each is sent twice, to both

@@ -1,9 +1,10 @@
-"""Searches and adds beside other memories', all in one run: raw SQL, LangGraph, chromadb, ADK's
-own, mem0, and ours.
+"""Search and add beside other memories in one run.
 
     python -m venv peers && peers/bin/pip install -r bench/peers-requirements.txt
     python bench/peers.py locomo.json --peers peers/bin/python      # on a private PostgreSQL
     python bench/peers.py locomo.json --peers peers/bin/python --markdown bench/NOTES.md
+
+The others are raw SQL, LangGraph, chromadb, ADK's own and mem0.
 
 Every system is a process of its own, so that none has to get along with another's requirements, and
 none works while another is measured: rounds go from system to system, and figures are medians over

@@ -1,4 +1,4 @@
-"""Draws recall against k for every system of a results file that recall.py or mixed.py wrote.
+"""Draw recall against k for every system of a results file of recall.py or mixed.py.
 
 python bench/plot.py results.json docs/images/recall.svg --title "LoCoMo"
 """

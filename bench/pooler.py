@@ -1,8 +1,7 @@
-"""What a transaction pooler costs: the same calls straight to a PostgreSQL and through PgBouncer,
-side by side.
+"""Measure what a transaction pooler costs, beside the same calls straight to PostgreSQL.
 
-    python bench/pooler.py                                    # a private PostgreSQL and Debian's
-    pgbouncer python bench/pooler.py postgresql://direct postgresql://through-a-pooler
+    python bench/pooler.py              # a private PostgreSQL and Debian's pgbouncer
+    python bench/pooler.py postgresql://direct postgresql://through-a-pooler
 
 Rounds are interleaved; figures are medians over the rounds. Leaves schemas "kagent_memory_speed…"
 behind.

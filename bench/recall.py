@@ -1,8 +1,9 @@
-"""Evidence recall on conversations: each turn is one memory of one user; how many of a question's
-turns are found?
+r"""Measure evidence recall on conversations: how many of a question's turns are found.
 
-    python bench/recall.py locomo10.json realtalk.json beam.json [--pgserver] [--only hybrid] [--out
-    results]
+    python bench/recall.py locomo10.json realtalk.json beam.json \
+        [--pgserver] [--only hybrid] [--out results]
+
+Each turn is one memory of one user.
 
 Asks our service, filled by `add_memory` and, as agents fill it, by `add_session_to_memory`; plain
 cosine of the same vectors; Okapi BM25; and ADK's own two services. In conversations between `user`

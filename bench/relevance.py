@@ -1,7 +1,7 @@
-"""Measure what `handover_floor` holds back, and what it costs.
+r"""Measure what `handover_floor` holds back, and what it costs.
 
-    python bench/relevance.py beam.json locomo.json realtalk.json --vectors FOLDER [--model-python
-    PYTHON]
+    python bench/relevance.py beam.json locomo.json realtalk.json --vectors FOLDER \
+        [--model-python PYTHON]
 
 Each conversation is asked its own questions, the general requests of `general_requests.txt`, which
 touch nothing stored, and some questions of the other conversations. Shown per set and mode: the

@@ -1,5 +1,4 @@
-"""What a model that rewrites queries is worth: at best, an oracle that knows the answer; at worst,
-three that do not.
+"""Measure what a model that rewrites queries is worth, at best and at worst.
 
     python bench/rewriting.py locomo.json realtalk.json [--every 2]
 

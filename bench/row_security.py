@@ -1,5 +1,4 @@
-"""What row level security costs: the same calls on a store without it and on one with it, side by
-side.
+"""Measure what row level security costs, beside a store without it.
 
     python bench/row_security.py                      # a private PostgreSQL
     python bench/row_security.py postgresql://…       # by a user who may make roles

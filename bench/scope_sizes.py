@@ -1,8 +1,8 @@
-"""Searches of scopes of 10 to 50,000 memories in one table of 235,000, beside the bare statement.
+r"""Search scopes of 10 to 50,000 memories in one table, beside the bare statement.
 
-    python bench/scope_sizes.py                                     # a private PostgreSQL; some
-    minutes python bench/scope_sizes.py --markdown bench/NOTES.md --picture
-    docs/images/scope-sizes.svg
+    python bench/scope_sizes.py           # a private PostgreSQL; some minutes
+    python bench/scope_sizes.py --markdown bench/NOTES.md \
+        --picture docs/images/scope-sizes.svg
 
 Each size is the scope of one user; users of 100 memories fill the table. The vector leg is the
 store's search, made by the database; its recall is counted against the products with all of the

@@ -1,5 +1,4 @@
-"""What an install weighs: megabytes on top of google-adk for each extra, CPU seconds and memory of
-the import.
+"""Weigh an install: megabytes on top of google-adk, CPU seconds and memory of the import.
 
     python bench/sizes.py                     # every extra of pyproject.toml but dev and docs
     python bench/sizes.py server postgres     # these

@@ -1,9 +1,10 @@
-"""How much the package adds to the bare database: ratios side by side in one run, embedding
-excluded.
+"""Measure how much the package adds to the bare database.
 
-    python bench/speed.py                         # a libSQL file and a private PostgreSQL, reads
-    and writes python bench/speed.py --only libsql writes python bench/speed.py --uri postgresql://…
-    # your PostgreSQL; leaves a schema "kagent_memory_speed" behind
+    python bench/speed.py                         # a libSQL file and a private PostgreSQL
+    python bench/speed.py --only libsql writes
+    python bench/speed.py --uri postgresql://…    # leaves schema "kagent_memory_speed" behind
+
+Ratios are taken side by side in one run, embedding excluded.
 
 Reads: the vector leg and a whole hybrid recall, of a scope that the process has seen and of one
 that it has not, beside the bare SQL statement, one caller and sixteen. Writes: single adds and
