@@ -38,7 +38,6 @@ MAX_KEY_BYTES = 1024  # of what a row is found by, such as an id or a session's
 GATED = "gated"  # in `Recall.degraded`: the gate held the query not worth a search
 DROPPED = ""  # in place of the id of what was not stored
 MAX_FILTER_VALUES = 1000  # topics, tags or keys of metadata
-# levels of nesting in a value of metadata; what is deeper no answer over HTTP could carry
 EASY_EXPONENT = 8  # of a vector's greatest number: float32 and float16 keep every digit that counts
 
 _SOURCES = uuid.UUID("9c1f6c7e-5d0b-4a57-8f0e-4f2d7b1f5a10")  # the name space of kept turns' ids
@@ -215,11 +214,11 @@ class Fact:
     Attributes:
         text: what is remembered.
         verbatim: a turn kept as said: unique by (text, event), not by its normalised text.
-        ttl_days: None takes the setting; 0 or less never expires. subject, attribute: the slot it
-        fills ("user", "favourite tea"); needed for supersession. category: a label of the caller's
-        own beside the type, one a memory. said_at: when it was said, which decides between two
-        values of a slot; None: when its last source message was
-            said, or now.
+        ttl_days: None takes the setting; 0 or less never expires.
+        subject, attribute: the slot it fills ("user", "favourite tea").
+        category: a label of the caller's own beside the type, one a memory.
+        said_at: when it was said, which decides between two values of a slot; None: when its last
+            source message was said, or now.
     """
 
     text: str
@@ -394,13 +393,15 @@ class Filter:
     """Conditions on memories; every field that is set must hold. Empty: all memories.
 
     Attributes:
-        types, topics: any of these. tags: all of these. author, category: exactly this one; a
-        memory without one has none, not "". metadata: every key is there, at top level, with an
-        equal JSON scalar. created_after, happened_after, …: half-open: after is inclusive, before
-        is exclusive. superseded: also memories that are no longer active; or for lists, never for
-        search, those of one state alone:
-            "only" (others took their place), "quarantined", "short_term" (of single sessions),
-            "source" (kept turns).
+        types, topics: any of these.
+        tags: all of these.
+        author, category: exactly this one; a memory without one has none, not "".
+        metadata: every key is there, at top level, with an equal JSON scalar.
+        created_after, happened_after: inclusive.
+        created_before, happened_before: exclusive.
+        superseded: True: also memories that others took the place of. For lists, never for search,
+            those of one state alone: "only" (superseded), "quarantined", "short_term" (of single
+            sessions) or "source" (kept turns).
     """
 
     types: tuple[MemoryType, ...] = ()

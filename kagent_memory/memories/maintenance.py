@@ -176,16 +176,18 @@ class Maintenance(Opened):
         """Look for defects in what is kept, with memory ids as evidence; calls no model and changes
         nothing.
 
-        `exact_duplicate`: visible memories that say the same word for word. `near_duplicate`: two
-        facts that say the same in other words. `contradiction`: visible values of one attribute, or
-        two facts of which one denies what the other says. `recall_loop`: what an agent or a tool
-        said repeats an older memory. `secret`, `personal_data`: in a memory of any state or in its
-        history, found as the redaction finds it; without the setting `pii`, e-mail addresses, cards
-        and IP addresses alone. `never_delivered`: visible, older than a day
-        and never handed over.
-        `without_vector`: visible, and without a vector in the embedding space that searches go by.
-        `orphan`: counters, history or vectors without their memory, and memories whose successor is
-        gone.
+        - `exact_duplicate`: visible memories that say the same word for word.
+        - `near_duplicate`: two facts that say the same in other words.
+        - `contradiction`: visible values of one attribute, or two facts of which one denies what
+          the other says.
+        - `recall_loop`: what an agent or a tool said repeats an older memory.
+        - `secret`, `personal_data`: in a memory of any state or in its history, found as the
+          redaction finds it; without the setting `pii`, e-mail addresses, cards and IP addresses
+          alone.
+        - `never_delivered`: visible, older than a day and never handed over.
+        - `without_vector`: visible, and without a vector in the space that searches go by.
+        - `orphan`: counters, history or vectors without their memory, and memories whose
+          successor is gone.
 
         Args:
             scope: whose memories; or all scopes of a tenant, a user or an app; None: all.

@@ -95,9 +95,10 @@ class Verb:
     """One verb, as its method declares it.
 
     Attributes:
-        function: its implementation. method, path: where a server answers it; the path names
-        arguments in braces. Both empty: nowhere. durable: once begun it runs to its end. is_stream:
-        it gives lines, one at a time.
+        function: its implementation.
+        method, path: where a server answers it, arguments in braces; both empty: nowhere.
+        durable: once begun it runs to its end.
+        is_stream: it gives lines, one at a time.
     """
 
     def __init__(self, function: Callable[..., Any], route: str, *, durable: bool) -> None:
