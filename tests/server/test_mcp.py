@@ -28,7 +28,6 @@ from google.adk.tools.mcp_tool import (
     StdioConnectionParams,
     StreamableHTTPConnectionParams,
 )
-from mcp import MCPError
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
@@ -176,26 +175,26 @@ async def test_what_is_loaded_is_fenced_and_escaped(client: Client):
 async def test_a_misfit_is_an_error_of_the_tool_and_writes_nothing(client: Client):
     nobody = "0199a1b2-0000-7000-8000-000000000000"
     for name, arguments, told in (
-        ("save_memory", {"content": "  "}, "content is required."),
-        ("save_memory", {"content": 7}, "content is required."),
-        ("save_memory", {}, "content is required."),
+        ("save_memory", {"content": "  "}, "content"),
+        ("save_memory", {"content": 7}, "content"),
+        ("save_memory", {}, "content"),
         ("save_memory", {"content": "x" * 16_385}, "16,384"),
-        ("save_memory", {"content": "x", "user": "eve"}, "nothing else"),
+        ("save_memory", {"content": "x", "user": "eve"}, "not permitted"),
         ("save_memory", {"content": "x", "replaces": "nonsense"}, "nonsense"),
-        ("save_memory", {"content": "x", "replaces": ["y"]}, "replaces is required."),
-        ("load_memory", {"query": ""}, "query is required."),
-        ("load_memory", {"query": "tea", "limit": 0}, "whole number"),
-        ("list_memories", {"limit": "many"}, "whole number"),
+        ("save_memory", {"content": "x", "replaces": ["y"]}, "replaces"),
+        ("load_memory", {"query": ""}, "query"),
+        ("load_memory", {"query": "tea", "limit": 0}, "limit"),
+        ("list_memories", {"limit": "many"}, "limit"),
         ("forget_memory", {"id": nobody}, "No memory"),
-        ("forget_memory", {"id": None}, "id is required."),
+        ("forget_memory", {"id": None}, "id"),
     ):
         assert told in await failure(client, name, **arguments), (name, arguments)
     assert await call(client, "list_memories") == {"memories": []}
 
 
-async def test_an_unknown_tool_is_an_error_of_the_protocol(client: Client):
-    with pytest.raises(MCPError, match="no such tool"):
-        await client.call_tool("drop_tables", {})
+async def test_an_unknown_tool_is_an_error(client: Client):
+    """A tool that there is not does nothing and is told."""
+    assert "Unknown tool" in await failure(client, "drop_tables")
 
 
 async def test_a_list_is_bounded_in_number_and_tokens_and_says_so(client: Client):
@@ -332,11 +331,12 @@ async def test_a_database_that_goes_away_is_unavailable_and_not_empty(
         await call(client, "save_memory", content="Ada likes tea.")
         let_in(postgres_server, postgres_uri, False)
         try:
-            assert await failure(client, "load_memory", query="tea") == "memory unavailable"
-            assert await failure(client, "list_memories") == "memory unavailable"
-            assert (
-                await failure(client, "save_memory", content="And coffee.") == "memory unavailable"
-            )
+            for tool, arguments in (
+                ("load_memory", {"query": "tea"}),
+                ("list_memories", {}),
+                ("save_memory", {"content": "And coffee."}),
+            ):
+                assert "memory unavailable" in await failure(client, tool, **arguments)
         finally:
             let_in(postgres_server, postgres_uri, True)
         async with asyncio.timeout(60):
