@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from itertools import groupby, islice
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, BinaryIO, Literal, TypeAlias
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -30,6 +30,9 @@ VERSION_WITH_VECTORS = 2
 MOST_SPACES = 1000
 MOST_DIMENSIONS = 65_536
 PART = 200
+MAX_LINE_BYTES = 64 * 2**20
+MAX_AFTER_END = 1000  # bytes: white space at most
+MAX_NAME_CHARS = 200  # of a field that is named to the caller
 MOST_INTEGER = 2**31 - 2  # with room for one more
 MOST_TTL_DAYS = 36_500
 # what some readers take for one
@@ -39,12 +42,11 @@ SpaceKey: TypeAlias = tuple[str, int]
 Number: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
 
-class _Head(BaseModel):
-    """The first line."""
+class _Marker(BaseModel):
+    """What makes a first line one of ours, whatever else its version has."""
 
     format: Literal["kagent-memory"]
     version: int
-    exported_at: datetime
 
 
 class Space(BaseModel):
@@ -70,10 +72,13 @@ class Space(BaseModel):
         return None if self.probe is None else np.asarray(self.probe, np.float32)
 
 
-class _Spaces(BaseModel):
-    """The embedding spaces of the first line."""
+class _Head(_Marker):
+    """The first line, in the versions that are read here."""
 
-    embedding_spaces: Annotated[list[Space], Field(max_length=MOST_SPACES)]
+    model_config = ConfigDict(extra="forbid")
+
+    exported_at: datetime
+    embedding_spaces: Annotated[list[Space], Field(max_length=MOST_SPACES)] = []
 
 
 class _End(BaseModel):
@@ -197,35 +202,52 @@ class ExportFile:
         Raises:
             InvalidInput: as `checked`.
         """
-        path = self.path
-        try:
-            file = path.open(encoding="utf-8")
-        except OSError as error:
-            raise InvalidInput(f"{path} cannot be read: {error.strerror or error}.") from error
-        with file:
-            number, count = 0, 0
+        path, number, count = self.path, 0, 0
+        with opened(path) as file:
+            lines = iter(partial(file.readline, MAX_LINE_BYTES + 1), b"")
             try:
-                for number, text in enumerate(file, start=1):
+                for number, text in enumerate(lines, start=1):
+                    if len(text) > MAX_LINE_BYTES:
+                        raise InvalidInput(
+                            f"Line {number} of {path} is longer than {MAX_LINE_BYTES:,} bytes."
+                        )
                     if number == 1:
                         self.spaces = _spaces(path, text)
-                    elif text.startswith('{"end"'):
-                        _check_end(path, text, count, file.read())
+                    elif text.startswith(b'{"end"'):
+                        _check_end(path, text, count, file.read(MAX_AFTER_END))
                         return
                     else:
                         count += 1
-                        yield number, line_adapter().validate_json(text)
-            except UnicodeDecodeError as error:
-                raise InvalidInput(
-                    f"{path} is not UTF-8 text after line {number}; export it again."
-                ) from error
+                        yield number, line_adapter().validate_json(text, extra="forbid")
             except ValidationError as error:
-                first = error.errors()[0]
-                where = ".".join(map(str, first["loc"]))
-                raise InvalidInput(
-                    f"Line {number} of {path} is damaged ({where}: {first['msg']}); export it "
-                    "again."
-                ) from error
+                raise InvalidInput(_damage(number, path, error)) from error
         raise InvalidInput(f"{path} was cut off after line {number}; export it again.")
+
+
+def opened(path: Path) -> BinaryIO:
+    """Open a file to read it; a pipe, a device or a folder is refused before it is opened.
+
+    Raises:
+        InvalidInput: it is no regular file, or cannot be read.
+    """
+    try:
+        if path.is_file():
+            return path.open("rb")
+        reason = "it is no regular file" if path.exists() else "there is no such file"
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {error.strerror or error}.") from error
+    raise InvalidInput(f"{path} cannot be read: {reason}.")
+
+
+def _damage(number: int, path: Path, error: ValidationError) -> str:
+    first = error.errors()[0]
+    where = ".".join(map(str, first["loc"]))[:MAX_NAME_CHARS]
+    if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+        return (
+            f"Line {number} of {path} has a field that is not known here: {where!r}. Import it "
+            "with the version of kagent-memory that wrote it, or take the field out."
+        )
+    return f"Line {number} of {path} is damaged ({where}: {first['msg']}); export it again."
 
 
 def _check_line(line: Line) -> None:
@@ -294,10 +316,10 @@ def _check_bounds(memory: Memory) -> None:
         raise InvalidInput(f"The links must be at most {MAX_LINKS} UUIDs.")
 
 
-def _spaces(path: Path, text: str) -> Sequence[Space]:
-    """The embedding spaces that the first line names."""
+def _spaces(path: Path, text: bytes) -> Sequence[Space]:
+    """Return the embedding spaces that the first line names."""
     try:
-        head = _Head.model_validate_json(text)
+        head = _Marker.model_validate_json(text)
     except ValidationError as error:
         raise InvalidInput(
             f"{path} is not an export of kagent-memory; its first line does not say so."
@@ -305,14 +327,9 @@ def _spaces(path: Path, text: str) -> Sequence[Space]:
     if head.version not in (VERSION, VERSION_WITH_VECTORS):
         raise InvalidInput(
             f"{path} has the version {head.version}; this kagent-memory reads versions "
-            f"{VERSION} and "
-            f"{VERSION_WITH_VECTORS} (with vectors)."
+            f"{VERSION} and {VERSION_WITH_VECTORS} (with vectors)."
         )
-    spaces = (
-        _Spaces.model_validate_json(text).embedding_spaces
-        if head.version == VERSION_WITH_VECTORS
-        else []
-    )
+    spaces = _Head.model_validate_json(text).embedding_spaces
     try:
         for space in spaces:
             checked_text(space.name, "The embedding space's name")
@@ -327,11 +344,8 @@ def _spaces(path: Path, text: str) -> Sequence[Space]:
     return spaces
 
 
-def _check_end(path: Path, text: str, count: int, rest: str) -> None:
-    try:
-        told = _End.model_validate_json(text).memories
-    except ValidationError as error:
-        raise InvalidInput(f"The last line of {path} is damaged; export it again.") from error
+def _check_end(path: Path, text: bytes, count: int, rest: bytes) -> None:
+    told = _End.model_validate_json(text).memories
     if told != count or rest.strip():
         raise InvalidInput(
             f"{path} should hold {told} memories and holds {count}, or more follows; export it "

@@ -21,6 +21,7 @@ from typing_extensions import override
 from ..checks import json_text
 from ..concurrency import run_in_thread
 from ..errors import ConfigurationError, InvalidInput, KagentMemoryError, StoreError
+from ..memories.export_file import opened
 from ..memories.findings import MAX_FINDINGS, Audit
 from ..memories.memories import Memories
 from ..memories.transfer import Imported
@@ -327,9 +328,6 @@ def _named(scope: Mapping[str, str]) -> dict[str, str]:
 
 
 async def _pieces(path: Path) -> AsyncIterator[bytes]:
-    try:
-        with path.open("rb") as file:
-            while piece := await run_in_thread(PIECE, file.read, PIECE):
-                yield piece
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be read: {error.strerror or error}.") from error
+    with opened(path) as file:
+        while piece := await run_in_thread(PIECE, file.read, PIECE):
+            yield piece

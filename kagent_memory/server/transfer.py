@@ -24,7 +24,6 @@ from .error_responses import URN, message_of
 MEDIA_TYPE = "application/jsonl"
 SENT_AT_ONCE = 65_536  # characters
 WRITTEN_AT_ONCE = 2**20  # bytes
-LONGEST_LINE = 64 * 2**20  # bytes
 TELL_SECONDS = 5.0
 
 
@@ -102,22 +101,11 @@ async def _imported(
 
 
 async def _spool(request: Request, path: Path) -> None:
-    """Write a body to a file, which is read twice.
-
-    Raises:
-        InvalidInput: a line is longer than anything that is exported.
-    """
-    held, line, number = bytearray(), 0, 1
+    """Write a body to a file, which is read twice."""
+    held = bytearray()
     with path.open("wb") as file:
         async for piece in request.stream():
             held += piece
-            end = piece.rfind(b"\n")
-            line = line + len(piece) if end < 0 else len(piece) - end - 1
-            number += piece.count(b"\n")
-            if line > LONGEST_LINE:
-                raise InvalidInput(
-                    f"Line {number} of the upload is longer than {LONGEST_LINE:,} bytes."
-                )
             if len(held) >= WRITTEN_AT_ONCE:
                 await run_in_thread(LONG, file.write, bytes(held))
                 held.clear()

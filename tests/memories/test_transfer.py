@@ -4,7 +4,9 @@ written.
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -241,12 +243,50 @@ async def test_of_a_broken_file_nothing_is_taken(damage, said, tmp_path):
         assert await other.scopes() == []
 
 
-async def test_what_is_no_text_or_not_there_is_refused(tmp_path):
+@pytest.mark.parametrize("kind", ["bytes", "nothing", "folder", "pipe", "device", "long line"])
+async def test_what_is_no_file_of_text_is_refused_at_once(kind, tmp_path, monkeypatch):
+    """An import reads regular files only, and holds no line without an end."""
+    monkeypatch.setattr(export_file, "MAX_LINE_BYTES", 1000)
+    path = tmp_path / kind
+    said = {"bytes": "first line", "nothing": "no such file", "long line": "longer than 1,000"}
+    match kind:
+        case "bytes":
+            path.write_bytes(b'{"format": "kagent-memory"\xff\xfe')
+        case "folder":
+            path.mkdir()
+        case "pipe":
+            os.mkfifo(path)
+        case "device":
+            path = Path("/dev/zero")
+        case "long line":
+            path.write_text("x" * 5000)
+        case _:
+            pass
     async with await opened() as memories:
-        (tmp_path / "bytes").write_bytes(b'{"format": "kagent-memory"\xff\xfe')
-        for name in ("bytes", "nothing", "."):
-            with pytest.raises(InvalidInput):
-                await memories.import_(tmp_path / name)
+        with pytest.raises(InvalidInput, match=said.get(kind, "no regular file")):
+            await asyncio.wait_for(memories.import_(path), 5)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [(0,), (1,), (1, "scope"), (1, "memory"), (1, "memory", "usage"), (2, "revisions", 0), (-1,)],
+    ids=str,
+)
+async def test_a_field_that_is_not_known_is_named(where, tmp_path):
+    """Nothing in a file is dropped silently: what is not known here refuses it, by its name."""
+    clock = FrozenClock(START)
+    async with await opened(clock=clock) as memories, await opened() as other:
+        await lived(memories, clock)
+        path = await exported(memories, tmp_path / "a.jsonl")
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        part: Any = [*lines[:2], next(one for one in lines if one.get("revisions")), lines[-1]]
+        for step in where:
+            part = part[step]
+        part["surprise"] = 1
+        path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+        with pytest.raises(InvalidInput, match="not known.*surprise"):
+            await other.import_(path)
+        assert await other.scopes() == []
 
 
 async def test_another_tenants_memories_are_refused(tmp_path):
