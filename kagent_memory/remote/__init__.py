@@ -20,7 +20,7 @@ from typing_extensions import override
 
 from ..checks import json_text
 from ..concurrency import run_in_thread
-from ..errors import ConfigurationError, InvalidInput, KagentMemoryError, StoreError
+from ..errors import ConfigurationError, KagentMemoryError, StoreError
 from ..memories.export_file import opened
 from ..memories.findings import MAX_FINDINGS, Audit
 from ..memories.memories import Memories

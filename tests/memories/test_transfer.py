@@ -284,7 +284,7 @@ async def test_a_field_that_is_not_known_is_named(where, tmp_path):
             part = part[step]
         part["surprise"] = 1
         path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-        with pytest.raises(InvalidInput, match="not known.*surprise"):
+        with pytest.raises(InvalidInput, match=r"not known.*surprise"):
             await other.import_(path)
         assert await other.scopes() == []
 
