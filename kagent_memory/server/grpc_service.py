@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, NoReturn, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 import grpc
@@ -30,7 +30,7 @@ from . import kagent_verbs
 from .admission import Admission, TooOften
 from .auth import LOCAL, Access, Caller, bearer, check_binding, is_loopback
 from .error_responses import printable
-from .grpc_contract import SERVICE, message_class, methods, pool
+from .grpc_contract import SERVICE, methods, pool
 from .kagent_wire import (
     DIMENSIONS,
     Refused,
@@ -64,9 +64,15 @@ NOT_FROM_HERE = (
     "--trusted-proxy."
 )
 Fields: TypeAlias = dict[str, Any]
-Asked = TypeVar("Asked")
 Context: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
-AnyContext: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+
+
+class _Refusal(Exception):
+    """A call that is refused, with the status that says why."""
+
+    def __init__(self, code: grpc.StatusCode, text: str) -> None:
+        super().__init__(text)
+        self.code = code
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +111,10 @@ class _Call:
         for memory in await kagent_verbs.listed(self.memories, scopes):
             size += len(memory.content.encode()) + 100
             if size > MAX_LISTED_BYTES:
-                raise _Unanswerable(
+                raise _Refusal(
+                    grpc.StatusCode.RESOURCE_EXHAUSTED,
                     f"The memories are longer than {MAX_LISTED_BYTES} bytes in all; list them "
-                    "over HTTP."
+                    "over HTTP.",
                 )
             rows.append(listed(memory))
         return {"memories": rows}
@@ -121,7 +128,7 @@ class _Call:
 
 
 @dataclass(frozen=True, slots=True)
-class _Verb(Generic[Asked]):
+class _Verb:
     """One method of the contract.
 
     Attributes:
@@ -130,12 +137,12 @@ class _Verb(Generic[Asked]):
         failed: what is said when it fails.
     """
 
-    read: Callable[[Fields], Asked]
-    answer: Callable[[_Call, Asked], Awaitable[Fields]]
+    read: Callable[[Fields], Any]
+    answer: Callable[[_Call, Any], Awaitable[Fields]]
     failed: str
 
 
-_VERBS: Mapping[str, _Verb[Any]] = {
+_VERBS: Mapping[str, _Verb] = {
     "AddSession": _Verb(
         lambda asked: item_of(asked.get("memory", {})), _Call.add, "failed to save memory"
     ),
@@ -148,18 +155,6 @@ _VERBS: Mapping[str, _Verb[Any]] = {
     "List": _Verb(lambda asked: asked, _Call.list, "failed to list memories"),
     "Delete": _Verb(lambda asked: asked, _Call.delete, "failed to delete memory"),
 }
-
-
-class _Unanswerable(Exception):
-    """The answer would be longer than a message may be."""
-
-
-class _Refusal(Exception):
-    """A call that is refused, with the status that says why."""
-
-    def __init__(self, code: grpc.StatusCode, text: str) -> None:
-        super().__init__(text)
-        self.code = code
 
 
 class _Service:
@@ -188,46 +183,46 @@ class _Service:
                     answer = await verb.answer(call, asked)
                     size = sum(len(row["content"]) + 100 for row in answer.get("memories", ()))
                     return await run_in_thread(size, _written, gives, answer)
-        except _Refusal as error:
-            await _end(context, error.code, str(error))
-        except (Refused, InvalidInput) as error:
-            await _end(context, grpc.StatusCode.INVALID_ARGUMENT, str(error))
-        except NotFound as error:
-            await _end(context, grpc.StatusCode.NOT_FOUND, str(error))
-        except TooManyRequests as error:
-            await _end(context, grpc.StatusCode.RESOURCE_EXHAUSTED, error.detail)
-        except _Unanswerable as error:
-            await _end(context, grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
-        except KagentMemoryError as error:
-            await _end(context, grpc.StatusCode.INTERNAL, f"{verb.failed}: {error}")
         except Exception as error:
-            # where it broke, without the error's own words: those may quote what somebody wrote
-            frames = "".join(traceback.format_tb(error.__traceback__))
-            logger.error("%s after a call was let in:\n%s", type(error).__name__, frames)
-            await _end(context, grpc.StatusCode.INTERNAL, verb.failed)
+            code, text = _status(error, verb.failed)
+            await context.abort(code, printable(text))
+            raise AssertionError("abort raises") from error
 
     async def _caller(self, context: Context) -> Caller:
         access, address = self._access, _address(context)
         if not (access.required or access.trusted_proxy) and not is_loopback(address):
             raise _Refusal(grpc.StatusCode.PERMISSION_DENIED, NOT_FROM_HERE)
-        told = [(str(key), value) for key, value in context.invocation_metadata() or ()]
         pairs = [
-            (key.encode(), value.encode() if isinstance(value, str) else value)
-            for key, value in told
+            (str(key).encode(), value if isinstance(value, bytes) else value.encode())
+            for key, value in context.invocation_metadata() or ()
         ]
         headers = Headers(raw=pairs)
-        try:
-            caller = await self._admission.caller(headers, bearer(headers, {}), address)
-        except TooOften as error:
-            raise _Refusal(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error)) from error
+        caller = await self._admission.caller(headers, bearer(headers, {}), address)
         if caller is None:
             raise _Refusal(grpc.StatusCode.UNAUTHENTICATED, NO_TOKEN)
         return caller
 
 
-async def _end(context: AnyContext, code: grpc.StatusCode, text: str) -> NoReturn:
-    await context.abort(code, printable(text))
-    raise AssertionError("abort raises")
+def _status(error: Exception, failed: str) -> tuple[grpc.StatusCode, str]:
+    """Return the status of a call that failed, and what it says; `failed`: of which method."""
+    match error:
+        case _Refusal():
+            return error.code, str(error)
+        case Refused() | InvalidInput():
+            return grpc.StatusCode.INVALID_ARGUMENT, str(error)
+        case NotFound():
+            return grpc.StatusCode.NOT_FOUND, str(error)
+        case TooOften():
+            return grpc.StatusCode.RESOURCE_EXHAUSTED, str(error)
+        case TooManyRequests():
+            return grpc.StatusCode.RESOURCE_EXHAUSTED, error.detail
+        case KagentMemoryError():
+            return grpc.StatusCode.INTERNAL, f"{failed}: {error}"
+        case _:
+            # where it broke, without the error's own words: those may quote what somebody wrote
+            frames = "".join(traceback.format_tb(error.__traceback__))
+            logger.error("%s after a call was let in:\n%s", type(error).__name__, frames)
+            return grpc.StatusCode.INTERNAL, failed
 
 
 def _address(context: Context) -> str:
@@ -245,14 +240,11 @@ async def _only(requests: AsyncIterator[bytes]) -> bytes:
     raise Refused("The call has no message.")
 
 
-def _read(kind: str, raw: bytes, read: Callable[[Fields], Asked]) -> Asked:
+def _read(takes: type[Message], raw: bytes, read: Callable[[Fields], Any]) -> Any:
     try:
-        fields = _fields(message_class(kind).FromString(raw))
-    except (
-        DecodeError,
-        ValueError,
-        RecursionError,
-    ) as error:  # a Struct may hold infinity, which JSON cannot
+        fields = _fields(takes.FromString(raw))
+    except (DecodeError, ValueError, RecursionError) as error:
+        # a Struct may hold infinity, which JSON cannot
         raise Refused("Invalid request message") from error
     return read(fields)
 
@@ -280,8 +272,8 @@ def _fields(message: Message) -> Fields:
     return fields
 
 
-def _written(kind: str, answer: Fields) -> bytes:
-    return ParseDict(answer, message_class(kind)()).SerializeToString()
+def _written(gives: type[Message], answer: Fields) -> bytes:
+    return ParseDict(answer, gives()).SerializeToString()
 
 
 @asynccontextmanager
