@@ -15,7 +15,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast, overload
 
-from .checks import checked_name, checked_time
+from .checks import checked_name, checked_text, checked_time
 from .errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -428,8 +428,8 @@ class Filter:
         ):
             _check_names(getattr(self, name), name, known)
         for name in ("session_id", "author", "category"):
-            if not isinstance(getattr(self, name), str | None):
-                raise InvalidInput(f"A filter's {name} must be text.")
+            if (value := getattr(self, name)) is not None:
+                checked_text(value, f"A filter's {name}")
         metadata: object = self.metadata
         is_mapping = isinstance(metadata, Mapping)  # pyright: ignore[reportUnnecessaryIsInstance]
         if not is_mapping or not all(

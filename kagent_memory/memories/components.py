@@ -7,11 +7,13 @@ import inspect
 import logging
 import os
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from .. import telemetry
 from ..checks import checked_text
 from ..concurrency import cancel_tasks_at_exit, run_in_thread
 from ..errors import ConfigurationError, InvalidInput, NotFound
@@ -39,9 +41,11 @@ from ..retrieval.retriever import Retriever
 from ..settings import MemorySettings, compose
 from ..stores import Store, open_store
 from ..stores.base import Batch, Pruned
+from ..stores.values import OpenOptions
 from .caller_vectors import CallerVectors
 from .opened import BACKFILL
 from .tokens import Tokens
+from .verbs import kind_of
 
 logger = logging.getLogger(__name__)
 
@@ -103,13 +107,13 @@ class Components:
         if self.vectors is not None:
             self.vectors.forget()
 
-    def masked_name(self, value: str, what: str) -> str:
-        """Return a short text for the history, such as `who`, with secrets masked.
-
-        Raises:
-            InvalidInput: no database keeps it.
-        """
-        return mask_secrets(checked_text(value, what))
+    def operation(
+        self, name: telemetry.OperationName, scope: Scope | None = None
+    ) -> AbstractContextManager[telemetry.Operation]:
+        """Return a span and a duration around one operation on a scope, or on several."""
+        return telemetry.operation(
+            name, store=self.location, scope_app="" if scope is None else scope.app
+        )
 
     async def masked(self, value: str, what: str) -> str:
         """Return a text for the history, masked as memories are.
@@ -248,7 +252,7 @@ async def open_components(
     embedder, model, reranker, providers = await asyncio.to_thread(
         _open_models, settings, embedding, llm, summary, rerank, resolve_llm
     )
-    store = await _open_store(bare, settings, pool_size=settings.pool_size, pool=pool)
+    store = await _open_store(bare, settings, pool)
     try:
         vectors = StoreEmbedder(store, embedder, settings) if embedder is not None else None
         if vectors is not None:
@@ -314,7 +318,7 @@ def with_gate(
         raise ConfigurationError(
             "gate takes True, False, WordGate(…), or an object with a plain method "
             "searches(text, *, tool=False, "
-            f"is_fact=None); not {_kind(gate)}."
+            f"is_fact=None); not {kind_of(gate)}."
         )
     return gate, settings
 
@@ -357,19 +361,17 @@ def check_arguments(
     """
     if summary is not None:
         checked_provider(summary)
-    if rank is not None:
-        _check_kind("rank", rank, RankSettings)
-    _check_kind("importance_weights", weights, ImportanceWeights)
+    given: Sequence[tuple[str, Any, type]] = (
+        ("rank", rank, RankSettings),
+        ("importance_weights", weights, ImportanceWeights),
+    )
+    for name, value, kind in given:
+        if value is not None and not isinstance(value, kind):
+            takes = f"kagent_memory.{kind.__name__}(…)"
+            raise ConfigurationError(f"{name} takes {takes}, not {kind_of(value)}.")
     for name, call in (("redact", redact), ("clock", clock)):
         if not callable(call):
-            raise ConfigurationError(f"{name} takes a function, not {_kind(call)}.")
-
-
-def _check_kind(name: str, value: object, kind: type) -> None:
-    if not isinstance(value, kind):
-        raise ConfigurationError(
-            f"{name} takes kagent_memory.{kind.__name__}(…), not {_kind(value)}."
-        )
+            raise ConfigurationError(f"{name} takes a function, not {kind_of(call)}.")
 
 
 def _takes(searches: Callable[..., object]) -> bool:
@@ -383,10 +385,6 @@ def _takes(searches: Callable[..., object]) -> bool:
     except ValueError:  # compiled functions tell no signature
         return True
     return True
-
-
-def _kind(value: object) -> str:
-    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
 
 
 def _open_models(
@@ -429,25 +427,14 @@ def _open_llm(
         return model
 
 
-async def _open_store(
-    uri: str, settings: MemorySettings, *, pool_size: int, pool: object = None
-) -> Store:
+async def _open_store(uri: str, settings: MemorySettings, pool: object) -> Store:
     if pool is not None and not uri.removeprefix("kagent+").startswith("postgres"):
         raise ConfigurationError(
             "pool= takes connections to PostgreSQL; leave the URI out, or make it postgresql://…."
         )
-    return await open_store(
-        uri,
-        pool=pool,
-        schema=settings.postgres_schema,
-        cache_mb=settings.cache_mb,
-        pool_size=pool_size,
-        statement_timeout_seconds=settings.statement_timeout_seconds,
-        read_uri=settings.read_uri,
-        rls=settings.rls,
-        encryption_keys=settings.encryption_keys,
-        file_encryption_key=settings.file_encryption_key,
-    )
+    names = OpenOptions.__annotations__.keys() - {"schema", "pool"}
+    options: dict[str, Any] = {name: getattr(settings, name) for name in names}
+    return await open_store(uri, pool=pool, schema=settings.postgres_schema, **options)
 
 
 def without_secrets(uri: str) -> str:

@@ -5,7 +5,7 @@ read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from functools import cache, partial
 from itertools import groupby, islice
@@ -27,14 +27,14 @@ from .lineage import Lineage
 FORMAT = "kagent-memory"
 VERSION = 1
 VERSION_WITH_VECTORS = 2
-MOST_SPACES = 1000
-MOST_DIMENSIONS = 65_536
+MAX_SPACES = 1000
+MAX_DIMENSIONS = 65_536
 PART = 200
 MAX_LINE_BYTES = 64 * 2**20
 MAX_AFTER_END = 1000  # bytes: white space at most
 MAX_NAME_CHARS = 200  # of a field that is named to the caller
-MOST_INTEGER = 2**31 - 2  # with room for one more
-MOST_TTL_DAYS = 36_500
+MAX_INTEGER = 2**31 - 2  # with room for one more
+BOUNDS = {"importance": (0, 1), "ttl_days": (-36_500, 36_500), "revision": (1, MAX_INTEGER + 1)}
 # what some readers take for one
 LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\u0085\u2028\u2029"}
 SpaceKey: TypeAlias = tuple[str, int]
@@ -57,9 +57,9 @@ class Space(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     name: Annotated[str, Field(min_length=1, max_length=1024)]
-    dimensions: Annotated[int, Field(ge=1, le=MOST_DIMENSIONS)]
+    dimensions: Annotated[int, Field(ge=1, le=MAX_DIMENSIONS)]
     state: Literal["current", "filling"]
-    probe: Annotated[list[Number], Field(max_length=MOST_DIMENSIONS)] | None
+    probe: Annotated[list[Number], Field(max_length=MAX_DIMENSIONS)] | None
 
     @property
     def key(self) -> SpaceKey:
@@ -78,7 +78,7 @@ class _Head(_Marker):
     model_config = ConfigDict(extra="forbid")
 
     exported_at: datetime
-    embedding_spaces: Annotated[list[Space], Field(max_length=MOST_SPACES)] = []
+    embedding_spaces: Annotated[list[Space], Field(max_length=MAX_SPACES)] = []
 
 
 class _End(BaseModel):
@@ -280,40 +280,23 @@ def _check_line(line: Line) -> None:
 
 
 def _check_bounds(memory: Memory) -> None:
-    """Refuses numbers, times and a successor that no store of ours ever wrote, and not every one
+    """Refuse numbers, times and a successor that no store of ours ever wrote, and not every one
     keeps.
     """
-    usage = memory.usage
-    for at in (
-        memory.created_at,
-        memory.updated_at,
-        memory.happened_at,
-        memory.said_at,
-        memory.valid_from,
-    ):
-        checked_time(at, "A time of the memory")
-    for at in (memory.valid_to, memory.expires_at, usage.last_delivered_at):
-        checked_time(at, "A time of the memory")
-    counters = (
-        usage.retrieved,
-        usage.delivered,
-        usage.delivered_total,
-        usage.successes,
-        usage.failures,
-    )
-    if not all(
-        0 <= number <= MOST_INTEGER
-        for number in (*counters, memory.position or 0, memory.revision - 1)
-    ):
-        raise InvalidInput("A counter, the position or the revision of the memory is out of range.")
-    if not 0 <= memory.importance <= 1:
-        raise InvalidInput("The importance must be a number between 0 and 1.")
-    if memory.ttl_days is not None and not -MOST_TTL_DAYS <= memory.ttl_days <= MOST_TTL_DAYS:
-        raise InvalidInput(f"ttl_days must be at most {MOST_TTL_DAYS:,}.")
-    if memory.superseded_by is not None and not is_id(memory.superseded_by):
-        raise InvalidInput(f"superseded_by {memory.superseded_by!r} is not a UUID.")
-    if len(memory.links) > MAX_LINKS or not all(map(is_id, memory.links)):
-        raise InvalidInput(f"The links must be at most {MAX_LINKS} UUIDs.")
+    for part in (memory, memory.usage):
+        for name in (one.name for one in fields(part)):
+            value = getattr(part, name)
+            low, high = BOUNDS.get(name, (0, MAX_INTEGER))
+            if isinstance(value, datetime):
+                checked_time(value, name)
+            elif isinstance(value, int | float) and not low <= value <= high:
+                raise InvalidInput(f"{name} must be between {low:,} and {high:,}.")
+    successors = () if memory.superseded_by is None else (memory.superseded_by,)
+    for id in (*successors, *memory.links):
+        if not is_id(id):
+            raise InvalidInput(f"superseded_by or a link, {id!r}, is not a UUID.")
+    if len(memory.links) > MAX_LINKS:
+        raise InvalidInput(f"It has {len(memory.links)} links; at most {MAX_LINKS} are kept.")
 
 
 def _spaces(path: Path, text: bytes) -> Sequence[Space]:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeVar, overload
+from typing import TYPE_CHECKING, overload
 
-from .. import telemetry
-from ..checks import checked_text, checked_time
 from ..errors import InvalidInput, NotFound
 from ..records import Filter, Scope
 from .opened import Opened
@@ -17,9 +15,8 @@ from .verbs import verb
 if TYPE_CHECKING:
     from ..stores.receipts import Receipt
     from ..stores.values import ForgottenTenant
-    from .types import Count, Name
+    from .types import Count, Name, Who
 
-T = TypeVar("T")
 PART = 1000
 """Memories that one transaction erases, of many chosen by what they have in common."""
 TENANT_PART = 10_000
@@ -96,7 +93,7 @@ class Forgetting(Opened):
         filter: Filter | None = None,
         everything: bool = False,
         dry_run: bool = False,
-        who: str = "",
+        who: Who = "",
     ) -> Forgotten:
         """Erase memories for good, with their history and what is queued of them; return the erased
         ids.
@@ -129,24 +126,22 @@ class Forgetting(Opened):
             NotFound: one of the given ids is not there; the others are erased all the same.
         """
         ids = (ids,) if isinstance(ids, str) else tuple(ids)
-        named = (session_id, tag, author, before, after, filter)
-        has_conditions = any(value is not None for value in named)
+        given = Filter(
+            session_id=session_id,
+            author=author,
+            tags=() if tag is None else (tag,),
+            created_after=after,
+            created_before=before,
+        )
+        has_conditions = filter is not None or given != Filter()
         if sum((bool(ids), has_conditions, everything)) != 1:
             raise InvalidInput(ONE_OF_THREE)
-        parts, who = self.parts, self.parts.masked_name(who, "who")
-        condition = _condition(
-            filter or Filter(),
-            session_id=session_id,
-            tag=tag,
-            author=author,
-            before=before,
-            after=after,
-        )
+        parts, condition = self.parts, _joined(filter or Filter(), given)
         if has_conditions and condition in (Filter(), Filter(superseded=True)):
             raise InvalidInput(
                 "The filter lets every memory through; say everything=True to erase them all."
             )
-        with telemetry.operation("delete_memory", store=parts.location, scope_app=scope.app):
+        with parts.operation("delete_memory", scope):
             try:
                 if not ids:
                     condition = parts.masked_filter(condition)
@@ -223,7 +218,7 @@ class Forgetting(Opened):
             await parts.store.forget(scope, event_ids=named, who=who, now=parts.clock())
 
     @verb("POST /memories/{id}/reject", durable=True)
-    async def reject(self, scope: Scope, id: str, *, who: str = "") -> tuple[str, ...]:
+    async def reject(self, scope: Scope, id: str, *, who: Who = "") -> tuple[str, ...]:
         """Erase a memory in quarantine, as `forget` erases one; return the erased ids.
 
         Raises:
@@ -234,7 +229,7 @@ class Forgetting(Opened):
 
     @verb("POST /tenants/forget", durable=True)
     async def forget_tenant(
-        self, tenant: Name, *, limit: Count | None = None, who: str = ""
+        self, tenant: Name, *, limit: Count | None = None, who: Who = ""
     ) -> ForgottenTenant:
         """Erase all that is kept of a tenant: memories, histories, vectors, counters, queued work,
         tombstones, names of its users and apps, and its bearer tokens.
@@ -251,10 +246,10 @@ class Forgetting(Opened):
         Raises:
             InvalidInput: the tenant is empty, or can be no part of a scope.
         """
-        parts, who = self.parts, self.parts.masked_name(who, "who")
+        parts = self.parts
         checked_tenant(tenant)
         size = TENANT_PART if limit is None else limit
-        with telemetry.operation("delete_memory", store=parts.location, scope_app=""):
+        with parts.operation("delete_memory"):
             await parts.deliveries.flush()
             try:
                 erased = await parts.store.forget_tenant(
@@ -332,40 +327,26 @@ class Forgetting(Opened):
         return [*wrong, *([end] if end else [])], last
 
 
-def _condition(
-    filter: Filter,
-    *,
-    session_id: str | None,
-    tag: str | None,
-    author: str | None,
-    before: datetime | None,
-    after: datetime | None,
-) -> Filter:
-    """Return all conditions of a call as one filter.
+def _joined(first: Filter, second: Filter) -> Filter:
+    """Return the conditions of both filters of `forget` as one.
 
     Raises:
-        InvalidInput: two contradict each other, or one can be no condition.
+        InvalidInput: they contradict each other.
     """
-    for name, value in (("session_id", session_id), ("tag", tag), ("author", author)):
-        if value is not None:
-            checked_text(value, name)
-    after, before = checked_time(after, "after"), checked_time(before, "before")
+    after = [one.created_after for one in (first, second) if one.created_after]
+    before = [one.created_before for one in (first, second) if one.created_before]
     return replace(
-        filter,
-        session_id=_agreed("session_id", filter.session_id, session_id),
-        author=_agreed("author", filter.author, author),
-        tags=filter.tags if tag is None else (*filter.tags, tag),
-        created_after=max(
-            (at for at in (filter.created_after, after) if at is not None), default=None
-        ),
-        created_before=min(
-            (at for at in (filter.created_before, before) if at is not None), default=None
-        ),
+        first,
+        session_id=_agreed("session_id", first.session_id, second.session_id),
+        author=_agreed("author", first.author, second.author),
+        tags=(*first.tags, *second.tags),
+        created_after=max(after, default=None),
+        created_before=min(before, default=None),
     )
 
 
-def _agreed(name: str, first: T | None, second: T | None) -> T | None:
-    if first is not None and second is not None and first != second:
+def _agreed(name: str, first: str | None, second: str | None) -> str | None:
+    if None not in (first, second) and first != second:
         raise InvalidInput(f"The filter and {name} contradict each other; name it once.")
     return first if second is None else second
 

@@ -12,10 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from ..concurrency import run_in_thread
-from ..records import (
-    Filter,
-    Scope,
-)
+from ..records import Filter, Scope
 from ..retrieval.embedding_spaces import same_model
 from ..stores.base import EXTERNAL, EmbeddingSpace, embed_job
 from ..stores.values import Restored, Whole
@@ -120,14 +117,17 @@ async def _read(
         memories = await store.memories.whole(scope, ids)
         kept = {one.number: await store.memories.vectors(scope, one.number, ids) for one in spaces}
         if await store.memories.version(scope) == version:  # else a vector may be of other words
-            for number, vectors in kept.items():
-                memories = [
-                    replace(one, vectors={**one.vectors, number: vectors[one.memory.id]})
-                    if one.memory.id in vectors
-                    else one
-                    for one in memories
-                ]
-            return memories
+            return [
+                replace(
+                    one,
+                    vectors={
+                        number: vectors[one.memory.id]
+                        for number, vectors in kept.items()
+                        if one.memory.id in vectors
+                    },
+                )
+                for one in memories
+            ]
     return await store.memories.whole(scope, ids)
 
 

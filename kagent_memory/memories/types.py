@@ -17,8 +17,9 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
-from ..checks import checked_name
+from ..checks import checked_name, checked_text
 from ..records import Scope, Scopes
+from ..redaction import redact
 
 MAX_DIMENSIONS = 16_000
 MAX_HITS = 1000
@@ -28,8 +29,14 @@ def _bounded_name(value: str) -> str:
     return checked_name(value, "The name")
 
 
+def _masked_text(value: str) -> str:
+    return redact(checked_text(value, "The text"))
+
+
 Name: TypeAlias = Annotated[str, AfterValidator(_bounded_name)]
 """The name of a tenant, a user or an app."""
+Who: TypeAlias = Annotated[str, AfterValidator(_masked_text)]
+"""A short text for the history; secrets in it are masked."""
 Count: TypeAlias = Annotated[int, Field(ge=0)]
 Hits: TypeAlias = Annotated[int, Field(ge=0, le=MAX_HITS)]
 Cosine: TypeAlias = Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)]
@@ -111,6 +118,7 @@ def namespace() -> Mapping[str, Any]:
 
     own = {
         "Name": Name,
+        "Who": Who,
         "Count": Count,
         "Hits": Hits,
         "Cosine": Cosine,

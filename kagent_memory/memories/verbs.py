@@ -328,7 +328,7 @@ def _misfit(error: ValidationError) -> InvalidInput:
     wanted = " or ".join(dict.fromkeys(_wanted(fault) for fault in own))
     value: object = own[-1]["input"]
     plain = isinstance(value, str | int | float | None)
-    kind = repr(value)[:100] if plain else _kind(value)
+    kind = repr(value)[:100] if plain else kind_of(value)
     return InvalidInput(f"{name} takes {wanted}, not {kind}.")
 
 
@@ -342,5 +342,6 @@ def _wanted(fault: ErrorDetails) -> str:
     return f"a number {wanted}" if wanted.startswith(("less than", "greater than")) else wanted
 
 
-def _kind(value: object) -> str:
+def kind_of(value: object) -> str:
+    """Return what a value is, for people."""
     return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__

@@ -8,7 +8,6 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from .. import telemetry
 from ..concurrency import PORTION, each_aside, run_in_thread
 from ..errors import Conflict, InvalidInput, NotFound
 from ..records import (
@@ -26,6 +25,7 @@ from .verbs import verb
 
 if TYPE_CHECKING:
     from ..models.llm import Llm
+    from .types import Who
 
 NOTHING_GIVEN = (
     "Nothing to change was given: name content, type, category, topics, tags, importance, "
@@ -69,7 +69,7 @@ class Writing(Opened):
             The job's id; None when there was nothing new.
         """
         parts = self.parts
-        with telemetry.operation("upsert_memory", store=parts.location, scope_app=scope.app):
+        with parts.operation("upsert_memory", scope):
             job = await parts.enqueuer.queue(
                 scope,
                 messages,
@@ -97,7 +97,7 @@ class Writing(Opened):
         *,
         embedding: Sequence[Vector] | None = None,
         embedding_space: str | None = None,
-        who: str = "",
+        who: Who = "",
         replaces: str | None = None,
     ) -> list[str]:
         """Store memories as given, all or none; return when they are durable.
@@ -128,7 +128,7 @@ class Writing(Opened):
         from ..retrieval.embedding_spaces import with_vectors
         from ..stores.base import Batch
 
-        parts, who = self.parts, self.parts.masked_name(who, "who")
+        parts = self.parts
         settings, now = parts.settings, parts.clock()
 
         def to_stored(item: Fact | str) -> Memory | None:
@@ -143,9 +143,7 @@ class Writing(Opened):
                 quarantine=settings.quarantine,
             )
 
-        with telemetry.operation(
-            "create_memory", store=parts.location, scope_app=scope.app
-        ) as span:
+        with parts.operation("create_memory", scope) as span:
             stored = await each_aside(items, text_size, to_stored)
             memories = [memory for memory in stored if memory is not None]
             if not memories:
@@ -197,7 +195,7 @@ class Writing(Opened):
         ttl_days: int | None = None,
         happened_at: datetime | None = None,
         revision: int | None = None,
-        who: str = "",
+        who: Who = "",
         why: str = "",
     ) -> Memory:
         """Set what is given and keep the former state in the history. A new TTL counts from now; an
@@ -226,7 +224,7 @@ class Writing(Opened):
         return await self._edited(scope, id, given, revision=revision, who=who, why=why)
 
     @verb("PUT /memories/{id}/pin", durable=True)
-    async def pin(self, scope: Scope, id: str, pinned: bool = True, *, who: str = "") -> Memory:
+    async def pin(self, scope: Scope, id: str, pinned: bool = True, *, who: Who = "") -> Memory:
         """Keep a memory from ever expiring, or let it go again; one that is overdue by then lives
         its TTL anew.
 
@@ -251,12 +249,12 @@ class Writing(Opened):
         from ..retrieval.embedding_spaces import with_vectors
         from ..stores.base import Batch
 
-        parts, who = self.parts, self.parts.masked_name(who, "who")
+        parts = self.parts
         given = {name: value for name, value in values.items() if value is not None}
         if not given:
             raise InvalidInput(NOTHING_GIVEN)
         masked_why = await parts.masked(why, "why")  # it is kept as memories are
-        with telemetry.operation("update_memory", store=parts.location, scope_app=scope.app):
+        with parts.operation("update_memory", scope):
             now = parts.clock()
             old = await parts.get(scope, id)
             if revision is not None and revision != old.revision:
@@ -286,7 +284,7 @@ class Writing(Opened):
             return new if stored_id in (None, id) else await parts.get(scope, stored_id)
 
     @verb("POST /memories/{id}/undo", durable=True)
-    async def undo(self, scope: Scope, id: str, *, who: str = "") -> tuple[Memory, ...]:
+    async def undo(self, scope: Scope, id: str, *, who: Who = "") -> tuple[Memory, ...]:
         """Take back the last change of a memory, with everything that the same decision changed,
         byte for byte.
 
@@ -301,8 +299,8 @@ class Writing(Opened):
         from ..retrieval.embedding_spaces import with_vectors
         from ..stores.base import Batch
 
-        parts, store, who = self.parts, self.parts.store, self.parts.masked_name(who, "who")
-        with telemetry.operation("update_memory", store=parts.location, scope_app=scope.app):
+        parts, store = self.parts, self.parts.store
+        with parts.operation("update_memory", scope):
             await parts.get(scope, id, superseded=True)
             last, now = last_change(await store.memories.history(scope, id)), parts.clock()
             if last is None:
@@ -327,7 +325,7 @@ class Writing(Opened):
             return tuple(change.memory for change in changes)
 
     @verb("POST /memories/{id}/confirm", durable=True)
-    async def confirm(self, scope: Scope, id: str, *, who: str = "") -> Memory:
+    async def confirm(self, scope: Scope, id: str, *, who: Who = "") -> Memory:
         """Let a memory out of quarantine: it is found from now on, and its life begins anew.
 
         `list(filter=Filter(superseded="quarantined"))` lists those that wait; see the setting
@@ -344,8 +342,8 @@ class Writing(Opened):
         from ..stores.base import Batch
         from ..stores.codec import renewed
 
-        parts, who = self.parts, self.parts.masked_name(who, "who")
-        with telemetry.operation("update_memory", store=parts.location, scope_app=scope.app):
+        parts = self.parts
+        with parts.operation("update_memory", scope):
             now, waiting = parts.clock(), await parts.quarantined(scope, id)
             active = replace(
                 renewed(waiting, now), state="active", updated_at=now, revision=waiting.revision + 1
