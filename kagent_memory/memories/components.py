@@ -361,17 +361,17 @@ def check_arguments(
     """
     if summary is not None:
         checked_provider(summary)
-    given: Sequence[tuple[str, Any, type]] = (
-        ("rank", rank, RankSettings),
-        ("importance_weights", weights, ImportanceWeights),
-    )
-    for name, value, kind in given:
-        if value is not None and not isinstance(value, kind):
-            takes = f"kagent_memory.{kind.__name__}(…)"
-            raise ConfigurationError(f"{name} takes {takes}, not {kind_of(value)}.")
+    _check_kind("rank", rank, RankSettings)
+    _check_kind("importance_weights", weights, ImportanceWeights)
     for name, call in (("redact", redact), ("clock", clock)):
         if not callable(call):
             raise ConfigurationError(f"{name} takes a function, not {kind_of(call)}.")
+
+
+def _check_kind(name: str, value: object, kind: type) -> None:
+    if value is not None and not isinstance(value, kind):
+        takes = f"kagent_memory.{kind.__name__}(…)"
+        raise ConfigurationError(f"{name} takes {takes}, not {kind_of(value)}.")
 
 
 def _takes(searches: Callable[..., object]) -> bool:
