@@ -14,7 +14,7 @@ from fastapi.responses import Response
 
 from ..records import Memory
 from .dependencies import memories_of
-from .page_helpers import page, page_scope, shown_settings
+from .page_helpers import PageScope, page, shown_settings
 from .plots import Series, area, bars
 
 router = APIRouter(include_in_schema=False)
@@ -26,9 +26,9 @@ BANDS = (("0", 0, 0), ("1-2", 1, 2), ("3-9", 3, 9), ("10-29", 10, 29), ("30+", 3
 
 
 @router.get("/dashboard")
-async def dashboard(request: Request) -> Response:
+async def dashboard(request: Request, scope: PageScope) -> Response:
     """Counts and plots."""
-    memories, scope = memories_of(request), page_scope(request)
+    memories = memories_of(request)
     rows: list[Memory] = []
     cursor: str | None = None
     whole = False

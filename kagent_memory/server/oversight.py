@@ -8,13 +8,14 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
+from starlette.datastructures import FormData
 
 from ..errors import InvalidInput, KagentMemoryError, NotFound, family_of
-from ..memories.tool_answers import moment
-from ..records import Filter, Memory
-from .dependencies import caller_of, known_id, memories_of, tenant_wide, who
+from ..records import Filter, Memory, Scope
+from .api import VERBS
+from .dependencies import caller_of, memories_of, tenant_wide
 from .error_responses import message_of
-from .page_helpers import field, own_form, page, page_scope, to
+from .page_helpers import OwnForm, PageScope, field, page, page_user, to
 from .transfer import exported
 
 router = APIRouter(include_in_schema=False)
@@ -24,9 +25,9 @@ CONDITIONS = ("session_id", "tag", "author", "after", "before")
 
 
 @router.get("/quarantine")
-async def quarantine(request: Request) -> Response:
+async def quarantine(request: Request, scope: PageScope) -> Response:
     """What waits to be confirmed, newest first."""
-    memories, scope = memories_of(request), page_scope(request)
+    memories = memories_of(request)
     cursor = request.query_params.get("cursor") or None
     waiting = await memories.list(
         scope, filter=Filter(superseded="quarantined"), limit=SHOWN, cursor=cursor
@@ -37,28 +38,12 @@ async def quarantine(request: Request) -> Response:
     )
 
 
-@router.post("/quarantine/{id}/confirm")
-async def confirm(request: Request, id: str) -> Response:
-    """Lets a memory out of quarantine."""
-    scope, _, id = page_scope(request), await own_form(request), known_id(id, "memory")
-    await memories_of(request).confirm(scope, id, who=who("page", caller_of(request)))
-    return to("/quarantine", scope, done="confirmed")
-
-
-@router.post("/quarantine/{id}/reject")
-async def reject(request: Request, id: str) -> Response:
-    """Erases a memory in quarantine."""
-    scope, _, id = page_scope(request), await own_form(request), known_id(id, "memory")
-    await memories_of(request).reject(scope, id, who=who("page", caller_of(request)))
-    return to("/quarantine", scope, done="rejected")
-
-
 @router.get("/receipts")
-async def receipts(request: Request) -> Response:
+async def receipts(request: Request, scope: PageScope) -> Response:
     """What was forgotten of the tenant, and whether every receipt is there and as it was
     written.
     """
-    memories, scope = memories_of(request), page_scope(request)
+    memories = memories_of(request)
     tenant = tenant_wide(caller_of(request), scope.tenant)["tenant"]
     text = request.query_params.get("after", "")
     after = int(text) if text.isdecimal() and len(text) < 10 else 0
@@ -75,9 +60,8 @@ async def receipts(request: Request) -> Response:
 
 
 @router.get("/export")
-async def export(request: Request) -> Response:
+async def export(request: Request, scope: PageScope) -> Response:
     """All memories of the agent and user as a file that `kagent-memory import` takes."""
-    scope = page_scope(request)
     answer = await exported(
         memories_of(request).export(tenant=scope.tenant, user=scope.user, app=scope.app)
     )
@@ -86,44 +70,40 @@ async def export(request: Request) -> Response:
 
 
 @router.get("/forget")
-async def forget_form(request: Request) -> Response:
+async def forget_form(request: Request, scope: PageScope) -> Response:
     """Asks which memories are to go."""
-    return _forget_page(request, dict.fromkeys(CONDITIONS, ""))
+    return _forget_page(request, scope, dict.fromkeys(CONDITIONS, ""))
 
 
 @router.post("/forget/look")
-async def look(request: Request) -> Response:
+async def look(request: Request, scope: PageScope, form: OwnForm) -> Response:
     """A dry run: how many would go, before anything does."""
-    return await _forgotten(request, dry_run=True)
+    return await _forgotten(request, scope, form, dry_run=True)
 
 
 @router.post("/forget")
-async def forget(request: Request) -> Response:
+async def forget(request: Request, scope: PageScope, form: OwnForm) -> Response:
     """Erases what meets all conditions."""
-    return await _forgotten(request, dry_run=False)
+    return await _forgotten(request, scope, form, dry_run=False)
 
 
-async def _forgotten(request: Request, *, dry_run: bool) -> Response:
-    scope, form = page_scope(request), await own_form(request)
+async def _forgotten(request: Request, scope: Scope, form: FormData, *, dry_run: bool) -> Response:
     typed = {name: field(form, name) for name in CONDITIONS}
+    conditions = {name: text for name, text in typed.items() if text}
     try:
-        if not any(typed.values()):
+        if not conditions:
             raise InvalidInput(
                 "Name at least one condition. To delete everything, use Delete all memories."
             )
         gone = await memories_of(request).forget(
             scope,
-            session_id=typed["session_id"] or None,
-            tag=typed["tag"] or None,
-            author=typed["author"] or None,
-            after=moment(typed, "after"),
-            before=moment(typed, "before"),
             dry_run=dry_run,
-            who=who("page", caller_of(request)),
+            who=page_user(request),
+            **VERBS["forget"].read_texts(conditions),
         )
     except KagentMemoryError as error:
         return _forget_page(
-            request, typed, wrong=message_of(error), status=family_of(error).http_status
+            request, scope, typed, wrong=message_of(error), status=family_of(error).http_status
         )
     if not dry_run:
         return to("/memories", scope, done="forgotten")
@@ -131,23 +111,18 @@ async def _forgotten(request: Request, *, dry_run: bool) -> Response:
     for id in gone[:SHOWN]:
         with suppress(NotFound):  # expired
             shown.append(await memories_of(request).get(scope, id, superseded=True))
-    return _forget_page(request, typed, gone=len(gone), shown=shown)
+    return _forget_page(request, scope, typed, gone=len(gone), shown=shown)
 
 
 def _forget_page(
     request: Request,
+    scope: Scope,
     typed: Mapping[str, str],
     *,
+    status: int = 200,
     wrong: str = "",
     gone: int | None = None,
     shown: Sequence[Memory] = (),
-    status: int = 200,
 ) -> Response:
-    values: dict[str, Any] = {
-        "scope": page_scope(request),
-        "typed": typed,
-        "wrong": wrong,
-        "gone": gone,
-        "shown": shown,
-    }
+    values = {"scope": scope, "typed": typed, "wrong": wrong, "gone": gone, "shown": shown}
     return page(request, "forget.html", values, status)

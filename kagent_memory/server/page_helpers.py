@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
+from urllib.parse import urlencode
 
-from fastapi import Request
+from fastapi import Depends, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from starlette.datastructures import FormData
 
 from ..errors import InvalidInput
 from ..records import Scope
 from .auth import Caller
-from .dependencies import memories_of, scope_of
+from .dependencies import caller_of, known_id, memories_of, scope_of, who
 from .templating import render, scope_query
 
 CSRF_COOKIE = "kagent_memory_csrf"
@@ -21,14 +22,11 @@ MOST_FIELDS = 50
 DONE: Mapping[str, str] = {
     "added": "The memory is stored.",
     "edited": "The change is stored; the former text is in the history.",
-    "pinned": "The memory is pinned.",
-    "unpinned": "The memory is no longer pinned.",
+    "pinned": "Pinned.",
+    "unpinned": "No longer pinned.",
     "undone": "The last change is taken back.",
-    "deleted": "The memory is deleted for good.",
+    "deleted": "Deleted for good.",
     "all-deleted": "All memories of this agent and user are deleted.",
-    "chosen-pinned": "The chosen memories are pinned.",
-    "chosen-unpinned": "The chosen memories are no longer pinned.",
-    "chosen-deleted": "The chosen memories are deleted for good.",
     "none": "Nothing was chosen, and nothing was changed.",
     "confirmed": "The memory is confirmed; it is found from now on.",
     "rejected": "The memory is rejected and erased.",
@@ -99,31 +97,7 @@ def listed(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def number(text: str, what: str) -> float | None:
-    """The number of a field; None when it is empty.
-
-    Raises:
-        InvalidInput: not a number.
-    """
-    try:
-        return float(text) if text else None
-    except ValueError as error:
-        raise InvalidInput(f"{what} must be a number.") from error
-
-
-def whole(text: str, what: str) -> int | None:
-    """The whole number of a field; None when it is empty.
-
-    Raises:
-        InvalidInput: not a whole number.
-    """
-    try:
-        return int(text) if text else None
-    except ValueError as error:
-        raise InvalidInput(f"{what} must be a whole number.") from error
-
-
-def page_scope(request: Request) -> Scope:
+async def page_scope(request: Request) -> Scope:
     """The scope in the page's address.
 
     Raises:
@@ -135,13 +109,35 @@ def page_scope(request: Request) -> Scope:
     return scope_of(request)
 
 
+async def scope_or_none(request: Request) -> Scope | None:
+    """The scope in the page's address, if it names one."""
+    params = request.query_params
+    return scope_of(request) if params.get("app") and params.get("user") else None
+
+
+async def memory_id(id: str) -> str:
+    """The id of a memory in the page's path.
+
+    Raises:
+        NotFound: nothing can have it.
+    """
+    return known_id(id, "memory")
+
+
+PageScope = Annotated[Scope, Depends(page_scope)]
+ScopeOrNone = Annotated[Scope | None, Depends(scope_or_none)]
+OwnForm = Annotated[FormData, Depends(own_form)]
+MemoryId = Annotated[str, Depends(memory_id)]
+
+
+def page_user(request: Request) -> str:
+    """Whom the history names for what is done on a page."""
+    return who("page", caller_of(request))
+
+
 def to(path: str, scope: Scope | None = None, **query: str) -> Response:
     """Redirects the browser after a form was handled."""
-    text = (
-        scope_query(scope, **query)
-        if scope
-        else "&".join(f"{name}={value}" for name, value in query.items())
-    )
+    text = scope_query(scope, **query) if scope else urlencode(query)
     return RedirectResponse(f"{path}?{text}" if text else path, 303)
 
 

@@ -4,12 +4,13 @@ it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, cast
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import Response
 
 from ..errors import Conflict, InvalidInput, KagentMemoryError, NotFound, family_of
@@ -19,20 +20,21 @@ from ..memories.tool_answers import moment
 from ..records import MEMORY_TYPES, Filter, Memory, MemoryType, Recall, Scope, Scopes
 from ..stores.base import Order
 from ..stores.values import with_after
+from .api import VERBS
 from .auth import COOKIE
-from .dependencies import caller_of, known_id, memories_of, scope_of, tenant_of, who
+from .dependencies import caller_of, known_id, memories_of, scope_of, tenant_of
 from .error_responses import message_of
 from .page_helpers import (
+    MemoryId,
+    OwnForm,
+    PageScope,
     field,
     listed,
-    number,
-    own_form,
     page,
-    page_scope,
+    page_user,
     set_cookie,
     shown_settings,
     to,
-    whole,
 )
 
 router = APIRouter(include_in_schema=False)
@@ -45,6 +47,7 @@ MOST_SKIPPED = 10_000  # memories before a page that is named by its number
 SKIPPED_AT_ONCE = 1000
 NARROWED = ("type", "category", "topic", "tag")
 EDITED = ("content", "type", "category", "importance", "ttl_days", "why", "topics", "tags")
+MAY_BE_EMPTY = ("content", "category", "topics", "tags")
 LONGEST_LABEL = 256
 COMPARED = (
     "content",
@@ -61,7 +64,15 @@ ORDERS: Mapping[Order, str] = {
     "newest": "Newest first",
     "oldest": "Oldest first",
 }
-CHANGED = {"pin": "chosen-pinned", "unpin": "chosen-unpinned", "delete": "chosen-deleted"}
+ACTIONS: Mapping[str, tuple[str, str]] = {
+    "pin": ("pinned", "/memories/{}"),
+    "unpin": ("unpinned", "/memories/{}"),
+    "undo": ("undone", "/memories/{}"),
+    "delete": ("deleted", "/memories"),
+    "confirm": ("confirmed", "/quarantine"),
+    "reject": ("rejected", "/quarantine"),
+}
+"""What a button does with a memory: what is said of it, and the page that is shown next."""
 WIDTHS: Mapping[str, str] = {
     "": "This user's memories with this agent",
     "user": "This user's memories with every agent",
@@ -95,18 +106,21 @@ async def start(request: Request) -> Response:
 
 
 @router.get("/memories")
-async def list_memories(request: Request) -> Response:
+async def list_memories(request: Request, scope: PageScope) -> Response:
     """The memories of one agent and user: sorted, filtered, searched."""
-    return await _memories_page(request, {"wrong": "", "content": ""})
+    return await _memories_page(request, scope)
 
 
-async def _memories_page(request: Request, typed: Mapping[str, str], status: int = 200) -> Response:
-    memories, scope, params = memories_of(request), page_scope(request), request.query_params
+async def _memories_page(
+    request: Request, scope: Scope, *, wrong: str = "", content: str = "", status: int = 200
+) -> Response:
+    """The list; `wrong`: why the `content` that somebody typed was not stored."""
+    memories, params = memories_of(request), request.query_params
     query, filter = params.get("q", "").strip(), _filter(params)
     if query:
-        shown = {"hits": await _hits(request, query, filter), "memories": ()}
+        shown = {"hits": await _hits(request, scope, query, filter), "memories": ()}
     else:
-        shown = await _listed(request, filter)
+        shown = await _listed(request, scope, filter)
     labels = await memories.facets(
         scope, filter=Filter(superseded=filter.superseded), limit=MOST_LABELS
     )
@@ -124,14 +138,15 @@ async def _memories_page(request: Request, typed: Mapping[str, str], status: int
         "tags": labels.tags,
         "chosen": chosen,
         "is_narrowed": any(chosen.values()),
-        **typed,
+        "wrong": wrong,
+        "content": content,
     }
     return page(request, "memories.html", {**values, **shown, **shown_settings(request)}, status)
 
 
-async def _hits(request: Request, query: str, filter: Filter) -> Recall:
+async def _hits(request: Request, scope: Scope, query: str, filter: Filter) -> Recall:
     """Search the scopes that the address chooses; replaced memories are never searched."""
-    scope, params = page_scope(request), request.query_params
+    params = request.query_params
     widths = {
         "user": Scopes(tenant=scope.tenant, user=scope.user),
         "app": Scopes(tenant=scope.tenant, app=scope.app),
@@ -151,9 +166,9 @@ async def _hits(request: Request, query: str, filter: Filter) -> Recall:
     )
 
 
-async def _listed(request: Request, filter: Filter) -> dict[str, Any]:
+async def _listed(request: Request, scope: Scope, filter: Filter) -> dict[str, Any]:
     """Return a page of the list, and its place in it."""
-    memories, scope, params = memories_of(request), page_scope(request), request.query_params
+    memories, params = memories_of(request), request.query_params
     text, order, cursor = params.get("page", ""), _order(params), params.get("cursor") or None
     number = max(1, int(text)) if text.isdecimal() and len(text) < 10 else 1
     if cursor is None and number > 1:
@@ -213,79 +228,72 @@ def _types(text: str) -> tuple[MemoryType, ...]:
 
 
 @router.post("/memories/add")
-async def add(request: Request) -> Response:
+async def add(request: Request, scope: PageScope, form: OwnForm) -> Response:
     """Stores what somebody typed."""
-    scope, form = page_scope(request), await own_form(request)
     content = field(form, "content")
     try:
-        await memories_of(request).add(scope, [content], who=_who(request))
+        await memories_of(request).add(scope, [content], who=page_user(request))
     except KagentMemoryError as error:
         return await _memories_page(
-            request, {"wrong": message_of(error), "content": content}, family_of(error).http_status
+            request,
+            scope,
+            wrong=message_of(error),
+            content=content,
+            status=family_of(error).http_status,
         )
     return to("/memories", scope, done="added")
 
 
 @router.post("/memories/chosen")
-async def change_chosen(request: Request) -> Response:
+async def change_chosen(request: Request, scope: PageScope, form: OwnForm) -> Response:
     """Pins, unpins or deletes the memories that are ticked."""
-    scope, form, memories = page_scope(request), await own_form(request), memories_of(request)
     ids = [known_id(id, "memory") for id in form.getlist("id") if isinstance(id, str)]
-    what = field(form, "do")
-    for id in ids if what in CHANGED else ():
+    action = field(form, "do")
+    if not ids or action not in ("pin", "unpin", "delete"):
+        return to("/memories", scope, done="none")
+    for id in ids:
         with suppress(NotFound):  # it went with another, or has expired
-            if what == "delete":
-                await memories.forget(scope, [id], who=_who(request))
-            else:
-                await memories.pin(scope, id, what == "pin", who=_who(request))
-    return to("/memories", scope, done=CHANGED.get(what, "none") if ids else "none")
+            await _act(request, scope, id, action)
+    return to("/memories", scope, done=ACTIONS[action][0])
 
 
 @router.get("/memories/delete-all")
-async def confirm_delete_all(request: Request) -> Response:
+async def confirm_delete_all(request: Request, scope: PageScope) -> Response:
     """Asks before everything is deleted."""
-    scope = page_scope(request)
     stats = await memories_of(request).stats(scope)
     return page(request, "delete_all.html", {"scope": scope, "stats": stats})
 
 
 @router.post("/memories/delete-all")
-async def delete_all(request: Request) -> Response:
+async def delete_all(request: Request, scope: PageScope, form: OwnForm) -> Response:
     """Deletes everything of the scope."""
-    scope = page_scope(request)
-    await own_form(request)
-    await memories_of(request).forget(scope, everything=True, who=_who(request))
+    await memories_of(request).forget(scope, everything=True, who=page_user(request))
     return to("/memories", scope, done="all-deleted")
 
 
 @router.get("/memories/{id}")
-async def show(request: Request, id: str) -> Response:
+async def show(request: Request, scope: PageScope, id: MemoryId) -> Response:
     """One memory with its history."""
-    return await _memory_page(request, await _memory(request, id), {}, "")
+    return await _memory_page(request, scope, await _memory(request, scope, id))
 
 
 async def _memory_page(
-    request: Request, memory: Memory, typed: Mapping[str, str], wrong: str, status: int = 200
+    request: Request,
+    scope: Scope,
+    memory: Memory,
+    *,
+    typed: Mapping[str, str] = {},
+    wrong: str = "",
+    status: int = 200,
 ) -> Response:
     """The page of a memory; `typed`: what its form holds instead of what is stored, `wrong`: why it
     was not stored.
     """
-    scope = page_scope(request)
     revisions = await memories_of(request).history(scope, memory.id)
     told = [
         (revision, former(revision.before, after))
         for revision, after in with_after(memory, revisions)
     ]
-    stored = {
-        "content": memory.content,
-        "type": memory.type,
-        "category": memory.category or "",
-        "importance": str(memory.importance),
-        "ttl_days": "" if memory.ttl_days is None else str(memory.ttl_days),
-        "topics": ", ".join(memory.topics),
-        "tags": ", ".join(memory.tags),
-        "why": "",
-    }
     linked: list[Memory] = []
     for id in (*memory.links, *memory.source_ids):
         with suppress(NotFound):  # it has expired
@@ -302,8 +310,22 @@ async def _memory_page(
         "words": [one for one in linked if one.state == "source"],
         "facts": [one for one in linked if memory.state == "source"],
     }
-    values |= {"form": {**stored, **typed}, "can_undo": last_change(revisions) is not None}
+    values |= {"form": {**_stored(memory), **typed}, "can_undo": last_change(revisions) is not None}
     return page(request, "memory.html", {**values, **shown_settings(request)}, status)
+
+
+def _stored(memory: Memory) -> dict[str, str]:
+    """Return what the form of a memory holds."""
+    return {
+        "content": memory.content,
+        "type": memory.type,
+        "category": memory.category or "",
+        "importance": str(memory.importance),
+        "ttl_days": "" if memory.ttl_days is None else str(memory.ttl_days),
+        "topics": ", ".join(memory.topics),
+        "tags": ", ".join(memory.tags),
+        "why": "",
+    }
 
 
 def former(before: Memory | None, after: Memory | None) -> list[tuple[str, str]]:
@@ -323,81 +345,78 @@ def former(before: Memory | None, after: Memory | None) -> list[tuple[str, str]]
     return replaced
 
 
-async def _memory(request: Request, id: str) -> Memory:
+async def _memory(request: Request, scope: Scope, id: str) -> Memory:
     """A memory as it is, also when another one took its place."""
-    memories, scope, id = memories_of(request), page_scope(request), known_id(id, "memory")
     try:
-        return await memories.get(scope, id, superseded=True)
+        return await memories_of(request).get(scope, id, superseded=True)
     except NotFound as error:
         raise NotFound("No such memory; it may have expired or been deleted.") from error
 
 
 @router.post("/memories/{id}/edit")
-async def edit(request: Request, id: str) -> Response:
+async def edit(request: Request, scope: PageScope, form: OwnForm, id: MemoryId) -> Response:
     """Sets what the form says; when that fails, the form keeps what was typed."""
-    scope, form, id = page_scope(request), await own_form(request), known_id(id, "memory")
     typed = {name: field(form, name) for name in EDITED}
     try:
-        memory = await _memory(request, id)
-    except (
-        NotFound
-    ) as error:  # meanwhile it expired or was deleted: what was typed can be stored as a new one
+        memory = await _memory(request, scope, id)
+    except NotFound as error:
+        # meanwhile it expired or was deleted: what was typed can be stored as a new one
         return await _memories_page(
-            request, {"wrong": message_of(error), "content": typed["content"]}, 404
+            request, scope, wrong=message_of(error), content=typed["content"], status=404
         )
     try:
-        ttl_days, kind = whole(typed["ttl_days"], "Days to live"), _types(typed["type"])
-        await memories_of(request).edit(
-            scope,
-            id,
-            content=_changed(typed["content"], memory.content),
-            type=kind[0] if kind else None,
-            category=_changed(typed["category"], memory.category or ""),
-            topics=listed(typed["topics"]),
-            tags=listed(typed["tags"]),
-            importance=number(typed["importance"], "Importance"),
-            ttl_days=_changed(ttl_days, memory.ttl_days),
-            revision=whole(field(form, "revision"), "The revision"),
-            who=_who(request),
-            why=typed["why"],
-        )
+        changes = _changes(typed, _stored(memory), field(form, "revision"))
+        await memories_of(request).edit(scope, id, who=page_user(request), **changes)
     except Conflict as error:
         wrong = f"{message_of(error)} Above is what is stored now; the form holds what you typed."
-        return await _memory_page(request, await _memory(request, id), typed, wrong, 409)
+        memory = await _memory(request, scope, id)
+        return await _memory_page(request, scope, memory, typed=typed, wrong=wrong, status=409)
     except KagentMemoryError as error:
-        return await _memory_page(
-            request, memory, typed, message_of(error), family_of(error).http_status
-        )
+        wrong, status = message_of(error), family_of(error).http_status
+        return await _memory_page(request, scope, memory, typed=typed, wrong=wrong, status=status)
     return to(f"/memories/{id}", scope, done="edited")
 
 
-def _changed(value: Any, former: Any) -> Any:
-    return None if value == former else value
+def _changes(typed: Mapping[str, str], stored: Mapping[str, str], revision: str) -> dict[str, Any]:
+    """Return the arguments of an edit that sets what differs from what is stored.
+
+    Raises:
+        InvalidInput: a field does not fit.
+    """
+    changed = {
+        name: json.dumps(listed(text)) if name in ("topics", "tags") else text
+        for name, text in typed.items()
+        if text != stored[name] and (text or name in MAY_BE_EMPTY)
+    }
+    return VERBS["edit"].read_texts({**changed, **({"revision": revision} if revision else {})})
 
 
-@router.post("/memories/{id}/pin")
-async def pin(request: Request, id: str) -> Response:
-    """Pins or unpins a memory."""
-    scope, form, id = page_scope(request), await own_form(request), known_id(id, "memory")
-    pinned = field(form, "pinned") == "yes"
-    await memories_of(request).pin(scope, id, pinned, who=_who(request))
-    return to(f"/memories/{id}", scope, done="pinned" if pinned else "unpinned")
+@router.post("/memories/{id}/{action}")
+@router.post("/quarantine/{id}/{action}")
+async def act(
+    request: Request, scope: PageScope, form: OwnForm, id: MemoryId, action: str
+) -> Response:
+    """Does with a memory what its button says."""
+    if action not in ACTIONS:
+        raise HTTPException(404)
+    await _act(request, scope, id, action)
+    done, next_page = ACTIONS[action]
+    return to(next_page.format(id), scope, done=done)
 
 
-@router.post("/memories/{id}/undo")
-async def undo(request: Request, id: str) -> Response:
-    """Undoes the last change."""
-    scope, _, id = page_scope(request), await own_form(request), known_id(id, "memory")
-    await memories_of(request).undo(scope, id, who=_who(request))
-    return to(f"/memories/{id}", scope, done="undone")
-
-
-@router.post("/memories/{id}/delete")
-async def delete(request: Request, id: str) -> Response:
-    """Deletes one memory for good."""
-    scope, _, id = page_scope(request), await own_form(request), known_id(id, "memory")
-    await memories_of(request).forget(scope, [id], who=_who(request))
-    return to("/memories", scope, done="deleted")
+async def _act(request: Request, scope: Scope, id: str, action: str) -> None:
+    memories, user = memories_of(request), page_user(request)
+    match action:
+        case "undo":
+            await memories.undo(scope, id, who=user)
+        case "confirm":
+            await memories.confirm(scope, id, who=user)
+        case "reject":
+            await memories.reject(scope, id, who=user)
+        case "delete":
+            await memories.forget(scope, [id], who=user)
+        case _:
+            await memories.pin(scope, id, action == "pin", who=user)
 
 
 @router.get("/login")
@@ -407,9 +426,8 @@ async def login_form(request: Request) -> Response:
 
 
 @router.post("/login")
-async def login(request: Request) -> Response:
+async def login(request: Request, form: OwnForm) -> Response:
     """Keeps the token in a cookie when it is valid."""
-    form = await own_form(request)
     secret = field(form, "token")
     if await memories_of(request).tokens.authenticate(secret) is None:
         return page(request, "login.html", {"wrong": True}, 401)
@@ -419,19 +437,8 @@ async def login(request: Request) -> Response:
 
 
 @router.post("/logout")
-async def logout(request: Request) -> Response:
+async def logout(request: Request, form: OwnForm) -> Response:
     """Drops the cookie."""
-    await own_form(request)
     answer = to("/login")
     answer.delete_cookie(COOKIE, path="/")
     return answer
-
-
-def _who(request: Request) -> str:
-    return who("page", caller_of(request))
-
-
-def scope_or_none(request: Request) -> Scope | None:
-    """The scope in the page's address, if it names one."""
-    params = cast("Mapping[str, str]", request.query_params)
-    return page_scope(request) if params.get("app") and params.get("user") else None
