@@ -227,7 +227,7 @@ async def test_a_memory_is_edited_undone_pinned_and_deleted(page: Page):
 
     await page.locator("summary").get_by_text("Delete", exact=True).click()
     await page.get_by_role("button", name="Delete this memory").click()
-    await expect(page.get_by_role("status").first).to_have_text("The memory is deleted for good.")
+    await expect(page.get_by_role("status").first).to_have_text("Deleted for good.")
     await expect(page.get_by_text("jasmine")).to_have_count(0)
 
 
