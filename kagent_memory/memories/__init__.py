@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..stores.base import Job, Page, Pruned, ScopeStats
-    from .components import without_secrets
     from .memories import Memories
-    from .opened import utc_now
+    from .opened import utc_now, without_secrets
 
 __all__ = ["Job", "Memories", "Page", "Pruned", "ScopeStats", "utc_now", "without_secrets"]
 
 _HOMES = {
     "Memories": ".memories",
     "utc_now": ".opened",
-    "without_secrets": ".components",
+    "without_secrets": ".opened",
     **dict.fromkeys(("Job", "Page", "Pruned", "ScopeStats"), "..stores.base"),
 }
 

@@ -43,7 +43,7 @@ from ..stores import Store, open_store
 from ..stores.base import Batch, Pruned
 from ..stores.values import OpenOptions
 from .caller_vectors import CallerVectors
-from .opened import BACKFILL
+from .opened import BACKFILL, without_secrets
 from .tokens import Tokens
 from .verbs import kind_of
 
@@ -435,13 +435,6 @@ async def _open_store(uri: str, settings: MemorySettings, pool: object) -> Store
     names = OpenOptions.__annotations__.keys() - {"schema", "pool"}
     options: dict[str, Any] = {name: getattr(settings, name) for name in names}
     return await open_store(uri, pool=pool, schema=settings.postgres_schema, **options)
-
-
-def without_secrets(uri: str) -> str:
-    """Return a store's URI as it may be shown."""
-    bare = uri.partition("?")[0]
-    scheme, _, rest = bare.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}"
 
 
 def _log_failure(task: asyncio.Task[None]) -> None:

@@ -162,7 +162,6 @@ class ExportFile:
                     f"Line {number} of {path} cannot be imported: {error}"
                 ) from error
             file.lineage.note(line.scope, line.memory, line.revisions)
-        file.lineage.close()
         return file
 
     def batches(self, *, deriving: bool = False) -> Iterator[tuple[Scope, list[Line]]]:

@@ -6,9 +6,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 from ..records import Memory, Revision, Scope
 from ..stores.values import with_after
+
+Node: TypeAlias = tuple[bytes, str]
+"""A memory, or a decision that merged some, of a scope."""
+DECISION = "decision "
 
 
 class Lineage:
@@ -19,61 +24,50 @@ class Lineage:
     """
 
     def __init__(self) -> None:
-        self._along: dict[tuple[bytes, str], set[str]] = defaultdict(set)
-        # group → what a merge retired
-        self._sources: dict[tuple[bytes, str], set[str]] = defaultdict(set)
-        # group → what the same decision wrote
-        self._made: dict[tuple[bytes, str], set[str]] = defaultdict(set)
-        self._replaced: list[tuple[bytes, str, str]] = []  # scope, memory, what once took its place
-        self._withdrawn: set[tuple[bytes, str]] = set()
+        self._along = defaultdict[Node, set[str]](set)
+        self._replaced_by = defaultdict[Node, set[str]](set)
+        self._withdrawn: set[Node] = set()
 
     def note(self, scope: Scope, memory: Memory, revisions: Sequence[Revision]) -> None:
-        """Takes in one memory of the file."""
+        """Take in one memory of the file."""
+        own: Node = (scope.id, memory.id)
         if memory.superseded_by is not None:
             self._along[scope.id, memory.superseded_by].add(memory.id)
         elif memory.state == "superseded":
-            self._withdrawn.add((scope.id, memory.id))
+            self._withdrawn.add(own)
         for revision in revisions:
             if revision.group is not None and revision.kind != "undo":
-                members = self._sources if revision.kind == "merge" else self._made
-                members[scope.id, revision.group].add(memory.id)
+                decision = DECISION + revision.group
+                if revision.kind == "merge":
+                    self._along[own].add(decision)
+                else:
+                    self._along[scope.id, decision].add(memory.id)
         for revision, state in with_after(memory, revisions):
-            if state is None or state.superseded_by is None:
-                continue
-            if revision.kind == "merge":
-                self._along[scope.id, memory.id].add(state.superseded_by)
-            else:
-                self._replaced.append((scope.id, memory.id, state.superseded_by))
-
-    def close(self) -> None:
-        """Joins what a merge retired to what it made, and what was withdrawn to what it had
-        replaced: all of the file was taken in.
-        """
-        for group, sources in self._sources.items():
-            for source in sources:
-                self._along[group[0], source].update(self._made.get(group, ()))
-        for scope_id, memory_id, holder in self._replaced:
-            if (scope_id, holder) in self._withdrawn:
-                self._along[scope_id, memory_id].add(holder)
-        self._sources.clear()
-        self._made.clear()
-        self._replaced.clear()
-        self._withdrawn.clear()
+            if state is not None and state.superseded_by is not None:
+                successors = self._along if revision.kind == "merge" else self._replaced_by
+                successors[own].add(state.superseded_by)
 
     def __bool__(self) -> bool:
-        return bool(self._along)
+        return bool(self._along or self._replaced_by)
 
     def takes_along(self, scope: Scope, memory_id: str) -> bool:
-        """Return True if forgetting this memory takes others along."""
-        return (scope.id, memory_id) in self._along
+        """Return True if forgetting this memory may take others along."""
+        node = (scope.id, memory_id)
+        return node in self._along or node in self._replaced_by
 
     def reach(self, scope: Scope, forgotten: Iterable[str]) -> set[str]:
-        """These memories with all that forgetting them takes along."""
+        """Return these memories with all that forgetting them takes along."""
         reached: set[str] = set()
         fresh = set(forgotten)
         while fresh:
             reached |= fresh
-            fresh = (
-                set[str]().union(*(self._along.get((scope.id, one), ()) for one in fresh)) - reached
-            )
-        return reached
+            nodes = [(scope.id, one) for one in fresh]
+            along = {other for node in nodes for other in self._along.get(node, ())}
+            withdrawn = {
+                other
+                for node in nodes
+                for other in self._replaced_by.get(node, ())
+                if (scope.id, other) in self._withdrawn
+            }
+            fresh = (along | withdrawn) - reached
+        return {one for one in reached if not one.startswith(DECISION)}

@@ -37,6 +37,13 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+def without_secrets(uri: str) -> str:
+    """Return a store's URI as it may be shown."""
+    bare = uri.partition("?")[0]
+    scheme, _, rest = bare.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}"
+
+
 class Opened:
     """Memories that are open, here or elsewhere: what their verbs stand on."""
 

@@ -194,13 +194,7 @@ class _Import:
         if not self.dry_run:
             await self._forget_late(blocked)
             await self._embed_later(touched)
-        return Imported(
-            added=self.counts["added"],
-            present=self.counts["present"],
-            equal=self.counts["equal"],
-            forgotten=self.counts["forgotten"],
-            vectors=self.vectors,
-        )
+        return Imported(**self.counts, vectors=self.vectors)
 
     async def _restore(self, scope: Scope, memories: Sequence[Whole], blocked: set[str]) -> bool:
         """Write memories and count the outcomes; return True if any was added. `blocked` ones are

@@ -24,12 +24,13 @@ from ..errors import ConfigurationError, KagentMemoryError, StoreError
 from ..memories.export_file import opened
 from ..memories.findings import MAX_FINDINGS, Audit
 from ..memories.memories import Memories
+from ..memories.opened import without_secrets
 from ..memories.transfer import Imported
 from ..memories.verbs import Verb, verbs_of
 from ..records import Fact, Mode, Scope
 from ..settings import MemorySettings, compose, scheme_of
 from ..stores.values import ForgottenTenant
-from .transport import Transport, error_of, without_secrets
+from .transport import Transport, error_of
 
 if TYPE_CHECKING:
     import httpx

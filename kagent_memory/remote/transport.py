@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import urlsplit
 
 from ..errors import ConfigurationError, KagentMemoryError, StoreError, error_class
 
@@ -134,9 +133,3 @@ def error_of(problem: Mapping[str, Any], otherwise: str) -> KagentMemoryError:
     return error_class(str(problem.get("type", "")).rpartition(":")[2])(
         str(problem.get("detail") or otherwise)
     )
-
-
-def without_secrets(uri: str) -> str:
-    """The URI without password and query, for people."""
-    parts = urlsplit(uri)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 
@@ -19,8 +18,7 @@ from kagent_memory.errors import InvalidInput, KagentMemoryError
 from kagent_memory.memories.memories import Memories
 from kagent_memory.memories.verbs import verbs_of
 from kagent_memory.records import Message
-from kagent_memory.remote import RemoteMemories
-from kagent_memory.server.app import create_app
+from memories.opening import opened, through_a_server
 
 SCOPE = Scope("acme", "ada", "desk")
 VERBS = sorted(verbs_of(Memories).keys() - {"work", "reembed", "rotate_keys"})
@@ -112,16 +110,11 @@ async def done(answer: Awaitable[object] | AsyncGenerator[str]) -> object:
 @pytest.fixture(params=["in process", "remote"])
 async def memories(request: pytest.FixtureRequest) -> AsyncIterator[Memories]:
     async with AsyncExitStack() as stack:
-        local = await stack.enter_async_context(
-            await Memories.open("libsql:///:memory:", llm=False, worker=False, ttl_days=16)
-        )
+        local = await stack.enter_async_context(await opened(ttl_days=16))
         if request.param == "in process":
             yield local
         else:
-            transport = httpx.ASGITransport(create_app(local))
-            yield await stack.enter_async_context(
-                await RemoteMemories.open("http://127.0.0.1", transport=transport, ttl_days=14)
-            )
+            yield await stack.enter_async_context(await through_a_server(local, ttl_days=14))
 
 
 CASES = [(verb, name) for verb in VERBS for name in parameters(verb) if name != "embedding"]

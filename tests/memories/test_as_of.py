@@ -14,6 +14,7 @@ from kagent_memory.errors import InvalidInput
 from kagent_memory.records import Recall, Scopes
 from kagent_memory.retrieval import past
 from kagent_memory.testing import HashEmbedder
+from memories.opening import opened
 
 START = datetime(2026, 5, 8, 12, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -35,10 +36,6 @@ class Clock:
         return before
 
 
-async def opened(clock: Clock, uri: str = "libsql:///:memory:", **options: Any) -> Memories:
-    return await Memories.open(uri, **{"llm": False, "worker": False, "clock": clock, **options})
-
-
 def said(found: Sequence[Any] | Recall) -> list[str]:
     return [hit.memory.content for hit in found]
 
@@ -52,7 +49,7 @@ async def test_each_change_is_seen_from_when_it_was_made(
     store_uri: str, embedder: HashEmbedder | None
 ) -> None:
     clock = Clock()
-    async with await opened(clock, store_uri, embedding=embedder, ttl_days=0) as memories:
+    async with await opened(store_uri, clock=clock, embedding=embedder, ttl_days=0) as memories:
         nothing = clock.tick()
         [id] = await memories.add(ADA, ["Ada sails the boat near Bergen"])
         added = clock.tick()
@@ -77,7 +74,7 @@ async def test_each_change_is_seen_from_when_it_was_made(
 async def test_the_past_shows_the_expired_not_the_forgotten(store_uri: str) -> None:
     """What expired since is seen and what was forgotten since is not."""
     clock = Clock()
-    async with await opened(clock, store_uri) as memories:
+    async with await opened(store_uri, clock=clock) as memories:
         _, gone = await memories.add(
             ADA,
             [
@@ -126,7 +123,9 @@ async def test_the_past_agrees_with_what_was_answered_then(store_uri: str) -> No
     """It agrees with what was answered however memories changed."""
     clock, chance = Clock(), random.Random(7)
     queries = ("who sails near Bergen", "Rome", "tea in Oslo", "boat")
-    async with await opened(clock, store_uri, embedding=HashEmbedder(64), ttl_days=0) as memories:
+    async with await opened(
+        store_uri, clock=clock, embedding=HashEmbedder(64), ttl_days=0
+    ) as memories:
         answers: list[tuple[datetime, str, list[tuple[str, str]]]] = []
         for number in range(24):
             await changed_somehow(memories, chance, number)
@@ -146,7 +145,7 @@ async def test_the_past_agrees_with_what_was_answered_then(store_uri: str) -> No
 
 async def test_filters_and_dates_hold_for_the_past_too() -> None:
     clock = Clock()
-    async with await opened(clock, ttl_days=0) as memories:
+    async with await opened(clock=clock, ttl_days=0) as memories:
         [id] = await memories.add(ADA, [Fact("Ada sails the boat near Bergen", tags=("sea",))])
         await memories.add(ADA, [Fact("Ada sails the boat near Oslo", happened_at=START - DAY)])
         then = clock.tick(60 * DAY)
@@ -164,7 +163,7 @@ async def test_filters_and_dates_hold_for_the_past_too() -> None:
 async def test_looking_at_the_past_delivers_nothing() -> None:
     """Looking at the past delivers nothing and leaves others out."""
     clock = Clock()
-    async with await opened(clock, ttl_days=0) as memories:
+    async with await opened(clock=clock, ttl_days=0) as memories:
         [id] = await memories.add(ADA, ["Ada sails the boat near Bergen"])
         await memories.add(BOB, ["Bob sails the boat near Bergen"])
         then = clock.tick()
@@ -191,7 +190,7 @@ async def test_looking_at_the_past_delivers_nothing() -> None:
     ids=["naive", "text", "number", "future", "end"],
 )
 async def test_a_time_that_does_not_fit_is_refused(wrong: Any) -> None:
-    async with await opened(Clock()) as memories:
+    async with await opened(clock=Clock()) as memories:
         with pytest.raises(InvalidInput, match="as_of"):
             await memories.recall(ADA, QUERY, as_of=wrong)
 
@@ -201,7 +200,7 @@ async def test_a_past_of_too_many_memories_is_refused(monkeypatch: pytest.Monkey
     monkeypatch.setattr(past, "MAX_MEMORIES", 2)
     monkeypatch.setattr(past, "READ_AT_ONCE", 1)
     clock = Clock()
-    async with await opened(clock, ttl_days=0) as memories:
+    async with await opened(clock=clock, ttl_days=0) as memories:
         await memories.add(ADA, ["Ada sails the boat", "Ada paints the boat"])
         then = clock.tick()
         assert len(await asked(memories, then)) == 2

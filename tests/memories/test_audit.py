@@ -7,19 +7,16 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import httpx
 import psycopg
 import pytest
 
 from kagent_memory import Fact, InvalidInput, Memories, NotFound, Scope, Scopes
 from kagent_memory.memories.findings import DEFECTS, Audit
 from kagent_memory.records import Memory, Revision, new_id
-from kagent_memory.remote import RemoteMemories
-from kagent_memory.server.app import create_app
-from kagent_memory.server.auth import Access
 from kagent_memory.stores.base import Batch
 from kagent_memory.stores.values import Whole
 from kagent_memory.testing import HashEmbedder
+from memories import opening
 
 ADA, GRACE, OTHER = (
     Scope("acme", "ada", "notes"),
@@ -45,8 +42,7 @@ class Clock:
 
 
 async def opened(uri: str = "libsql:///:memory:", **more: Any) -> Memories:
-    more = {"embedding": HashEmbedder(), "llm": False, "worker": False, "clock": Clock(), **more}
-    return await Memories.open(uri, **more)
+    return await opening.opened(uri, **{"embedding": HashEmbedder(), "clock": Clock(), **more})
 
 
 def a_day_later(memories: Memories) -> None:
@@ -271,11 +267,8 @@ async def test_a_server_audits_what_is_the_callers():
         a_day_later(memories)
         of_user, _ = await memories.tokens.create(tenant="acme", user="ada")
         of_tenant, _ = await memories.tokens.create(tenant="acme")
-        transport = httpx.ASGITransport(create_app(memories, Access(required=True)))
         for secret in (of_user, of_tenant):
-            async with await RemoteMemories.open(
-                "http://127.0.0.1", transport=transport, token=secret
-            ) as remote:
+            async with await opening.through_a_server(memories, secret) as remote:
                 told: list[int] = []
                 found = await remote.audit(progress=told.append)
                 assert (found.scopes, found.counts["never_delivered"], told) == (1, 1, [1])

@@ -42,6 +42,7 @@ from kagent_memory.errors import (
 )
 from kagent_memory.remote import open_memories
 from kagent_memory.testing import HashEmbedder
+from memories.opening import opened
 
 SCOPE = Scope("", USER, APP)
 QUESTION = "Where was it that we wanted to go?"
@@ -96,7 +97,7 @@ CONTENT = {
 async def test_content_that_cannot_be_kept_is_refused_whole(store_uri: str, name: str) -> None:
     """Content that cannot be kept is refused with all that came with it."""
     bad, advice = CONTENT[name]
-    async with await Memories.open(store_uri, llm=False, worker=False) as memories:
+    async with await opened(store_uri) as memories:
         [kept] = await memories.add(SCOPE, ["Ada sings"])
         before = await all_of(memories)
         for refused in (
@@ -123,7 +124,7 @@ FACTS = {
 async def test_a_fact_of_the_wrong_kind_is_refused(name: str) -> None:
     """A fact of the wrong kind is refused and the scope stays readable."""
     values, advice = FACTS[name]
-    async with await Memories.open("libsql:///:memory:", llm=False, worker=False) as memories:
+    async with await opened() as memories:
         with pytest.raises(InvalidInput, match=advice):
             await memories.add(SCOPE, ["Ada sails", Fact("Ada skis", **values)])
         assert not (await memories.list(SCOPE)).memories
@@ -131,7 +132,7 @@ async def test_a_fact_of_the_wrong_kind_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("items", ["hello", Fact("hello"), None, 5], ids=repr)
 async def test_a_single_text_is_not_taken_for_a_list_of_its_letters(items: Any) -> None:
-    async with await Memories.open("libsql:///:memory:", llm=False, worker=False) as memories:
+    async with await opened() as memories:
         with pytest.raises(InvalidInput, match="takes a list"):
             await memories.add(SCOPE, items)
         assert not (await memories.list(SCOPE)).memories
@@ -157,9 +158,7 @@ def test_a_filter_of_the_wrong_kind_is_refused(values: Any, advice: str) -> None
 
 @pytest.mark.parametrize("pii", [None, "mask", "refuse"])
 async def test_what_is_said_of_a_change_is_masked_as_memories_are(pii: Any, tmp_path: Path) -> None:
-    async with await Memories.open(
-        f"libsql:///{tmp_path}/m.db", llm=False, worker=False, pii=pii
-    ) as memories:
+    async with await opened(f"libsql:///{tmp_path}/m.db", pii=pii) as memories:
         [id] = await memories.add(SCOPE, ["Ada sails"])
         why = "ada@example.org said so; password=hunter2hunter2"
         await memories.edit(SCOPE, id, content="Ada skis", why=why)
@@ -195,7 +194,7 @@ VECTORS: dict[str, tuple[list[Any], str]] = {
 async def test_a_vector_that_cannot_be_searched_is_refused_whole(store_uri: str, name: str) -> None:
     """A vector that cannot be searched is refused with all that came with it."""
     bad, advice = VECTORS[name]
-    async with await Memories.open(store_uri, llm=False, worker=False) as memories:
+    async with await opened(store_uri) as memories:
         empty = await all_of(memories)
         with pytest.raises(InvalidInput, match=advice):
             await memories.add(SCOPE, ["Ada sails", "Ada skis"], embedding=[[1.0, 2.0, 3.0], bad])
@@ -239,9 +238,7 @@ ILLNESSES: dict[str, Callable[[np.ndarray], Any]] = {
 async def test_nonsense_of_an_embedder_is_an_error(store_uri: str, name: str) -> None:
     """An embedder that answers nonsense is an error and the memories are not kept without it."""
     embedder = Sick(ILLNESSES[name])
-    async with await Memories.open(
-        store_uri, embedding=embedder, llm=False, worker=False
-    ) as memories:
+    async with await opened(store_uri, embedding=embedder) as memories:
         [kept] = await memories.add(SCOPE, ["Ada sings"])
         before = await all_of(memories)
         embedder.ill = True
@@ -285,16 +282,12 @@ def _turned(dimensions: int) -> HashEmbedder:
 async def test_a_second_embedder_on_a_store_is_refused(store_uri: str, name: str) -> None:
     """A second embedder on a store is refused before its first vector."""
     make, advice = OTHERS[name]
-    async with await Memories.open(
-        store_uri, embedding=HashEmbedder(16), llm=False, worker=False
-    ) as memories:
+    async with await opened(store_uri, embedding=HashEmbedder(16)) as memories:
         await memories.add(SCOPE, ["Ada sails near Bergen"])
         before = await all_of(memories)
 
         async def used() -> None:
-            async with await Memories.open(
-                store_uri, embedding=make(), llm=False, worker=False
-            ) as second:
+            async with await opened(store_uri, embedding=make()) as second:
                 await second.add(SCOPE, ["Ada skis"])
 
         with pytest.raises(ConfigurationError, match=advice):
@@ -373,7 +366,7 @@ async def test_what_cannot_serve_is_refused_at_open(tmp_path: Path, name: str) -
 async def nobody_gets_in(uri: str, kind: type[KagentMemoryError], advice: str) -> None:
     """One typed error from the verbs and from the service, and a turn that goes on."""
     with pytest.raises(kind, match=advice):
-        await Memories.open(uri, llm=False, worker=False)
+        await opened(uri)
     async with KagentMemoryService(uri, llm=False, worker=False) as service:
         with pytest.raises(kind, match=advice):
             await service.search_memory(app_name=APP, user_id=USER, query="Where does Ada sail?")

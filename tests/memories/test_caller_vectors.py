@@ -16,6 +16,7 @@ from kagent_memory.memories.caller_vectors import MOST_WIDTHS
 from kagent_memory.records import Scope
 from kagent_memory.stores.base import external_name
 from kagent_memory.testing import HashEmbedder
+from memories.opening import opened
 
 ADA, BOB, EVE = (
     Scope("acme", "ada", "demo"),
@@ -32,8 +33,8 @@ def unit(width: int, place: int = 0) -> np.ndarray:
 
 @pytest.fixture
 async def memories(store_uri: str) -> AsyncIterator[Memories]:
-    async with await Memories.open(store_uri, llm=False, worker=False) as opened:
-        yield opened
+    async with await opened(store_uri) as memories:
+        yield memories
 
 
 async def tables(memories: Memories) -> dict[str, int]:
@@ -127,7 +128,7 @@ async def test_vectors_go_into_any_space_and_are_searched_there(store_uri: str):
     either.
     """
     first, second = HashEmbedder(64, "first"), HashEmbedder(64, "second")
-    async with await Memories.open(store_uri, embedding=first, llm=False, worker=False) as memories:
+    async with await opened(store_uri, embedding=first) as memories:
         await memories.add(ADA, ["The kettle is on the blue shelf"])
         probe = (await second.embed(["probe"], kind="document"))[0]
         await memories.store.memories.spaces.add("second", 64, probe)

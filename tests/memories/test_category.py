@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from kagent_memory import Fact, Filter, Memories, Scope
+from kagent_memory import Fact, Filter, Scope
+from memories.opening import opened
 
 SCOPE = Scope("acme", "ada", "desk")
 
 
 async def test_a_category_is_stored_changed_and_undone(store_uri: str):
     """A category is stored filtered changed taken off and undone."""
-    async with await Memories.open(store_uri, llm=False, worker=False) as memories:
+    async with await opened(store_uri) as memories:
         names = ("billing", "Billing", "bill", "%", "Rechnungen 💶", None)
         ids = await memories.add(
             SCOPE, [Fact(f"Invoice {n} is due", category=name) for n, name in enumerate(names)]
@@ -46,7 +47,7 @@ async def test_a_category_is_stored_changed_and_undone(store_uri: str):
 
 async def test_a_category_is_kept_unless_another_is_named(store_uri: str):
     """Adding again and replacing keep the category unless another is named."""
-    async with await Memories.open(store_uri, llm=False, worker=False) as memories:
+    async with await opened(store_uri) as memories:
         [id] = await memories.add(SCOPE, [Fact("The rent is 900", category="money")])
         assert await memories.add(SCOPE, ["The rent is 900"]) == [id]
         assert (await memories.get(SCOPE, id)).category == "money"

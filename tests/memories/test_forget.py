@@ -16,6 +16,7 @@ from google.genai import types
 from kagent_memory import Fact, Filter, InvalidInput, KagentMemoryService, Memories, Message, Scope
 from kagent_memory.memories import forgetting
 from kagent_memory.testing import FrozenClock, HashEmbedder
+from memories import opening
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SCOPE, OTHER = Scope("t", "ada", "notes"), Scope("t", "grace", "notes")
@@ -24,13 +25,8 @@ CANARY = "Quokka77"
 
 async def opened(uri: str = "libsql:///:memory:", clock: Any = None, **options: Any) -> Memories:
     embedder = HashEmbedder(dimensions=16)
-    return await Memories.open(
-        uri,
-        embedding=embedder,
-        llm=False,
-        worker=False,
-        clock=clock or FrozenClock(START),
-        **options,
+    return await opening.opened(
+        uri, embedding=embedder, clock=clock or FrozenClock(START), **options
     )
 
 

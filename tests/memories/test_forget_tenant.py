@@ -18,6 +18,7 @@ from kagent_memory.remote import open_memories
 from kagent_memory.stores.sql import forgetting
 from kagent_memory.stores.values import ForgottenTenant
 from kagent_memory.testing import HashEmbedder
+from memories import opening
 
 GONE, STAYS = "acme", ("acme-corp", "ACME", "acme ", "other")
 CANARY = "Quokka77"
@@ -26,9 +27,7 @@ pytestmark = pytest.mark.usefixtures("packs_at_once")
 
 
 async def opened(uri: str, **options: Any) -> Memories:
-    return await Memories.open(
-        uri, embedding=HashEmbedder(dimensions=16), llm=False, worker=False, **options
-    )
+    return await opening.opened(uri, embedding=HashEmbedder(dimensions=16), **options)
 
 
 async def lived(memories: Memories, tenant: str, count: int = 3) -> None:

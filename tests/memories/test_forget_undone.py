@@ -17,6 +17,7 @@ from kagent_memory.ingestion.editing import retired
 from kagent_memory.records import new_id
 from kagent_memory.stores.base import Batch
 from kagent_memory.testing import HashEmbedder
+from memories.opening import opened
 
 CANARY = "Quokka77"
 TOLD = f"Ada has a cat called {CANARY}"
@@ -110,10 +111,10 @@ def options(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
 async def memories(options: dict[str, Any], tmp_path: Path) -> AsyncIterator[Memories]:
     """A store; at its end none of its files holds the canary."""
     embedder = HashEmbedder(dimensions=16)
-    async with await Memories.open(
-        embedding=embedder, llm=False, worker=False, policy="archive", clock=Clock(), **options
-    ) as opened:
-        yield opened
+    async with await opened(
+        embedding=embedder, policy="archive", clock=Clock(), **options
+    ) as memories:
+        yield memories
     assert not [path for path in tmp_path.iterdir() if CANARY.encode() in path.read_bytes()]
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import httpx
 import pytest
 
 from kagent_memory import (
@@ -22,10 +21,8 @@ from kagent_memory import (
     Scope,
 )
 from kagent_memory.records import Memory
-from kagent_memory.remote import RemoteMemories
-from kagent_memory.server.app import create_app
-from kagent_memory.server.auth import Access
 from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
+from memories import opening
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SCOPE = Scope("", "ada", "notes")
@@ -34,15 +31,8 @@ CLAIM = "The warehouse code is Xylophone"
 
 
 async def opened(uri: str = "libsql:///:memory:", **more: Any) -> Memories:
-    more = {
-        "embedding": None,
-        "llm": False,
-        "worker": False,
-        "clock": FrozenClock(START),
-        "quarantine": ["tool"],
-        **more,
-    }
-    return await Memories.open(uri, **more)
+    more = {"clock": FrozenClock(START), "quarantine": ["tool"], **more}
+    return await opening.opened(uri, **more)
 
 
 async def waiting(memories: Memories) -> list[Memory]:
@@ -226,9 +216,7 @@ async def test_an_unknown_origin_is_refused(value):
 
 async def test_by_default_nothing_waits_in_quarantine():
     """The setting is read from the uri and by default nothing waits."""
-    async with await Memories.open(
-        "libsql:///:memory:?quarantine=tool,import", llm=False, worker=False
-    ) as memories:
+    async with await opening.opened("libsql:///:memory:?quarantine=tool,import") as memories:
         assert memories.settings.quarantine == ("tool", "import")
         await memories.add(SCOPE, [Fact("One", origin="import"), Fact("Two", origin="agent")])
         assert (await memories.stats(SCOPE)).quarantined == 1
@@ -244,14 +232,12 @@ async def test_over_a_server_only_the_callers_own_is_let_in():
         )
         theirs, _ = await memories.tokens.create(tenant="", user="eve")
         own, _ = await memories.tokens.create(tenant="", user="ada")
-        transport = httpx.ASGITransport(create_app(memories, Access(required=True)))
-        options: dict[str, Any] = {"transport": transport}
-        async with await RemoteMemories.open("http://127.0.0.1", token=theirs, **options) as remote:
+        async with await opening.through_a_server(memories, theirs) as remote:
             for verb in (remote.confirm, remote.reject):
                 for scope in (SCOPE, Scope("", "eve", "notes")):
                     with pytest.raises(NotFound):
                         await verb(scope, first)
-        async with await RemoteMemories.open("http://127.0.0.1", token=own, **options) as remote:
+        async with await opening.through_a_server(memories, own) as remote:
             assert len((await remote.list(SCOPE, filter=WAITING)).memories) == 2
             assert (await remote.confirm(SCOPE, first, who="me")).id == first
             assert await remote.reject(SCOPE, second) == (second,)

@@ -19,6 +19,7 @@ from kagent_memory.records import Change, Fact, Filter, Recall, Scope
 from kagent_memory.retrieval.ranking import RankSettings
 from kagent_memory.stores.base import Batch
 from kagent_memory.testing import HashEmbedder, ScriptedLlm
+from memories.opening import opened
 
 SCOPE = Scope("acme", "ada", "desk")
 NOTES = (
@@ -36,9 +37,9 @@ def texts(found: Recall) -> list[str]:
 
 @pytest.fixture
 async def memories(store_uri: str) -> AsyncIterator[Memories]:
-    async with await Memories.open(store_uri, embedding=HashEmbedder(256), worker=False) as opened:
-        await opened.add(SCOPE, NOTES)
-        yield opened
+    async with await opened(store_uri, embedding=HashEmbedder(256)) as memories:
+        await memories.add(SCOPE, NOTES)
+        yield memories
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ async def test_nothing_irrelevant_is_handed_over_by_default():
     notes = ["User likes green tea", "The twins moved", *(f"Car {n} is red" for n in range(100))]
 
     async def answers(handover: bool, **options: Any) -> list[bool]:
-        async with await Memories.open("libsql:///:memory:", worker=False, **options) as memories:
+        async with await opened(**options) as memories:
             await memories.add(SCOPE, notes)
             return [
                 bool(await memories.recall(SCOPE, query, handover=handover))
@@ -96,7 +97,7 @@ async def test_nothing_irrelevant_is_handed_over_by_default():
 )
 async def test_of_few_memories_one_shared_word_is_handed_over(note: str, asked: str):
     """In a small scope one word of the question is enough; among many memories it is not."""
-    async with await Memories.open("libsql:///:memory:", worker=False) as memories:
+    async with await opened() as memories:
         await memories.add(SCOPE, [note])
         assert texts(await memories.recall(SCOPE, asked, handover=True)) == [note]
         assert not await memories.recall(SCOPE, "Write a haiku about leaves", handover=True)
@@ -120,7 +121,7 @@ OF_THE_COMPANY = [
     ],
 )
 async def test_the_gate_lets_through_what_the_scope_knows(asked: str):
-    async with await Memories.open("libsql:///:memory:", worker=False) as memories:
+    async with await opened() as memories:
         assert (await memories.recall(SCOPE, asked, gate=True)).degraded == ("gated",)
         await memories.add(SCOPE, OF_THE_COMPANY)
         found = await memories.recall(SCOPE, asked, gate=True, handover=True)
@@ -131,7 +132,7 @@ async def test_the_gate_lets_through_what_the_scope_knows(asked: str):
     "asked", ["Hello!", "Who wrote Hamlet?", "What's 15% of 80?", "How does photosynthesis work?"]
 )
 async def test_the_gate_holds_back_what_the_scope_does_not_know(asked: str):
-    async with await Memories.open("libsql:///:memory:", worker=False) as memories:
+    async with await opened() as memories:
         await memories.add(SCOPE, [*OF_THE_COMPANY, "Hello!", "Work starts at 15 past 8."])
         assert (await memories.recall(SCOPE, asked, gate=True)).degraded == ("gated",)
 
@@ -144,9 +145,7 @@ async def test_words_that_the_index_leaves_out_are_found(embedder: Any):
         "OK Go filmed on treadmills.",
         *NOTES,
     ]
-    async with await Memories.open(
-        "libsql:///:memory:", embedding=embedder, worker=False
-    ) as memories:
+    async with await opened(embedding=embedder) as memories:
         await memories.add(SCOPE, said)
         for asked, wanted in (("Hello", 0), ("The Who", 1), ("OK Go", 2)):
             assert texts(await memories.recall(SCOPE, asked))[0] == said[wanted]
@@ -178,9 +177,7 @@ async def test_a_limit_or_floor_that_cannot_be_is_refused(
 
 
 async def test_the_gate_is_off_when_the_argument_says_so():
-    async with await Memories.open(
-        "libsql:///:memory:", llm=False, worker=False, gate=False
-    ) as memories:
+    async with await opened(gate=False) as memories:
         await memories.add(SCOPE, ["Thanks a lot!"])
         assert len(await memories.recall(SCOPE, "Thanks a lot!", gate=True)) == 1
 
@@ -232,9 +229,7 @@ async def test_a_search_ends_within_its_caller_s_time_whatever_hangs(store_uri: 
             await asyncio.sleep(600)
             return []
 
-    async with await Memories.open(
-        store_uri, embedding=Hanging(256), rerank=Asleep(), worker=False
-    ) as memories:
+    async with await opened(store_uri, embedding=Hanging(256), rerank=Asleep()) as memories:
         await memories.add(SCOPE, NOTES)
         started = asyncio.get_running_loop().time()
         found = await memories.recall(SCOPE, "Which tea for Ada and Grace?", timeout_seconds=2.0)
@@ -291,7 +286,7 @@ async def test_neighbours_answer_only_when_the_filter_admits_them(memories: Memo
 
 async def test_explaining_tells_what_matched_and_may_not_be_seen(store_uri: str):
     now = datetime(2026, 3, 1, tzinfo=UTC)
-    async with await Memories.open(store_uri, worker=False, clock=lambda: now) as memories:
+    async with await opened(store_uri, clock=lambda: now) as memories:
         expired, old, held = await memories.add(
             SCOPE,
             [Fact("Ada's tea is green", ttl_days=1), "Ada's tea is black", "Ada's tea is poison"],
@@ -334,12 +329,12 @@ class Broken:
 
 
 async def test_a_reranker_orders_anew_and_its_failure_leaves_the_order(store_uri: str):
-    async with await Memories.open(store_uri, worker=False) as plain:
+    async with await opened(store_uri) as plain:
         await plain.add(SCOPE, ["Tea is hot.", "Tea is green and hot.", "Iced tea is not hot tea."])
         order = texts(await plain.recall(SCOPE, "hot tea"))
-    async with await Memories.open(store_uri, rerank=Backwards(), worker=False) as turned:
+    async with await opened(store_uri, rerank=Backwards()) as turned:
         assert texts(await turned.recall(SCOPE, "hot tea")) == order[::-1]
-    async with await Memories.open(store_uri, rerank=Broken(), worker=False) as broken:
+    async with await opened(store_uri, rerank=Broken()) as broken:
         found = await broken.recall(SCOPE, "hot tea")
         assert texts(found) == order
         assert found.degraded[0].startswith("rerank:")
@@ -348,8 +343,8 @@ async def test_a_reranker_orders_anew_and_its_failure_leaves_the_order(store_uri
 @pytest.mark.parametrize("rerank", [None, Backwards()])
 async def test_what_an_explanation_names_adds_up_to_the_score(store_uri: str, rerank: Any):
     rank = RankSettings(standing=0.4)
-    async with await Memories.open(
-        store_uri, embedding=HashEmbedder(256), rank=rank, rerank=rerank, worker=False
+    async with await opened(
+        store_uri, embedding=HashEmbedder(256), rank=rank, rerank=rerank
     ) as memories:
         liked, disliked, plain = await memories.add(
             SCOPE,
@@ -389,7 +384,7 @@ async def test_rewrite_asks_the_model_and_falls_back(store_uri: str):
 
 async def test_secrets_in_queries_are_masked_before_the_embedder(store_uri: str):
     embedder = HashEmbedder()
-    async with await Memories.open(store_uri, embedding=embedder, worker=False) as memories:
+    async with await opened(store_uri, embedding=embedder) as memories:
         await memories.recall(SCOPE, "what is AKIA" + "IOSFODNN7EXAMPLE for?")
         assert not any("IOSFODNN7" in str(call) for call in embedder.calls)
 

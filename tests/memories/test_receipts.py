@@ -14,17 +14,13 @@ import pytest
 
 from kagent_memory import Fact, Memories, Message, Scope
 from kagent_memory.cli import main
-from kagent_memory.remote import RemoteMemories
 from kagent_memory.server.app import create_app
 from kagent_memory.server.auth import Access
+from memories.opening import opened, through_a_server
 
 CANARY = "Quokka77"
 SCOPE, NEIGHBOUR = Scope("acme", CANARY, "notes"), Scope("acme", "grace", "notes")
 OTHER = Scope("", "ada", "notes")
-
-
-async def opened(uri: str) -> Memories:
-    return await Memories.open(uri, embedding=None, llm=False, worker=False)
 
 
 def execute(uri: str, *statements: str) -> Any:
@@ -114,7 +110,7 @@ async def test_a_tenant_that_is_erased_leaves_its_receipts(uri):
 
 
 async def test_what_was_only_queued_leaves_a_receipt_too():
-    async with await opened("libsql:///:memory:") as memories:
+    async with await opened() as memories:
         await memories.remember(SCOPE, [Message(text=f"{CANARY} waits", event_id="e")], "s")
         assert (await memories.forget(SCOPE, session_id="s")).ids == ()
         assert [one.memories for one in await memories.receipts(tenant="acme")] == [0]
@@ -197,7 +193,7 @@ async def test_two_who_forget_at_once_keep_one_chain(uri):
 async def test_a_forgetting_that_fails_leaves_no_receipt(monkeypatch):
     from kagent_memory.stores.sql import receipts
 
-    async with await opened("libsql:///:memory:") as memories:
+    async with await opened() as memories:
         (id,) = await memories.add(SCOPE, ["One"])
 
         def fails(*_args: Any, **_more: Any) -> Any:
@@ -214,7 +210,7 @@ async def test_a_forgetting_that_fails_leaves_no_receipt(monkeypatch):
 
 async def test_over_a_server_a_tenant_sees_its_own_and_a_user_none():
     """Receipts are a tenant's: its token reads and checks them, a user's token finds none."""
-    async with await opened("libsql:///:memory:") as memories:
+    async with await opened() as memories:
         await forget_four(memories)
         of_tenant, _ = await memories.tokens.create(tenant="acme", label="auditor")
         of_user, _ = await memories.tokens.create(tenant="acme", user="ada")
@@ -234,8 +230,7 @@ async def test_over_a_server_a_tenant_sees_its_own_and_a_user_none():
                 assert (
                     await client.get("/api/v1/receipts", params={"tenant": "other"})
                 ).status_code == 404
-        transport = httpx.ASGITransport(create_app(memories))
-        async with await RemoteMemories.open("http://127.0.0.1", transport=transport) as remote:
+        async with await through_a_server(memories) as remote:
             assert await remote.receipts(tenant="acme", after=1) == await memories.receipts(
                 tenant="acme", after=1
             )

@@ -17,6 +17,7 @@ from kagent_memory.records import new_id
 from kagent_memory.stores.base import Batch
 from kagent_memory.testing import HashEmbedder
 from kagent_memory.testing.fixtures import NOW, a_memory, adding, vector
+from memories.opening import opened
 
 OWN, TEAM, OTHER = (
     Scope("acme", "ada", "desk"),
@@ -89,9 +90,7 @@ async def filled(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Memories
     names of their own.
     """
     embedder = HashEmbedder(64) if request.param == "hybrid" else None
-    async with await Memories.open(
-        "libsql:///:memory:", embedding=embedder, llm=False, worker=False, clock=lambda: NOW
-    ) as memories:
+    async with await opened(embedding=embedder, clock=lambda: NOW) as memories:
         whole = Scope("acme", "all", "in one")
         for number, (scope, count) in enumerate(SIZES.items()):
             await memories.add(scope, facts(number, count, "s"))
@@ -138,9 +137,7 @@ async def test_several_scopes_are_ranked_as_one(
 
 async def test_a_small_scope_is_found_beside_a_large_one(store_uri: str):
     """A small scopes memory is found beside a thousand times as many."""
-    async with await Memories.open(
-        store_uri, embedding=HashEmbedder(64), llm=False, worker=False
-    ) as memories:
+    async with await opened(store_uri, embedding=HashEmbedder(64)) as memories:
         await memories.add(
             TEAM,
             [f"The release of service {n} is on Thursday, says the plan." for n in range(1000)],
@@ -160,9 +157,7 @@ async def test_a_small_scope_is_found_beside_a_large_one(store_uri: str):
 
 
 async def test_equal_ids_sessions_and_texts_of_two_scopes_stay_apart(store_uri: str):
-    async with await Memories.open(
-        store_uri, llm=False, worker=False, clock=lambda: NOW
-    ) as memories:
+    async with await opened(store_uri, clock=lambda: NOW) as memories:
         id = new_id(NOW)
         for scope, text in (
             (OWN, "Ada's own tea is oolong"),
@@ -183,7 +178,7 @@ async def test_equal_ids_sessions_and_texts_of_two_scopes_stay_apart(store_uri: 
 
 
 async def test_each_scope_counts_its_own_deliveries(store_uri: str):
-    async with await Memories.open(store_uri, llm=False, worker=False) as memories:
+    async with await opened(store_uri) as memories:
         [own] = await memories.add(OWN, ["Ada's tea is oolong"])
         [team] = await memories.add(TEAM, ["The team's tea is peppermint"])
         [rest] = await memories.add(TEAM, ["The printer is on floor 2"])
@@ -198,7 +193,7 @@ async def test_each_scope_counts_its_own_deliveries(store_uri: str):
 
 
 async def test_vectors_that_callers_bring_are_searched_in_every_scope():
-    async with await Memories.open("libsql:///:memory:", llm=False, worker=False) as memories:
+    async with await opened() as memories:
         for scope, near in ((OWN, 0.9), (TEAM, 1.0), (OTHER, 0.1)):
             await memories.add(
                 scope,
@@ -212,7 +207,7 @@ async def test_vectors_that_callers_bring_are_searched_in_every_scope():
 
 
 async def test_all_agents_of_a_user_and_all_of_a_tenant(store_uri: str):
-    async with await Memories.open(store_uri, llm=False, worker=False) as memories:
+    async with await opened(store_uri) as memories:
         there = (
             OWN,
             TEAM,
@@ -243,7 +238,7 @@ async def test_all_agents_of_a_user_and_all_of_a_tenant(store_uri: str):
 
 async def test_more_scopes_than_one_search_may_read_are_refused(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(module, "MAX_SCOPES", 3)
-    async with await Memories.open("libsql:///:memory:", llm=False, worker=False) as memories:
+    async with await opened() as memories:
         scopes = [Scope("acme", f"user {n}", "desk") for n in range(4)]
         for scope in scopes:
             await memories.add(scope, ["tea"])

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kagent_memory.errors import NotFound
-from kagent_memory.memories import Memories
+from memories.opening import opened
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -15,9 +15,7 @@ START = datetime(2026, 3, 1, tzinfo=UTC)
 async def test_a_secret_proves_its_token_until_its_end(store_uri: str) -> None:
     """A secret proves its token until it expires or is revoked."""
     now = START
-    async with await Memories.open(
-        store_uri, llm=False, worker=False, tenant="acme", clock=lambda: now
-    ) as memories:
+    async with await opened(store_uri, tenant="acme", clock=lambda: now) as memories:
         tokens = memories.tokens
         kept, first = await tokens.create(label="ci")
         bound, second = await tokens.create(tenant="beta", user="ada", days=1, is_operator=False)

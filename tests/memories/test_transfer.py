@@ -23,6 +23,7 @@ from kagent_memory.memories.transfer import Imported
 from kagent_memory.records import Change, new_id
 from kagent_memory.stores.base import Batch
 from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
+from memories import opening
 
 START = datetime(2026, 3, 1, 12, 0, 0, 123457, tzinfo=UTC)
 ADA, GRACE = Scope("acme", "ada", "notes"), Scope("", "grace 👩‍🚀", "notes")
@@ -46,8 +47,7 @@ def uri(store_uri: str) -> str:
 async def opened(
     uri: str = "libsql:///:memory:", clock: Any = None, *, embedder: Any = None, **more: Any
 ) -> Memories:
-    given = {"llm": False, "worker": False, "clock": clock or FrozenClock(START), **more}
-    return await Memories.open(uri, embedding=embedder, **given)
+    return await opening.opened(uri, embedding=embedder, clock=clock or FrozenClock(START), **more)
 
 
 async def lived(memories: Memories, clock: FrozenClock) -> None:

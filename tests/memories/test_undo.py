@@ -12,14 +12,15 @@ import pytest
 from kagent_memory.errors import Conflict, InvalidInput, NotFound
 from kagent_memory.memories import Memories
 from kagent_memory.records import Fact, Memory, Scope
+from memories.opening import opened
 
 SCOPE = Scope("", "ada", "desk")
 
 
 @pytest.fixture
 async def memories(store_uri: str) -> AsyncIterator[Memories]:
-    async with await Memories.open(store_uri, worker=False) as opened:
-        yield opened
+    async with await opened(store_uri) as memories:
+        yield memories
 
 
 @pytest.fixture

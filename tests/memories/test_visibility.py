@@ -4,10 +4,10 @@ pruned or not.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,6 +19,7 @@ from kagent_memory.records import Change, Fact, Filter, Memory, Scope
 from kagent_memory.remote import RemoteMemories
 from kagent_memory.stores.base import Batch
 from kagent_memory.testing import HashEmbedder
+from memories.opening import opened
 
 SCOPE = Scope("", "ada", "desk")
 DAY = timedelta(days=1)
@@ -108,32 +109,16 @@ class Ground:
         return {known[id] for id in ids}
 
 
-@contextmanager
-def serving(uri: str, clock: Clock) -> Iterator[str]:
-    async def opened() -> Memories:
-        return await Memories.open(
-            uri, clock=clock, llm=False, worker=False, embedding=HashEmbedder()
-        )
-
-    with served(opened) as address:
-        yield address
-
-
 @pytest.fixture(params=["in process", "over HTTP"])
 async def ground(request: pytest.FixtureRequest, store_uri: str) -> AsyncIterator[Ground]:
     clock = Clock()
-    options: dict[str, Any] = {
-        "clock": clock,
-        "llm": False,
-        "worker": False,
-        "embedding": HashEmbedder(),
-    }
-    async with await Memories.open(store_uri, **options) as inside:
+    opening = partial(opened, store_uri, clock=clock, embedding=HashEmbedder())
+    async with await opening() as inside:
         ids = await populate(inside, clock)
         if request.param == "in process":
             yield Ground(inside, inside, ids, clock)
             return
-        with serving(store_uri, clock) as address:
+        with served(opening) as address:
             async with await RemoteMemories.open(address) as remote:
                 yield Ground(remote, inside, ids, clock)
 
@@ -243,7 +228,7 @@ async def test_a_prune_changes_nothing_of_what_verbs_answer(ground: Ground) -> N
 @pytest.mark.parametrize("pruned", [False, True])
 async def test_an_undo_brings_nothing_back_whose_time_is_over(store_uri: str, pruned: bool) -> None:
     clock = Clock()
-    async with await Memories.open(store_uri, clock=clock, llm=False, worker=False) as memories:
+    async with await opened(store_uri, clock=clock) as memories:
         [old] = await memories.add(SCOPE, [Fact("Ada lives in Rome.", ttl_days=1)])
         [new] = await memories.add(SCOPE, [Fact("Ada lives in Oslo.", ttl_days=9)], replaces=old)
         clock.forward(days=2)
@@ -260,7 +245,7 @@ async def test_an_undo_brings_nothing_back_whose_time_is_over(store_uri: str, pr
 
 async def test_what_is_let_go_after_its_time_lives_its_ttl_anew(store_uri: str) -> None:
     clock = Clock()
-    async with await Memories.open(store_uri, clock=clock, llm=False, worker=False) as memories:
+    async with await opened(store_uri, clock=clock) as memories:
         ids = await memories.add(
             SCOPE,
             [
@@ -282,9 +267,7 @@ async def test_what_is_let_go_after_its_time_lives_its_ttl_anew(store_uri: str) 
 async def test_pages_and_kagents_routes_show_what_is_visible() -> None:
     """Pages and kagent's routes show nothing that is out of sight."""
     clock = Clock()
-    async with await Memories.open(
-        "libsql:///:memory:", clock=clock, llm=False, worker=False
-    ) as memories:
+    async with await opened(clock=clock) as memories:
         ids = await populate(memories, clock)
         async with client_of(memories, clock) as client:
             whose = {"app": SCOPE.app, "user": SCOPE.user}
