@@ -5,13 +5,21 @@ pure.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, NoReturn, cast
+from typing import Annotated, Any, NoReturn, TypeVar, cast
 
 import numpy as np
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    FailFast,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from ..checks import DEEPEST, LONGEST_NAME, too_deep
 from ..errors import InvalidInput
@@ -23,8 +31,10 @@ MOST_ITEMS = 50
 SEARCH_LIMIT = 5
 LONGEST_TTL_DAYS = 36_500
 LARGEST_LIMIT = 10_000
+MAX_NUMBER = float(np.finfo(np.float32).max)
 MAX_METADATA_PARTS = 250_000  # keys and values, however they are nested
 EMPTY = "\u200b"  # stands for kagent's empty content: our store refuses a text that says nothing
+MISSING = "Missing required fields (agent_name, user_id, vector)"
 TOO_LONG = f"agent_name and user_id must have at most {LONGEST_NAME} characters"
 VALUE = "kagent_value"  # holds metadata that is not an object, since a memory's metadata is one
 
@@ -36,6 +46,9 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
+Sent = TypeVar("Sent", bound=BaseModel)
 
 
 class Refused(Exception):
@@ -79,6 +92,73 @@ class Search:
     min_score: float
 
 
+def _text(value: str) -> str:
+    """Go reads a lone surrogate as the replacement character."""
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _text_or_other(value: object) -> object:
+    return _text(value) if isinstance(value, str) else value
+
+
+Text = Annotated[str, BeforeValidator(_text_or_other)]
+Whole = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+Number = Annotated[float, Field(ge=-MAX_NUMBER, le=MAX_NUMBER, allow_inf_nan=False)]
+
+
+class _Fields(BaseModel):
+    """An object as Go reads it: null is nothing, and names match whatever their case."""
+
+    model_config = ConfigDict(strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_in_go(cls, value: object) -> object:
+        if not isinstance(value, dict):
+            return {} if value is None else value
+        named = cast("dict[str, object]", value)
+        found = {**{key.lower(): part for key, part in named.items()}, **named}
+        return {key: part for key, part in found.items() if part is not None}
+
+
+class _Batch(_Fields):
+    items: list[Any] = []
+
+
+class _Vector(_Fields):
+    agent_name: Text = ""
+    user_id: Text = ""
+    vector: Annotated[list[Number | None], FailFast()] = []
+
+    def checked_vector(self, missing: str) -> Vector:
+        """Return the vector of an object that is complete.
+
+        Raises:
+            Refused: with kagent's text, which is `missing` where something is.
+        """
+        if max(len(self.agent_name), len(self.user_id)) > LONGEST_NAME:
+            raise Refused(TOO_LONG)
+        if not (self.agent_name and self.user_id and self.vector):
+            raise Refused(missing)
+        if len(self.vector) != DIMENSIONS:
+            raise Refused(wrong_width(len(self.vector)))
+        try:
+            return checked_vector([number or 0.0 for number in self.vector], DIMENSIONS)
+        except InvalidInput as error:
+            raise Refused(str(error)) from error
+
+
+class _Item(_Vector):
+    content: Text = ""
+    metadata: Any = None
+    ttl_days: Whole = 0
+
+
+class _Search(_Vector):
+    limit: Whole = 0
+    min_score: Annotated[float, Field(allow_inf_nan=False)] = 0.0
+
+
 def item(body: bytes) -> StoredItem:
     """One memory of a body.
 
@@ -88,13 +168,13 @@ def item(body: bytes) -> StoredItem:
     return item_of(_decoded(body))
 
 
-def item_of(fields: Mapping[str, Any]) -> StoredItem:
+def item_of(fields: object) -> StoredItem:
     """One memory as its fields.
 
     Raises:
         Refused: with kagent's text.
     """
-    return _item(fields, "Missing required fields (agent_name, user_id, vector)")
+    return _item(fields, MISSING)
 
 
 def batch(body: bytes) -> list[StoredItem]:
@@ -103,10 +183,10 @@ def batch(body: bytes) -> list[StoredItem]:
     Raises:
         Refused: with kagent's text.
     """
-    return batch_of(_field(_decoded(body), "items", list, []))
+    return batch_of(_read(_Batch, _decoded(body)).items)
 
 
-def batch_of(items: Sequence[Any]) -> list[StoredItem]:
+def batch_of(items: Sequence[object]) -> list[StoredItem]:
     """1 to 50 memories as their fields, all checked.
 
     Raises:
@@ -115,11 +195,7 @@ def batch_of(items: Sequence[Any]) -> list[StoredItem]:
     if not items:
         raise Refused("Empty batch")
     check_count(len(items))
-    # a null item is an empty one to Go
-    return [
-        _item(_object({} if one is None else one), "Missing required fields in batch item")
-        for one in items
-    ]
+    return [_item(one, "Missing required fields in batch item") for one in items]
 
 
 def check_count(items: int) -> None:
@@ -141,119 +217,51 @@ def search(body: bytes) -> Search:
     return search_of(_decoded(body))
 
 
-def search_of(fields: Mapping[str, Any]) -> Search:
+def search_of(fields: object) -> Search:
     """The question as its fields.
 
     Raises:
         Refused: with kagent's text.
     """
-    numbers = _numbers(fields)
-    limit, floor = _whole(fields, "limit"), _number(_field(fields, "min_score", (int, float), 0.0))
-    agent_name, user_id = _names(fields)
-    if not (agent_name and user_id and numbers):
-        raise Refused("Missing required fields (agent_name, user_id, vector)")
+    sent = _read(_Search, fields)
+    limit = min(sent.limit, LARGEST_LIMIT) if sent.limit > 0 else SEARCH_LIMIT
     return Search(
-        agent_name,
-        user_id,
-        _vector(numbers),
-        min(limit, LARGEST_LIMIT) if limit > 0 else SEARCH_LIMIT,
-        floor,
+        sent.agent_name, sent.user_id, sent.checked_vector(MISSING), limit, sent.min_score
     )
 
 
-def _item(fields: Mapping[str, Any], missing: str) -> StoredItem:
-    numbers = _numbers(fields)
-    content, ttl_days = _text(_field(fields, "content", str, "")), _whole(fields, "ttl_days")
-    agent_name, user_id = _names(fields)
-    if not (agent_name and user_id and numbers):
-        raise Refused(missing)
-    ttl = min(ttl_days, LONGEST_TTL_DAYS) if ttl_days > 0 else None
-    vector, sent = _vector(numbers), fields.get("metadata")
-    if sent is not None and too_deep(sent):
+def _item(fields: object, missing: str) -> StoredItem:
+    sent = _read(_Item, fields)
+    vector, metadata = sent.checked_vector(missing), sent.metadata
+    ttl = min(sent.ttl_days, LONGEST_TTL_DAYS) if sent.ttl_days > 0 else None
+    if metadata is not None and too_deep(metadata):
         raise Refused(f"metadata must not be nested deeper than {DEEPEST} levels")
-    if sent is not None and not _has_few_parts(sent):
+    if metadata is not None and not _has_few_parts(metadata):
         raise Refused(f"metadata must not hold more than {MAX_METADATA_PARTS:,} keys and values")
-    cleaned: Any = {} if sent is None else _clean(sent)
-    metadata = cast("dict[str, Any]", cleaned) if isinstance(cleaned, dict) else {VALUE: cleaned}
-    return StoredItem(agent_name, user_id, content, vector, metadata, ttl)
+    cleaned: Any = {} if metadata is None else _clean(metadata)
+    kept = cast("dict[str, Any]", cleaned) if isinstance(cleaned, dict) else {VALUE: cleaned}
+    return StoredItem(sent.agent_name, sent.user_id, sent.content, vector, kept, ttl)
 
 
-def _decoded(body: bytes) -> Mapping[str, Any]:
+def _decoded(body: bytes) -> object:
     text = body.decode(errors="replace").lstrip(JSON_SPACE)
     try:
         # like Go's decoder: the first value counts, whatever follows
-        value: object = DECODER.raw_decode(text)[0]
+        return DECODER.raw_decode(text)[0]
     except (ValueError, RecursionError) as error:
         raise _BadBody from error
-    return {} if value is None else _object(value)
 
 
-def _object(value: object) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise _BadBody
-    # Go matches names whatever their case; the exact one wins
-    named = cast("dict[str, Any]", value)
-    return {**{key.lower(): part for key, part in named.items()}, **named}
-
-
-def _field(fields: Mapping[str, Any], name: str, kind: type | tuple[type, ...], absent: Any) -> Any:
-    value = fields.get(name)
-    if value is None:
-        return absent
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise _BadBody
-    return value
-
-
-def _names(fields: Mapping[str, Any]) -> tuple[str, str]:
-    names = _text(_field(fields, "agent_name", str, "")), _text(_field(fields, "user_id", str, ""))
-    if max(map(len, names)) > LONGEST_NAME:
-        raise Refused(TOO_LONG)
-    return names
-
-
-def _whole(fields: Mapping[str, Any], name: str) -> int:
-    value = _field(fields, name, int, 0)
-    if not -(2**63) <= value < 2**63:
-        raise _BadBody
-    return value
-
-
-def _number(value: float) -> float:
+def _read(kind: type[Sent], fields: object) -> Sent:
     try:
-        number = float(value)
-    except OverflowError as error:
+        return kind.model_validate(fields)
+    except ValidationError as error:
         raise _BadBody from error
-    if not math.isfinite(number):
-        raise _BadBody
-    return number
-
-
-def _numbers(fields: Mapping[str, Any]) -> list[float]:
-    values = _field(fields, "vector", list, [])
-    if not all(
-        part is None or (isinstance(part, (int, float)) and not isinstance(part, bool))
-        for part in values
-    ):
-        raise _BadBody
-    numbers = [_number(part or 0.0) for part in values]
-    if any(abs(number) > float(np.finfo(np.float32).max) for number in numbers):
-        raise _BadBody
-    return numbers
 
 
 def wrong_width(numbers: int) -> str:
     """The text of kagent for a vector of so many numbers."""
     return f"vector must have exactly {DIMENSIONS} dimensions, got {numbers}"
-
-
-def _vector(numbers: Sequence[float]) -> Vector:
-    if len(numbers) != DIMENSIONS:
-        raise Refused(wrong_width(len(numbers)))
-    try:
-        return checked_vector(numbers, DIMENSIONS)
-    except InvalidInput as error:
-        raise Refused(str(error)) from error
 
 
 def _has_few_parts(metadata: object) -> bool:
@@ -274,11 +282,6 @@ def _has_few_parts(metadata: object) -> bool:
             return False
         containers += parts
     return True
-
-
-def _text(value: str) -> str:
-    """Go reads a lone surrogate as the replacement character."""
-    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _clean(value: Any) -> Any:
