@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cache
 from typing import Self, TypeAlias
 
 from ..checks import checked_text, json_text
@@ -33,7 +34,11 @@ def slot_of(memory: Memory) -> str | None:
 
 def postings_of(memory: Memory) -> bytes:
     """Return a memory's index terms, packed."""
-    return packed(tokenizer.index_terms(memory.content, memory.author))
+    return _packed_terms(memory.content, memory.author)
+
+
+def _packed_terms(content: str, author: str | None) -> bytes:
+    return packed(tokenizer.index_terms(content, author))
 
 
 class Texts:
@@ -42,22 +47,17 @@ class Texts:
     """
 
     def __init__(self) -> None:
-        self._identities: dict[tuple[str, bool, tuple[str, ...]], bytes] = {}
-        self._postings: dict[tuple[str, str | None], bytes] = {}
+        self._identity = cache(tokenizer.identity)
+        self._postings = cache(_packed_terms)
 
     def identity(self, memory: Memory) -> bytes:
         """Return the content hash of a memory."""
-        key = memory.content, memory.verbatim, tuple(memory.event_ids)
-        if key not in self._identities:
-            self._identities[key] = identity_of(memory)
-        return self._identities[key]
+        events = tuple(memory.event_ids)
+        return self._identity(memory.content, verbatim=memory.verbatim, event_ids=events)
 
     def postings(self, memory: Memory) -> bytes:
         """Return a memory's index terms, packed."""
-        key = memory.content, memory.author
-        if key not in self._postings:
-            self._postings[key] = postings_of(memory)
-        return self._postings[key]
+        return self._postings(memory.content, memory.author)
 
 
 def checked(batch: Batch, dimensions: int | None) -> Batch:

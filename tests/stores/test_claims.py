@@ -9,7 +9,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -19,18 +19,15 @@ from kagent_memory.stores import Store, open_store
 from kagent_memory.stores.base import Job
 from kagent_memory.stores.sql import queries, queue
 from kagent_memory.stores.sql.queue import JobQueue
+from kagent_memory.testing.fixtures import NOW, a_job
 
-NOW = datetime(2026, 3, 1, tzinfo=UTC)
 A, B, C = (Scope("acme", user, "desk") for user in "abc")
 
 
 def job(scope: Scope, age: int, *, model: str = "") -> Job:
     at = NOW - timedelta(minutes=age)
-    return Job(
-        id=new_id(), scope=scope, kind="transcript", session_id=f"{scope.user}{age}",
-        payload={"messages": []},
-        provider="llm", model=model, created_at=at, run_after=at,
-    )  # fmt: skip
+    said = {"session_id": f"{scope.user}{age}", "payload": {"messages": []}}
+    return a_job(scope, now=at, provider="llm", model=model, **said)
 
 
 async def claimed(store: Store, owner: str = "me", exclude: Sequence[tuple[str, str]] = ()) -> str:

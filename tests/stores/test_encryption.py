@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import fields, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,8 @@ from kagent_memory.stores.base import Batch, Job
 from kagent_memory.stores.sql import memories as sql_store
 from kagent_memory.stores.sql.row_codec import sealed_fields
 from kagent_memory.testing import HashEmbedder
+from kagent_memory.testing.fixtures import NOW, adding
 
-NOW = datetime(2026, 3, 1, tzinfo=UTC)
 ADA, BEN = Scope("acme", "ada", "notes"), Scope("acme", "ben", "notes")
 
 pytestmark = pytest.mark.usefixtures("packs_at_once")
@@ -99,7 +99,7 @@ async def lived(memories: Memories, scope: Scope, count: int = 5) -> list[str]:
     added = [memory(number) for number in range(count)]
     await store.apply(
         scope,
-        Batch(changes=[Change(kind="add", memory=one, explicit=True) for one in added]),
+        Batch(changes=adding(*added, explicit=True)),
         now=NOW,
     )
     ids = [one.id for one in added]
@@ -193,9 +193,7 @@ async def test_a_guess_at_a_text_is_not_confirmed_by_a_digest(uri):
     for keys, scope, confirmed in ((None, BEN, True), (NEW, ADA, False)):
         async with await opened(uri, keys) as memories:
             store = memories.parts.store
-            await store.apply(
-                scope, Batch(changes=[Change(kind="add", memory=said, explicit=True)]), now=NOW
-            )
+            await store.apply(scope, Batch(changes=adding(said, explicit=True)), now=NOW)
             dumped = await asyncio.to_thread(seen, uri)
             assert [guess.hex().encode() in dumped.lower() for guess in guessed] == [confirmed] * 2
             await memories.forget(scope, everything=True)
@@ -262,10 +260,10 @@ async def test_what_is_the_same_is_the_same_whichever_key_sealed_it(uri):
         async with await opened(uri, keys) as memories:
             store = memories.parts.store
             if keys is None:
-                await store.apply(ADA, Batch(changes=[Change(kind="add", memory=first)]), now=NOW)
+                await store.apply(ADA, Batch(changes=adding(first)), now=NOW)
             applied = await store.apply(
                 ADA,
-                Batch(changes=[Change(kind="add", memory=replace(again, id=new_id()))]),
+                Batch(changes=adding(replace(again, id=new_id()))),
                 now=NOW,
             )
             assert applied.ids == (first.id,)
@@ -274,13 +272,11 @@ async def test_what_is_the_same_is_the_same_whichever_key_sealed_it(uri):
             )
             assert found.id == first.id
             fresh = memory(2, event_ids=(f"{keys}",))
-            await store.apply(ADA, Batch(changes=[Change(kind="add", memory=fresh)]), now=NOW)
+            await store.apply(ADA, Batch(changes=adding(fresh)), now=NOW)
             await store.forget(ADA, ids=[fresh.id], now=NOW)
             other = memory(2, event_ids=(f"{keys} again",))
             for _ in range(2):
-                applied = await store.apply(
-                    ADA, Batch(changes=[Change(kind="add", memory=other)]), now=NOW
-                )
+                applied = await store.apply(ADA, Batch(changes=adding(other)), now=NOW)
                 assert applied.ids == (None,), "its text was forgotten"
                 if keys:
                     await memories.rotate_keys()
@@ -291,13 +287,13 @@ async def test_forgetting_finds_plain_history_of_an_encrypted_text(uri):
     former = memory(1)
     async with await opened(uri) as memories:
         store = memories.parts.store
-        await store.apply(ADA, Batch(changes=[Change(kind="add", memory=former)]), now=NOW)
+        await store.apply(ADA, Batch(changes=adding(former)), now=NOW)
         gone = replace(former, state="superseded", revision=former.revision + 1)
         await store.apply(ADA, Batch(changes=[Change(kind="supersede", memory=gone)]), now=NOW)
     async with await opened(uri, NEW) as memories:
         store = memories.parts.store
         again, bystander = memory(1), memory(7, "Wombat", state="superseded")
-        changes = [Change(kind="add", memory=one, explicit=True) for one in (again, bystander)]
+        changes = adding(again, bystander, explicit=True)
         await store.apply(ADA, Batch(changes=changes), now=NOW)
         assert set(await store.forget(ADA, ids=[again.id], now=NOW)) == {again.id, former.id}
 
@@ -319,15 +315,11 @@ async def test_filters_find_the_same_plain_sealed_and_of_two_keys(uri):
     async with await opened(uri) as memories:
         store = memories.parts.store
         every = [memory(number) for number in range(6)]
-        await store.apply(
-            ADA, Batch(changes=[Change(kind="add", memory=one) for one in every[:2]]), now=NOW
-        )
+        await store.apply(ADA, Batch(changes=adding(*every[:2])), now=NOW)
     for keys, some in ((OLD, every[2:4]), (f"{NEW},{OLD}", every[4:])):
         async with await opened(uri, keys) as memories:
             store = memories.parts.store
-            await store.apply(
-                ADA, Batch(changes=[Change(kind="add", memory=one) for one in some]), now=NOW
-            )
+            await store.apply(ADA, Batch(changes=adding(*some)), now=NOW)
     expected = [
         {one.metadata["number"] for one in every},
         {1, 4},

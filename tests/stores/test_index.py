@@ -206,6 +206,11 @@ def packed_index(store) -> Packed:
     return Packed(held.stand, held.index.packed())
 
 
+async def keep(store, packed: Packed) -> None:
+    database = store.memories.database.within(SCOPE)
+    await database.write(lambda session: keep_index(session, SCOPE, packed))
+
+
 async def kept_index(store) -> bytes:
     async def read(session):
         found = await session.rows("unseen_scope", {"scope_id": SCOPE.id})
@@ -236,9 +241,8 @@ async def test_no_packed_index_outlives_what_is_erased(pair, loaded, way):
             await there.forget_tenant(SCOPE.tenant, limit=100, now=NOW)
             await add(there, memory("green tea"))
     assert not await kept_index(here)
-    await here.memories.database.within(SCOPE).write(
-        keep_index, SCOPE, replace(on_its_way, stand=on_its_way.stand._replace(version=10**6))
-    )
+    late = replace(on_its_way, stand=on_its_way.stand._replace(version=10**6))
+    await keep(here, late)
     assert not await kept_index(here)
     found_now = await searched_anew(here, "tea")
     assert len(found_now[0]) == 1
@@ -308,7 +312,7 @@ async def test_the_newest_packed_index_stays(pair, loaded):
     await add(there, memory("black tea"))
     await searched_anew(there, "tea")
     newest = await kept_index(here)
-    await here.memories.database.within(SCOPE).write(keep_index, SCOPE, old)
+    await keep(here, old)
     assert await kept_index(here) == newest
 
 

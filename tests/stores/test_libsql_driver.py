@@ -55,7 +55,9 @@ async def test_text_that_a_driver_would_cut_is_refused(path, key, text):
     """Text that a driver would cut is refused before it sees it."""
     async with await open_store(f"libsql:///{path}", file_encryption_key=key) as store:
         with pytest.raises(InvalidInput):
-            await store.memories.database.write(LibSQLSession.run, "tokens", {"digest": text})
+            await store.memories.database.write(
+                lambda session: session.run("tokens", {"digest": text})
+            )
 
 
 def test_a_second_writer_is_told_at_once(connection, path, key):

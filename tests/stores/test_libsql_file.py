@@ -15,12 +15,12 @@ from kagent_memory import Memories
 from kagent_memory.errors import ConfigurationError, StoreError
 from kagent_memory.records import Scope
 from kagent_memory.stores import open_store
-from kagent_memory.stores.base import Batch, Job
+from kagent_memory.stores.base import Batch
 from kagent_memory.stores.libsql import database
 from kagent_memory.stores.libsql.connection import Connection
 from kagent_memory.stores.libsql.schema import migrate
 from kagent_memory.stores.sql import Migration, migrations
-from kagent_memory.testing.fixtures import DAY, NOW, a_memory, adding, vector
+from kagent_memory.testing.fixtures import DAY, NOW, a_job, a_memory, adding, vector
 
 SCOPE = Scope("acme", "ann", "notes")
 CANARY = "xylophone quokka marmalade"
@@ -266,25 +266,13 @@ async def test_patience_with_another_writer_ends_in_a_store_error(store, other, 
 
 
 async def keep_canary(store):
-    other_ids = await keep(store, *(f"filler {number} " + "x" * 500 for number in range(40)))
+    await keep(store, *(f"filler {number} " + "x" * 500 for number in range(40)))
     (memory_id,) = await keep(
         store, CANARY, session_id="s", event_ids=("e1",), metadata={"note": CANARY}
     )
-    (memory,) = (await store.memories.get(SCOPE, [memory_id], now=NOW)).values()
     payload = {"messages": [{"event_id": "e1", "text": CANARY}]}
-    await store.enqueue(
-        [
-            Job(
-                id=other_ids[0],
-                scope=SCOPE,
-                kind="transcript",
-                payload=payload,
-                run_after=NOW,
-                created_at=NOW,
-            )
-        ]
-    )
-    return memory.id
+    await store.enqueue([a_job(SCOPE, payload=payload)])
+    return memory_id
 
 
 async def test_forgotten_text_is_gone_from_the_file_and_its_log(store, path, key):

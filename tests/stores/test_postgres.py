@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -16,31 +15,26 @@ from pgvector.psycopg import register_vector
 
 from kagent_memory import Memories
 from kagent_memory.errors import ConfigurationError, StoreError
-from kagent_memory.records import Change, Memory, Scope, new_id
+from kagent_memory.records import Scope, new_id
 from kagent_memory.stores import MemoryStore, open_store
 from kagent_memory.stores.base import Batch
 from kagent_memory.stores.postgres.session import encoded, statement
-from kagent_memory.stores.sql import migrations
 from kagent_memory.stores.sql.scope_lists import SCOPES_OF
 from kagent_memory.testing import HashEmbedder
+from kagent_memory.testing.fixtures import NOW, a_memory, adding
 
 
 def bound(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: encoded(name, value) for name, value in values.items()}
 
 
-NOW = datetime(2026, 3, 1, tzinfo=UTC)
 SCOPE = Scope("t", "ada", "a")
 
 
-def _memory(text: str, **values: Any) -> Memory:
-    return Memory(id=new_id(), content=text, created_at=NOW, updated_at=NOW, **values)
-
-
 async def _fill(store: MemoryStore, scope: Scope, rows: np.ndarray, space_number: int) -> list[str]:
-    memories = [_memory(f"{scope.user} {number}") for number in range(len(rows))]
+    memories = [a_memory(f"{scope.user} {number}") for number in range(len(rows))]
     vectors = {memory.id: row for memory, row in zip(memories, rows, strict=True)}
-    changes = [Change(kind="add", memory=memory, explicit=True) for memory in memories]
+    changes = adding(*memories, explicit=True)
     await store.apply(
         scope, Batch(changes=changes, vectors=vectors, space_number=space_number), now=NOW
     )
@@ -82,8 +76,8 @@ async def test_memories_are_read_by_their_keys_under_a_generic_plan(postgres_uri
     """Memories are read each by its own key by a plan that is kept where most scopes are small."""
 
     async def fill(user: str, count: int) -> None:
-        memories = (_memory(f"{user} {number}") for number in range(count))
-        changes = [Change(kind="add", memory=memory, explicit=True) for memory in memories]
+        memories = (a_memory(f"{user} {number}") for number in range(count))
+        changes = adding(*memories, explicit=True)
         await store.apply(Scope("t", user, "a"), Batch(changes=changes), now=NOW)
 
     async with await open_store(postgres_uri) as store:
@@ -126,10 +120,10 @@ async def test_memories_are_read_by_their_keys_under_a_generic_plan(postgres_uri
 
 async def test_a_view_changed_by_another_release_is_no_trouble(postgres_uri):
     """Who goes on while another release changes a view notices nothing."""
-    memory = _memory("green tea")
+    memory = a_memory("green tea")
     async with await open_store(postgres_uri, pool_size=1) as store:
         for turn in range(2):
-            await store.apply(SCOPE, Batch(changes=[Change(kind="add", memory=memory)]), now=NOW)
+            await store.apply(SCOPE, Batch(changes=adding(memory)), now=NOW)
             assert len((await store.memories.list(SCOPE, now=NOW)).memories) == 1
             with psycopg.connect(postgres_uri, autocommit=True) as connection:
                 connection.execute("SET search_path = kagent_memory, public")
@@ -159,25 +153,11 @@ async def test_a_space_wider_than_pgvector_keeps_is_refused(postgres_uri):
         assert "16,000" in (await memories.check())["embedding"]
 
 
-async def test_two_that_open_at_once_migrate_once_and_both_work(postgres_uri):
-    stores = await asyncio.gather(*(open_store(postgres_uri, schema="fresh") for _ in range(4)))
-    with psycopg.connect(postgres_uri) as connection:
-        [(rows, numbers)] = connection.execute(
-            "SELECT count(*), count(DISTINCT number) FROM fresh.schema_migration"
-        )
-    assert rows == numbers == len(migrations("postgres"))
-    for store in stores:
-        assert await store.memories.version(Scope("t", "u", "a")) == 0
-        await store.close()
-
-
 @pytest.mark.parametrize("name", SCOPES_OF.values())
 async def test_a_page_of_scopes_is_read_from_an_index(postgres_uri, name):
     """A page of scopes enters an index where it begins under a plan that knows no names."""
     async with await open_store(postgres_uri) as store:
-        await store.apply(
-            SCOPE, Batch(changes=[Change(kind="add", memory=_memory("tea"))]), now=NOW
-        )
+        await store.apply(SCOPE, Batch(changes=adding(a_memory("tea"))), now=NOW)
     with psycopg.connect(
         postgres_uri, autocommit=True, options="-csearch_path=kagent_memory,public"
     ) as connection:
@@ -208,9 +188,7 @@ async def test_a_migration_table_of_somebody_else_is_not_ours(postgres_uri):
         connection.execute("CREATE TABLE public.schema_migration (version text)")
     for count in (1, 2):
         async with await open_store(postgres_uri) as store:
-            await store.apply(
-                SCOPE, Batch(changes=[Change(kind="add", memory=_memory(f"{count}"))]), now=NOW
-            )
+            await store.apply(SCOPE, Batch(changes=adding(a_memory(f"{count}"))), now=NOW)
             assert len((await store.memories.list(SCOPE, now=NOW)).memories) == count
 
 
@@ -242,10 +220,8 @@ async def test_counting_beside_forgetting_leaves_no_counters(postgres_uri):
         await open_store(postgres_uri) as store,
         await psycopg.AsyncConnection.connect(postgres_uri) as counting,
     ):
-        memories = [_memory(f"m {number}") for number in range(3)]
-        await store.apply(
-            scope, Batch(changes=[Change(kind="add", memory=one) for one in memories]), now=NOW
-        )
+        memories = [a_memory(f"m {number}") for number in range(3)]
+        await store.apply(scope, Batch(changes=adding(*memories)), now=NOW)
         ids = [memory.id for memory in memories]
         await counting.execute("SET search_path = kagent_memory, public")
         counted = {
@@ -312,10 +288,8 @@ async def test_cancelled_writes_never_hang_the_store(postgres_uri):
     """Writes that are cancelled at any moment never hang the store."""
     store, scope = await open_store(postgres_uri, pool_size=3), Scope("", "hasty", "desk")
     ids = [new_id() for _ in range(20)]
-    memories = [Memory(id=id, content=f"note {id}", created_at=NOW, updated_at=NOW) for id in ids]
-    await store.apply(
-        scope, Batch(changes=[Change(kind="add", memory=memory) for memory in memories]), now=NOW
-    )
+    memories = [a_memory(f"note {id}", id=id) for id in ids]
+    await store.apply(scope, Batch(changes=adding(*memories)), now=NOW)
     for step in range(60):
         task = asyncio.ensure_future(
             store.memories.deliver(scope, retrieved=ids, delivered=ids, now=NOW)

@@ -10,7 +10,6 @@ import random
 import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -22,24 +21,18 @@ from relay import Relay
 
 from kagent_memory import Memories
 from kagent_memory.errors import StoreError
-from kagent_memory.records import Change, Memory, Message, Scope, new_id
+from kagent_memory.records import Message, Scope, new_id
 from kagent_memory.stores import MemoryStore, open_store
-from kagent_memory.stores.base import Batch, Job
+from kagent_memory.stores.base import Batch
 from kagent_memory.stores.sql.queue import touching
 from kagent_memory.testing import HashEmbedder
+from kagent_memory.testing.fixtures import NOW, a_job, a_memory, adding
 
-NOW = datetime(2026, 3, 1, tzinfo=UTC)
 SCOPE = Scope("t", "ada", "app")
 
 
-def a_memory(text: str, **values: Any) -> Memory:
-    return Memory(id=new_id(), content=text, created_at=NOW, updated_at=NOW, **values)
-
-
-def adding(*texts: str) -> Batch:
-    return Batch(
-        changes=[Change(kind="add", memory=a_memory(text), explicit=True) for text in texts]
-    )
+def batch_of(*texts: str) -> Batch:
+    return Batch(changes=adding(*map(a_memory, texts), explicit=True))
 
 
 FILLER = " ".join(f"word{number % 211} of the minutes," for number in range(1000))
@@ -85,19 +78,12 @@ async def test_large_writes_of_every_kind_come_to_their_end(transport_uri, shape
     async with await open_store(transport_uri) as store, asyncio.timeout(400):
         if shape == "one batch of 16 MB":
             await store.apply(
-                SCOPE, adding(*(long_text(number, 16_000) for number in range(1050))), now=NOW
+                SCOPE, batch_of(*(long_text(number, 16_000) for number in range(1050))), now=NOW
             )
             assert (await store.stats(SCOPE, now=NOW)).visible == 1050
         elif shape == "one payload of 16 MB":
             payload = {"turns": [{"text": long_text(number, 16_000)} for number in range(1050)]}
-            job = Job(
-                id=new_id(),
-                scope=SCOPE,
-                kind="transcript",
-                payload=payload,
-                run_after=NOW,
-                created_at=NOW,
-            )
+            job = a_job(SCOPE, payload=payload)
             await store.enqueue([job])
             [kept] = await store.queue.jobs(scope=SCOPE)
             assert kept.payload == payload
@@ -106,14 +92,14 @@ async def test_large_writes_of_every_kind_come_to_their_end(transport_uri, shape
                 [long_text(100 * part + number, 20_000) for number in range(100)]
                 for part in range(10)
             ]
-            await asyncio.gather(*(store.apply(SCOPE, adding(*texts), now=NOW) for texts in rows))
+            await asyncio.gather(*(store.apply(SCOPE, batch_of(*texts), now=NOW) for texts in rows))
             assert (await store.stats(SCOPE, now=NOW)).visible == 1000
         else:
             space_number = (await store.memories.spaces.add("wide", 4096, None)).number
             memories = [a_memory(f"row {number}") for number in range(1000)]
             rows = np.random.default_rng(3).normal(size=(1000, 4096)).astype(np.float32)
             vectors = {memory.id: row for memory, row in zip(memories, rows, strict=True)}
-            changes = [Change(kind="add", memory=memory) for memory in memories]
+            changes = adding(*memories)
             await store.apply(
                 SCOPE, Batch(changes=changes, vectors=vectors, space_number=space_number), now=NOW
             )
@@ -133,9 +119,9 @@ VERBS: dict[str, Callable[[MemoryStore], Awaitable[object]]] = {
     ),
     "list": lambda store: store.memories.list(SCOPE, now=NOW),
     "get": lambda store: store.memories.get(SCOPE, [new_id()], now=NOW),
-    "apply": lambda store: store.apply(SCOPE, adding("new"), now=NOW),
+    "apply": lambda store: store.apply(SCOPE, batch_of("new"), now=NOW),
     "large apply": lambda store: store.apply(
-        SCOPE, adding(*(long_text(n, 16_000) for n in range(300))), now=NOW
+        SCOPE, batch_of(*(long_text(n, 16_000) for n in range(300))), now=NOW
     ),
     "forget": lambda store: store.forget(SCOPE, everything=True, now=NOW),
     "deliver": lambda store: store.memories.deliver(
@@ -154,7 +140,7 @@ async def relayed(postgres_uri: str) -> AsyncIterator[tuple[Relay, MemoryStore]]
     """A store over a network that can go bad; statements may take a second."""
     async with await open_store(postgres_uri) as store:
         await store.memories.spaces.add("g", 3, None)
-        await store.apply(SCOPE, adding("zebra one", "zebra two"), now=NOW)
+        await store.apply(SCOPE, batch_of("zebra one", "zebra two"), now=NOW)
     with Relay(postgres_uri) as relay:
         async with await open_store(relay.uri, statement_timeout_seconds=1, pool_size=3) as store:
             await store.memories.view(SCOPE, now=NOW).nearest(1, [np.ones(3, np.float32)], limit=5)
@@ -204,17 +190,7 @@ async def test_a_large_write_over_a_slow_line_is_not_given_up(postgres_uri):
     """A large write over a slow line takes its time and is not given up."""
     bound = 6.0  # of silence; what the sockets hold is under way for some of it after all is sent
     payload = {"turns": [{"text": long_text(number, 16_000)} for number in range(1050)]}
-    small, large = (
-        Job(
-            id=new_id(),
-            scope=SCOPE,
-            kind="transcript",
-            payload=given,
-            run_after=NOW,
-            created_at=NOW,
-        )
-        for given in ({}, payload)
-    )
+    small, large = (a_job(SCOPE, payload=given) for given in ({}, payload))
     with Relay(postgres_uri) as relay:
         async with await open_store(relay.uri, statement_timeout_seconds=bound - 2) as store:
             # the server's own clock runs from a statement's text on, which it now knows
@@ -233,9 +209,7 @@ async def test_a_line_that_only_drips_is_given_up_in_the_end(relayed, monkeypatc
     relay.crawl(100_000)
     start = time.monotonic()
     with pytest.raises(StoreError, match="did not answer"):
-        await store.apply(
-            SCOPE, Batch(changes=[Change(kind="add", memory=a_memory("word " * 800_000))]), now=NOW
-        )
+        await store.apply(SCOPE, Batch(changes=adding(a_memory("word " * 800_000))), now=NOW)
     assert 3 < time.monotonic() - start < 240
 
 
@@ -272,14 +246,14 @@ async def test_a_cancelled_caller_of_a_silent_database_is_let_go(relayed, verb):
 async def test_the_server_ends_a_statement_that_takes_too_long(postgres_uri):
     """A statement that takes too long is ended by the server and the connection kept."""
     async with await open_store(postgres_uri, statement_timeout_seconds=1.5, pool_size=1) as store:
-        await store.apply(SCOPE, adding("here"), now=NOW)
+        await store.apply(SCOPE, batch_of("here"), now=NOW)
         with psycopg.connect(postgres_uri, options="-csearch_path=kagent_memory") as other:
             other.execute("UPDATE scope SET version = version")
             with pytest.raises(StoreError, match="statement_timeout_seconds"):
-                await store.apply(SCOPE, adding("waits for the lock"), now=NOW)
+                await store.apply(SCOPE, batch_of("waits for the lock"), now=NOW)
         pool = store.memories.database.pool._pool  # type: ignore[attr-defined]
         assert pool.get_stats()["pool_available"] == 1
-        await store.apply(SCOPE, adding("waits no more"), now=NOW)
+        await store.apply(SCOPE, batch_of("waits no more"), now=NOW)
         assert pool.get_stats()["connections_num"] == 1
 
 
@@ -301,7 +275,7 @@ async def test_a_vanished_client_lets_go_of_its_locks(postgres_uri, monkeypatch)
             vanished = asyncio.ensure_future(gone.memories.database.write(vanish))  # type: ignore[attr-defined]
             async with asyncio.timeout(240):
                 await held.wait()
-                await store.apply(SCOPE, adding("goes on"), now=NOW)
+                await store.apply(SCOPE, batch_of("goes on"), now=NOW)
             vanished.cancel()
             start = time.monotonic()
             await asyncio.wait([vanished])
@@ -312,11 +286,11 @@ async def test_a_vanished_client_lets_go_of_its_locks(postgres_uri, monkeypatch)
 async def test_writers_that_lose_their_connections_are_told_once(postgres_uri):
     """Writers that lose their connections together are told once each."""
     async with await open_store(postgres_uri, pool_size=8) as store:
-        await store.apply(SCOPE, adding("here"), now=NOW)
+        await store.apply(SCOPE, batch_of("here"), now=NOW)
         with psycopg.connect(postgres_uri, options="-csearch_path=kagent_memory") as holder:
             holder.execute("UPDATE scope SET version = version")
             writing = [
-                asyncio.ensure_future(store.apply(SCOPE, adding(f"note {n}"), now=NOW))
+                asyncio.ensure_future(store.apply(SCOPE, batch_of(f"note {n}"), now=NOW))
                 for n in range(8)
             ]
             with psycopg.connect(postgres_uri, autocommit=True) as other:
@@ -329,7 +303,7 @@ async def test_writers_that_lose_their_connections_are_told_once(postgres_uri):
                 other.execute(f"SELECT pg_terminate_backend(pid) {waiting}")
             told = await asyncio.gather(*writing, return_exceptions=True)
         assert {type(error) for error in told} == {StoreError}
-        await store.apply(SCOPE, adding("goes on"), now=NOW)
+        await store.apply(SCOPE, batch_of("goes on"), now=NOW)
         assert await store.memories.version(SCOPE) == 2
 
 
@@ -403,11 +377,11 @@ async def test_more_searches_than_connections_are_all_answered(store_uri, search
 async def test_callers_that_leave_the_queue_for_connections_lose_none(postgres_uri):
     chance = random.Random(5)
     async with await open_store(postgres_uri, pool_size=2) as store:
-        await store.apply(SCOPE, adding("zebra"), now=NOW)
+        await store.apply(SCOPE, batch_of("zebra"), now=NOW)
         for _ in range(15):
             calls = [
                 lambda: store.memories.version(SCOPE),
-                lambda: store.apply(SCOPE, adding(new_id()), now=NOW),
+                lambda: store.apply(SCOPE, batch_of(new_id()), now=NOW),
                 lambda: store.memories.view(SCOPE, now=NOW).text(["zebra"], limit=5),
             ]
             tasks = [asyncio.ensure_future(chance.choice(calls)()) for _ in range(60)]
@@ -439,7 +413,7 @@ async def test_a_server_without_room_for_more_connections_is_shared(server_direc
         uri = server.get_uri().replace("postgres:@", "app:@")
         async with await open_store(uri, pool_size=10) as store:
             await asyncio.gather(
-                *(store.apply(SCOPE, adding(f"{number}"), now=NOW) for number in range(60))
+                *(store.apply(SCOPE, batch_of(f"{number}"), now=NOW) for number in range(60))
             )
             assert (await store.stats(SCOPE, now=NOW)).visible == 60
     finally:
@@ -464,7 +438,7 @@ class Writers:
 
     async def _write(self, number: int) -> None:
         while not self._stop.is_set():
-            batch = adding(*(f"{new_id()} {long_text(number, 3000)}" for _ in range(20)))
+            batch = batch_of(*(f"{new_id()} {long_text(number, 3000)}" for _ in range(20)))
             try:
                 await self._store.apply(SCOPE, batch, now=NOW)
                 self.kept.extend(change.memory.id for change in batch.changes)

@@ -17,9 +17,9 @@ from queue_contract import QueueContract
 from relay import Relay, at, pgbouncer
 
 from kagent_memory.errors import KagentMemoryError, StoreError
-from kagent_memory.records import Change, Memory, Scope, new_id
+from kagent_memory.records import Change, Scope, new_id
 from kagent_memory.stores import MemoryStore, open_store
-from kagent_memory.stores.base import Batch, Job
+from kagent_memory.stores.base import Batch
 from kagent_memory.stores.sql import migrations
 from kagent_memory.testing.contract import (
     ApplyContract,
@@ -27,8 +27,8 @@ from kagent_memory.testing.contract import (
     IsolationContract,
     RoundTripContract,
 )
+from kagent_memory.testing.fixtures import NOW, a_job, a_memory, adding
 
-NOW = datetime(2026, 3, 1, tzinfo=UTC)
 SERVERS = 4  # of the pooler, for each database
 
 
@@ -54,10 +54,6 @@ class TestBehindAPooler(
     """
 
 
-def a_memory(text: str, **values: object) -> Memory:
-    return Memory(id=new_id(), content=text, created_at=NOW, updated_at=NOW, **values)  # type: ignore[arg-type]
-
-
 async def busy_life(store: MemoryStore, mark: str, turns: int, chance: random.Random) -> int:
     """Writes and reads of one store, each answer looked at: whatever comes back must bear the
     store's own mark.
@@ -72,12 +68,10 @@ async def busy_life(store: MemoryStore, mark: str, turns: int, chance: random.Ra
         )
         row = np.asarray([1, turn, 1, 1], np.float32)
         batch = Batch(
-            changes=[Change(kind="add", memory=memory, explicit=True)],
+            changes=adding(memory, explicit=True),
             vectors={memory.id: row},
             space_number=space_number,
-            jobs=[
-                Job(id=new_id(), scope=scope, kind="embed", key=mark, run_after=NOW, created_at=NOW)
-            ],
+            jobs=[a_job(scope, "embed", key=mark)],
         )
         applied = await store.apply(scope, batch, now=NOW)
         assert applied.version == turn + 1
@@ -168,10 +162,12 @@ async def test_a_pooler_is_found_out_at_each_connection(postgres_uri, pooled_uri
             assert await pooled(store) == {False}
 
 
-async def test_several_behind_a_pooler_migrate_a_schema_once(pooled_uri):
-    """Several that open a new schema through the pooler migrate it once."""
-    stores = await asyncio.gather(*(open_store(pooled_uri, schema="fresh") for _ in range(5)))
-    with psycopg.connect(pooled_uri, prepare_threshold=None) as connection:
+@pytest.mark.parametrize("database", ["postgres_uri", "pooled_uri"])
+async def test_several_that_open_at_once_migrate_a_schema_once(request, database):
+    """Several that open a new schema, straight or through the pooler, migrate it once."""
+    uri = request.getfixturevalue(database)
+    stores = await asyncio.gather(*(open_store(uri, schema="fresh") for _ in range(5)))
+    with psycopg.connect(uri, prepare_threshold=None) as connection:
         [(rows, numbers)] = connection.execute(
             "SELECT count(*), count(DISTINCT number) FROM fresh.schema_migration"
         )
@@ -193,7 +189,7 @@ async def test_times_come_back_in_utc_whatever_the_servers_zone_is(pooled_uri, p
     scope, said = Scope("t", "u", "a"), datetime(2026, 3, 1, 23, 30, 0, 123456, tzinfo=UTC)
     async with await open_store(pooled_uri) as store:
         memory = a_memory("late", happened_at=said)
-        await store.apply(scope, Batch(changes=[Change(kind="add", memory=memory)]), now=said)
+        await store.apply(scope, Batch(changes=adding(memory)), now=said)
         kept = (await store.memories.get(scope, [memory.id], now=said))[memory.id]
     assert kept.happened_at == said
     assert kept.happened_at.utcoffset() == timedelta(0)
@@ -205,11 +201,7 @@ async def test_cancelled_callers_behind_a_pooler_hold_no_server(pooled_uri):
     scope, chance = Scope("t", "u", "a"), random.Random(11)
     async with await open_store(pooled_uri, pool_size=3) as store:
         for _ in range(120):
-            batch = Batch(
-                changes=[
-                    Change(kind="add", memory=a_memory(f"{chance.random()}")) for _ in range(50)
-                ]
-            )
+            batch = Batch(changes=adding(*(a_memory(f"{chance.random()}") for _ in range(50))))
             calls = (
                 lambda batch=batch: store.apply(scope, batch, now=NOW),
                 lambda: store.memories.view(scope, now=NOW).text(["zebra"], limit=9),
@@ -244,9 +236,7 @@ async def test_a_killed_pooler_loses_nothing_acknowledged(postgres_uri, tmp_path
                 while not stop.is_set():
                     memory = a_memory(new_id())
                     try:
-                        await store.apply(
-                            scope, Batch(changes=[Change(kind="add", memory=memory)]), now=NOW
-                        )
+                        await store.apply(scope, Batch(changes=adding(memory)), now=NOW)
                         kept.append(memory.id)
                     except StoreError as error:
                         failures.append(error)

@@ -4,13 +4,11 @@ libSQL file.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import pytest
 
 from kagent_memory.ingestion.echoes import without_recalled
 from kagent_memory.memories import Memories
-from kagent_memory.records import Change, Fact, Filter, Memory, Message, Scope, new_id
+from kagent_memory.records import Fact, Filter, Memory, Message, Scope
 from kagent_memory.retrieval.embedding_spaces import StoreEmbedder
 from kagent_memory.retrieval.similar import neighbours
 from kagent_memory.stores import open_store
@@ -20,8 +18,8 @@ from kagent_memory.stores.libsql.session import LibSQLSession
 from kagent_memory.stores.postgres.session import PostgresSession
 from kagent_memory.stores.view import texts
 from kagent_memory.testing import HashEmbedder
+from kagent_memory.testing.fixtures import NOW, a_memory, adding
 
-NOW = datetime(2026, 3, 1, tzinfo=UTC)
 SCOPE = Scope("acme", "ada", "notes")
 ODD = Filter(tags=("odd",))
 
@@ -42,12 +40,12 @@ class Trips:
 @pytest.fixture
 def trips(monkeypatch) -> Trips:
     trips = Trips()
-    asked_of, run, rows = PostgresSession._rows, Database._on_thread, LibSQLSession.rows
+    asked_of, run, rows = PostgresSession.several, Database._on_thread, LibSQLSession.rows
 
-    async def asked(self, queries, *arguments):
+    async def asked(self, queries, **options):
         trips.count += len(queries)
         trips.statements += [name for name, _ in queries]
-        return await asked_of(self, queries, *arguments)
+        return await asked_of(self, queries, **options)
 
     async def ran(self, action):
         trips.count += 1
@@ -57,26 +55,22 @@ def trips(monkeypatch) -> Trips:
         trips.statements.append(query)
         return await rows(self, query, values, **options)
 
-    monkeypatch.setattr(PostgresSession, "_rows", asked)
+    monkeypatch.setattr(PostgresSession, "several", asked)
     monkeypatch.setattr(Database, "_on_thread", ran)
     monkeypatch.setattr(LibSQLSession, "rows", read)
     return trips
 
 
 def memory(number: int) -> Memory:
-    return Memory(
-        id=new_id(),
-        content=f"Ada keeps parcel {number} on shelf {number % 7}",
-        tags=("odd",) if number % 2 else (),
-        created_at=NOW,
-        updated_at=NOW,
+    return a_memory(
+        f"Ada keeps parcel {number} on shelf {number % 7}", tags=("odd",) if number % 2 else ()
     )
 
 
 @pytest.fixture
 async def store(store_uri):
     async with await open_store(store_uri) as store:
-        changes = [Change(kind="add", memory=memory(number)) for number in range(30)]
+        changes = adding(*(memory(number) for number in range(30)))
         await store.apply(SCOPE, Batch(changes=changes), now=NOW)
         await store.memories.view(SCOPE, now=NOW).text(["shelf"], limit=1)
         yield store

@@ -7,7 +7,6 @@ import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -17,15 +16,15 @@ import pytest
 from kagent_memory import Memories
 from kagent_memory.cli import main
 from kagent_memory.errors import ConfigurationError
-from kagent_memory.records import Change, Memory, Scope, new_id
+from kagent_memory.records import Change, Scope, new_id
 from kagent_memory.stores import MemoryStore, open_store
-from kagent_memory.stores.base import Batch, Job, Token
+from kagent_memory.stores.base import Batch, Token
 from kagent_memory.stores.postgres import schema
 from kagent_memory.stores.postgres.connection import fetch
 from kagent_memory.stores.sql import Migration, migrations
 from kagent_memory.testing import HashEmbedder
+from kagent_memory.testing.fixtures import NOW, a_job, a_memory, adding
 
-NOW = datetime(2026, 3, 1, tzinfo=UTC)
 ADA, BEN = Scope("acme", "ada", "notes"), Scope("acme-corp", "ada", "notes")
 APP, MAINTENANCE = "kagent_memory_app", "kagent_memory_maintenance"
 PLACES = (
@@ -117,22 +116,15 @@ async def fill(store: MemoryStore) -> None:
     space_number = (await store.memories.spaces.add("g", 4, None)).number
     for scope in (ADA, BEN):
         first, second = (
-            Memory(
-                id=new_id(),
-                content=f"{scope.tenant} says {number}",
-                created_at=NOW,
-                updated_at=NOW,
-                session_id="s",
-                event_ids=(f"{number}",),
-            )
+            a_memory(f"{scope.tenant} says {number}", session_id="s", event_ids=(f"{number}",))
             for number in range(2)
         )
         batch = Batch(
-            changes=[Change(kind="add", memory=one) for one in (first, second)],
+            changes=adding(first, second),
             vectors={one.id: np.asarray([1, 2, 3, 4], np.float32) for one in (first, second)},
             space_number=space_number,
             taken=[("s", "0"), ("s", "1")],
-            jobs=[Job(id=new_id(), scope=scope, kind="embed", run_after=NOW, created_at=NOW)],
+            jobs=[a_job(scope, "embed")],
         )
         await store.apply(scope, batch, now=NOW)
         stored = (await store.memories.get(scope, [first.id], now=NOW))[first.id]
@@ -268,9 +260,9 @@ async def test_a_connection_of_the_pool_carries_nothing_over(direct_or_pooled_ur
     async with await open_store(uri, rls=True, pool_size=2) as store:
         await fill(store)
 
-        async def failing(session, scope):
-            await session.rows("scope_memories", {"scope_id": scope.id})
-            raise ValueError(scope)
+        async def failing(session):
+            await session.rows("scope_memories", {"scope_id": ADA.id})
+            raise ValueError(ADA)
 
         database: Any = store.memories.database  # type: ignore[attr-defined]
         for _ in range(20):
@@ -279,7 +271,7 @@ async def test_a_connection_of_the_pool_carries_nothing_over(direct_or_pooled_ur
                 store.memories.deliver(scope, retrieved=["x"], delivered=[], now=NOW)
                 for scope in (ADA, BEN)
             ]
-            calls += [store.memories.spaces.all(), database.within(ADA).write(failing, ADA)]
+            calls += [store.memories.spaces.all(), database.within(ADA).write(failing)]
             ended = await asyncio.gather(*calls, return_exceptions=True)
             assert [type(one).__name__ for one in ended if isinstance(one, BaseException)] == [
                 "ValueError"

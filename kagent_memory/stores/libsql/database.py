@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from tenacity import (
     AsyncRetrying,
@@ -24,6 +24,7 @@ from tenacity import (
 from ...errors import KagentMemoryError, StoreError
 from ...records import Scope
 from ..encryption import KeyRing
+from ..sql.session import Script
 from .connection import Busy, Connection
 from .location import MEMORY, Server, check_file, to_place
 from .schema import has_ledger, migrate
@@ -41,7 +42,6 @@ _PRAGMAS = (
     "PRAGMA temp_store = MEMORY",
 )
 _logger = logging.getLogger(__name__)
-P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -94,30 +94,16 @@ class Database:
         """The same: a file has no users to tell apart."""
         return self
 
-    def read(
-        self,
-        script: Callable[Concatenate[LibSQLSession, P], Coroutine[Any, Any, T]],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> Coroutine[Any, Any, T]:
+    def read(self, script: Script[T]) -> Coroutine[Any, Any, T]:
         """Run a reading script in one transaction and return its result."""
-        return self._patiently(
-            PATIENCE_SECONDS, partial(self._transact, False, script, *args, **kwargs)
-        )
+        return self._patiently(PATIENCE_SECONDS, partial(self._transact, script, write=False))
 
-    async def write(
-        self,
-        script: Callable[Concatenate[LibSQLSession, P], Coroutine[Any, Any, T]],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
+    async def write(self, script: Script[T]) -> T:
         """Run a script in one transaction, which keeps all of its writes or none."""
         # in order of arrival; only one of us need wait for other processes
         async with self._writing:
             result = await self._patiently(
-                PATIENCE_SECONDS, partial(self._transact, True, script, *args, **kwargs)
+                PATIENCE_SECONDS, partial(self._transact, script, write=True)
             )
         if self._owes_erasure:
             await self._erase(0.0)
@@ -190,14 +176,7 @@ class Database:
             raise StoreError("The store is closed; open it again.") from error
         return await running
 
-    def _transact(
-        self,
-        write: bool,
-        script: Callable[Concatenate[LibSQLSession, P], Coroutine[Any, Any, T]],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
+    def _transact(self, script: Script[T], *, write: bool) -> T:
         """Drives a script to its end on the thread, without an event loop.
 
         Raises:
@@ -211,7 +190,7 @@ class Database:
                 "open the store again."
             )
         with self._connection.transaction(write=write):
-            steps = script(LibSQLSession(self._connection, self._ring), *args, **kwargs)
+            steps = script(LibSQLSession(self._connection, self._ring))
             try:
                 steps.send(None)
             except StopIteration as end:

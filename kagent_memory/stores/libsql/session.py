@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache, lru_cache
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -30,9 +30,6 @@ MAX_INTEGER = 2**31 - 1  # libsql cuts longer ones
 _TIMES = (*MEMORY_TIMES, "last_delivered_at", "at", "run_after", "lease_until", "oldest")
 _OBJECTS = ("metadata", "payload")
 _TRUTHS = ("is_error", "pinned", "verbatim", "explicit", "asks", "active", "is_operator", "final")
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 _IDS = ("ids",)
 SIDE_BY_SIDE: Mapping[str, Sequence[str]] = {

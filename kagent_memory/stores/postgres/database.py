@@ -9,14 +9,14 @@ import copy
 from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
 from functools import partial
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import psycopg
 from psycopg import errors
 
 from ...records import Scope
 from ..encryption import KeyRing
-from ..sql.session import Row
+from ..sql.session import Row, Script
 from . import embedded_server
 from .connection import CONNECT_SECONDS, AnyConnection, Traits, fetch, within
 from .errors import ours
@@ -25,7 +25,6 @@ from .session import PostgresSession, statement
 
 OUTDATED = (errors.InvalidSqlStatementName, errors.FeatureNotSupported)
 """The server knows a prepared statement no more, or another process changed what it reads."""
-P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -68,38 +67,27 @@ class PostgresDatabase:
         restricted.scope = scope
         return restricted
 
-    async def read(
-        self,
-        script: Callable[Concatenate[PostgresSession, P], Coroutine[Any, Any, T]],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
+    async def read(self, script: Script[T]) -> T:
         """Run a script that changes nothing; each of its statements stands for itself, but where
         settings hold for a transaction alone.
         """
 
         async def work(connection: AnyConnection, traits: Traits) -> T:
             session = self._session(connection, traits)
-            run = partial(script, session, *args, **kwargs)
-            return await (_in_transaction(session, run) if self._settings(traits) else run())
+            return await (
+                _in_transaction(session, script) if self._settings(traits) else script(session)
+            )
 
         return await self._run(work)
 
-    async def write(
-        self,
-        script: Callable[Concatenate[PostgresSession, P], Coroutine[Any, Any, T]],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
+    async def write(self, script: Script[T]) -> T:
         """Run a script in one transaction, which runs to its end even if the caller is
         cancelled.
         """
 
         async def work(connection: AnyConnection, traits: Traits) -> T:
             session = self._session(connection, traits, writes=True)
-            done = await _in_transaction(session, partial(script, session, *args, **kwargs))
+            done = await _in_transaction(session, script)
             if self._wrote is not None and session.moved:
                 text = statement("node")
                 [node] = await within(
@@ -161,10 +149,10 @@ class PostgresDatabase:
             raise ours(error) from error
 
 
-async def _in_transaction(session: PostgresSession, run: Callable[[], Coroutine[Any, Any, T]]) -> T:
+async def _in_transaction(session: PostgresSession, script: Script[T]) -> T:
     session.begin()
     try:
-        done = await run()
+        done = await script(session)
         await session.commit()
     except BaseException:
         await session.rollback()

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from typing import Any, LiteralString, NamedTuple, ParamSpec, TypeVar, cast
+from typing import Any, LiteralString, NamedTuple, cast
 
 import numpy as np
 import psycopg
@@ -39,8 +39,6 @@ INLINE_DIMENSIONS = 4000  # what fits into a row of one page
 MAX_DIMENSIONS = 16_000  # of pgvector's halfvec
 PIECE_BYTES = 2**18
 PIECE_ROWS = 50
-P = ParamSpec("P")
-T = TypeVar("T")
 SCOPE_IDS = frozenset({"scope_id", "scope_ids", "served"})
 """Values whose bytes are ids of scopes."""
 EVERY_SCOPE = b""
@@ -188,18 +186,13 @@ class PostgresSession:
         self, query: str, values: Values, *, space_number: int | None = None
     ) -> Sequence[Row]:
         """Return all rows of the named query, decoded."""
-        [found] = await self._rows([(query, values)], space_number)
+        [found] = await self.several([(query, values)], space_number=space_number)
         return found
 
     async def several(
         self, queries: Sequence[tuple[str, Values]], *, space_number: int | None = None
     ) -> Sequence[Sequence[Row]]:
         """Return the rows of several named queries."""
-        return await self._rows(queries, space_number)
-
-    async def _rows(
-        self, queries: Sequence[tuple[str, Values]], space_number: int | None = None
-    ) -> Sequence[Sequence[Row]]:
         asked: list[Statement] = []
         for query, values in queries:
             self._note(values)

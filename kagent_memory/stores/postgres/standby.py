@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Set
+from collections.abc import Set
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Self, TypeVar
 
 import psycopg
 from typing_extensions import override
@@ -17,7 +17,7 @@ from ...errors import ConfigurationError, Conflict, StoreError
 from ...records import Scope
 from ..encryption import KeyRing
 from ..sql import queries
-from ..sql.session import Row
+from ..sql.session import Row, Script
 from ..values import OpenOptions, StandbyBehind, StandbyError
 from .connection import (
     CONNECT_SECONDS,
@@ -32,7 +32,7 @@ from .connection import (
 from .database import PostgresDatabase
 from .errors import refused
 from .pool import Pool
-from .session import EVERY_SCOPE, PostgresSession
+from .session import EVERY_SCOPE
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,6 @@ SHORTEST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 30.0
 LAG_SECONDS = 5.0  # behind for longer than this, it is no longer only on its way
 MOST_SCOPES = 10_000
-P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -227,15 +226,9 @@ class StandbyDatabase(PostgresDatabase):
         self._counted: set[bool] = set()
 
     @override
-    async def read(
-        self,
-        script: Callable[Concatenate[PostgresSession, P], Coroutine[Any, Any, T]],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
+    async def read(self, script: Script[T]) -> T:
         try:
-            found = await super().read(script, *args, **kwargs)
+            found = await super().read(script)
         except StandbyError:
             raise
         except (StoreError, Conflict) as error:

@@ -28,7 +28,6 @@ from .distribution import drop_local_rows, left_to_distribute
 from .errors import check_loop, refused
 from .pool import Pool
 from .schema import MIGRATION_SECONDS, prepare
-from .session import PostgresSession
 from .standby import Standby
 
 LOOK_SECONDS = 10
@@ -159,7 +158,7 @@ async def look_at(uri: str, read_uri: str, *, schema: str) -> StandbyLag:
         pool = await Pool(target).open()
         try:
             answers = await PostgresDatabase(pool).read(
-                PostgresSession.several, [("node", {}), ("cluster", {}), ("replayed", {})]
+                lambda session: session.several([("node", {}), ("cluster", {}), ("replayed", {})])
             )
             told.append({name: value for [row] in answers for name, value in row.items()})
         finally:

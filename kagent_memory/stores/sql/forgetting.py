@@ -9,14 +9,14 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Self
 
-from ...records import Revision, Scope
+from ...records import Memory, Revision, Scope
 from ..codec import known
 from ..decisions import tombstones_of
 from ..values import Whole, every_state, with_after
 from .queue import clear, delete_jobs, touch
 from .receipts import add_receipt
 from .session import Session
-from .transfer import replace_revisions, whole
+from .transfer import replace_revisions, whole, wholes
 
 
 async def forget(
@@ -36,16 +36,14 @@ async def forget(
         await touch(session, scope, 1)
     chosen = known(ids)
     if everything:
-        chosen = [row["id"] for row in await session.rows("scope_memories", {"scope_id": scope.id})]
+        chosen = await _ids(session, "scope_memories", scope)
     elif session_id is not None:
-        said = await session.rows(
-            "session_memories", {"scope_id": scope.id, "session_id": session_id}
-        )
-        chosen = list(dict.fromkeys((*chosen, *(row["id"] for row in said))))
+        said = await _ids(session, "session_memories", scope, session_id=session_id)
+        chosen = list(dict.fromkeys((*chosen, *said)))
     chosen = [*chosen, *await _facts_of_turns(session, scope, chosen)]
     lineage = await _Lineage.of(session, scope, chosen)
     turns = await _turns_of_facts(session, scope, lineage.erased.values())
-    lineage.erased |= {one.memory.id: one for one in await whole(session, scope, turns)}
+    lineage.erased |= await wholes(session, scope, turns)
     if dry_run:
         return tuple(lineage.erased)
     withdrawn = await delete_jobs(session, scope, session_id, everything)
@@ -57,8 +55,7 @@ async def forget(
         await session.run_many("insert_tombstones", [values])
     await clear(session, scope, frozenset(key for kind, key in tombstones if kind == "event"))
     gone = tuple(lineage.erased)
-    if lineage.reworded:
-        await replace_revisions(session, scope, lineage.reworded)
+    await replace_revisions(session, scope, lineage.reworded)
     await erase(session, scope.id, gone)
     if who is not None and (gone or withdrawn):
         await add_receipt(session, scope, "forget", gone, who=who, now=now)
@@ -128,10 +125,7 @@ async def erase_some(
     Gives how many memories it erased, and whether the scope is gone.
     """
     await touch(session, scope, 1)
-    gone = [
-        row["id"]
-        for row in await session.rows("some_memories", {"scope_id": scope.id, "limit": limit})
-    ]
+    gone = await _ids(session, "some_memories", scope, limit=limit)
     await erase(session, scope.id, gone)
     ended = len(gone) < limit
     if ended:
@@ -148,25 +142,30 @@ async def erase_some(
 
 async def _facts_of_turns(session: Session, scope: Scope, ids: Sequence[str]) -> list[str]:
     """Return the ids of the facts that came from the kept turns among these memories alone."""
-    rows = (
-        await session.rows("stored_memories", {"scope_id": scope.id, "ids": list(ids)})
-        if ids
-        else ()
-    )
     events: dict[str | None, set[str]] = {}
-    for turn in session.codec.memories(scope, rows):
+    for turn in await _stored(session, scope, ids):
         if turn.state == "source":
             events.setdefault(turn.session_id, set()).update(turn.event_ids)
     found: list[str] = []
     for session_id, said in events.items():
-        own = await session.rows(
-            "session_memories", {"scope_id": scope.id, "session_id": session_id}
-        )
-        values = {"scope_id": scope.id, "ids": [row["id"] for row in own]}
-        rows = await session.rows("stored_memories", values)
-        facts = session.codec.memories(scope, rows)
+        own = await _ids(session, "session_memories", scope, session_id=session_id)
+        facts = await _stored(session, scope, own)
         found += (one.id for one in facts if one.event_ids and said.issuperset(one.event_ids))
     return [id for id in found if id not in ids]
+
+
+async def _ids(session: Session, query: str, scope: Scope, **values: object) -> list[str]:
+    """Return the ids of the memories of a scope that a named query finds."""
+    rows = await session.rows(query, {"scope_id": scope.id, **values})
+    return [row["id"] for row in rows]
+
+
+async def _stored(session: Session, scope: Scope, ids: Sequence[str]) -> Sequence[Memory]:
+    """Return these memories of a scope, whatever their state."""
+    if not ids:
+        return ()
+    rows = await session.rows("stored_memories", {"scope_id": scope.id, "ids": list(ids)})
+    return session.codec.memories(scope, rows)
 
 
 async def _turns_of_facts(session: Session, scope: Scope, facts: Iterable[Whole]) -> list[str]:
@@ -216,11 +215,9 @@ class _Lineage:
         lineage, seen, fresh = cls(), {*ids}, ids
         stretches: dict[tuple[str, int], Sequence[Revision]] = {}
         while fresh:
-            found = {one.memory.id: one for one in await whole(session, scope, fresh)}
+            found = await wholes(session, scope, fresh)
             lineage.erased |= {id: found[id] for id in fresh if id in found}
-            near = [
-                row["id"] for row in await session.rows("kin", {"scope_id": scope.id, "ids": fresh})
-            ]
+            near = await _ids(session, "kin", scope, ids=fresh)
             made = await _undone(
                 session, scope, [(one, one.revisions) for one in found.values()], stretches
             )
@@ -292,12 +289,7 @@ async def _undone(
     made: set[str] = set()
     while sources:
         decisions = [decision for one, part in sources for decision in _decisions(one, part)]
-        holders = {holder for holder, _ in decisions}
-        found = (
-            {one.memory.id: one for one in await whole(session, scope, sorted(holders))}
-            if holders
-            else {}
-        )
+        found = await wholes(session, scope, sorted({holder for holder, _ in decisions}))
         sources = []
         for id, decision in decisions:
             if (holder := found.get(id)) is None:

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
 from typing_extensions import Unpack, override
 
@@ -89,7 +90,8 @@ class SqlMemoryStore(MemoryStore):
         await self.database.close()
 
     async def _keep_index(self, scope: Scope, packed: Packed) -> None:
-        await self.database.within(scope).write(write_queries.keep_index, scope, packed)
+        database = self.database.within(scope)
+        await database.write(lambda session: write_queries.keep_index(session, scope, packed))
 
     # -- one scope: writing ---------------------------------------------------------------------
 
@@ -100,7 +102,9 @@ class SqlMemoryStore(MemoryStore):
         batch, texts = await _prepared(batch, dimensions)
         self.indexes.unsettle(scope)
         write = restricted(self.database, {scope, *(job.scope for job in batch.jobs)}).write
-        return await write(write_queries.apply, scope, batch, texts=texts, now=now)
+        return await write(
+            lambda session: write_queries.apply(session, scope, batch, texts=texts, now=now)
+        )
 
     @override
     async def forget(
@@ -114,7 +118,9 @@ class SqlMemoryStore(MemoryStore):
     ) -> tuple[str, ...]:
         database = self.database.within(scope)
         run = database.read if dry_run else database.write
-        gone = await run(forgetting.forget, scope, dry_run=dry_run, who=who, now=now, **which)
+        gone = await run(
+            partial(forgetting.forget, scope=scope, dry_run=dry_run, who=who, now=now, **which)
+        )
         if not dry_run:
             await self._discard(scope, gone)
         return gone
@@ -138,14 +144,18 @@ class SqlMemoryStore(MemoryStore):
             fitting.append(replace(one, vectors=vectors))
         database = self.database.within(scope)
         run = database.read if dry_run else database.write
-        return await run(transfer.restore, scope, fitting, texts=texts, dry_run=dry_run)
+        return await run(
+            lambda session: transfer.restore(session, scope, fitting, texts=texts, dry_run=dry_run)
+        )
 
     @override
     async def evict(
         self, scope: Scope, ids: Sequence[str], *, keep: int, now: datetime
     ) -> tuple[str, ...]:
         database = self.database.within(scope)
-        gone = await database.write(forgetting.evict, scope, ids, keep=keep, now=now)
+        gone = await database.write(
+            lambda session: forgetting.evict(session, scope, ids, keep=keep, now=now)
+        )
         if gone:
             await self._discard(scope, gone)
         else:
@@ -377,7 +387,7 @@ class SqlMemoryStore(MemoryStore):
     async def count(self, deliveries: Sequence[Delivery]) -> None:
         if any(counts for one in deliveries for counts in one.counts.values()):
             database = restricted(self.database, {one.scope for one in deliveries})
-            await database.write(write_queries.count, deliveries)
+            await database.write(lambda session: write_queries.count(session, deliveries))
 
     @override
     async def prune(self, *, now: datetime, popular_after: int, dry_run: bool = False) -> Pruned:
@@ -402,7 +412,7 @@ class SqlMemoryStore(MemoryStore):
                 while not gone and left > 0:
                     most = min(left, ERASED_AT_ONCE)
                     count, gone = await database.write(
-                        forgetting.erase_some, scope, limit=most, who=who, now=now
+                        partial(forgetting.erase_some, scope=scope, limit=most, who=who, now=now)
                     )
                     erased = replace(erased, memories=erased.memories + count)
                     left -= max(count, 1)
@@ -474,12 +484,14 @@ class SqlMemoryStore(MemoryStore):
         header = self._ring.header
         scopes, rows, after = 0, 0, None
         while some := await self.database.read(
-            rotation.next_scopes, header, after=after, limit=SCOPES_AT_ONCE
+            partial(rotation.next_scopes, header=header, after=after, limit=SCOPES_AT_ONCE)
         ):
             for scope in (scope for scope, is_stale in some if is_stale):
                 scopes, database = scopes + 1, self.database.within(scope)
                 while not dry_run and (
-                    done := await database.write(rotation.reseal, scope, header, limit=RESEALED)
+                    done := await database.write(
+                        partial(rotation.reseal, scope=scope, header=header, limit=RESEALED)
+                    )
                 ):
                     rows += done
             after = some[-1][0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 
 from ...records import Scope
 from .. import codec
@@ -22,8 +23,12 @@ async def prune(database: Database, *, now: datetime, popular_after: int, dry_ru
     run = database.read if dry_run else database.write
     after: str | bytes | None = None
     total = Pruned()
-    while some := await database.read(_expired_scopes, after=after, now=now):
-        total += await run(_prune_some, some, now=now, popular_after=popular_after, dry_run=dry_run)
+    while some := await database.read(partial(_expired_scopes, after=after, now=now)):
+        total += await run(
+            partial(
+                _prune_some, expired_in=some, now=now, popular_after=popular_after, dry_run=dry_run
+            )
+        )
         after = some[-1][0]
     if not dry_run:
         await database.write(release_widths)
@@ -44,8 +49,8 @@ async def _expired_scopes(
 
 async def _prune_some(
     session: Session,
-    expired_in: Sequence[tuple[str | bytes, Scope]],
     *,
+    expired_in: Sequence[tuple[str | bytes, Scope]],
     now: datetime,
     popular_after: int,
     dry_run: bool,

@@ -118,7 +118,8 @@ class JobQueue:
         scopes.
         """
         if jobs:
-            await restricted(self.database, {job.scope for job in jobs}).write(_enqueue, jobs)
+            database = restricted(self.database, {job.scope for job in jobs})
+            await database.write(lambda session: _enqueue(session, jobs))
             self._due = []  # who is new here has their turn next
 
     async def claim(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable
-from functools import partial, wraps
+from functools import wraps
 from types import CoroutineType
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
@@ -42,7 +42,7 @@ def reading(
         database = part.reads
         if (scope := _scope_of(args, kwargs)) is not None:
             database = database.within(scope)
-        return await database.read(partial(script, part), *args, **kwargs)
+        return await database.read(lambda session: script(part, session, *args, **kwargs))
 
     return verb
 
@@ -59,7 +59,7 @@ def writing(
         database = part.database
         if (scope := _scope_of(args, kwargs)) is not None:
             database = database.within(scope)
-        return await database.write(partial(script, part), *args, **kwargs)
+        return await database.write(lambda session: script(part, session, *args, **kwargs))
 
     return verb
 

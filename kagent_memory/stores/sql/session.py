@@ -9,7 +9,7 @@ as its driver wants them.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from ..spaces import EmbeddingSpace
 from ..values import StandbyError
 from .row_codec import Row, RowCodec
 
-P = ParamSpec("P")
 T = TypeVar("T")
 Values: TypeAlias = Mapping[str, Any]
 
@@ -78,29 +77,21 @@ class Session(Protocol):
         ...
 
 
+Script: TypeAlias = Callable[[Session], Coroutine[Any, Any, T]]
+"""What a transaction does; arguments of its own are bound to it."""
+
+
 class Database(Protocol):
-    """Runs scripts: async functions that take a session first and wait for nothing else."""
+    """Runs scripts, which wait for nothing but their session."""
 
     has_nearest: bool
     """Whether statements search vectors."""
 
-    def read(
-        self,
-        script: Callable[Concatenate[Session, P], Coroutine[Any, Any, T]],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> Coroutine[Any, Any, T]:
+    def read(self, script: Script[T]) -> Coroutine[Any, Any, T]:
         """Run a script that changes nothing."""
         ...
 
-    def write(
-        self,
-        script: Callable[Concatenate[Session, P], Coroutine[Any, Any, T]],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> Coroutine[Any, Any, T]:
+    def write(self, script: Script[T]) -> Coroutine[Any, Any, T]:
         """Run a script in one transaction, committed when it returns and rolled back whole when it
         raises; again where the database asks for it.
         """

@@ -90,7 +90,9 @@ class SqlEmbeddingSpaces(EmbeddingSpaces):
     async def add(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
         async def found_or_made() -> EmbeddingSpace | None:
             present = _found(await self.all(), name, dimensions)
-            return present or await self.database.write(_made, name, dimensions, probe)
+            return present or await self.database.write(
+                lambda session: _made(session, name, dimensions, probe)
+            )
 
         return await self._registered(found_or_made)
 

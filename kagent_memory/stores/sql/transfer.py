@@ -33,6 +33,11 @@ async def whole(session: Session, scope: Scope, ids: Sequence[str]) -> Sequence[
     ]
 
 
+async def wholes(session: Session, scope: Scope, ids: Sequence[str]) -> dict[str, Whole]:
+    """Return the memories of `whole` by their ids."""
+    return {one.memory.id: one for one in await whole(session, scope, ids)} if ids else {}
+
+
 async def restore(
     session: Session, scope: Scope, memories: Sequence[Whole], *, texts: Texts, dry_run: bool
 ) -> Sequence[Restored]:
@@ -64,15 +69,13 @@ async def restore(
         for one in added
         for revision in one.revisions
     ]
-    if revisions:
-        await session.run_many("insert_revision", revisions)
+    await session.run_many("insert_revision", revisions)
     used = [
         {"scope_id": scope.id, "id": one.memory.id, **asdict(one.memory.usage)}
         for one in added
         if one.memory.usage != Usage()
     ]
-    if used:
-        await session.run_many("restore_usage", used)
+    await session.run_many("restore_usage", used)
     for number in sorted({number for one in added for number in one.vectors}):
         kept = [
             {"scope_id": scope.id, "id": one.memory.id, "embedding": one.vectors[number]}

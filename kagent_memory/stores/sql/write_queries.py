@@ -213,13 +213,10 @@ async def _write(session: Session, scope: Scope, plan: Plan, version: int) -> No
 
     changed = [one for id, one in plan.standing.items() if id in plan.stored]
     changed.sort(key=lambda memory: memory.state == "active")
-    if changed:
-        await session.run_many("replace_memory", [row(memory.id) for memory in changed])
-    if plan.fresh:
-        await session.run_many("insert_memory", [row(id) for id in plan.fresh])
-    if plan.revisions:
-        revisions = [session.codec.revision_values(scope, one) for one in plan.revisions]
-        await session.run_many("insert_revision", revisions)
+    await session.run_many("replace_memory", [row(memory.id) for memory in changed])
+    await session.run_many("insert_memory", [row(id) for id in plan.fresh])
+    revisions = [session.codec.revision_values(scope, one) for one in plan.revisions]
+    await session.run_many("insert_revision", revisions)
 
 
 async def count(session: Session, deliveries: Sequence[Delivery]) -> None:
@@ -229,5 +226,4 @@ async def count(session: Session, deliveries: Sequence[Delivery]) -> None:
         ids = sorted(known(id for counts in one.counts.values() for id in counts))
         counts = {name: [by_id.get(id, 0) for id in ids] for name, by_id in one.counts.items()}
         values += [{"scope_id": one.scope.id, "ids": ids, **counts, "now": one.at}] if ids else []
-    if values:
-        await session.run_many("count_usage", values)
+    await session.run_many("count_usage", values)
