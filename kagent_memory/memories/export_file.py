@@ -328,7 +328,7 @@ def _spaces(path: Path, text: bytes) -> Sequence[Space]:
 
 def _check_end(path: Path, text: bytes, count: int, rest: bytes) -> None:
     told = _End.model_validate_json(text).memories
-    if told != count or rest.strip():
+    if told != count or rest.strip() or len(rest) == MAX_AFTER_END:
         raise InvalidInput(
             f"{path} should hold {told} memories and holds {count}, or more follows; export it "
             "again."

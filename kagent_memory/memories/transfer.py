@@ -34,7 +34,7 @@ from .findings import Progress
 
 ATTEMPTS = 3
 SCOPES = 1000
-READ = 1_000_000  # characters: reading a file is work for a thread, however long it is
+READ = 1_000_000  # characters: lines of a file are work for a thread, however long they are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,13 +93,8 @@ async def export(
             for start in range(0, len(ids), PART):
                 memories = await _read(parts, scope, ids[start : start + PART], spaces)
                 count += len(memories)
-                size = sum(
-                    len(one.memory.content) + sum(map(len, one.vectors.values()))
-                    for one in memories
-                )
-                for line in await run_in_thread(
-                    size, partial(_lines, scope, memories, [one.number for one in spaces])
-                ):
+                numbers = [one.number for one in spaces]
+                for line in await run_in_thread(READ, partial(_lines, scope, memories, numbers)):
                     yield line
         after = scopes[-1]
     yield json.dumps({"end": True, "memories": count})

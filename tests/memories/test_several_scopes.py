@@ -5,6 +5,7 @@ in one.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
@@ -26,34 +27,11 @@ OWN, TEAM, OTHER = (
 )
 STRANGERS = Scope("rival", "ada", "desk")
 SIZES = {OWN: 4, TEAM: 260, OTHER: 60}
-WORDS = (
-    *(
-        "kettle",
-        "parrot",
-        "ladder",
-        "invoice",
-        "harbour",
-        "violin",
-        "ticket",
-        "garden",
-        "copper",
-        "window",
-        "meeting",
-    ),
-    *(
-        "engine",
-        "blanket",
-        "river",
-        "candle",
-        "basket",
-        "mirror",
-        "planet",
-        "saddle",
-        "thunder",
-        "wallet",
-        "zebra",
-    ),
-    *("oolong", "lantern", "pepper"),
+WORDS = re.findall(
+    r"\w+",
+    "kettle parrot ladder invoice harbour violin ticket garden copper window meeting "
+    "engine blanket river candle basket mirror planet saddle thunder wallet zebra "
+    "oolong lantern pepper",
 )
 QUERIES = (
     "Where is the oolong kettle?",

@@ -25,24 +25,20 @@ SCOPE = Scope("", "ada", "desk")
 DAY = timedelta(days=1)
 SEEN = {"active", "endless", "pinned", "pinned past its ttl"}
 HISTORIES = {*SEEN, "superseded", "superseded, pinned past its ttl", "quarantined"}
-STATES = (
-    *(
-        "active",
-        "endless",
-        "pinned",
-        "pinned past its ttl",
-        "expired",
-        "expired at this moment",
-        "superseded",
-    ),
-    *(
-        "superseded and expired",
-        "superseded, pinned past its ttl",
-        "quarantined",
-        "quarantined and expired",
-    ),
-    "forgotten",
-)
+STATES = """
+active
+endless
+pinned
+pinned past its ttl
+expired
+expired at this moment
+superseded
+superseded and expired
+superseded, pinned past its ttl
+quarantined
+quarantined and expired
+forgotten
+""".strip().splitlines()
 
 
 def content_of(state: str) -> str:
@@ -50,15 +46,8 @@ def content_of(state: str) -> str:
 
 
 def fact_of(state: str) -> Fact:
-    ttl = (
-        0
-        if state == "endless"
-        else 5
-        if "at this moment" in state
-        else 2
-        if "expired" in state or "past" in state
-        else 90
-    )
+    ttls = {"endless": 0, "at this moment": 5, "expired": 2, "past": 2}
+    ttl = next((days for words, days in ttls.items() if words in state), 90)
     return Fact(
         content_of(state), ttl_days=ttl, pinned="pinned" in state, tags=("z",), session_id="s"
     )
