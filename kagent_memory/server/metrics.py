@@ -35,6 +35,10 @@ class PrometheusMetrics:
         from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
         self._registry = registry = CollectorRegistry()
+
+        def counter(name: str, meaning: str, *labels: str) -> Counter:
+            return Counter(f"kagent_memory_{name}", meaning, labels, registry=registry)
+
         self._seconds = Histogram(
             "kagent_memory_operation_duration_seconds",
             "How long operations took, by operation, mode of a search, and error.",
@@ -42,32 +46,29 @@ class PrometheusMetrics:
             buckets=BUCKETS,
             registry=registry,
         )
-        looks = (
-            "Looks into the caches of scopes (a hit held what the database holds) and of "
-            "embeddings."
-        )
-        self._cache = Counter(
-            "kagent_memory_cache_lookups", looks, ("cache", "result"), registry=registry
-        )
-        self._prunes = Counter(
-            "kagent_memory_prunes", "Prunes that this process made.", registry=registry
-        )
-        outcomes = (
-            "Memories that prunes deleted, extended, evicted, or erased as faded or unimportant."
-        )
-        self._pruned = Counter(
-            "kagent_memory_pruned_memories", outcomes, ("outcome",), registry=registry
-        )
-        self._delivered = Counter(
-            "kagent_memory_deliveries", "Memories that were handed over.", registry=registry
-        )
-        reads = (
-            "Searches and lists meant for the standby: it answered, or the primary, since "
-            "it was behind or away."
-        )
-        self._standby = Counter(
-            "kagent_memory_standby_reads", reads, ("outcome",), registry=registry
-        )
+        self._counters = {
+            "cache": counter(
+                "cache_lookups",
+                "Looks into the caches of scopes (a hit held what the database holds) and of "
+                "embeddings.",
+                "cache",
+                "result",
+            ),
+            "prune": counter("prunes", "Prunes that this process made."),
+            "pruned": counter(
+                "pruned_memories",
+                "Memories that prunes deleted, extended, evicted, or erased as faded or "
+                "unimportant.",
+                "outcome",
+            ),
+            "delivered": counter("deliveries", "Memories that were handed over."),
+            "standby": counter(
+                "standby_reads",
+                "Searches and lists meant for the standby: it answered, or the primary, since "
+                "it was behind or away.",
+                "outcome",
+            ),
+        }
         self._open = Gauge(
             "kagent_memory_queue_open_jobs", "Accepted jobs that are not done.", registry=registry
         )
@@ -86,24 +87,14 @@ class PrometheusMetrics:
 
     def measured(self, name: str, value: float, attributes: Attributes) -> None:
         """See `telemetry.Listener`."""
-        match name:
-            case "operation":
-                named = ("gen_ai.operation.name", "kagent_memory.mode", "error.type")
-                self._seconds.labels(*(str(attributes.get(label, "")) for label in named)).observe(
-                    value
-                )
-            case "cache":
-                self._cache.labels(attributes["cache"], attributes["result"]).inc(value)
-            case "prune":
-                self._prunes.inc(value)
-            case "pruned":
-                self._pruned.labels(attributes["outcome"]).inc(value)
-            case "standby":
-                self._standby.labels(attributes["outcome"]).inc(value)
-            case "delivered":
-                self._delivered.inc(value)
-            case _:  # of no account here
-                pass
+        if name == "operation":
+            named = ("gen_ai.operation.name", "kagent_memory.mode", "error.type")
+            labels = (str(attributes.get(label, "")) for label in named)
+            self._seconds.labels(*labels).observe(value)
+        elif counter := self._counters.get(name):
+            labelled = ("cache", "result", "outcome")
+            labels = {label: attributes[label] for label in labelled if label in attributes}
+            (counter.labels(**labels) if labels else counter).inc(value)
 
     async def ask(self, memories: Memories) -> None:
         """Asks the store how its queue stands; one asks for all who wait."""

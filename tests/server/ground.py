@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import numpy as np
+import psycopg
 
 from kagent_memory.memories import Memories
 from kagent_memory.records import Scope
@@ -112,3 +114,14 @@ def served(
         loop.call_soon_threadsafe(stop.set)
         thread.join(120)
         assert not thread.is_alive(), "the server did not stop"
+
+
+def let_in(server: str, uri: str, may: bool) -> None:
+    """Lets connections to a database in, or none, and ends those that are open."""
+    name = urlsplit(uri).path.lstrip("/")
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS {str(may).lower()}")
+        connection.execute(
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = %s",
+            [name],
+        )

@@ -15,11 +15,9 @@ from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 import httpx2
-import psycopg
 import pytest
 from adk.scripted import Chat, assistant, responses, scripted
 from adk.scripted import call as tool
@@ -39,7 +37,7 @@ from kagent_memory.models.prompts.fence import CLOSING, NOTICE, OPENING
 from kagent_memory.records import Scope
 from kagent_memory.server.auth import Access
 
-from .ground import served
+from .ground import let_in, served
 
 ADA = Scope("", "ada", "demo")
 TOOLS = ["save_memory", "load_memory", "list_memories", "forget_memory"]
@@ -311,17 +309,6 @@ def test_a_signal_ends_it_while_the_client_is_silent(uri: str, number: signal.Si
     assert process.wait(180) == code
     _, err = process.communicate()
     assert "Traceback" not in err
-
-
-def let_in(server: str, uri: str, may: bool) -> None:
-    """Lets connections to a database in, or none, and ends those that are open."""
-    name = urlsplit(uri).path.lstrip("/")
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS {str(may).lower()}")
-        connection.execute(
-            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = %s",
-            [name],
-        )
 
 
 async def test_a_database_that_goes_away_is_unavailable_and_not_empty(

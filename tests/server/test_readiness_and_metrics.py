@@ -35,7 +35,7 @@ from kagent_memory.server.auth import Access
 from kagent_memory.testing.fixtures import a_job
 from kagent_memory.testing.scripted_models import HashEmbedder
 
-from .ground import Clock, client_of, dead_letter
+from .ground import Clock, client_of, dead_letter, let_in
 
 ROOT = Path(__file__).parents[2]
 ADA = Scope("", "ada", "demo")
@@ -122,25 +122,17 @@ async def test_a_server_without_its_database_is_not_ready(
 ):
     name = urlsplit(postgres_uri).path.lstrip("/")
 
-    def let_in(may: bool) -> None:
-        with psycopg.connect(postgres_server, autocommit=True) as connection:
-            connection.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS {str(may).lower()}")
-            connection.execute(
-                "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = %s",
-                [name],
-            )
-
     async with (
         await Memories.open(postgres_uri, worker=False) as memories,
         client_of(memories, clock) as client,
     ):
         assert (await client.get("/readyz")).json()["ready"] is True
-        let_in(False)
+        let_in(postgres_server, postgres_uri, False)
         try:
             away = await client.get("/readyz")
             measured = await values(client)
         finally:
-            let_in(True)
+            let_in(postgres_server, postgres_uri, True)
         assert away.status_code == 503
         assert away.json()["ready"] is False
         assert away.json()["database"] in ("unavailable", "no answer in time")
