@@ -16,6 +16,7 @@ from ..values import Whole, every_state, with_after
 from .queue import clear, delete_jobs, touch
 from .receipts import add_receipt
 from .session import Session
+from .spaces import erase_vectors
 from .transfer import replace_revisions, whole, wholes
 
 
@@ -100,8 +101,7 @@ async def erase(session: Session, scope_id: str | bytes, ids: Sequence[str]) -> 
     if not ids:
         return
     values = {"scope_id": scope_id, "ids": list(ids)}
-    for row in await session.rows("embedding_spaces", {}):
-        await session.run_many("erase_vectors", [values], space_number=row["number"])
+    await erase_vectors(session, values)
     # The memories before their counters: who counts meanwhile is waited for, and what they counted
     # goes too.
     for statement in (
@@ -130,8 +130,7 @@ async def erase_some(
     ended = len(gone) < limit
     if ended:
         whose = {"scope_id": scope.id}
-        for row in await session.rows("embedding_spaces", {}):
-            await session.run_many("erase_scope_vectors", [whose], space_number=row["number"])
+        await erase_vectors(session, whose, "erase_scope_vectors")
         for part in ("stats", "revisions", "jobs", "events", "tombstones", "index"):
             await session.run_many(f"erase_scope_{part}", [whose])
         await session.run_many("erase_scope", [whose])

@@ -39,9 +39,7 @@ def reading(
 
     @wraps(script)
     async def verb(part: AnyPart, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        database = part.reads
-        if (scope := _scope_of(args, kwargs)) is not None:
-            database = database.within(scope)
+        database = _within_scope(part.reads, args, kwargs)
         return await database.read(lambda session: script(part, session, *args, **kwargs))
 
     return verb
@@ -56,9 +54,7 @@ def writing(
 
     @wraps(script)
     async def verb(part: AnyPart, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        database = part.database
-        if (scope := _scope_of(args, kwargs)) is not None:
-            database = database.within(scope)
+        database = _within_scope(part.database, args, kwargs)
         return await database.write(lambda session: script(part, session, *args, **kwargs))
 
     return verb
@@ -70,8 +66,8 @@ def restricted(database: Database, scopes: Iterable[Scope]) -> Database:
     return database.within(*several) if len(several) == 1 else database
 
 
-def _scope_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Scope | None:
+def _within_scope(database: Database, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Database:
+    """Return the database for a script with these arguments, restricted to their scope."""
     given = args[0] if args else kwargs.get("scope")
-    if isinstance(given, Job):
-        return given.scope
-    return given if isinstance(given, Scope) else None
+    whose = given.scope if isinstance(given, Job) else given
+    return database.within(whose) if isinstance(whose, Scope) else database

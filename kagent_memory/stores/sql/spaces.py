@@ -29,7 +29,7 @@ from ..spaces import (
     external_name,
 )
 from .scripts import reading, writing
-from .session import Database, Session
+from .session import Database, Session, Values
 
 Answer = TypeVar("Answer")
 ATTEMPTS = 20
@@ -193,6 +193,12 @@ async def embedding_spaces(session: Session) -> Sequence[EmbeddingSpace]:
         )
         for row in await session.rows("embedding_spaces", {})
     ]
+
+
+async def erase_vectors(session: Session, values: Values, statement: str = "erase_vectors") -> None:
+    """Run a statement that erases vectors in every embedding space."""
+    for row in await session.rows("embedding_spaces", {}):
+        await session.run_many(statement, [values], space_number=row["number"])
 
 
 async def require_space(session: Session, number: int) -> None:

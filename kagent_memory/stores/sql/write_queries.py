@@ -16,6 +16,7 @@ from ..values import SESSION_END, Applied, Batch, Delivery, embed_job
 from .index_cache import Packed
 from .queue import put, touching
 from .session import Row, Session
+from .spaces import erase_vectors
 
 MATCHED: Final = frozenset[State](("active", "quarantined", "short_term"))
 """States in which a memory is united with one that says the same."""
@@ -183,9 +184,7 @@ async def _put_vectors(
     """
     number, reworded, vectors = plan.batch.space_number, plan.reworded, plan.vectors
     if reworded:
-        values = {"scope_id": scope.id, "ids": reworded}
-        for space in await session.rows("embedding_spaces", {}):
-            await session.run_many("erase_vectors", [values], space_number=space["number"])
+        await erase_vectors(session, {"scope_id": scope.id, "ids": reworded})
     own = next((one["state"] for one in spaces if one["number"] == number), "dropped")
     if vectors and own != "dropped":
         if alone := sorted(vectors.keys() - plan.standing.keys()):
