@@ -26,10 +26,12 @@ NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)  # a Wednesday
     ],
 )
 def test_days_months_and_years_are_read(query: str, span: Span) -> None:
+    """A query names a day, a month or a year in any usual way of writing it."""
     assert named_spans(query, NOW) == [span]
 
 
 def test_with_slashes_either_number_may_be_the_month() -> None:
+    """A date with slashes is read both as day/month and as month/day."""
     assert named_spans("between 3/4/2024 and lunch", NOW) == [Span(2024, 4, 3), Span(2024, 3, 4)]
 
 
@@ -48,6 +50,7 @@ def test_with_slashes_either_number_may_be_the_month() -> None:
     ],
 )
 def test_what_only_looks_like_a_date_is_none(query: str) -> None:
+    """Numbers that only resemble a date name no span of time."""
     assert named_spans(query, NOW) == []
 
 
@@ -57,6 +60,7 @@ def test_what_is_no_span_of_time_has_no_window() -> None:
 
 
 def test_a_pasted_log_names_its_first_days_and_each_once() -> None:
+    """A long text names its first 32 distinct days, each once."""
     log = "".join(
         f"2024-{month:02}-{day:02} restarted\n"
         for month in range(1, 13)

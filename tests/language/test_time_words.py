@@ -20,6 +20,7 @@ from kagent_memory.language.tokenizer import index_terms
     ],
 )
 def test_questions_for_a_time(query: str) -> None:
+    """A question that wants a time as its answer is recognised."""
     assert asks_when(query)
 
 
@@ -36,6 +37,7 @@ def test_questions_for_a_time(query: str) -> None:
     ],
 )
 def test_questions_for_something_else(query: str) -> None:
+    """A question that wants anything but a time is not taken for one."""
     assert not asks_when(query)
 
 
@@ -56,8 +58,10 @@ def test_questions_for_something_else(query: str) -> None:
     ],
 )
 def test_texts_that_name_a_time(content: str, author: str | None, named: bool) -> None:
+    """A text names a time if its words say one; its author's name does not count."""
     assert names_a_time(index_terms(content, author).keys(), author) is named
 
 
-def test_words_that_are_no_time_more_often_than_one_are_left_out() -> None:
+def test_words_that_seldom_mean_a_time_are_left_out() -> None:
+    """A word that usually means something else is not a time term."""
     assert TIME_TERMS.isdisjoint(("sun", "sat", "mar", "moi", "an", "a", "on"))

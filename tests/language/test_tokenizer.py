@@ -49,6 +49,7 @@ from kagent_memory.language.tokenizer import (
     ],
 )
 def test_a_query_shares_a_telling_term_with_what_it_means(stored: str, asked: str) -> None:
+    """A query shares a term other than a stop word with the text that it means."""
     shared = set(query_terms(asked)) & set(index_terms(stored))
     assert shared - STOP_WORDS
 
@@ -60,6 +61,7 @@ def test_identifiers_share_only_their_equal_parts() -> None:
 
 
 def test_signs_of_brahmic_scripts_stay_inside_their_word() -> None:
+    """Combining signs of Brahmic scripts do not split a word."""
     assert tokens("हिन्दी") == ["हिन्दी"]
 
 
@@ -70,21 +72,25 @@ def test_question_words_are_searched_only_when_alone() -> None:
 
 
 def test_the_author_is_one_of_the_memory_s_words_once() -> None:
+    """The author's name is indexed once beside the words of the text."""
     assert index_terms("Melanie and Melanie", "Melanie") == {"melani": 2}
     assert index_terms("paints", "Melanie") == {"paint": 1, "melani": 1}
 
 
 def test_terms_are_bounded() -> None:
+    """No term is longer than `MAX_TERM_CHARS`, however the text is written."""
     terms = tokens("x" * 10_000 + " " + "a/" * 5_000 + "b " + "b-c" * 900)
     assert max(map(len, terms)) <= MAX_TERM_CHARS
 
 
 def test_text_without_letters_has_no_terms() -> None:
+    """Emoji, punctuation and empty text give no terms."""
     assert not index_terms("🎉 … !!!")
     assert query_terms("") == []
 
 
 def test_turns_are_the_same_by_event_and_facts_by_text() -> None:
+    """Turns are identified by their events, facts by their normalised text."""
     assert normalised("  Likes   TEA. ") == "likes tea"
     assert identity("Likes tea.", verbatim=False) == identity(
         "likes TEA", verbatim=False, event_ids=["e"]
@@ -145,11 +151,13 @@ def test_spelling_alone_makes_no_other_fact(one: str, other: str) -> None:
 
 @pytest.mark.parametrize(("one", "other"), APART)
 def test_what_may_tell_two_things_apart_makes_another_fact(one: str, other: str) -> None:
+    """Texts with a difference that can carry meaning are different facts."""
     assert identity(one, verbatim=False) != identity(other, verbatim=False)
 
 
 @given(st.text("aAbBiI kKmMwWsS5⁵₅.!…ßẞΩ\u2126µμﬁİıſéÉ'’-#+ \n\u00a0１Å\u212b", max_size=12))
 def test_a_spelling_is_its_own_spelling(text: str) -> None:
+    """Normalising a spelling twice gives the same as once."""
     assert spelling(spelling(text)) == spelling(text)
 
 
@@ -184,6 +192,7 @@ def test_tokens_are_estimated_within_a_quarter(text: str, counted: int) -> None:
 
 
 def test_one_rule_estimates_tokens_for_budgets_and_prompts() -> None:
+    """An estimate counts a token per four ASCII characters and one per other character."""
     assert (estimated_tokens(""), estimated_tokens("abcde"), estimated_tokens("我喜欢茶 abcd")) == (
         0,
         2,
@@ -259,6 +268,7 @@ LONG = [
 
 @pytest.mark.parametrize("text", LONG, ids=range(len(LONG)))
 def test_a_long_text_in_pieces_is_the_text(text: str):
+    """The pieces of a text join to that text, and none exceeds 16,384 characters."""
     parts = list(pieces(text))
     assert "".join(parts) == text
     assert all(0 < len(part) <= 16_384 for part in parts)
@@ -267,6 +277,7 @@ def test_a_long_text_in_pieces_is_the_text(text: str):
 
 
 def test_a_long_text_is_indexed_to_its_end():
+    """Every word of a long text is indexed; stop words only if there is nothing else."""
     text = (
         "The kiln fires at 1,240 degrees. " * 40_000
         + "The spare key is with Grace, near ERR-00777. 京都駅"

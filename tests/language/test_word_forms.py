@@ -33,6 +33,7 @@ NOTES = [
     ],
 )
 async def test_a_question_finds_the_other_forms_of_its_words(asked: str, found: int) -> None:
+    """A question finds memories that use another form of its words."""
     async with await Memories.open("libsql:///:memory:") as memories:
         await memories.add(ANN, NOTES)
         answer = await memories.recall(ANN, asked, limit=1)
@@ -40,6 +41,7 @@ async def test_a_question_finds_the_other_forms_of_its_words(asked: str, found: 
 
 
 def test_what_a_long_text_costs_is_bounded() -> None:
+    """The number and the length of the word forms of a text are bounded."""
     words = " ".join(
         f"die Versicherung{chr(97 + number % 26)}{chr(97 + number // 26)}" for number in range(600)
     )
