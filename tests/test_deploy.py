@@ -61,6 +61,7 @@ def test_the_kustomization_names_every_file():
 
 @pytest.mark.parametrize("name", sorted(templates()))
 def test_a_pod_has_no_rights_that_it_does_not_need(name: str):
+    """A pod runs unprivileged, with a read-only root and a memory limit."""
     pod = templates()[name]["spec"]
     assert pod["enableServiceLinks"] is False  # no service's address is taken for a setting
     assert pod["automountServiceAccountToken"] is False
@@ -131,6 +132,7 @@ def test_a_container_without_a_store_says_so(
 
 
 def test_the_server_is_probed_and_reached_where_it_listens():
+    """Probes and the service use the ports on which the server listens."""
     (container,) = templates()["kagent-memory-server"]["spec"]["containers"]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     assert ports == {"http": 8080, "grpc": 8081}
@@ -220,6 +222,7 @@ def _with_image(made: Any, image: dict[str, str]) -> Any:
 
 
 def test_every_selector_finds_its_pods():
+    """Each selector matches the labels of exactly one pod template."""
     labels = [template["metadata"]["labels"] for template in templates().values()]
     for one in objects():
         if one["kind"] in ("Service", "PodDisruptionBudget", "Deployment"):
@@ -269,6 +272,7 @@ def test_the_image_runs_as_nobody_in_particular_and_needs_auth():
 
 
 def test_hadolint_finds_nothing():
+    """hadolint has nothing to say about the Dockerfile."""
     hadolint = program("hadolint")
     ran = subprocess.run(
         [hadolint, str(DEPLOY / "Dockerfile")],
@@ -282,6 +286,7 @@ def test_hadolint_finds_nothing():
 
 @pytest.mark.parametrize("number", range(len(objects())))
 def test_every_object_fits_the_schema_of_kubernetes(number: int):
+    """Every manifest is valid against the schema of Kubernetes."""
     package("kubernetes_validate")
     import kubernetes_validate
 

@@ -23,6 +23,7 @@ def by_part(findings: list[Finding]) -> dict[str, Finding]:
 
 
 async def test_versions_and_migrations_are_those_of_the_database(store_uri: str) -> None:
+    """The doctor reports the versions and migrations of the database."""
     await (await Memories.open(store_uri, llm=False, worker=False)).close()
     found = by_part(await doctor.examine(store_uri, llm=False))
     dialect = "postgres" if store_uri.startswith("postgres") else "libsql"
@@ -42,6 +43,7 @@ async def test_versions_and_migrations_are_those_of_the_database(store_uri: str)
 
 
 async def test_rights_that_the_database_user_lacks_are_named(postgres_uri: str) -> None:
+    """The doctor names each right that the database user lacks."""
     with psycopg.connect(postgres_uri, autocommit=True) as connection:
         connection.execute("CREATE ROLE reader LOGIN")
         try:
@@ -117,6 +119,7 @@ ANSWERS = {
 def test_a_servers_own_check_becomes_findings_with_advice(
     answers: dict[str, str], bad: set[str]
 ) -> None:
+    """Each failure that a server reports becomes a finding with advice."""
     found = doctor.of_server("http://host", answers)
     assert {finding.part for finding in found if finding.state == "bad"} == bad
     assert all(finding.advice for finding in found if finding.state == "bad")

@@ -48,6 +48,7 @@ def needs(extra: str) -> Any:
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres", "kagent+postgresql"])
 @pytest.mark.parametrize("missing", ["psycopg", "pgvector"])
 async def test_postgresql_names_its_extra(without: Any, scheme: str, missing: str) -> None:
+    """Opening PostgreSQL without its driver names the extra to install."""
     without(missing, ours="kagent_memory.stores.postgres")
     with needs("postgres"):
         await Memories.open(f"{scheme}://nobody@127.0.0.1:9/none", llm=False)
@@ -102,6 +103,7 @@ def gemini(monkeypatch: pytest.MonkeyPatch) -> Iterator[Loopback]:
 async def test_a_newcomer_with_gemini_needs_no_extra(
     without: Any, gemini: Loopback, tmp_path: Path
 ) -> None:
+    """Gemini models work without LiteLLM."""
     without("litellm")
     scope = Scope("", "ada", "notes")
     uri = f"libsql:///{tmp_path}/memory.db"
@@ -118,6 +120,7 @@ async def test_a_newcomer_with_gemini_needs_no_extra(
 async def test_what_one_call_is_told_to_keep_goes_with_no_other(
     without: Any, gemini: Loopback
 ) -> None:
+    """A cookie set by one model call is not sent with another."""
     without("litellm")
     model = open_llm("gemini-2.5-flash", MemorySettings())
     assert model is not None
@@ -132,6 +135,7 @@ async def test_what_one_call_is_told_to_keep_goes_with_no_other(
 async def test_closing_leaves_a_call_that_is_under_way_alone(
     without: Any, gemini: Loopback
 ) -> None:
+    """Closing does not break a model call that is under way."""
     without("litellm")
     embedder = open_embedder("gemini-embedding-001", MemorySettings())
     assert embedder is not None
@@ -159,6 +163,7 @@ class Tea(BaseModel):
 
 
 async def test_gemini_is_held_to_the_schema_without_litellm(without: Any, gemini: Loopback) -> None:
+    """Gemini gets the JSON schema of its answer without LiteLLM."""
     without("litellm")
     gemini.plan('{"facts": ["likes tea"], "when": null}')
     model = open_llm("gemini-2.5-flash", MemorySettings())
@@ -185,6 +190,7 @@ async def test_gemini_is_held_to_the_schema_without_litellm(without: Any, gemini
 def test_what_cannot_be_called_directly_says_what_to_do(
     without: Any, monkeypatch: pytest.MonkeyPatch, choice: Any, advice: str
 ) -> None:
+    """A model that needs LiteLLM or an address says what to install or set."""
     without("litellm")
     for name in ("HOSTED_VLLM_API_BASE", "OPENAI_API_BASE", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
@@ -198,6 +204,7 @@ def test_what_cannot_be_called_directly_says_what_to_do(
 async def test_a_key_that_is_not_there_is_named_and_nothing_is_sent(
     without: Any, monkeypatch: pytest.MonkeyPatch, model: str, key: str
 ) -> None:
+    """A missing API key is named by its variable and no request is sent."""
     without("litellm")
     for name in (
         "OPENAI_API_KEY",
@@ -259,6 +266,7 @@ async def test_a_refusal_is_told_without_text_and_key(without: Any, gemini: Loop
 
 
 async def test_a_file_and_words_need_no_extra(without: Any, tmp_path: Path) -> None:
+    """A local file with text search works without any extra."""
     without(
         "litellm",
         "psycopg",

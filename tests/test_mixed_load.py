@@ -27,6 +27,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 
 
 async def test_nothing_is_lost_doubled_stale_or_deadlocked(bench: ModuleType, postgres_uri: str):
+    """Mixed load loses, doubles and deadlocks nothing."""
     outcome = await bench.load(postgres_uri, seconds=2, callers=6)
     assert outcome.faults == {}
     assert {"search", "add", "remember"} <= set(outcome.milliseconds)

@@ -91,6 +91,7 @@ def dotted(module: Path) -> str:
 
 
 def test_the_core_imports_no_driver():
+    """Importing the core loads no database driver or server library."""
     core = [
         name
         for name in map(dotted, MODULES)
@@ -110,6 +111,7 @@ print(json.dumps(pulled))
 
 
 def test_importing_the_package_imports_none_of_its_modules():
+    """`import kagent_memory` loads none of its modules."""
     code = (
         "import kagent_memory, sys; print([name for name in sys.modules if "
         "name.startswith('kagent_memory.')])"
@@ -118,6 +120,7 @@ def test_importing_the_package_imports_none_of_its_modules():
 
 
 def test_forty_names_are_public_at_the_top():
+    """The package exports exactly the forty public names."""
     assert sorted(kagent_memory.__all__) == sorted(PUBLIC.split())
     assert len(kagent_memory.__all__) == 40
 
@@ -145,6 +148,7 @@ def test_every_public_name_is_found_where_the_type_checker_looks():
 
 
 def test_a_name_that_is_not_public_is_refused():
+    """An unknown name raises AttributeError."""
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         _ = kagent_memory.Nothing
 
@@ -155,6 +159,7 @@ def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 
 def test_functions_and_modules_stay_small():
+    """Modules have at most 600 lines and functions at most 60."""
     sizes: dict[str, int] = {}
     for module in MODULES:
         text = module.read_text(encoding="utf-8")
@@ -187,6 +192,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_an_index_shows_links_that_lead_to_the_repository(tmp_path: Path):
+    """Links of the published README lead to the repository."""
     command = [sys.executable, "-m", "hatchling", "metadata"]
     environ = {
         **os.environ,
@@ -222,6 +228,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path):
 
 
 def test_the_wheel_remembers_with_the_checkout_out_of_the_way(wheel: Path, tmp_path: Path):
+    """The installed wheel remembers and recalls without the checkout."""
     target = tmp_path / "installed"
     options = ["--quiet", "--no-deps", "--no-index", "--no-compile", "--target", str(target)]
     pip = [sys.executable, "-m", "pip", "install", *options, str(wheel)]

@@ -26,6 +26,7 @@ IMPORTERS = {"import_adk.py", "import_kagent.py", "import_langgraph.py", "import
 
 
 def test_every_sample_is_told_what_it_says():
+    """Every sample has an expected output."""
     samples = (
         {path.name for path in SAMPLES.glob("*.py")}
         - IMPORTERS
@@ -36,6 +37,7 @@ def test_every_sample_is_told_what_it_says():
 
 @pytest.mark.parametrize("name", sorted(SAYS))
 def test_a_sample_runs_offline(name: str, tmp_path: Path):
+    """A sample runs without a model and prints what it should."""
     environ = {**os.environ, "MODEL": ""}
     ran = subprocess.run(
         [sys.executable, str(SAMPLES / name)],

@@ -54,6 +54,7 @@ async def test_the_service_works_on_a_selector_loop_of_its_own(postgres_uri: str
 def test_commands_run_on_a_selector_loop(
     monkeypatch: pytest.MonkeyPatch, postgres_uri: str
 ) -> None:
+    """Commands use a selector loop on Windows."""
     assert main(["show", "--uri", postgres_uri, "--json"]) == 0
 
 
@@ -85,6 +86,7 @@ async def _made(uri: str) -> None:
 def test_a_proactor_loop_of_the_caller_s_is_told_in_words(
     monkeypatch: pytest.MonkeyPatch, postgres_uri: str
 ) -> None:
+    """Opening PostgreSQL on a proactor loop asks for a selector loop."""
     monkeypatch.setattr(asyncio, "ProactorEventLoop", Proactor, raising=False)
 
     async def opened() -> None:

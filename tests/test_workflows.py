@@ -54,6 +54,7 @@ def test_each_file_is_valid_and_safe():
 
 @pytest.mark.parametrize("name", sorted(JOBS))
 def test_a_job_has_no_right_that_it_does_not_need_and_an_end(name: str):
+    """A job has only the rights that it needs, and a timeout."""
     stem, _, job = name.partition(":")
     assert WORKFLOWS[stem]["permissions"] == {}
     wanted = {"id-token": "write"} if job == "publish" else {"contents": "read"}
@@ -62,6 +63,7 @@ def test_a_job_has_no_right_that_it_does_not_need_and_an_end(name: str):
 
 
 def test_only_a_tag_publishes_and_only_what_was_tested():
+    """Only a tag publishes, and it publishes the build that CI tested."""
     assert [name for name, job in JOBS.items() if "id-token" in job["permissions"]] == [
         "release:publish"
     ]
@@ -88,6 +90,7 @@ def test_only_a_tag_publishes_and_only_what_was_tested():
 def test_a_tag_that_is_not_the_version_publishes_nothing(
     tag: str, fits: bool, monkeypatch: pytest.MonkeyPatch
 ):
+    """A tag that differs from the version stops the release."""
     monkeypatch.setenv("GITHUB_REF_NAME", tag)
     (check,) = (step["run"] for step in steps(JOBS["release:version"]) if "run" in step)
     ran = subprocess.run(
