@@ -104,12 +104,38 @@ class Retriever:
         self._embedder_breaker = CircuitBreaker("embedder")
         self._rerank_breaker = CircuitBreaker("reranker")
 
-    async def search(self, search: Search) -> Recall:
-        """Return the answer to a query; see `Memories.recall`."""
+    async def search(self, search: Search, *, after: Stale | None = None) -> Recall:
+        """Return the answer to a query; see `Memories.recall`.
+
+        Args:
+            search: what is asked for.
+            after: the view that turned out to be stale; another one is searched instead.
+        """
         if not search.scopes:
             return Recall(mode=self._mode(search))
-        await self._read(search)
-        return await self._answer(search)
+        if after is None:
+            await self._read(search)
+        mode, degraded = self._mode(search), [*search.degraded]
+        views, trouble = self._store.cached_views(
+            search.scopes, filter=search.filter, now=search.now, after=after
+        )
+        try:
+            search.view = await self._searched(views, search)
+            matches = await self._by_words(search)
+            ranking, has_vectors = await self._ranked(
+                search, matches, *await self._by_meaning(search, matches)
+            )
+            hits, left_out = await self._select(search, ranking)
+            if search.explain:
+                left_out += await search.view.exclusions(search.terms, search.filter, search.now)
+        except Stale as stale:
+            search.degraded = degraded
+            return await self.search(search, after=stale)
+        if not has_vectors and (search.degraded or (hits and mode == "hybrid")):
+            mode = "keyword"
+            search.degraded = search.degraded or [NOT_EMBEDDED]
+        degraded = (*search.degraded, *([trouble] if trouble else ()))
+        return Recall(hits=hits, mode=mode, left_out=search.view.by_id(left_out), degraded=degraded)
 
     def _mode(self, search: Search) -> Mode:
         has_vectors = self._embedder is not None or search.external_vector is not None
@@ -148,32 +174,6 @@ class Retriever:
             text = await self._helped(search, "rewrite", self._llm_breaker, seconds, ask)
             if text is not None and text != asked:
                 search.added = await run_in_thread(len(text), Question.read, text, now)
-
-    async def _answer(self, search: Search, after: Stale | None = None) -> Recall:
-        """Return what is found in a view of the scopes; in another one where the first turned out
-        to be stale.
-        """
-        mode, degraded = self._mode(search), [*search.degraded]
-        views, trouble = self._store.cached_views(
-            search.scopes, filter=search.filter, now=search.now, after=after
-        )
-        try:
-            search.view = await self._searched(views, search)
-            matches = await self._by_words(search)
-            ranking, has_vectors = await self._ranked(
-                search, matches, *await self._by_meaning(search, matches)
-            )
-            hits, left_out = await self._select(search, ranking)
-            if search.explain:
-                left_out += await search.view.exclusions(search.terms, search.filter, search.now)
-        except Stale as stale:
-            search.degraded = degraded
-            return await self._answer(search, stale)
-        if not has_vectors and (search.degraded or (hits and mode == "hybrid")):
-            mode = "keyword"
-            search.degraded = search.degraded or [NOT_EMBEDDED]
-        degraded = (*search.degraded, *([trouble] if trouble else ()))
-        return Recall(hits=hits, mode=mode, left_out=search.view.by_id(left_out), degraded=degraded)
 
     async def _searched(self, views: Sequence[View], search: Search) -> ManyViews:
         """Return the scopes as they are or were, and what the session that asks keeps for
