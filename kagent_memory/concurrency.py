@@ -59,7 +59,7 @@ async def each_aside(
 
 
 async def cancel_and_wait(*tasks: asyncio.Task[object]) -> None:
-    """Cancels the tasks until they end: a driver may swallow a cancellation while it works."""
+    """Cancel the tasks until they end: a driver may swallow a cancellation while it works."""
     while left := [task for task in tasks if not task.done()]:
         for task in left:
             task.cancel()

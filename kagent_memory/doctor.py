@@ -55,7 +55,7 @@ class Ping(BaseModel):
 async def examine(
     uri: str | None = None, *, embedding: Any = None, llm: Any = None, **options: Any
 ) -> list[Finding]:
-    """Looks at everything, and raises nothing of ours. A database that is not there yet is not
+    """Look at everything, and raise nothing of ours. A database that is not there yet is not
     made.
     """
     try:

@@ -89,7 +89,7 @@ _listeners: weakref.WeakSet[Listener] = weakref.WeakSet()
 
 
 def listen(listener: Listener) -> None:
-    """Tells a listener what is measured from now on, for as long as somebody holds it."""
+    """Tell a listener what is measured from now on, for as long as somebody holds it."""
     _listeners.add(listener)
 
 
@@ -174,7 +174,7 @@ def operation(
 
 
 def queue(open_jobs: int, oldest_seconds: float, *, store: str) -> None:
-    """Measures a queue, as a worker sees it.
+    """Measure a queue, as a worker sees it.
 
     Args:
         open_jobs: accepted jobs that are not done.
@@ -189,7 +189,7 @@ def queue(open_jobs: int, oldest_seconds: float, *, store: str) -> None:
 def cache_looked_up(
     cache: Literal["text", "vectors", "documents", "queries"], *, hit: bool, count: int = 1
 ) -> None:
-    """Counts looks into a cache: of scopes ("text", "vectors"), where a hit held what the database
+    """Count looks into a cache: of scopes ("text", "vectors"), where a hit held what the database
     holds; or of embeddings ("documents", "queries"), where a hit made no call of the embedder.
     """
     if count:
@@ -199,13 +199,13 @@ def cache_looked_up(
 
 
 def standby_asked(outcome: StandbyOutcome) -> None:
-    """Counts a search or list that was to be read from a standby, and what came of it."""
+    """Count a search or list that was to be read from a standby, and what came of it."""
     _standby_asked.add(1, {"outcome": outcome})
     _tell("standby", 1, {"outcome": outcome})
 
 
 def pruned(outcomes: Mapping[str, int]) -> None:
-    """Counts a prune that was made, and what became of memories in it."""
+    """Count a prune that was made, and what became of memories in it."""
     _tell("prune", 1, {})
     for outcome, count in outcomes.items():
         if count:
@@ -214,7 +214,7 @@ def pruned(outcomes: Mapping[str, int]) -> None:
 
 
 def delivered(count: int) -> None:
-    """Counts memories that were handed over."""
+    """Count memories that were handed over."""
     _delivered.add(count)
     _tell("delivered", count, {})
 

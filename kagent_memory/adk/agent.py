@@ -56,7 +56,7 @@ class MemoryInstruction(BaseTool):
     async def process_llm_request(
         self, *, tool_context: ToolContext, llm_request: LlmRequest
     ) -> None:
-        """Appends the text to the system instruction, where no template is expanded."""
+        """Append the text to the system instruction, where no template is expanded."""
         llm_request.append_instructions([self.text])
 
 

@@ -350,7 +350,7 @@ class AutoSaveCallback:
         self.policy = policy
 
     async def __call__(self, callback_context: CallbackContext) -> None:
-        """Saves what is due; it never raises."""
+        """Save what is due; it never raises."""
         await save_if_due(callback_context.get_invocation_context(), self.policy)
 
 

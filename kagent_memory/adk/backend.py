@@ -109,7 +109,7 @@ async def find(
 async def store(
     service: BaseMemoryService, context: Context, fact: Fact, replaces: str | None
 ) -> str | None:
-    """Stores a fact; gives its id where the service tells it.
+    """Store a fact, and return its id where the service tells it.
 
     Raises:
         InvalidInput: it does not fit, or a service of others was asked to replace.

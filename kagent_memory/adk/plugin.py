@@ -52,7 +52,7 @@ class MemoryPlugin(BasePlugin):
     async def before_model_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
     ) -> None:
-        """Inserts what was prefetched for this invocation; it never raises."""
+        """Insert what was prefetched for this invocation; it never raises."""
         if self.prefetch is None:
             return
         try:
@@ -64,7 +64,7 @@ class MemoryPlugin(BasePlugin):
 
     @override
     async def after_run_callback(self, *, invocation_context: InvocationContext) -> None:
-        """Saves what is due; it never raises."""
+        """Save what is due; it never raises."""
         if isinstance(invocation_context.memory_service, KagentMemoryService):
             self._served.add(invocation_context.memory_service)
         if self.auto_save is not None:
@@ -72,7 +72,7 @@ class MemoryPlugin(BasePlugin):
 
     @override
     async def close(self) -> None:
-        """Lets queued work end for some seconds; the services stay open, for they are not the
+        """Let queued work end for some seconds; the services stay open, for they are not the
         plugin's.
         """
         end = time.monotonic() + self.drain_seconds

@@ -73,7 +73,7 @@ class Prefetch:
     async def insert(
         self, context: Context, request: LlmRequest, service: BaseMemoryService | None
     ) -> None:
-        """Puts the block of this invocation into a request; nothing when there is nothing, or no
+        """Put the block of this invocation into a request; nothing when there is nothing, or no
         answer in time.
         """
         if service is None or context.user_content is None:
@@ -151,7 +151,7 @@ def shortened(text: str) -> str:
 
 
 def insert_before(contents: list[types.Content], block: str, turn: types.Content) -> None:
-    """Inserts the block before the current turn, where no earlier part of the request changes.
+    """Insert the block before the current turn, where no earlier part of the request changes.
 
     A turn that ADK rewrote on the way is taken to be the last run of user contents that answer no
     tool.
@@ -284,7 +284,7 @@ class PrefetchMemoryTool(BaseTool):
     async def process_llm_request(
         self, *, tool_context: ToolContext, llm_request: LlmRequest
     ) -> None:
-        """Inserts the block of this invocation; it never raises."""
+        """Insert the block of this invocation; it never raises."""
         try:
             service = backend.service_of(tool_context, self.memory_service)
             await self.prefetch.insert(tool_context, llm_request, service)

@@ -26,7 +26,7 @@ SCHEMES = (
 
 
 def register() -> None:
-    """Teaches ADK's service registry our schemes, in this process; doing it again is harmless."""
+    """Teach ADK's service registry our schemes, in this process; doing it again is harmless."""
     registry = get_service_registry()
     for scheme in SCHEMES:
         registry.register_memory_service(scheme, _made)

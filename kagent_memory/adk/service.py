@@ -204,7 +204,7 @@ class KagentMemoryService(BaseMemoryService):
 
     @override
     async def add_session_to_memory(self, session: Session) -> None:
-        """Queues what is new of a session, and returns when that is durable.
+        """Queue what is new of a session, and return when that is durable.
 
         Args:
             session: as it is now, with its events; adding it again adds only what is new.
@@ -224,7 +224,7 @@ class KagentMemoryService(BaseMemoryService):
         session_id: str | None = None,
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
-        """Queues some events, and returns when that is durable; events taken in before add nothing.
+        """Queue some events, and return when that is durable; events taken in before add nothing.
 
         Args:
             app_name: the app's name.
@@ -261,7 +261,7 @@ class KagentMemoryService(BaseMemoryService):
         memories: Sequence[MemoryEntry],
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
-        """Stores memories as given, all or none, and returns when they are durable.
+        """Store memories as given, all or none, and return when they are durable.
 
         Args:
             app_name: the app's name.
@@ -311,7 +311,7 @@ class KagentMemoryService(BaseMemoryService):
     async def delete_memory(
         self, *, app_name: str, user_id: str, memory_id: str | None = None
     ) -> None:
-        """Erases one memory for good; without an id nothing.
+        """Erase one memory for good; without an id nothing.
 
         Args:
             app_name: the app's name.
@@ -333,7 +333,7 @@ class KagentMemoryService(BaseMemoryService):
     async def delete_session(
         self, session_service: BaseSessionService, *, app_name: str, user_id: str, session_id: str
     ) -> tuple[str, ...]:
-        """Deletes a session where ADK keeps it, and then all that memory learnt from it, what is
+        """Delete a session where ADK keeps it, and then all that memory learnt from it, what is
         queued of it too.
 
         Adding the session's events again does not bring them back. When memory is unavailable the
@@ -367,7 +367,7 @@ class KagentMemoryService(BaseMemoryService):
         end_after_minutes: float | None = None,
         compaction: bool = False,
     ) -> bool:
-        """Queues what is new of a session, and (re)arms its inactivity timer; durable when it
+        """Queue what is new of a session, and (re)arm its inactivity timer; durable when it
         returns.
 
         Args:
@@ -408,7 +408,7 @@ class KagentMemoryService(BaseMemoryService):
         return await self._thread.run(queue, finish=True) is not None
 
     async def end_session(self, session: Session, *, llm: BaseLlm | None = None) -> None:
-        """Says that a session is over: its tail is queued now, and its timer is done with.
+        """Say that a session is over: its tail is queued now, and its timer is done with.
 
         Args:
             session: as it is now.
@@ -420,7 +420,7 @@ class KagentMemoryService(BaseMemoryService):
         await self.remember(session, llm=llm, save=False, end_after_minutes=0)
 
     async def drain(self, timeout: float = 30.0) -> bool:  # noqa: ASYNC109 part of the contract
-        """Waits until every accepted job of this store is done, those first that are still being
+        """Wait until every accepted job of this store is done, those first that are still being
         handed over.
 
         Args:
@@ -440,7 +440,7 @@ class KagentMemoryService(BaseMemoryService):
             return False
 
     async def close(self) -> None:
-        """Drains within a bound and releases everything; the next call opens again."""
+        """Drain within a bound and release everything; the next call opens again."""
         await self._thread.close()
 
 

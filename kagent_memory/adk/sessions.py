@@ -127,7 +127,7 @@ class Injected:
         self._texts = LRUCache[Key, tuple[str, ...]](MAX_SESSIONS)
 
     def add(self, session: Session, texts: Iterable[str]) -> None:
-        """Notes texts that were put before a model in this session."""
+        """Note texts that were put before a model in this session."""
         key = session_key(session)
         with self._lock:
             joined = dict.fromkeys([*self._texts.get(key, ()), *texts])

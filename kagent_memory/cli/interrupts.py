@@ -11,7 +11,7 @@ from threading import current_thread, main_thread
 
 @contextmanager
 def interrupts_held() -> Generator[None]:
-    """Ends the program by Ctrl-C at the end of the block rather than in its middle.
+    """End the program by Ctrl-C at the end of the block rather than in its middle.
 
     Python raises KeyboardInterrupt in whatever runs at that moment: in a callback of an import's
     lock it would be printed and lost, and the program would go on.

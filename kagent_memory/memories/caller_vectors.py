@@ -136,7 +136,7 @@ class CallerVectors:
         return held or await self._store.spaces.add(external_name(width), width, None)
 
     async def check_room(self, tenant: str, widths: Collection[int]) -> None:
-        """Sees that a tenant may keep vectors of all these widths beside those that it keeps; notes
+        """See that a tenant may keep vectors of all these widths beside those that it keeps; note
         none of them.
 
         Raises:

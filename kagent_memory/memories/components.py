@@ -354,7 +354,7 @@ def check_arguments(
     redact: Callable[[str], str],
     clock: Callable[[], datetime],
 ) -> None:
-    """Refuses what would fail at every later use.
+    """Refuse what would fail at every later use.
 
     Raises:
         ConfigurationError: says which argument does not fit, and what it takes.

@@ -29,7 +29,7 @@ class Tokens:
         days: int | None = None,
         is_operator: bool = False,
     ) -> tuple[str, Token]:
-        """Makes a token; durable when it returns.
+        """Make a token; durable when it returns.
 
         Args:
             tenant: whose memories it opens; None: the setting `tenant`.
@@ -53,7 +53,7 @@ class Tokens:
         return await self._store.find()
 
     async def revoke(self, token_id: str) -> None:
-        """Revokes a token at once.
+        """Revoke a token at once.
 
         Raises:
             NotFound: no such token.

@@ -90,7 +90,7 @@ def saved_id(ids: Sequence[str]) -> str:
 
 
 def report(what: str, error: Exception) -> None:
-    """Logs a failure by its kinds, for messages of drivers and models may quote content; only what
+    """Log a failure by its kinds, for messages of drivers and models may quote content; only what
     the operator has to change is said in words.
     """
     from ..redaction import redact

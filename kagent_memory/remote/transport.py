@@ -21,7 +21,7 @@ class Transport:
         self.location = location
 
     async def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         await self._client.aclose()
 
     async def request(

@@ -172,7 +172,7 @@ def network_of(host: str) -> str:
 
 
 def check_binding(host: str, access: Access) -> None:
-    """Refuses an address that other machines reach when calls need no auth.
+    """Refuse an address that other machines reach when calls need no auth.
 
     Raises:
         ConfigurationError: `host` is not loopback and calls need no auth.

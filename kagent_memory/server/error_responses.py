@@ -106,7 +106,7 @@ def message_of(error: KagentMemoryError) -> str:
 
 
 def unauthorized(request: Request) -> Response:
-    """Asks for a token; a browser is redirected to the login page."""
+    """Ask for a token; a browser is redirected to the login page."""
     challenge = {"www-authenticate": "Bearer"}
     path = request.url.path
     if path.startswith(KAGENT_PREFIX):
@@ -128,7 +128,7 @@ async def _answered(request: Request, error: Exception) -> Response:
 
 
 def install(app: FastAPI) -> None:
-    """Lets the app answer every failure in this form; inputs are never echoed, they may be
+    """Let the app answer every failure in this form; inputs are never echoed, they may be
     private.
     """
     for family in (KagentMemoryError, HTTPException):

@@ -167,7 +167,7 @@ class _Service:
         self._share = FairShare(per_caller=MAX_CALLS_PER_CALLER, at_once=CALLS_AT_ONCE)
 
     async def answer(self, method: str, requests: AsyncIterator[bytes], context: Context) -> bytes:
-        """Answers one call."""
+        """Answer one call."""
         verb = _VERBS[method]
         takes, gives = methods()[method]
         try:
@@ -280,7 +280,7 @@ def _written(gives: type[Message], answer: Fields) -> bytes:
 async def serving(
     memories: Memories, access: Access, admission: Admission, *, host: str, port: int
 ) -> AsyncGenerator[int]:
-    """Serves until the block is left, and then lets open calls finish; yields the port.
+    """Serve until the block is left, and then let open calls finish; yield the port.
 
     Raises:
         ConfigurationError: the address cannot be bound, or calls from other machines would need no

@@ -30,7 +30,7 @@ async def jobs(request: Request, scope: ScopeOrNone) -> Response:
 
 @router.post("/jobs/retry-all")
 async def retry_all(request: Request, scope: ScopeOrNone, form: OwnForm) -> Response:
-    """Queues all dead letters again that the page is about."""
+    """Queue all dead letters again that the page is about."""
     tried: set[str] = set()
     # one that is dead again by now is not tried twice
     while fresh := [
@@ -47,13 +47,13 @@ async def retry_all(request: Request, scope: ScopeOrNone, form: OwnForm) -> Resp
 
 @router.post("/jobs/{id}/retry")
 async def retry(request: Request, scope: ScopeOrNone, form: OwnForm, id: str) -> Response:
-    """Queues a dead letter again."""
+    """Queue a dead letter again."""
     await memories_of(request).retry_job((await own_job(request, id)).id)
     return to("/jobs", scope, done="retried")
 
 
 @router.post("/jobs/{id}/drop")
 async def drop(request: Request, scope: ScopeOrNone, form: OwnForm, id: str) -> Response:
-    """Deletes a job."""
+    """Delete a job."""
     await memories_of(request).drop_job((await own_job(request, id)).id)
     return to("/jobs", scope, done="dropped")

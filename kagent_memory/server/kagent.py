@@ -32,7 +32,7 @@ def failure(status: int, text: str) -> JSONResponse:
 
 
 def answers_failures(what: str) -> Callable[[Route], Route]:
-    """Makes a route answer its failures as kagent does; `what` stands before those of this
+    """Make a route answer its failures as kagent does; `what` stands before those of this
     server.
     """
 
@@ -56,7 +56,7 @@ def answers_failures(what: str) -> Callable[[Route], Route]:
 @router.post("/sessions")
 @answers_failures("failed to save memory")
 async def save(request: Request) -> Response:
-    """Stores one memory."""
+    """Store one memory."""
     ids = await _store(request, [await _read(request, item)])
     return JSONResponse({"id": ids[0]}, 201)
 
@@ -64,7 +64,7 @@ async def save(request: Request) -> Response:
 @router.post("/sessions/batch")
 @answers_failures("failed to save memory batch")
 async def save_batch(request: Request) -> Response:
-    """Stores 1 to 50 memories; those of one agent and user whole or not at all."""
+    """Store 1 to 50 memories; those of one agent and user whole or not at all."""
     items = await _read(request, batch)
     await _store(request, items)
     return JSONResponse({"count": len(items)}, 201)
@@ -105,7 +105,7 @@ async def _listed(rows: Sequence[Memory]) -> AsyncIterator[bytes]:
 @router.delete("")
 @answers_failures("failed to delete memory")
 async def delete_memories(request: Request) -> Response:
-    """Erases all memories of an agent and a user; it is not an error when there are none."""
+    """Erase all memories of an agent and a user; it is not an error when there are none."""
     for scope in _named(request):
         await memories_of(request).forget(scope, everything=True, who="kagent")
     return JSONResponse({"status": "deleted"})

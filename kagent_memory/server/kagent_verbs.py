@@ -44,7 +44,7 @@ def scope_of(memories: Memories, caller: Caller, agent_name: str, user_id: str) 
 async def store(
     memories: Memories, caller: Caller, items: Sequence[StoredItem], *, max_bytes: int
 ) -> list[str]:
-    """Stores the items, those of one scope whole or not at all; gives their ids.
+    """Store the items, those of one scope whole or not at all, and return their ids.
 
     Raises:
         NotFound: one of their scopes is not the caller's.

@@ -199,7 +199,7 @@ def batch_of(items: Sequence[object]) -> list[StoredItem]:
 
 
 def check_count(items: int) -> None:
-    """Refuses a batch that is too long, which can be told before it is read.
+    """Refuse a batch that is too long, which can be told before it is read.
 
     Raises:
         Refused: with kagent's text.

@@ -28,7 +28,7 @@ class McpEndpoint:
     """The ASGI application of `/mcp`: streamable HTTP without sessions, in JSON."""
 
     async def __call__(self, connection: Connection, receive: Receive, send: Send) -> None:
-        """Answers one request."""
+        """Answer one request."""
         request = Request(connection, receive)
         try:
             if request.method != "POST":  # there is nothing to stream, and no session to end

@@ -97,7 +97,7 @@ class PrometheusMetrics:
             (counter.labels(**labels) if labels else counter).inc(value)
 
     async def ask(self, memories: Memories) -> None:
-        """Asks the store how its queue stands; one asks for all who wait."""
+        """Ask the store how its queue stands; one asks for all who wait."""
         async with self._asking:
             if time.monotonic() - self._asked_at < FRESH_SECONDS:
                 return
@@ -136,7 +136,7 @@ def metrics_or_none() -> PrometheusMetrics | None:
 
 
 async def metrics(request: Request) -> Response:
-    """Answers `/metrics`."""
+    """Answer `/metrics`."""
     kept: PrometheusMetrics | None = request.app.state.metrics
     if kept is None:
         raise HTTPException(501, NO_EXTRA)

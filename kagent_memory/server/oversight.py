@@ -71,7 +71,7 @@ async def export(request: Request, scope: PageScope) -> Response:
 
 @router.get("/forget")
 async def forget_form(request: Request, scope: PageScope) -> Response:
-    """Asks which memories are to go."""
+    """Ask which memories are to go."""
     return _forget_page(request, scope, dict.fromkeys(CONDITIONS, ""))
 
 
@@ -83,7 +83,7 @@ async def look(request: Request, scope: PageScope, form: OwnForm) -> Response:
 
 @router.post("/forget")
 async def forget(request: Request, scope: PageScope, form: OwnForm) -> Response:
-    """Erases what meets all conditions."""
+    """Erase what meets all conditions."""
     return await _forgotten(request, scope, form, dry_run=False)
 
 

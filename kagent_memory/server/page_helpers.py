@@ -136,7 +136,7 @@ def page_user(request: Request) -> str:
 
 
 def to(path: str, scope: Scope | None = None, **query: str) -> Response:
-    """Redirects the browser after a form was handled."""
+    """Redirect the browser after a form was handled."""
     text = scope_query(scope, **query) if scope else urlencode(query)
     return RedirectResponse(f"{path}?{text}" if text else path, 303)
 

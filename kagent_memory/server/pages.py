@@ -229,7 +229,7 @@ def _types(text: str) -> tuple[MemoryType, ...]:
 
 @router.post("/memories/add")
 async def add(request: Request, scope: PageScope, form: OwnForm) -> Response:
-    """Stores what somebody typed."""
+    """Store what somebody typed."""
     content = field(form, "content")
     try:
         await memories_of(request).add(scope, [content], who=page_user(request))
@@ -246,7 +246,7 @@ async def add(request: Request, scope: PageScope, form: OwnForm) -> Response:
 
 @router.post("/memories/chosen")
 async def change_chosen(request: Request, scope: PageScope, form: OwnForm) -> Response:
-    """Pins, unpins or deletes the memories that are ticked."""
+    """Pin, unpin or delete the memories that are ticked."""
     ids = [known_id(id, "memory") for id in form.getlist("id") if isinstance(id, str)]
     action = field(form, "do")
     if not ids or action not in ("pin", "unpin", "delete"):
@@ -259,14 +259,14 @@ async def change_chosen(request: Request, scope: PageScope, form: OwnForm) -> Re
 
 @router.get("/memories/delete-all")
 async def confirm_delete_all(request: Request, scope: PageScope) -> Response:
-    """Asks before everything is deleted."""
+    """Ask before everything is deleted."""
     stats = await memories_of(request).stats(scope)
     return page(request, "delete_all.html", {"scope": scope, "stats": stats})
 
 
 @router.post("/memories/delete-all")
 async def delete_all(request: Request, scope: PageScope, form: OwnForm) -> Response:
-    """Deletes everything of the scope."""
+    """Delete everything of the scope."""
     await memories_of(request).forget(scope, everything=True, who=page_user(request))
     return to("/memories", scope, done="all-deleted")
 
@@ -355,7 +355,7 @@ async def _memory(request: Request, scope: Scope, id: str) -> Memory:
 
 @router.post("/memories/{id}/edit")
 async def edit(request: Request, scope: PageScope, form: OwnForm, id: MemoryId) -> Response:
-    """Sets what the form says; when that fails, the form keeps what was typed."""
+    """Set what the form says; when that fails, the form keeps what was typed."""
     typed = {name: field(form, name) for name in EDITED}
     try:
         memory = await _memory(request, scope, id)
@@ -421,13 +421,13 @@ async def _act(request: Request, scope: Scope, id: str, action: str) -> None:
 
 @router.get("/login")
 async def login_form(request: Request) -> Response:
-    """Asks for a token."""
+    """Ask for a token."""
     return page(request, "login.html", {"wrong": False})
 
 
 @router.post("/login")
 async def login(request: Request, form: OwnForm) -> Response:
-    """Keeps the token in a cookie when it is valid."""
+    """Keep the token in a cookie when it is valid."""
     secret = field(form, "token")
     if await memories_of(request).tokens.authenticate(secret) is None:
         return page(request, "login.html", {"wrong": True}, 401)
@@ -438,7 +438,7 @@ async def login(request: Request, form: OwnForm) -> Response:
 
 @router.post("/logout")
 async def logout(request: Request, form: OwnForm) -> Response:
-    """Drops the cookie."""
+    """Drop the cookie."""
     answer = to("/login")
     answer.delete_cookie(COOKIE, path="/")
     return answer

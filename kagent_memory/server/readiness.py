@@ -86,14 +86,14 @@ async def _outcome(part: str, attempt: Awaitable[object]) -> str:
 
 
 async def healthy() -> Response:
-    """Answers `/healthz`: the process is there; what it needs is checked by `/readyz` and
+    """Answer `/healthz`: the process is there; what it needs is checked by `/readyz` and
     `kagent-memory doctor`.
     """
     return PlainTextResponse("ok\n")
 
 
 async def ready(request: Request) -> Response:
-    """Answers `/readyz`: 503 while the database cannot serve. Without its embedder a server finds
+    """Answer `/readyz`: 503 while the database cannot serve. Without its embedder a server finds
     by words.
     """
     kept: Readiness = request.app.state.readiness

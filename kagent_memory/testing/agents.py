@@ -111,7 +111,7 @@ class Chat:
         self.runner = Runner(app=app, session_service=self.sessions, memory_service=memory)
 
     async def say(self, text: str, *, run_config: RunConfig | None = None) -> list[Event]:
-        """Says something to the agent, in the session that the first call makes; what happened
+        """Say something to the agent, in the session that the first call makes; what happened
         then.
         """
         if not self.session_id:
@@ -124,7 +124,7 @@ class Chat:
         return [event async for event in run]
 
     async def ask(self, text: str) -> str:
-        """Says something to the agent; the last text of its answer."""
+        """Say something to the agent; the last text of its answer."""
         events = await self.say(text)
         texts = [
             part.text

@@ -38,6 +38,6 @@ class FrozenClock:
     def advance(
         self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0
     ) -> datetime:
-        """Moves it on; gives the time it shows then."""
+        """Move it on, and return the time it shows then."""
         self.now += timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
         return self.now

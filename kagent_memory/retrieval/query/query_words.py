@@ -183,7 +183,7 @@ def plain(text: str) -> str:
 
 
 def bare(text: str) -> str:
-    """Strips non-word characters from both ends."""
+    """Strip non-word characters from both ends."""
     return _EDGE.sub("", text)
 
 

@@ -177,7 +177,7 @@ class Connection:
 
     @contextmanager
     def transaction(self, *, write: bool) -> Generator[None, None, None]:
-        """Commits at the end, or rolls back when anything at all is raised.
+        """Commit at the end, or roll back when anything at all is raised.
 
         A writer takes the lock at once: one that first reads could no longer get it.
 

@@ -68,7 +68,7 @@ class Database:
 
     @classmethod
     async def open(cls, uri: str, ring: KeyRing | None = None, *, key: str | None = None) -> Self:
-        """Opens or makes the database and migrates it; safe when several processes do so at once.
+        """Open or make the database and migrate it; safe when several processes do so at once.
 
         Raises:
             ConfigurationError: the URI, the file or its rights do not allow it.
@@ -110,7 +110,7 @@ class Database:
         return result
 
     async def erase(self) -> None:
-        """Empties the log, which still holds what was deleted; when another process is reading in
+        """Empty the log, which still holds what was deleted; when another process is reading in
         it, later. A server's log is its own affair.
         """
         if not self._is_file:
@@ -124,7 +124,7 @@ class Database:
             )
 
     async def close(self) -> None:
-        """Closes the file after the work already handed over. Closing twice is harmless."""
+        """Close the file after the work already handed over. Closing twice is harmless."""
         if self._closed:
             return
         self._closed = True
@@ -177,7 +177,7 @@ class Database:
         return await running
 
     def _transact(self, script: Script[T], *, write: bool) -> T:
-        """Drives a script to its end on the thread, without an event loop.
+        """Drive a script to its end on the thread, without an event loop.
 
         Raises:
             StoreError: the file that it would write to was deleted or replaced meanwhile.

@@ -94,7 +94,7 @@ def to_place(uri: str) -> str | Server:
 
 
 def check_file(path: str) -> None:
-    """Looks before the driver does, whose answer would be a bare number.
+    """Look before the driver does, whose answer would be a bare number.
 
     Raises:
         ConfigurationError: there is no such directory, the path is one, or rights are missing.

@@ -50,7 +50,7 @@ async def left_to_distribute(connection: AnyConnection, traits: Traits) -> Mappi
 
 
 async def distribute(connection: AnyConnection, traits: Traits, *, shards: int) -> None:
-    """Spreads what is not spread yet, in the transaction that migrates; harmless where nothing is
+    """Spread what is not spread yet, in the transaction that migrates; harmless where nothing is
     left.
 
     Raises:
@@ -74,7 +74,7 @@ async def distribute(connection: AnyConnection, traits: Traits, *, shards: int) 
 
 
 async def drop_local_rows(connection: AnyConnection, traits: Traits) -> None:
-    """Empties what the coordinator itself still keeps of tables that are spread."""
+    """Empty what the coordinator itself still keeps of tables that are spread."""
     session = PostgresSession(connection, traits)
     for row in await session.rows("distributed", {}):
         await connection.execute(queries(DIALECT)["truncate_local"], {"name": row["name"]})

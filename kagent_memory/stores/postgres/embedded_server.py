@@ -32,7 +32,7 @@ def directory_of(uri: str) -> Path:
 
 
 def start(directory: Path) -> str:
-    """Starts the server of a directory unless it runs, and gives its `postgresql://` URI. Blocks;
+    """Start the server of a directory unless it runs, and return its `postgresql://` URI. Blocks;
     call in a thread.
 
     Raises:
@@ -59,7 +59,7 @@ def start(directory: Path) -> str:
 
 
 def stop(directory: Path) -> None:
-    """Takes back one `start`; the last one of this process stops the server. Blocks; call in a
+    """Take back one `start`; the last one of this process stops the server. Blocks; call in a
     thread.
     """
     with _lock:

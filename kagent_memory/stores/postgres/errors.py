@@ -31,7 +31,7 @@ _PASSING = (
 
 
 def check_loop() -> None:
-    """Looks before the driver does, which would give up for a reason that sounds like an outage.
+    """Look before the driver does, which would give up for a reason that sounds like an outage.
 
     Raises:
         ConfigurationError: the running event loop is the usual one of Windows, on which psycopg

@@ -18,7 +18,7 @@ ATTEMPTS = 5
 
 
 async def join_roles(connection: AnyConnection, target: Target) -> None:
-    """Lets the user act as both roles where it may not yet.
+    """Let the user act as both roles where it may not yet.
 
     Raises:
         ConfigurationError: it may not let itself.
@@ -35,7 +35,7 @@ async def is_guarded(connection: AnyConnection, target: Target) -> bool:
 
 
 async def guard(connection: AnyConnection, target: Target) -> None:
-    """Makes the roles and guards every table, in the transaction that migrates; harmless where that
+    """Make the roles and guard every table, in the transaction that migrates; harmless where that
     was done.
 
     Raises:

@@ -145,7 +145,7 @@ class Standby:
         self._written |= {scope: max(self._written.get(scope, place), place) for scope in scopes}
 
     def check(self, scope: Scope | None, node: Row) -> None:
-        """Looks at what the server said of itself, in the round trip in which it answered.
+        """Look at what the server said of itself, in the round trip in which it answered.
 
         Raises:
             StandbyError: it was promoted.
