@@ -159,8 +159,7 @@ def reads(monkeypatch):
 
     for database in (LibSQLDatabase, PostgresDatabase):
         counted(database, "read", lambda script: "read")
-    for session in (LibSQLSession, PostgresSession):
-        counted(session, "rows", str)
+    counted(LibSQLSession, "rows", str)
     counted(PostgresSession, "several", lambda queries: " + ".join(name for name, _ in queries))
     return told
 
