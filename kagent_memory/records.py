@@ -385,7 +385,7 @@ def _check_names(names: Sequence[object], what: str, known: Sequence[str] | None
     if len(names) > MAX_FILTER_VALUES:
         raise InvalidInput(f"A filter holds at most {MAX_FILTER_VALUES:,} {what}.")
     for name in cast("Sequence[str]", names):
-        checked_text(name, f"A filter's {what}")
+        checked_text(name, f"One of a filter's {what}")
     if known is not None and (unknown := [one for one in names if one not in known]):
         raise InvalidInput(f"A filter's {what} must be of {', '.join(known)}, not {unknown[0]!r}.")
 

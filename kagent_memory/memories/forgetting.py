@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, overload
 
+from ..checks import checked_text, checked_time
 from ..errors import InvalidInput, NotFound
 from ..records import Filter, Scope
 from .opened import Opened
@@ -126,12 +127,15 @@ class Forgetting(Opened):
             NotFound: one of the given ids is not there; the others are erased all the same.
         """
         ids = (ids,) if isinstance(ids, str) else tuple(ids)
+        for name, value in (("session_id", session_id), ("tag", tag), ("author", author)):
+            if value is not None:
+                checked_text(value, name)
         given = Filter(
             session_id=session_id,
             author=author,
             tags=() if tag is None else (tag,),
-            created_after=after,
-            created_before=before,
+            created_after=checked_time(after, "after"),
+            created_before=checked_time(before, "before"),
         )
         has_conditions = filter is not None or given != Filter()
         if sum((bool(ids), has_conditions, everything)) != 1:
