@@ -13,7 +13,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from ...errors import ConfigurationError, Conflict, KagentMemoryError, StoreError, needs_extra
 from .location import MEMORY, Server
@@ -120,6 +120,15 @@ class Driver(Protocol):
         ...
 
 
+@runtime_checkable
+class BatchDriver(Protocol):
+    """A driver that sends several statements in one request."""
+
+    def execute_batch(self, statements: Sequence[str], /) -> None:
+        """Run statements, each only when the one before it succeeded."""
+        ...
+
+
 class Connection:
     """One connection, used from one thread only. Statements name their values as `:name`.
 
@@ -165,12 +174,9 @@ class Connection:
         transaction.
         """
         statements = split(script)
-        # A server takes them in one request. The name is asked for, not the class: its module
-        # imports httpx, which a file does not need.
-        execute_batch = getattr(self._driver, "execute_batch", None)
         with _driver_errors():
-            if execute_batch is not None:
-                execute_batch(statements)
+            if isinstance(self._driver, BatchDriver):
+                self._driver.execute_batch(statements)
                 return
             for statement in statements:
                 self._driver.execute(statement, ())
