@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
@@ -22,9 +22,10 @@ _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 _BRINGS_TEXT = frozenset({"add", "update", "supersede", "merge"})
 
 
-def identity_of(memory: Memory) -> bytes:
+def identity_of(memory: Memory, identity: Callable[..., bytes] = tokenizer.identity) -> bytes:
     """Return the content hash of a memory."""
-    return tokenizer.identity(memory.content, verbatim=memory.verbatim, event_ids=memory.event_ids)
+    events = tuple(memory.event_ids)
+    return identity(memory.content, verbatim=memory.verbatim, event_ids=events)
 
 
 def slot_of(memory: Memory) -> str | None:
@@ -32,13 +33,13 @@ def slot_of(memory: Memory) -> str | None:
     return None if memory.verbatim else tokenizer.slot(memory.subject, memory.attribute)
 
 
-def postings_of(memory: Memory) -> bytes:
-    """Return a memory's index terms, packed."""
-    return _packed_terms(memory.content, memory.author)
-
-
 def _packed_terms(content: str, author: str | None) -> bytes:
     return packed(tokenizer.index_terms(content, author))
+
+
+def postings_of(memory: Memory, pack: Callable[..., bytes] = _packed_terms) -> bytes:
+    """Return a memory's index terms, packed."""
+    return pack(memory.content, memory.author)
 
 
 class Texts:
@@ -52,12 +53,11 @@ class Texts:
 
     def identity(self, memory: Memory) -> bytes:
         """Return the content hash of a memory."""
-        events = tuple(memory.event_ids)
-        return self._identity(memory.content, verbatim=memory.verbatim, event_ids=events)
+        return identity_of(memory, self._identity)
 
     def postings(self, memory: Memory) -> bytes:
         """Return a memory's index terms, packed."""
-        return self._postings(memory.content, memory.author)
+        return postings_of(memory, self._postings)
 
 
 def checked(batch: Batch, dimensions: int | None) -> Batch:
