@@ -4,7 +4,8 @@ read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from functools import cache, partial
@@ -223,7 +224,8 @@ class ExportFile:
         raise InvalidInput(f"{path} was cut off after line {number}; export it again.")
 
 
-def opened(path: Path) -> BinaryIO:
+@contextmanager
+def opened(path: Path) -> Generator[BinaryIO]:
     """Open a file to read it; a pipe, a device or a folder is refused before it is opened.
 
     Raises:
@@ -231,7 +233,9 @@ def opened(path: Path) -> BinaryIO:
     """
     try:
         if path.is_file():
-            return path.open("rb")
+            with path.open("rb") as file:
+                yield file
+            return
         reason = "it is no regular file" if path.exists() else "there is no such file"
     except OSError as error:
         raise InvalidInput(f"{path} cannot be read: {error.strerror or error}.") from error
