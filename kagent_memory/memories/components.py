@@ -108,12 +108,14 @@ class Components:
             self.vectors.forget()
 
     def operation(
-        self, name: telemetry.OperationName, scope: Scope | None = None
+        self, name: telemetry.OperationName, *scopes: Scope, query: str | None = None
     ) -> AbstractContextManager[telemetry.Operation]:
-        """Return a span and a duration around one operation on a scope, or on several."""
-        return telemetry.operation(
-            name, store=self.location, scope_app="" if scope is None else scope.app
-        )
+        """Return a span and a duration around one operation on scopes; they name the app that all
+        of them have.
+        """
+        apps = {scope.app for scope in scopes}
+        app = apps.pop() if len(apps) == 1 else ""
+        return telemetry.operation(name, store=self.location, scope_app=app, query=query)
 
     async def masked(self, value: str, what: str) -> str:
         """Return a text for the history, masked as memories are.

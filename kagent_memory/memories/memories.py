@@ -10,7 +10,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
 
-from .. import telemetry
 from ..checks import checked_time
 from ..errors import InvalidInput
 from ..records import (
@@ -216,10 +215,7 @@ class Memories(Writing, Forgetting, Maintenance):
             session_id=parts.session_key(session_id),
             models_until=until,
         )
-        app = scopes[0].app if len({scope.app for scope in scopes}) == 1 else ""
-        with telemetry.operation(
-            "search_memory", store=parts.location, scope_app=app, query=text
-        ) as span:
+        with parts.operation("search_memory", *scopes, query=text) as span:
             answer = (
                 await parts.retriever.gated(search, tool=tool, is_fact=is_fact) if gate else None
             )

@@ -396,7 +396,7 @@ def _changes(typed: Mapping[str, str], stored: Mapping[str, str], revision: str)
 async def act(
     request: Request, scope: PageScope, form: OwnForm, id: MemoryId, action: str
 ) -> Response:
-    """Does with a memory what its button says."""
+    """Do with a memory what its button says."""
     if action not in ACTIONS:
         raise HTTPException(404)
     await _act(request, scope, id, action)
