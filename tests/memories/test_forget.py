@@ -113,6 +113,23 @@ async def test_what_is_ambiguous_or_lets_all_through_erases_nothing(options):
         assert len(await texts(memories)) == len(FACTS)
 
 
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        ("after", datetime(2026, 1, 1)),  # noqa: DTZ001 the case
+        ("before", datetime(2026, 1, 1)),  # noqa: DTZ001 the case
+        ("tag", "\0"),
+        ("author", "\0"),
+        ("session_id", "\0"),
+    ],
+)
+async def test_a_condition_that_does_not_fit_is_named(argument, value):
+    """The error begins with the name of the argument, whatever it becomes inside."""
+    async with await opened() as memories:
+        with pytest.raises(InvalidInput, match=f"^{argument} "):
+            await memories.forget(SCOPE, **{argument: value})
+
+
 async def test_a_superseded_memory_is_found_by_its_conditions_too():
     async with await opened() as memories:
         (old,) = await memories.add(SCOPE, [Fact("Ada works at Initech", tags=("work",))])
