@@ -8,7 +8,7 @@ import argparse
 import asyncio
 import sys
 import tempfile
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from shutil import copyfileobj
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from pydantic_core import to_jsonable_python
 
 from ..errors import InvalidInput
-from ..memories.findings import DEFECTS, checked_defects
+from ..memories.findings import DEFECTS, Defect
 from ..records import Scope, Scopes
 from .command import (
     DRY_RUN,
@@ -318,7 +318,8 @@ async def _check_receipts(memories: Memories, args: argparse.Namespace) -> Answe
 )
 async def audit(memories: Memories, args: argparse.Namespace, say: Output) -> Answer:
     """Look for defects in one scope, or in all."""
-    defects = [name for name in args.defect or DEFECTS if name not in (args.leave_out or ())]
+    named: Sequence[Defect] = args.defect or DEFECTS
+    defects: Sequence[Defect] = [name for name in named if name not in (args.leave_out or ())]
     whose: Scope | Scopes | None = None
     if args.app is not None and args.user is not None:
         whose = await scope_of(args, memories)
@@ -331,9 +332,7 @@ async def audit(memories: Memories, args: argparse.Namespace, say: Output) -> An
         read += more
         tell(read)
 
-    found = await memories.audit(
-        whose, defects=checked_defects(defects), most=args.limit, progress=add
-    )
+    found = await memories.audit(whose, defects=defects, most=args.limit, progress=add)
     rows = [
         [one.defect, *_names(one.scope), " ".join(one.memory_ids), one.detail or "-"]
         for one in found.findings

@@ -4,12 +4,12 @@ quotes them.
 
 from __future__ import annotations
 
-import hashlib
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+import json
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import cast
+from typing import TypeAlias
 
 from ..concurrency import run_in_thread
 from ..ingestion.consolidation.similarity import is_saved, said, slot_of
@@ -22,12 +22,27 @@ from ..stores.base import EXTERNAL
 from ..stores.values import Whole, every_state
 from ..stores.view import texts
 from .components import Components
-from .findings import DEFECTS, Audit, Defect, Finding, Progress
+from .findings import Audit, Defect, Finding, Progress
 
 PART = 200
 NEW = timedelta(days=1)  # what is younger was not delivered because nobody asked yet
 MAX_UNEMBEDDED = 100_000
 CANDIDATES = 10  # older memories that a suspect of a recall loop is compared with
+
+Evidence: TypeAlias = tuple[Iterable[str], str]
+"""The ids of the memories that a defect is about, and what was found."""
+Key: TypeAlias = Callable[[Memory], Hashable]
+
+
+@dataclass(frozen=True)
+class Contents:
+    """All memories of one scope, and those of them that are visible now."""
+
+    parts: Components
+    scope: Scope
+    now: datetime
+    all: Sequence[Whole]
+    visible: Sequence[Memory]
 
 
 async def audit_scope(
@@ -38,130 +53,33 @@ async def audit_scope(
     most: int,
     progress: Progress | None = None,
 ) -> Audit:
-    """Audit one scope. Holds the digests of all its memories, and the contents of `PART` at a
-    time.
-    """
-    store, now = parts.store.memories, parts.clock()
-    report = _Report(scope, defects, most)
+    """Audit one scope, all of whose memories are held meanwhile."""
+    store = parts.store.memories
     await parts.deliveries.flush()  # what was delivered a moment ago has been delivered
-    ids = await store.kept(scope, Filter())
-    known = frozenset(ids)
-    shapes: list[_Shape] = []
+    ids, every = await store.kept(scope, Filter()), list[Whole]()
     for start in range(0, len(ids), PART):
         some = await store.whole(scope, ids[start : start + PART])
-        shapes += await _look_at(parts, some, known, report, now)
+        every += some
         if progress is not None:
             progress(len(some))
-    _compare(shapes, report)
-    await _look_beside(parts, report, now)
-    findings = sorted(report.findings, key=lambda one: (DEFECTS.index(one.defect), one.memory_ids))
-    counts: dict[Defect, int] = {defect: report.counts[defect] for defect in defects}
+    now = parts.clock()
+    visible = [one.memory for one in every if _is_visible(one.memory, now)]
+    contents = Contents(parts, scope, now, every, visible)
+    size = sum(len(one.memory.content) * (1 + len(one.revisions)) for one in every)
+    counts: dict[Defect, int] = {}
+    findings: list[Finding] = []
+    for defect in defects:
+        if (check := CHECKS.get(defect)) is not None:
+            found = await run_in_thread(size, list[Evidence], check(contents))
+        else:
+            found = [one async for one in SEARCHES[defect](contents)]
+        counts[defect] = len(found)
+        evidence = sorted((tuple(ids), detail) for ids, detail in found[:most])
+        findings += [
+            Finding(defect=defect, scope=scope, memory_ids=ids, detail=detail)
+            for ids, detail in evidence
+        ]
     return Audit(scopes=1, memories=len(ids), counts=counts, findings=tuple(findings))
-
-
-async def _look_at(
-    parts: Components, some: Sequence[Whole], known: Set[str], report: _Report, now: datetime
-) -> list[_Shape]:
-    """Report what is wrong with each memory by itself; return what is compared of the visible."""
-    size = sum(len(one.memory.content) * (1 + len(one.revisions)) for one in some)
-    if report.wants("secret", "personal_data"):
-        await run_in_thread(size, _look_for_secrets, parts, some, report)
-    visible: list[Memory] = []
-    for memory in (one.memory for one in some):
-        if memory.superseded_by is not None and memory.superseded_by not in known:
-            report.add("orphan", [memory.id], "superseded by a memory that is gone")
-        if not _is_visible(memory, now):
-            continue
-        visible.append(memory)
-        if not memory.usage.delivered_total and memory.created_at <= now - NEW:
-            added = memory.created_at.date().isoformat()
-            report.add("never_delivered", [memory.id], f"added {added}")
-    if report.wants("recall_loop"):
-        await _look_for_loops(parts, visible, report, now)
-    return await run_in_thread(size, lambda: [_shape(memory) for memory in visible])
-
-
-@dataclass(slots=True)
-class _Report:
-    """The findings of one scope.
-
-    Attributes:
-        echoes: the ids of what repeats older memories.
-    """
-
-    scope: Scope
-    defects: Sequence[Defect]
-    most: int
-    counts: Counter[Defect] = field(default_factory=Counter[Defect])
-    findings: list[Finding] = field(default_factory=list[Finding])
-    echoes: set[str] = field(default_factory=set[str])
-
-    def wants(self, *defects: Defect) -> bool:
-        """Return True if one of these is looked for."""
-        return not {*defects}.isdisjoint(self.defects)
-
-    def add(self, defect: Defect, ids: Iterable[str], detail: str) -> None:
-        """Count a finding, and keep the first `most` of its defect."""
-        if defect not in self.defects:
-            return
-        self.counts[defect] += 1
-        if self.counts[defect] <= self.most:
-            self.findings.append(
-                Finding(defect=defect, scope=self.scope, memory_ids=tuple(ids), detail=detail)
-            )
-
-    def add_group(self, defect: Defect, ids: Collection[str], detail: str) -> None:
-        """Count a finding about several memories together, if they are several."""
-        if len(ids) > 1:
-            self.add(defect, sorted(ids), detail)
-
-
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """What is compared of a memory once it is no longer at hand.
-
-    Attributes:
-        text: digest of what it says, word for word.
-        words: digest of the words that tell what it is about, whatever their order; None: there
-            are none, or it is a turn.
-        denies: it denies something, or says that it ended.
-        slot: digest of the attribute that it states.
-        links: the ids of those that it is linked with.
-        said_at: when it was said.
-        is_saved: only an explicit call may change it.
-        replaces: it was to take the place of another one.
-    """
-
-    id: str
-    text: bytes
-    words: bytes | None
-    denies: bool
-    slot: bytes | None
-    links: Sequence[str]
-    said_at: datetime
-    is_saved: bool
-    replaces: bool
-
-
-def _shape(memory: Memory) -> _Shape:
-    terms, fact = tokens(memory.content), not memory.verbatim
-    content = sorted(term for term in terms if term not in STOP_WORDS | denying_terms())
-    slot = slot_of(memory) if fact else None
-    return _Shape(
-        id=memory.id,
-        text=_text_of(memory),
-        words=_digest("\0".join(content)) if content and fact else None,
-        denies=not denying_terms().isdisjoint(terms),
-        slot=_digest(slot) if slot is not None else None,
-        links=memory.links if fact else (),
-        said_at=said(memory),
-        is_saved=is_saved(memory),
-        replaces=memory.valid_from is not None,
-    )
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 
 def _is_visible(memory: Memory, now: datetime) -> bool:
@@ -169,152 +87,198 @@ def _is_visible(memory: Memory, now: datetime) -> bool:
     return memory.state == "active" and lives
 
 
-def _compare(shapes: Sequence[_Shape], report: _Report) -> None:
-    """Report equal texts, equal facts in other words, and facts that contradict each other."""
-    same: dict[bytes, list[str]] = defaultdict(list)
-    by_slot: dict[bytes, dict[bytes, str]] = defaultdict(dict)
-    by_words: dict[bytes, dict[bytes, _Shape]] = defaultdict(dict)
-    for shape in shapes:
-        same[shape.text].append(shape.id)
-        if shape.slot is not None:
-            by_slot[shape.slot].setdefault(shape.text, shape.id)
-        if shape.words is not None and shape.id not in report.echoes:
-            by_words[shape.words].setdefault(shape.text, shape)
-    for ids in same.values():
-        report.add_group("exact_duplicate", ids, f"{len(ids)} say the same, word for word")
-    for values in by_slot.values():
-        detail = f"{len(values)} values of one attribute"
-        report.add_group("contradiction", values.values(), detail)
-    for alike in by_words.values():
-        denying = [one.id for one in alike.values() if one.denies]
-        others = [one.id for one in alike.values() if not one.denies]
-        if denying and others:
-            detail = "one denies what the other says"
-            report.add_group("contradiction", (*denying, *others), detail)
-        report.add_group("near_duplicate", denying, "the same in other words")
-        report.add_group("near_duplicate", others, "the same in other words")
-    _compare_linked(shapes, report)
+def _exact_duplicates(contents: Contents) -> Iterator[Evidence]:
+    for same in _groups(contents.visible, _text):
+        if len(same) > 1:
+            yield _ids(same), f"{len(same)} say the same, word for word"
 
 
-def _compare_linked(shapes: Sequence[_Shape], report: _Report) -> None:
-    """Report linked facts of other words, which say the same or were to replace each other."""
-    by_id = {shape.id: shape for shape in shapes}
-    pairs = {
-        frozenset((one.id, other))
-        for one in by_id.values()
-        for other in one.links
-        if other in by_id and other != one.id
-    }
-    for pair in sorted(map(sorted, pairs)):
-        older, newer = sorted((by_id[id] for id in pair), key=lambda one: one.said_at)
-        if older.is_saved and newer.replaces:
-            if older.slot is None or older.slot != newer.slot:  # told as values of one attribute
-                report.add("contradiction", pair, "one was to replace the other, a saved one")
-        elif older.words != newer.words and report.echoes.isdisjoint(pair):
-            report.add("near_duplicate", pair, "the same in other words")
+def _near_duplicates(contents: Contents) -> Iterator[Evidence]:
+    detail = "the same in other words"
+    for alike in _groups(contents.visible, _words):
+        for denying in (True, False):
+            some = _differing(one for one in alike if _denies(one) is denying)
+            if len(some) > 1:
+                yield _ids(some), detail
+    for older, newer in _linked(contents.visible):
+        if not (is_saved(older) and newer.valid_from) and _words(older) != _words(newer):
+            yield _ids((older, newer)), detail
 
 
-def _look_for_secrets(parts: Components, some: Sequence[Whole], report: _Report) -> None:
-    """Report secrets and personal data in memories and in their history.
+def _contradictions(contents: Contents) -> Iterator[Evidence]:
+    for values in _groups(contents.visible, _slot):
+        values = _differing(values)
+        if len(values) > 1:
+            yield _ids(values), f"{len(values)} values of one attribute"
+    for alike in _groups(contents.visible, _words):
+        alike = _differing(alike)
+        if len({_denies(one) for one in alike}) > 1:
+            yield _ids(alike), "one denies what the other says"
+    for older, newer in _linked(contents.visible):
+        is_told = _slot(older) is not None and _slot(older) == _slot(newer)
+        if is_saved(older) and newer.valid_from and not is_told:
+            yield _ids((older, newer)), "one was to replace the other, a saved one"
 
-    Without the setting `pii` only those kinds of personal data that no library is needed for.
+
+def _secrets(contents: Contents) -> Iterator[Evidence]:
+    redact = contents.parts.redactors.secrets
+
+    def kinds(text: str) -> Iterable[str]:
+        # a secret that only the store's own redactor knows has no name
+        return kinds_in(text) or (("secret",) if redact(text) != text else ())
+
+    return _kept_texts(contents, kinds)
+
+
+def _personal_data(contents: Contents) -> Iterator[Evidence]:
+    """Find personal data; without the setting `pii` only the kinds that no library is needed
+    for.
     """
-    rules, redact = parts.settings.pii, parts.redactors.secrets
+    rules, redact = contents.parts.settings.pii, contents.parts.redactors.secrets
     data = (
         PersonalData(rules.kinds, regions=rules.regions, table=rules.file)
         if rules is not None
         else PersonalData(WITHOUT_LIBRARIES)
     )
-    for one in some:
-        now = {*_texts_of(one.memory)}
-        states = every_state(one.memory, one.revisions)
-        then = {text for memory in states for text in _texts_of(memory)} - now
+    return _kept_texts(contents, lambda text: [kind for _, _, kind in data.spans(redact(text))])
+
+
+def _kept_texts(contents: Contents, kinds: Callable[[str], Iterable[str]]) -> Iterator[Evidence]:
+    """Find texts of memories in any state, or of their history, that hold something of a kind."""
+    for one in contents.all:
+        now = {*_texts(one.memory)}
+        then = {
+            text for state in every_state(one.memory, one.revisions) for text in _texts(state)
+        } - now
         then |= {revision.why for revision in one.revisions}
-        for place, spoken in (("", now), ("in its history: ", then)):
-            secrets: set[str] = set()
-            personal: set[str] = set()
-            for text in spoken:
-                masked = redact(text)
-                # a secret that only the store's own redactor knows has no name
-                secrets.update(kinds_in(text) or (("secret",) if masked != text else ()))
-                personal.update(kind for _, _, kind in data.spans(masked))
-            if secrets:
-                report.add("secret", [one.memory.id], place + ", ".join(sorted(secrets)))
-            if personal:
-                report.add("personal_data", [one.memory.id], place + ", ".join(sorted(personal)))
+        for place, written in (("", now), ("in its history: ", then)):
+            if found := {kind for text in written for kind in kinds(text)}:
+                yield [one.memory.id], place + ", ".join(sorted(found))
 
 
-async def _look_for_loops(
-    parts: Components, visible: Sequence[Memory], report: _Report, now: datetime
-) -> None:
-    """Report what agents and tools said that repeats older memories."""
-    suspects = [one for one in visible if one.origin in ("agent", "tool")]
-    view = parts.store.memories.view(report.scope, now=now)
+def _never_delivered(contents: Contents) -> Iterator[Evidence]:
+    for memory in contents.visible:
+        if not memory.usage.delivered_total and memory.created_at <= contents.now - NEW:
+            yield [memory.id], f"added {memory.created_at.date().isoformat()}"
+
+
+async def _recall_loops(contents: Contents) -> AsyncIterator[Evidence]:
+    """Find what agents and tools said that repeats older memories."""
+    suspects = [one for one in contents.visible if one.origin in ("agent", "tool")]
+    view = contents.parts.store.memories.view(contents.scope, now=contents.now)
     queries = [query_terms(memory.content) for memory in suspects]
     matches = [one.matches for one in await texts(view, queries, limit=CANDIDATES)]
-    held = await view.memories(list({id for found in matches for id in found}))
+    held = {memory.id: memory for memory in contents.visible}
 
-    def echoes() -> Iterator[tuple[Memory, Sequence[str]]]:
-        for memory, found in zip(suspects, matches, strict=True):
-            older = [held[id] for id in found if id in held and _is_older(held[id], memory)]
-            spoken = [Message(text=memory.content, role="agent")]
-            [left], sources = mask_recalled(
-                spoken, known_memories(older), names=(report.scope.user,)
-            )
-            if not left.text and sources:
-                yield memory, sources
+    def sources(memory: Memory, found: Iterable[str]) -> Sequence[str]:
+        older = [held[id] for id in found if id in held and _is_older(held[id], memory)]
+        spoken = [Message(text=memory.content, role="agent")]
+        [left], repeated = mask_recalled(
+            spoken, known_memories(older), names=(contents.scope.user,)
+        )
+        return () if left.text else repeated
 
-    size = CANDIDATES * sum(len(one.content) for one in held.values())
-    for memory, sources in await run_in_thread(size, lambda: [*echoes()]):
-        report.echoes.add(memory.id)
-        detail = f"what the {memory.origin} said repeats an older memory"
-        report.add("recall_loop", [memory.id, *sources], detail)
+    for memory, found in zip(suspects, matches, strict=True):
+        size = sum(len(held[id].content) for id in found if id in held)
+        if repeated := await run_in_thread(size, sources, memory, found):
+            yield [memory.id, *repeated], f"what the {memory.origin} said repeats an older memory"
 
 
 def _is_older(other: Memory, memory: Memory) -> bool:
     """Return True if `other` came before a memory and says something else, word for word."""
     came_before = (other.created_at, other.id) < (memory.created_at, memory.id)
-    return came_before and _text_of(other) != _text_of(memory)
+    return came_before and _text(other) != _text(memory)
 
 
-def _text_of(memory: Memory) -> bytes:
+async def _without_vectors(contents: Contents) -> AsyncIterator[Evidence]:
+    """Find what lacks a vector that searches go by; those that callers bring lie beside them."""
+    store = contents.parts.store.memories
+    for space in await store.spaces.all():
+        if space.state != "current" or space.name.startswith(EXTERNAL):
+            continue
+        for memory in await store.unembedded(
+            contents.scope, space.number, limit=MAX_UNEMBEDDED, now=contents.now
+        ):
+            if memory.state != "short_term":
+                yield [memory.id], f"of the embedding space {space.name}"
+
+
+async def _orphans(contents: Contents) -> AsyncIterator[Evidence]:
+    known = {one.memory.id for one in contents.all}
+    for memory in (one.memory for one in contents.all):
+        if memory.superseded_by is not None and memory.superseded_by not in known:
+            yield [memory.id], "superseded by a memory that is gone"
+    for id, tables in (await contents.parts.store.memories.orphans(contents.scope)).items():
+        yield [id], f"without its memory: {', '.join(tables)}"
+
+
+def _groups(memories: Iterable[Memory], key: Key) -> Iterable[Sequence[Memory]]:
+    """Return the memories that have something in common; those whose key is None have nothing."""
+    groups: dict[Hashable, list[Memory]] = defaultdict(list)
+    for memory in memories:
+        if (value := key(memory)) is not None:
+            groups[value].append(memory)
+    return groups.values()
+
+
+def _differing(memories: Iterable[Memory]) -> Sequence[Memory]:
+    """Return one memory of each text."""
+    return [same[0] for same in _groups(memories, _text)]
+
+
+def _linked(memories: Sequence[Memory]) -> Iterator[tuple[Memory, Memory]]:
+    """Yield the linked facts, the one that was said first before the other."""
+    facts = {memory.id: memory for memory in memories if not memory.verbatim}
+    pairs = {frozenset((id, other)) for id, one in facts.items() for other in one.links}
+    for pair in pairs:
+        if len(pair) > 1 and pair <= facts.keys():
+            older, newer = sorted((facts[id] for id in pair), key=said)
+            yield older, newer
+
+
+def _ids(memories: Iterable[Memory]) -> Sequence[str]:
+    return sorted(memory.id for memory in memories)
+
+
+def _text(memory: Memory) -> bytes:
     """Return a digest that memories share which say the same word for word, turns or facts."""
     return identity(memory.content, verbatim=False)
 
 
-async def _look_beside(parts: Components, report: _Report, now: datetime) -> None:
-    """Report missing vectors, and rows without their memory."""
-    store = parts.store.memories
-    if report.wants("without_vector"):
-        # of the vectors that searches go by; those that callers bring lie beside them
-        for space in await store.spaces.all():
-            if space.state != "current" or space.name.startswith(EXTERNAL):
-                continue
-            lacking = await store.unembedded(
-                report.scope, space.number, limit=MAX_UNEMBEDDED, now=now
-            )
-            for memory in lacking:
-                if memory.state != "short_term":
-                    detail = f"of the embedding space {space.name}"
-                    report.add("without_vector", [memory.id], detail)
-    if report.wants("orphan"):
-        for id, tables in sorted((await store.orphans(report.scope)).items()):
-            report.add("orphan", [id], f"without its memory: {', '.join(tables)}")
+def _words(memory: Memory) -> Sequence[str] | None:
+    """Return the words that tell what a fact is about, whatever their order."""
+    ignored = STOP_WORDS | denying_terms()
+    words = sorted(term for term in tokens(memory.content) if term not in ignored)
+    return tuple(words) or None if not memory.verbatim else None
 
 
-def _texts_of(memory: Memory) -> Iterator[str]:
+def _denies(memory: Memory) -> bool:
+    """Return True if a memory denies something, or says that it ended."""
+    return not denying_terms().isdisjoint(tokens(memory.content))
+
+
+def _slot(memory: Memory) -> str | None:
+    return None if memory.verbatim else slot_of(memory)
+
+
+def _texts(memory: Memory) -> Iterator[str]:
     """Yield all texts of a memory that somebody wrote."""
     yield from filter(None, (memory.content, memory.subject, memory.attribute, memory.author))
     yield from (*memory.topics, *memory.tags)
-    left: list[object] = [memory.metadata]
-    while left:
-        value = left.pop()
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, Mapping):
-            for name, inner in cast("Mapping[str, object]", value).items():
-                # a secret is known by the name that stands before it
-                yield from (name, f"{name}={inner}") if isinstance(inner, str) else (name,)
-                left += () if isinstance(inner, str) else (inner,)
-        elif isinstance(value, (list, tuple)):
-            left += cast("Sequence[object]", value)
+    if memory.metadata:  # a secret is known by the name that stands before it
+        yield json.dumps(memory.metadata, ensure_ascii=False)
+
+
+CHECKS: Mapping[Defect, Callable[[Contents], Iterator[Evidence]]] = {
+    "exact_duplicate": _exact_duplicates,
+    "near_duplicate": _near_duplicates,
+    "contradiction": _contradictions,
+    "secret": _secrets,
+    "personal_data": _personal_data,
+    "never_delivered": _never_delivered,
+}
+SEARCHES: Mapping[Defect, Callable[[Contents], AsyncIterator[Evidence]]] = {
+    "recall_loop": _recall_loops,
+    "without_vector": _without_vectors,
+    "orphan": _orphans,
+}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Literal, TypeAlias, get_args
 
-from ..errors import InvalidInput
 from ..records import Scope
 
 Defect: TypeAlias = Literal[
@@ -66,32 +66,14 @@ class Audit:
 
     def plus(self, other: Audit, most: int) -> Audit:
         """Both audits as one, with at most so many findings of each defect."""
-        kept: dict[Defect, int] = defaultdict(int)
-        findings: list[Finding] = []
+        found: dict[Defect, list[Finding]] = defaultdict(list)
         for one in (*self.findings, *other.findings):
-            kept[one.defect] += 1
-            if kept[one.defect] <= most:
-                findings.append(one)
-        names: list[Defect] = [one for one in DEFECTS if one in self.counts or one in other.counts]
+            found[one.defect].append(one)
+        counts = Counter(self.counts)
+        counts.update(other.counts)
         return Audit(
             scopes=self.scopes + other.scopes,
             memories=self.memories + other.memories,
-            counts={name: self.counts.get(name, 0) + other.counts.get(name, 0) for name in names},
-            findings=tuple(findings),
+            counts=dict(counts),
+            findings=tuple(chain.from_iterable(each[:most] for each in found.values())),
         )
-
-
-def checked_defects(defects: Collection[str] | None) -> tuple[Defect, ...]:
-    """The defects to look for, in our order; None: all.
-
-    Raises:
-        InvalidInput: one is unknown, or none is named.
-    """
-    if defects is None:
-        return DEFECTS
-    named = {*defects}
-    if not named or not named <= {*DEFECTS}:
-        raise InvalidInput(
-            f"Name defects out of {', '.join(DEFECTS)}; not {sorted(map(str, named - {*DEFECTS}))}."
-        )
-    return tuple(defect for defect in DEFECTS if defect in named)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from .. import telemetry
 from ..errors import ConfigurationError, KagentMemoryError
 from ..records import Change, Scope, Scopes, new_id
-from .findings import MAX_FINDINGS, Audit, Defect, Progress, checked_defects
+from .findings import DEFECTS, MAX_FINDINGS, Audit, Defect, Progress
 from .opened import Opened
 from .verbs import verb
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..stores.base import Job, Pruned, ScopeStats
     from ..stores.values import JobState, Rotated
     from .transfer import Imported
-    from .types import Count, Name
+    from .types import Count, Defects, Name
 
 CHECKED_SCOPES = 1000
 """Scopes that `check` looks for memories without vectors in."""
@@ -169,7 +169,7 @@ class Maintenance(Opened):
         self,
         scope: Scope | Scopes | None = None,
         *,
-        defects: Sequence[Defect] | None = None,
+        defects: Defects | None = None,
         most: Count = MAX_FINDINGS,
         progress: Progress | None = None,
     ) -> Audit:
@@ -191,7 +191,7 @@ class Maintenance(Opened):
 
         Args:
             scope: whose memories; or all scopes of a tenant, a user or an app; None: all.
-            defects: only these.
+            defects: only these, one at least.
             most: findings of each defect at most; `counts` count all.
             progress: called with the number of further memories that were looked at.
 
@@ -200,8 +200,8 @@ class Maintenance(Opened):
         """
         from .audit import audit_scope
 
-        wanted = checked_defects(defects)
-        total = Audit(counts=dict.fromkeys(wanted, 0) if isinstance(scope, Scope) else {})
+        wanted: Sequence[Defect] = [one for one in DEFECTS if defects is None or one in defects]
+        total = Audit()
         async for each in self.each_scope(scope):
             part = await audit_scope(self.parts, each, defects=wanted, most=most, progress=progress)
             total = total.plus(part, most)

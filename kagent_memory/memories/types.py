@@ -20,6 +20,7 @@ from pydantic_core import CoreSchema, core_schema
 from ..checks import checked_name, checked_text
 from ..records import Scope, Scopes
 from ..redaction import redact
+from .findings import Defect
 
 MAX_DIMENSIONS = 16_000
 MAX_HITS = 1000
@@ -41,6 +42,7 @@ Count: TypeAlias = Annotated[int, Field(ge=0)]
 Hits: TypeAlias = Annotated[int, Field(ge=0, le=MAX_HITS)]
 Cosine: TypeAlias = Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)]
 Seconds: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Defects: TypeAlias = Annotated[Sequence[Defect], Field(min_length=1)]
 
 
 class _VectorSchema:
@@ -123,6 +125,7 @@ def namespace() -> Mapping[str, Any]:
         "Hits": Hits,
         "Cosine": Cosine,
         "Seconds": Seconds,
+        "Defects": Defects,
         "Vector": Annotated[Any, _VectorSchema],
         "Llm": Annotated[Any, _ModelSchema],
         "EmbedderChoice": Any,
