@@ -6,11 +6,10 @@ import asyncio
 import inspect
 import logging
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property
 from typing import Any, NamedTuple
 
 from .. import telemetry
@@ -45,7 +44,6 @@ from ..stores.values import OpenOptions
 from .caller_vectors import CallerVectors
 from .opened import BACKFILL, without_secrets
 from .tokens import Tokens
-from .verbs import kind_of
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +62,6 @@ class Redactors(NamedTuple):
     secrets: Redactor
 
 
-@dataclass(frozen=True, kw_only=True)
 class Components:
     """The parts of one `Memories`.
 
@@ -75,27 +72,43 @@ class Components:
         redactors: what is done to a text before anything else sees it.
         clock: the time now (aware UTC).
         weights: of the importance formula.
+        tokens: the bearer tokens of a server.
     """
 
-    store: Store
-    settings: MemorySettings
-    location: str
-    vectors: StoreEmbedder | None
-    caller_vectors: CallerVectors
-    retriever: Retriever
-    providers: Providers
-    enqueuer: Enqueuer
-    handlers: JobHandlers
-    worker: Worker
-    deliveries: Deliveries
-    redactors: Redactors
-    clock: Callable[[], datetime]
-    weights: ImportanceWeights
-
-    @cached_property
-    def tokens(self) -> Tokens:
-        """The bearer tokens of a server."""
-        return Tokens(self.store.tokens, self.settings.tenant, self.clock)
+    def __init__(
+        self,
+        store: Store,
+        settings: MemorySettings,
+        location: str,
+        *,
+        vectors: StoreEmbedder | None,
+        retriever: Retriever,
+        providers: Providers,
+        redactors: Redactors,
+        clock: Callable[[], datetime],
+        weights: ImportanceWeights,
+    ) -> None:
+        self.store, self.settings, self.location = store, settings, location
+        self.vectors, self.retriever, self.providers = vectors, retriever, providers
+        self.redactors, self.clock, self.weights = redactors, clock, weights
+        self.caller_vectors = CallerVectors(store.memories, clock)
+        self.deliveries = Deliveries(store.memories, clock)
+        self.tokens = Tokens(store.tokens, settings.tenant, clock)
+        self.enqueuer = Enqueuer(
+            store,
+            providers,
+            redact=redactors.save,
+            max_bytes=settings.max_content_bytes,
+            clock=clock,
+        )
+        self.handlers = JobHandlers(store, vectors, providers, settings=settings, clock=clock)
+        self.worker = Worker(
+            store.queue,
+            self.handlers.run,
+            clock=clock,
+            redact=redactors.mask,
+            location=location,
+        )
 
     @property
     def own_space(self) -> str | None:
@@ -224,156 +237,168 @@ class Components:
         self.forget_vectors()
 
 
-async def open_components(
-    uri: str | None,
-    *,
-    embedding: EmbedderChoice,
-    llm: str | bool | Llm | None,
-    summary: SummaryProvider | None,
-    rerank: RerankChoice,
-    gate: Gate | bool | None,
-    rank: RankSettings | None,
-    importance_weights: ImportanceWeights | None,
-    resolve_llm: Callable[[str], Llm | None] | None,
-    redact: Callable[[str], str] | None,
-    settings: MemorySettings | None,
-    clock: Callable[[], datetime],
-    pool: object = None,
-    **options: Any,
-) -> Components:
-    """Open and migrate the store, and put its models and background work together; see
-    `Memories.open`.
-    """
-    cancel_tasks_at_exit()
-    redact, importance_weights = redact or mask_secrets, importance_weights or ImportanceWeights()
-    check_arguments(summary, rank, importance_weights, redact=redact, clock=clock)
-    uri = "postgresql:///" if uri is None and pool is not None else uri
-    bare, settings = compose(uri, settings, options, os.environ)
-    (gate, settings), redactors = with_gate(gate, settings), redactors_of(redact, settings)
-    # in a thread: looking up the provider of a name may import LiteLLM
-    embedder, model, reranker, providers = await asyncio.to_thread(
-        _open_models, settings, embedding, llm, summary, rerank, resolve_llm
-    )
-    store = await _open_store(bare, settings, pool)
-    try:
-        vectors = StoreEmbedder(store, embedder, settings) if embedder is not None else None
-        if vectors is not None:
-            await vectors.check()
-        retriever = Retriever(
-            store.memories,
-            vectors,
-            llm=model,
-            reranker=reranker,
-            gate=gate,
-            rank=rank,
-            weights=importance_weights,
-            settings=settings,
-            has_short_term=settings.short_term_hours > 0 or await store.memories.keeps_short_term(),
-        )
-    except BaseException:
-        await store.close()
-        raise
-    handlers = JobHandlers(store, vectors, providers, settings=settings, clock=clock)
-    worker = Worker(
-        store.queue,
-        handlers.run,
-        clock=clock,
-        redact=redactors.mask,
-        location=without_secrets(bare),
-    )
-    return Components(
-        store=store,
-        settings=settings,
-        location=without_secrets(bare),
-        vectors=vectors,
-        caller_vectors=CallerVectors(store.memories, clock),
-        retriever=retriever,
-        providers=providers,
-        enqueuer=Enqueuer(
+@dataclass(frozen=True, kw_only=True)
+class Choices:
+    """What a caller gives `Memories.open` beside settings; it says what each is."""
+
+    embedding: EmbedderChoice
+    llm: str | bool | Llm | None
+    summary: SummaryProvider | None
+    rerank: RerankChoice
+    gate: Gate | bool | None
+    rank: RankSettings | None
+    importance_weights: ImportanceWeights | None
+    resolve_llm: Callable[[str], Llm | None] | None
+    redact: Callable[[str], str] | None
+    clock: Callable[[], datetime]
+    pool: object
+
+    async def open(
+        self, uri: str | None, settings: MemorySettings | None, options: Mapping[str, Any]
+    ) -> Components:
+        """Open and migrate the store, and put its models and background work together; see
+        `Memories.open`.
+        """
+        cancel_tasks_at_exit()
+        self._check()
+        uri = "postgresql:///" if uri is None and self.pool is not None else uri
+        bare, settings = compose(uri, settings, options, os.environ)
+        gate = self.gate
+        if isinstance(gate, bool):
+            gate, settings = None, settings.updated({"gate": gate})
+        redactors = self._redactors(settings)
+        # in a thread: looking up the provider of a name may import LiteLLM
+        embedder, providers, reranker = await asyncio.to_thread(self._models, settings)
+        store, weights = await self._store(bare, settings), self.importance_weights
+        weights = weights or ImportanceWeights()
+        try:
+            vectors = StoreEmbedder(store, embedder, settings) if embedder is not None else None
+            if vectors is not None:
+                await vectors.check()
+            retriever = Retriever(
+                store.memories,
+                vectors,
+                llm=providers.llm,
+                reranker=reranker,
+                gate=gate,
+                rank=self.rank,
+                weights=weights,
+                settings=settings,
+                has_short_term=settings.short_term_hours > 0
+                or await store.memories.keeps_short_term(),
+            )
+        except BaseException:
+            await store.close()
+            raise
+        return Components(
             store,
-            providers,
-            redact=redactors.save,
-            max_bytes=settings.max_content_bytes,
-            clock=clock,
-        ),
-        handlers=handlers,
-        worker=worker,
-        deliveries=Deliveries(store.memories, clock),
-        redactors=redactors,
-        clock=clock,
-        weights=importance_weights,
-    )
-
-
-def with_gate(
-    gate: Gate | bool | None, settings: MemorySettings
-) -> tuple[Gate | None, MemorySettings]:
-    """The gate, and the settings: True and False are the setting of the same name.
-
-    Raises:
-        ConfigurationError: not a gate.
-    """
-    if gate is None or isinstance(gate, bool):
-        return None, settings if gate is None else settings.updated({"gate": gate})
-    searches = getattr(gate, "searches", None)
-    if isinstance(gate, type) or not callable(searches) or not _takes(searches):
-        raise ConfigurationError(
-            "gate takes True, False, WordGate(…), or an object with a plain method "
-            "searches(text, *, tool=False, "
-            f"is_fact=None); not {kind_of(gate)}."
+            settings,
+            without_secrets(bare),
+            vectors=vectors,
+            retriever=retriever,
+            providers=providers,
+            redactors=redactors,
+            clock=self.clock,
+            weights=weights,
         )
-    return gate, settings
 
+    def _check(self) -> None:
+        """Refuse what would fail at every later use.
 
-def redactors_of(redact: Redactor, settings: MemorySettings) -> Redactors:
-    """What masks secrets, as given or ours with the table that a setting names, and what the
-    settings say of pii.
+        Raises:
+            ConfigurationError: says which argument does not fit, and what it takes.
+        """
+        if self.summary is not None:
+            checked_provider(self.summary)
+        for name, kind in (("rank", RankSettings), ("importance_weights", ImportanceWeights)):
+            if not isinstance(value := getattr(self, name), kind | None):
+                takes = f"kagent_memory.{kind.__name__}(…)"
+                raise ConfigurationError(f"{name} takes {takes}, not {kind_of(value)}.")
+        for name in ("redact", "clock"):
+            if not callable(value := getattr(self, name)) and value is not None:
+                raise ConfigurationError(f"{name} takes a function, not {kind_of(value)}.")
+        gate, searches = self.gate, getattr(self.gate, "searches", None)
+        if isinstance(gate, bool | None):
+            return
+        if isinstance(gate, type) or not callable(searches) or not _takes(searches):
+            raise ConfigurationError(
+                "gate takes True, False, WordGate(…), or an object with a plain method "
+                f"searches(text, *, tool=False, is_fact=None); not {kind_of(gate)}."
+            )
 
-    Raises:
-        ConfigurationError: both are given, a table cannot be read, an unknown kind of pii, or its
-            extra is missing.
-    """
-    if settings.secrets_file and redact is not mask_secrets:
-        raise ConfigurationError(
-            "Pass secrets_file or redact=, not both: redact= replaces the built-in redaction."
+    def _redactors(self, settings: MemorySettings) -> Redactors:
+        """Return what masks secrets, as given or ours with the table that a setting names, and what
+        the settings say of pii.
+
+        Raises:
+            ConfigurationError: both are given, a table cannot be read, an unknown kind of pii, or
+                its extra is missing.
+        """
+        redact = self.redact or mask_secrets
+        if settings.secrets_file:
+            if redact is not mask_secrets:
+                raise ConfigurationError(
+                    "Pass secrets_file or redact=, not both: redact= replaces the built-in "
+                    "redaction."
+                )
+            redact = redactor(settings.secrets_file)
+        rules = settings.pii
+        if rules is None:
+            return Redactors(redact, redact, redact)
+        data = PersonalData(rules.kinds, regions=rules.regions, table=rules.file)
+        mask = data.after(redact)
+        save = mask if rules.mode == "mask" else data.refusing(redact, dropped=rules.mode == "drop")
+        return Redactors(save, mask, redact)
+
+    def _models(
+        self, settings: MemorySettings
+    ) -> tuple[Embedder | None, Providers, Reranker | None]:
+        """Return the models that were chosen, or that the settings name."""
+        llm = self.llm
+        if isinstance(llm, str):
+            llm = settings.updated({"llm": llm}).llm
+        embedder = open_embedder(
+            settings.embedding if self.embedding is None else self.embedding, settings
         )
-    if settings.secrets_file:
-        redact = redactor(settings.secrets_file)
-    rules = settings.pii
-    if rules is None:
-        return Redactors(redact, redact, redact)
-    data = PersonalData(rules.kinds, regions=rules.regions, table=rules.file)
-    mask = data.after(redact)
-    save = mask if rules.mode == "mask" else data.refusing(redact, dropped=rules.mode == "drop")
-    return Redactors(save, mask, redact)
+        providers = Providers(
+            self.summary and with_settings(self.summary, settings),
+            self._llm(settings.llm if llm is None else llm, settings),
+            allow_model=llm is not False and (settings.llm is not False or llm is not None),
+            resolve=self.resolve_llm,
+            embeds=embedder is not None,
+        )
+        rerank = settings.rerank if self.rerank is None else self.rerank
+        return embedder, providers, open_reranker(rerank, settings)
+
+    def _llm(self, choice: Any, settings: MemorySettings) -> Llm | None:
+        """Return the model of a choice; a name that LiteLLM does not know is resolved.
+
+        Raises:
+            ConfigurationError: nobody knows the name, or the choice is of no known kind.
+        """
+        try:
+            return open_llm(choice, settings)
+        except ConfigurationError:
+            name = choice.strip() if isinstance(choice, str) else ""
+            model = self.resolve_llm(name) if name and self.resolve_llm else None
+            if model is None:
+                raise
+            return model
+
+    async def _store(self, uri: str, settings: MemorySettings) -> Store:
+        if self.pool is not None and not uri.removeprefix("kagent+").startswith("postgres"):
+            raise ConfigurationError(
+                "pool= takes connections to PostgreSQL; leave the URI out, or make it "
+                "postgresql://…."
+            )
+        names = OpenOptions.__annotations__.keys() - {"schema", "pool"}
+        options: dict[str, Any] = {name: getattr(settings, name) for name in names}
+        return await open_store(uri, pool=self.pool, schema=settings.postgres_schema, **options)
 
 
-def check_arguments(
-    summary: SummaryProvider | None,
-    rank: RankSettings | None,
-    weights: ImportanceWeights,
-    *,
-    redact: Callable[[str], str],
-    clock: Callable[[], datetime],
-) -> None:
-    """Refuse what would fail at every later use.
-
-    Raises:
-        ConfigurationError: says which argument does not fit, and what it takes.
-    """
-    if summary is not None:
-        checked_provider(summary)
-    _check_kind("rank", rank, RankSettings)
-    _check_kind("importance_weights", weights, ImportanceWeights)
-    for name, call in (("redact", redact), ("clock", clock)):
-        if not callable(call):
-            raise ConfigurationError(f"{name} takes a function, not {kind_of(call)}.")
-
-
-def _check_kind(name: str, value: object, kind: type) -> None:
-    if value is not None and not isinstance(value, kind):
-        takes = f"kagent_memory.{kind.__name__}(…)"
-        raise ConfigurationError(f"{name} takes {takes}, not {kind_of(value)}.")
+def kind_of(value: object) -> str:
+    """Return what a value is, for people."""
+    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
 
 
 def _takes(searches: Callable[..., object]) -> bool:
@@ -387,56 +412,6 @@ def _takes(searches: Callable[..., object]) -> bool:
     except ValueError:  # compiled functions tell no signature
         return True
     return True
-
-
-def _open_models(
-    settings: MemorySettings,
-    embedding: EmbedderChoice,
-    llm: str | bool | Llm | None,
-    summary: SummaryProvider | None,
-    rerank: RerankChoice,
-    resolve_llm: Callable[[str], Llm | None] | None,
-) -> tuple[Embedder | None, Llm | None, Reranker | None, Providers]:
-    """Return the models that were chosen, or that the settings name."""
-    llm = settings.updated({"llm": llm}).llm if isinstance(llm, str) else llm
-    embedder = open_embedder(settings.embedding if embedding is None else embedding, settings)
-    model = _open_llm(settings.llm if llm is None else llm, settings, resolve_llm)
-    providers = Providers(
-        summary and with_settings(summary, settings),
-        model,
-        allow_model=llm is not False and (settings.llm is not False or llm is not None),
-        resolve=resolve_llm,
-        embeds=embedder is not None,
-    )
-    reranker = open_reranker(settings.rerank if rerank is None else rerank, settings)
-    return embedder, model, reranker, providers
-
-
-def _open_llm(
-    choice: Any, settings: MemorySettings, resolve: Callable[[str], Llm | None] | None
-) -> Llm | None:
-    """Return the model of a choice; a name that LiteLLM does not know is `resolve`d.
-
-    Raises:
-        ConfigurationError: nobody knows the name, or the choice is of no known kind.
-    """
-    try:
-        return open_llm(choice, settings)
-    except ConfigurationError:
-        name = choice.strip() if isinstance(choice, str) else ""
-        if resolve is None or not name or (model := resolve(name)) is None:
-            raise
-        return model
-
-
-async def _open_store(uri: str, settings: MemorySettings, pool: object) -> Store:
-    if pool is not None and not uri.removeprefix("kagent+").startswith("postgres"):
-        raise ConfigurationError(
-            "pool= takes connections to PostgreSQL; leave the URI out, or make it postgresql://…."
-        )
-    names = OpenOptions.__annotations__.keys() - {"schema", "pool"}
-    options: dict[str, Any] = {name: getattr(settings, name) for name in names}
-    return await open_store(uri, pool=pool, schema=settings.postgres_schema, **options)
 
 
 def _log_failure(task: asyncio.Task[None]) -> None:

@@ -98,10 +98,9 @@ class Memories(Writing, Forgetting, Maintenance):
             ConfigurationError: a setting, URI, model or the embedder does not fit.
             StoreError: the database cannot be reached.
         """
-        from .components import open_components
+        from .components import Choices
 
-        components = await open_components(
-            uri,
+        choices = Choices(
             embedding=embedding,
             llm=llm,
             summary=summary,
@@ -111,11 +110,10 @@ class Memories(Writing, Forgetting, Maintenance):
             importance_weights=importance_weights,
             resolve_llm=resolve_llm,
             redact=redact,
-            settings=settings,
             clock=clock,
             pool=pool,
-            **options,
         )
+        components = await choices.open(uri, settings, options)
         memories = cls(components)
         if components.settings.worker:
             memories._background = components.background(memories.prune, memories._stop)

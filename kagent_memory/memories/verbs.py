@@ -31,7 +31,7 @@ from ..errors import InvalidInput
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError
-    from pydantic_core import ErrorDetails, SchemaValidator
+    from pydantic_core import SchemaValidator
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 PLAIN = frozenset({str, int, float, bool, NoneType, list, tuple})
@@ -196,7 +196,7 @@ class Verb:
         try:
             return self.parameters.validate_python(arguments, strict=True)
         except ValidationError as error:
-            raise _misfit(error) from None
+            raise InvalidInput(_faults(error)) from None
 
     def written(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return arguments as JSON values, without those that are the default.
@@ -288,17 +288,18 @@ def _failing_fast(schema: Any) -> Any:
 
 
 def _faults(error: ValidationError) -> str:
+    """Name what does not fit and what is taken instead, never what was given."""
     if error.error_count() > MAX_UNKNOWN:
         return f"{error.error_count():,} arguments are unknown or do not fit."
     faults = error.errors(include_url=False, include_context=False, include_input=False)[
         :MAX_FAULTS
     ]
     told = [
-        f"{'.'.join(map(str, fault['loc']))[:200]}: {fault['msg']}".removeprefix(": ")
+        f"{'.'.join(map(str, fault['loc']))[:200]}: {fault['msg'].removeprefix('Value error, ')}"
         for fault in faults
     ]
     advice = f"; {JSON_ADVICE}" if faults[0]["type"] == "json_invalid" else ""
-    return "; ".join(told).encode(errors="replace").decode() + advice
+    return "; ".join(told).removeprefix(": ").encode(errors="replace").decode() + advice
 
 
 def _is_same(value: object, default: object) -> bool:
@@ -315,33 +316,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Sequence | Mapping) or not isinstance(value, Iterable) or dimensions == 1:
         return cast("Any", value)
     return list(cast("Iterable[Any]", value))
-
-
-def _misfit(error: ValidationError) -> InvalidInput:
-    faults = error.errors(include_url=False)
-    name = faults[0]["loc"][0]
-    if faults[0]["type"] == "value_error" and isinstance(
-        faults[0].get("ctx", {}).get("error"), InvalidInput
-    ):
-        return InvalidInput(f"{name}: {faults[0]['msg'].removeprefix('Value error, ')}")
-    own = [fault for fault in faults if fault["loc"][0] == name]
-    wanted = " or ".join(dict.fromkeys(_wanted(fault) for fault in own))
-    value: object = own[-1]["input"]
-    plain = isinstance(value, str | int | float | None)
-    kind = repr(value)[:100] if plain else kind_of(value)
-    return InvalidInput(f"{name} takes {wanted}, not {kind}.")
-
-
-def _wanted(fault: ErrorDetails) -> str:
-    """Return what an argument takes, for people."""
-    if fault["type"] == "sequence_str" or fault.get("ctx", {}).get("class") == "Sequence":
-        return "a list"
-    if fault["type"].startswith("dataclass"):
-        return f"{fault.get('ctx', {}).get('class_name')}(…)"
-    wanted = fault["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    return f"a number {wanted}" if wanted.startswith(("less than", "greater than")) else wanted
-
-
-def kind_of(value: object) -> str:
-    """Return what a value is, for people."""
-    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__

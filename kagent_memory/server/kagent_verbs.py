@@ -8,6 +8,7 @@ those two whole scopes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 
 from ..concurrency import run_in_thread
@@ -52,10 +53,10 @@ async def store(
     by_scope: dict[Scope, list[StoredItem]] = {}
     for one in items:
         by_scope.setdefault(scope_of(memories, caller, one.agent_name, one.user_id), []).append(one)
-    parts = memories.parts
+    parts = copy(memories.parts)
     # the contract bounds no content, so the request does
-    settings = replace(parts.settings, max_content_bytes=max_bytes)
-    unbounded = Memories(replace(parts, settings=settings))
+    parts.settings = replace(parts.settings, max_content_bytes=max_bytes)
+    unbounded = Memories(parts)
     ids: list[str] = []
     for scope, group in by_scope.items():
         ids += await unbounded.add(

@@ -110,11 +110,11 @@ CASES = [(verb, name) for verb in VERBS for name in parameters(verb) if name != 
 
 async def test_what_fits_no_parameter_is_refused_by_its_name(memories: Memories) -> None:
     for verb, name in CASES:
-        with pytest.raises(InvalidInput, match=rf"^{name} takes .*, not .*object\.$"):
+        with pytest.raises(InvalidInput, match=rf"^{name}\b.*: "):
             await done(getattr(memories, verb)(**{**needed(verb), name: object()}))
         if name in needed(verb) and verb != "feedback":
             values = [object() if key == name else value for key, value in needed(verb).items()]
-            with pytest.raises(InvalidInput, match=rf"^{name} takes "):
+            with pytest.raises(InvalidInput, match=rf"^{name}\b.*: "):
                 await done(getattr(memories, verb)(*values))
     assert not (await memories.list(SCOPE)).memories
     assert not await memories.jobs()
@@ -160,7 +160,7 @@ async def test_numbers_and_truths_of_numpy_are_taken_for_what_they_are(memories:
     assert (await memories.get(SCOPE, id)).usage.successes == 1
     numbers: list[Any] = [success, np.float64(3)]
     for number in numbers:
-        with pytest.raises(InvalidInput, match=r"^limit takes a valid integer, not "):
+        with pytest.raises(InvalidInput, match=r"^limit: Input should be a valid integer$"):
             await memories.recall(SCOPE, "Ada", limit=number)
 
 

@@ -256,7 +256,7 @@ async def test_vectors_of_an_embedder_to_come_are_not_lacking():
 )
 async def test_unknown_defects_are_refused(defects):
     async with await opened() as memories:
-        with pytest.raises(InvalidInput, match=r"^defects takes "):
+        with pytest.raises(InvalidInput, match=r"^defects"):
             await memories.audit(ADA, defects=defects)
 
 

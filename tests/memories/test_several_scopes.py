@@ -221,7 +221,7 @@ async def test_more_scopes_than_one_search_may_read_are_refused(monkeypatch: pyt
         for scope in scopes:
             await memories.add(scope, ["tea"])
         for none in ([], [scopes[0], "team"], [None], 7):
-            with pytest.raises(InvalidInput, match=r"at least one scope|takes Scope"):
+            with pytest.raises(InvalidInput, match=r"at least one scope|instance of Scope"):
                 await memories.recall(none, "tea")  # pyright: ignore[reportArgumentType]
         for whose in (
             scopes,
