@@ -22,7 +22,6 @@ from ..stores.base import (
 
 # of vectors of their own that the callers of one tenant keep, each a table; kagent's aside
 MOST_WIDTHS = 8
-MOST_NOTED = 10_000
 MAKE_ROOM = "Forget what you no longer need: the next prune makes room."
 
 
@@ -31,12 +30,6 @@ class CallerVectors:
 
     def __init__(self, store: MemoryStore, clock: Callable[[], datetime]) -> None:
         self._store, self._clock = store, clock
-        # tenants' widths, as far as this process has asked
-        self._noted: set[tuple[str, int]] = set()
-
-    def forget(self, tenant: str) -> None:
-        """The tenant keeps no vectors any more."""
-        self._noted = {one for one in self._noted if one[0] != tenant}
 
     async def added_to(
         self,
@@ -122,7 +115,7 @@ class CallerVectors:
         held, width = await self.space([scope], name, vector), len(vector)
         if held is not None and held.name != external_name(width):
             return held
-        if width != DIMENSIONS and (scope.tenant, width) not in self._noted:
+        if width != DIMENSIONS:
             widths = await self._store.spaces.note_width(scope.tenant, width, most=MOST_WIDTHS)
             if width not in widths:
                 raise InvalidInput(
@@ -130,9 +123,6 @@ class CallerVectors:
                     "further width is "
                     f"accepted; this one has {width}. {MAKE_ROOM}"
                 )
-            if len(self._noted) >= MOST_NOTED:
-                self._noted.clear()
-            self._noted.add((scope.tenant, width))
         return held or await self._store.spaces.add(external_name(width), width, None)
 
     async def check_room(self, tenant: str, widths: Collection[int]) -> None:

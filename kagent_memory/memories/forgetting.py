@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from ..checks import checked_text, checked_time
 from ..errors import InvalidInput, NotFound
@@ -130,17 +130,16 @@ class Forgetting(Opened):
         for name, value in (("session_id", session_id), ("tag", tag), ("author", author)):
             if value is not None:
                 checked_text(value, name)
-        given = Filter(
-            session_id=session_id,
-            author=author,
-            tags=() if tag is None else (tag,),
-            created_after=checked_time(after, "after"),
-            created_before=checked_time(before, "before"),
-        )
-        has_conditions = filter is not None or given != Filter()
+        named: dict[str, Any] = {
+            "session_id": session_id,
+            "author": author,
+            "created_after": checked_time(after, "after"),
+            "created_before": checked_time(before, "before"),
+        }
+        parts, condition = self.parts, _joined(filter or Filter(), named, tag)
+        has_conditions = filter is not None or condition != Filter()
         if sum((bool(ids), has_conditions, everything)) != 1:
             raise InvalidInput(ONE_OF_THREE)
-        parts, condition = self.parts, _joined(filter or Filter(), given)
         if has_conditions and condition in (Filter(), Filter(superseded=True)):
             raise InvalidInput(
                 "The filter lets every memory through; say everything=True to erase them all."
@@ -250,22 +249,23 @@ class Forgetting(Opened):
         Raises:
             InvalidInput: the tenant is empty, or can be no part of a scope.
         """
+        from ..stores.values import ForgottenTenant
+
         parts = self.parts
         checked_tenant(tenant)
         size = TENANT_PART if limit is None else limit
         with parts.operation("delete_memory"):
             await parts.deliveries.flush()
             try:
-                erased = await parts.store.forget_tenant(
-                    tenant, limit=size, who=who, now=parts.clock()
-                )
-                while limit is None and not erased.done:
+                erased = ForgottenTenant(done=False)
+                while not erased.done:
                     erased += await parts.store.forget_tenant(
                         tenant, limit=size, who=who, now=parts.clock()
                     )
+                    if limit is not None:
+                        break
             finally:
                 parts.forget_vectors()
-        parts.caller_vectors.forget(tenant)
         return erased
 
     @verb("GET /receipts")
@@ -331,28 +331,17 @@ class Forgetting(Opened):
         return [*wrong, *([end] if end else [])], last
 
 
-def _joined(first: Filter, second: Filter) -> Filter:
-    """Return the conditions of both filters of `forget` as one.
+def _joined(filter: Filter, named: Mapping[str, Any], tag: str | None) -> Filter:
+    """Return a filter with the conditions that are named beside it.
 
     Raises:
-        InvalidInput: they contradict each other.
+        InvalidInput: it has one of them already.
     """
-    after = [one.created_after for one in (first, second) if one.created_after]
-    before = [one.created_before for one in (first, second) if one.created_before]
-    return replace(
-        first,
-        session_id=_agreed("session_id", first.session_id, second.session_id),
-        author=_agreed("author", first.author, second.author),
-        tags=(*first.tags, *second.tags),
-        created_after=max(after, default=None),
-        created_before=min(before, default=None),
-    )
-
-
-def _agreed(name: str, first: str | None, second: str | None) -> str | None:
-    if None not in (first, second) and first != second:
-        raise InvalidInput(f"The filter and {name} contradict each other; name it once.")
-    return first if second is None else second
+    given = {name: value for name, value in named.items() if value is not None}
+    if twice := [name for name in given if getattr(filter, name) is not None]:
+        raise InvalidInput(f"The filter names {', '.join(twice)} too; name it once.")
+    tags = () if tag is None else (tag,)
+    return replace(filter, tags=(*filter.tags, *tags), **given)
 
 
 def checked_tenant(tenant: str) -> str:

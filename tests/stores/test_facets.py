@@ -84,7 +84,7 @@ async def test_stats_tell_what_the_next_prune_deletes(memories: Memories, clock:
     assert (await memories.prune(dry_run=True)).deleted == stats.unused
     assert (await memories.stats(OTHER)).unused == 0
     settings = replace(memories.settings, popular_after=1)
-    memories._components = replace(memories.parts, settings=settings)  # pyright: ignore[reportPrivateUsage]
+    memories.parts.settings = settings
     assert (await memories.stats(SCOPE)).unused == 4
     assert (await memories.prune()).deleted == 4
     clock.forward(seconds=1)
