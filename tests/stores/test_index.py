@@ -24,10 +24,10 @@ from kagent_memory.stores.index import Entry, ScopeIndex
 from kagent_memory.stores.postings import packed
 from kagent_memory.stores.sql import index_cache
 from kagent_memory.stores.sql.index_cache import Packed
-from kagent_memory.stores.sql.write_queries import keep_index
+from kagent_memory.stores.sql.scripts import run
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
-SCOPE, OTHER = Scope("t", "u", "a"), Scope("t", "v", "a")
+SCOPE = Scope("t", "u", "a")
 
 
 @pytest.fixture
@@ -41,21 +41,20 @@ def memory(text: str, **values: Any) -> Memory:
     return Memory(id=new_id(), content=text, created_at=NOW, updated_at=NOW, **values)
 
 
-async def add(store: MemoryStore, *memories: Memory, scope: Scope = SCOPE) -> None:
+async def add(store: MemoryStore, *memories: Memory) -> None:
     await store.apply(
-        scope,
+        SCOPE,
         Batch(changes=[Change(kind="add", memory=one, explicit=True) for one in memories]),
         now=NOW,
     )
 
 
-async def found(
-    store: MemoryStore, *terms: str, scope: Scope = SCOPE, now: datetime = NOW
-) -> set[str]:
-    return set((await store.memories.view(scope, now=now).text(terms, limit=99)).matches)
+async def found(store: MemoryStore, *terms: str, now: datetime = NOW) -> set[str]:
+    return set((await store.memories.view(SCOPE, now=now).text(terms, limit=99)).matches)
 
 
-async def test_what_another_process_adds_edits_and_forgets_is_seen_at_once(pair):
+async def test_writes_of_another_process_are_seen_at_once(pair):
+    """What another process adds, edits and forgets shows in the next search."""
     here, there = pair
     first, second = memory("green tea"), memory("black tea", session_id="s")
     await add(there, first, second)
@@ -71,7 +70,8 @@ async def test_what_another_process_adds_edits_and_forgets_is_seen_at_once(pair)
     assert await here.memories.view(SCOPE, now=NOW).features([second.id]) == []
 
 
-async def test_what_another_process_prunes_or_extends_is_seen_at_once(pair):
+async def test_a_prune_of_another_process_is_seen_at_once(pair):
+    """What another process prunes is gone, and what it extends is back."""
     here, there = pair
     soon = NOW + timedelta(days=1)
     kept, gone = (memory(text, expires_at=soon, ttl_days=1) for text in ("kept tea", "gone tea"))
@@ -82,18 +82,8 @@ async def test_what_another_process_prunes_or_extends_is_seen_at_once(pair):
     assert await found(here, "tea", now=soon) == {kept.id}
 
 
-async def test_scopes_keep_indexes_of_their_own(pair):
-    here, _ = pair
-    mine, theirs = memory("tea"), memory("tea")
-    await add(here, mine)
-    await add(here, theirs, scope=OTHER)
-    assert (await found(here, "tea"), await found(here, "tea", scope=OTHER)) == (
-        {mine.id},
-        {theirs.id},
-    )
-
-
-async def test_what_is_kept_in_memory_is_bounded_by_one_setting(tmp_path):
+async def test_the_cache_is_bounded_by_one_setting(tmp_path):
+    """`cache_mb` bounds the indexes, and their vectors once more; a wrong one is refused."""
     async with await Memories.open(
         f"libsql:///{tmp_path}/memory.db?cache_mb=3", llm=False, worker=False
     ) as memories:
@@ -146,7 +136,8 @@ async def searched_anew(store, *terms: str, now: datetime = NOW) -> tuple[Any, .
     )
 
 
-async def test_who_never_saw_a_scope_reads_it_packed_and_what_was_written_since(pair, loaded):
+async def test_a_new_process_reads_the_packed_index_and_what_is_new(pair, loaded):
+    """A scope that was never seen comes packed; only later memories come one by one."""
     here, there = pair
     await add(
         there,
@@ -163,7 +154,8 @@ async def test_who_never_saw_a_scope_reads_it_packed_and_what_was_written_since(
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_packed_or_not_an_index_answers_alike_whoever_writes(pair, loaded, monkeypatch, seed):
+async def test_a_packed_index_answers_like_a_new_one(pair, loaded, monkeypatch, seed):
+    """Whoever writes and packs, an index answers as if it were made anew."""
     dice, texts = random.Random(seed), iter(range(1000))
     known: list[Memory] = []
     for _ in range(25):
@@ -206,21 +198,17 @@ def packed_index(store) -> Packed:
     return Packed(held.stand, held.index.packed())
 
 
-async def keep(store, packed: Packed) -> None:
-    database = store.memories.database.within(SCOPE)
-    await database.write(lambda session: keep_index(session, SCOPE, packed))
-
-
 async def kept_index(store) -> bytes:
     async def read(session):
-        found = await session.rows("unseen_scope", {"scope_id": SCOPE.id})
+        found = await session.rows("unseen_scope")
         return b"".join(bytes(row["packed"] or b"") for row in found)
 
-    return await store.memories.database.within(SCOPE).read(read)
+    return await run(store.memories.database, read, SCOPE, write=False)
 
 
 @pytest.mark.parametrize("way", ["forget", "evict", "prune", "tenant"])
 async def test_no_packed_index_outlives_what_is_erased(pair, loaded, way):
+    """Erasing deletes the packed index, and one that was made before is not stored."""
     here, there = pair
     soon = NOW + timedelta(days=1)
     gone = memory("Quokka tea", session_id="Quokka session", expires_at=soon, ttl_days=1)
@@ -242,7 +230,7 @@ async def test_no_packed_index_outlives_what_is_erased(pair, loaded, way):
             await add(there, memory("green tea"))
     assert not await kept_index(here)
     late = replace(on_its_way, stand=on_its_way.stand._replace(version=10**6))
-    await keep(here, late)
+    await here.memories._keep_index(SCOPE, late)
     assert not await kept_index(here)
     found_now = await searched_anew(here, "tea")
     assert len(found_now[0]) == 1
@@ -250,7 +238,8 @@ async def test_no_packed_index_outlives_what_is_erased(pair, loaded, way):
 
 
 @pytest.mark.parametrize("who", ["forgets", "never saw the scope", "has the scope in memory"])
-async def test_what_was_erased_is_packed_no_more_and_the_rest_anew(pair, loaded, who):
+async def test_what_is_left_after_an_erasure_is_packed_anew(pair, loaded, who):
+    """The next packed index holds the other memories alone, whoever packs it."""
     here, there = pair
     many = [
         memory(f"tea {number}", session_id=f"Quokka {number}", position=number)
@@ -276,7 +265,8 @@ async def test_what_was_erased_is_packed_no_more_and_the_rest_anew(pair, loaded,
     assert b'"Quokka 39"' not in kept
 
 
-async def test_what_came_since_is_packed_when_the_store_is_closed(tmp_path, loaded, monkeypatch):
+async def test_closing_packs_what_is_new(tmp_path, loaded, monkeypatch):
+    """Closing a store packs the indexes that hold enough news."""
     monkeypatch.setattr(index_cache, "PACKED_AT_LEAST", 5)
     monkeypatch.setattr(index_cache, "PACKED_SHARE", 1)
     uri = f"libsql:///{tmp_path}/memory.db"
@@ -295,16 +285,8 @@ async def test_what_came_since_is_packed_when_the_store_is_closed(tmp_path, load
         assert loaded["memories"] == 0
 
 
-async def test_nothing_of_the_terms_of_what_was_forgotten_stays_in_an_index(pair):
-    here, _ = pair
-    gone, stays = memory("green tea"), memory("black mocha")
-    await add(here, gone, stays)
-    await found(here, "tea")
-    await here.forget(SCOPE, ids=[gone.id], now=NOW)
-    assert await found(here, "mocha") == {stays.id}
-
-
 async def test_the_newest_packed_index_stays(pair, loaded):
+    """An older packed index never replaces a newer one."""
     here, there = pair
     await add(there, memory("green tea"))
     await found(here, "tea")
@@ -312,11 +294,14 @@ async def test_the_newest_packed_index_stays(pair, loaded):
     await add(there, memory("black tea"))
     await searched_anew(there, "tea")
     newest = await kept_index(here)
-    await keep(here, old)
+    await here.memories._keep_index(SCOPE, old)
     assert await kept_index(here) == newest
 
 
-async def test_what_no_database_takes_stops_no_search(pair, loaded, monkeypatch, caplog):
+async def test_a_packed_index_that_cannot_be_stored_stops_no_search(
+    pair, loaded, monkeypatch, caplog
+):
+    """A search answers though the database refuses the packed index."""
     here, _ = pair
 
     async def refuses(*_):
@@ -330,9 +315,11 @@ async def test_what_no_database_takes_stops_no_search(pair, loaded, monkeypatch,
 
 
 @pytest.mark.parametrize("failure", ["refused by the database", "too large"])
-async def test_what_was_to_be_kept_and_was_not_is_in_the_next_that_is(
+async def test_what_could_not_be_packed_is_in_the_next_index(
     tmp_path, loaded, monkeypatch, failure
 ):
+    """What a refused or oversized packed index held is in the next one."""
+
     async def refuses(*_):
         raise StoreError("memory unavailable: read only")
 
@@ -360,9 +347,8 @@ async def test_what_was_to_be_kept_and_was_not_is_in_the_next_that_is(
         assert loaded["memories"] == 0
 
 
-async def test_what_was_packed_in_another_format_is_packed_anew_though_nothing_was_written(
-    pair, loaded, monkeypatch
-):
+async def test_an_index_of_another_format_is_packed_anew(pair, loaded, monkeypatch):
+    """A packed index of another format is not read, and replaced."""
     here, there = pair
     await add(here, *(memory(f"tea number {number}") for number in range(9)))
     before = await searched_anew(here, "tea")
@@ -414,6 +400,10 @@ def told(index: ScopeIndex, ids: list[str]) -> list[Any]:
     return answers
 
 
+def is_alive(entry: Entry, now: datetime) -> bool:
+    return entry.active and (entry.expires_at is None or entry.expires_at > now)
+
+
 def seen(index: ScopeIndex, now: datetime = NOW, **options: Any) -> list[str]:
     return index.ids_of(index.visible(now, **options))
 
@@ -442,6 +432,8 @@ def test_an_index_answers_as_one_made_anew(rounds):
         assert told(again, ids) == told(anew, ids)
         if len(rounds) % 2:
             index = again
+        for now in (NOW, NOW + timedelta(hours=5)):
+            assert seen(index, now) == sorted(id for id in said if is_alive(said[id], now))
     alive = seen(index, superseded=True)
     for term in "abcd":
         holding = {id for id in alive if packed({term: 1})[:8] in said[id].postings}
@@ -462,28 +454,3 @@ def test_memories_are_found_by_whatever_ids_they_have(ids, other, data):
         assert seen(held) == left
     again = index.updated([entry(ids[0], "b"), entry(ids[0], "c")])
     assert seen(again, among=ids) == seen(again) == sorted({*left, ids[0]})
-
-
-@settings(deadline=None)
-@given(st.lists(st.tuples(st.integers(-2, 40), st.integers(0, 30)), max_size=30))
-def test_what_readers_see_changes_with_time_and_writes(looks):
-    """What is superseded or has expired is not seen."""
-    index, said = ScopeIndex(), dict[str, Entry]()
-    for hours, number in looks:
-        now, id = NOW + timedelta(hours=hours), str(uuid.UUID(int=number % 9))
-        living = [
-            one
-            for one, entry in said.items()
-            if entry.active and (entry.expires_at or datetime.max.replace(tzinfo=UTC)) > now
-        ]
-        assert seen(index, now) == sorted(living)
-        assert index.text("a", 99, index.visible(now)).documents == len(living)
-        match number % 3:
-            case 0:
-                said[id] = placed(id, "a", number=number)
-                index = index.updated([said[id]])
-            case 1:
-                said.pop(id, None)
-                index = index.updated((), [id])
-            case _:
-                pass

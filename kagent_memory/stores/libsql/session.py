@@ -20,7 +20,7 @@ from ..codec import MEMORY_LISTS, MEMORY_TIMES, to_iso
 from ..encryption import KeyRing
 from ..spaces import EmbeddingSpace
 from ..sql import queries
-from ..sql.row_codec import Row, RowCodec
+from ..sql.row_codec import Row
 from ..sql.session import Values
 from .connection import CHUNK_ROWS, Connection, value_names
 
@@ -131,7 +131,7 @@ class LibSQLSession:
 
     def __init__(self, connection: Connection, ring: KeyRing | None = None) -> None:
         self.connection = connection
-        self.codec = RowCodec(ring)
+        self.ring = ring
 
     async def rows(
         self, query: str, values: Values, *, space_number: int | None = None

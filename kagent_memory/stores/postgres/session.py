@@ -21,7 +21,7 @@ from ...errors import ConfigurationError
 from ..encryption import KeyRing
 from ..spaces import EmbeddingSpace
 from ..sql import queries
-from ..sql.row_codec import Row, RowCodec
+from ..sql.row_codec import Row
 from ..sql.session import Values
 from .connection import (
     CONNECT_SECONDS,
@@ -153,7 +153,7 @@ class PostgresSession:
         self._seconds = traits.target.answer_seconds
         self._check = check
         self._writes = writes
-        self.codec = RowCodec(ring)
+        self.ring = ring
         self._settings = [self._statement(query, [values]) for query, values in settings]
         self._waiting: list[Statement] = []
         self._waiting_bytes = 0

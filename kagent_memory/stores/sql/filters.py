@@ -7,9 +7,9 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
-from ...records import Filter, Scope
+from ...records import Filter
 from .row_codec import FILTERED
-from .session import Session
+from .session import Transaction
 
 _ALONE = {
     "only": "superseded",
@@ -21,10 +21,9 @@ _LISTS = ("types", "topics", "tags", "origins", "metadata")
 
 
 async def filter_values(
-    session: Session, scope: Scope, filter: Filter, now: datetime, *, sources: bool = False
+    session: Transaction, filter: Filter, now: datetime, *, sources: bool = False
 ) -> dict[str, Any]:
-    """Return what every statement with a filter takes: the scope, the time, and each condition or
-    None.
+    """Return what every statement with a filter takes: the time, and each condition or None.
 
     `filtered` says whether any condition is set; to take superseded memories too is none.
     `sources`: kept turns too.
@@ -38,15 +37,15 @@ async def filter_values(
     digests: Mapping[str, Any] = {}
     if any(value is not None for value in compared.values()):
         # without keys too: what cannot be seen must not be told as not there
-        await read_salt(session, scope)
-        digests = session.codec.digests(scope, compared)
+        await read_salt(session)
+        digests = session.codec.digests(compared)
     values |= {f"sealed_{name}": digests.get(name) for name in FILTERED}
     values |= {"superseded": bool(filter.superseded), "sources": sources, "filtered": filtered}
-    return {**values, "scope_id": scope.id, "now": now}
+    return {**values, "now": now}
 
 
-async def read_salt(session: Session, scope: Scope) -> None:
-    """Let the session's codec know the scope's salt, which digests are keyed by."""
-    if not session.codec.knows(scope):
-        for row in await session.rows("scope_row", {"scope_id": scope.id}):
-            session.codec.salt(scope, row)
+async def read_salt(session: Transaction) -> bytes:
+    """Let the codec know the scope's salt, which digests are keyed by; empty: there is none yet."""
+    if not session.codec.key and (row := await session.row("scope_row")):
+        session.codec.salt(row)
+    return session.codec.key

@@ -9,20 +9,20 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Self
 
-from ...records import Memory, Revision, Scope
+from ...records import Memory, Revision
 from ..codec import known
 from ..decisions import tombstones_of
 from ..values import Whole, every_state, with_after
+from .filters import read_salt
 from .queue import clear, delete_jobs, touch
 from .receipts import add_receipt
-from .session import Session
+from .session import Transaction
 from .spaces import erase_vectors
 from .transfer import replace_revisions, whole, wholes
 
 
 async def forget(
-    session: Session,
-    scope: Scope,
+    session: Transaction,
     *,
     ids: Sequence[str] = (),
     session_id: str | None = None,
@@ -34,74 +34,67 @@ async def forget(
 ) -> tuple[str, ...]:
     """See `Store.forget`."""
     if not dry_run:
-        await touch(session, scope, 1)
+        await touch(session, 1)
     chosen = known(ids)
     if everything:
-        chosen = await _ids(session, "scope_memories", scope)
+        chosen = await session.ids("scope_memories")
     elif session_id is not None:
-        said = await _ids(session, "session_memories", scope, session_id=session_id)
+        said = await session.ids("session_memories", session_id=session_id)
         chosen = list(dict.fromkeys((*chosen, *said)))
-    chosen = [*chosen, *await _facts_of_turns(session, scope, chosen)]
-    lineage = await _Lineage.of(session, scope, chosen)
-    turns = await _turns_of_facts(session, scope, lineage.erased.values())
-    lineage.erased |= await wholes(session, scope, turns)
+    chosen = [*chosen, *await _facts_of_turns(session, chosen)]
+    lineage = await _Lineage.of(session, chosen)
+    turns = await _turns_of_facts(session, lineage.erased.values())
+    lineage.erased |= await wholes(session, turns)
     if dry_run:
         return tuple(lineage.erased)
-    withdrawn = await delete_jobs(session, scope, session_id, everything)
-    tombstones = await lineage.tombstones(session, scope)
+    withdrawn = await delete_jobs(session, session_id, everything)
+    tombstones = await lineage.tombstones(session)
     tombstones |= {("event", event) for event in (*withdrawn, *event_ids)}
     if tombstones:
         kinds, keys = zip(*sorted(tombstones), strict=True)
-        values = {"scope_id": scope.id, "kinds": list(kinds), "keys": list(keys), "at": now}
-        await session.run_many("insert_tombstones", [values])
-    await clear(session, scope, frozenset(key for kind, key in tombstones if kind == "event"))
+        await session.send("insert_tombstones", kinds=list(kinds), keys=list(keys), at=now)
+    await clear(session, frozenset(key for kind, key in tombstones if kind == "event"))
     gone = tuple(lineage.erased)
-    await replace_revisions(session, scope, lineage.reworded)
-    await erase(session, scope.id, gone)
+    await replace_revisions(session, lineage.reworded)
+    await erase(session, gone)
     if who is not None and (gone or withdrawn):
-        await add_receipt(session, scope, "forget", gone, who=who, now=now)
+        await add_receipt(session, "forget", gone, who=who, now=now)
     return gone
 
 
 async def evict(
-    session: Session, scope: Scope, ids: Sequence[str], *, keep: int, now: datetime
+    session: Transaction, ids: Sequence[str], *, keep: int, now: datetime
 ) -> tuple[str, ...]:
     """See `MemoryStore.evict`."""
-    await touch(session, scope, 1)
-    counts = await session.rows(
-        "scope_counts", {"scope_id": scope.id, "now": now, "popular_after": 0}
-    )
+    await touch(session, 1)
+    counts = await session.rows("scope_counts", now=now, popular_after=0)
     too_many = max(sum(row["visible"] for row in counts) - keep, 0)
-    values = {"scope_id": scope.id, "ids": known(ids), "now": now, "superseded": False}
-    visible = await session.rows("visible_memories", values)
+    ids = known(ids)
+    visible = await session.rows("visible_memories", ids=ids, now=now, superseded=False)
     loose = {row["id"] for row in visible if not row["pinned"]}
-    gone = await with_sources(
-        session, scope.id, [id for id in known(ids) if id in loose][:too_many]
-    )
-    await erase(session, scope.id, gone)
+    gone = await with_sources(session, [id for id in ids if id in loose][:too_many])
+    await erase(session, gone)
     return tuple(gone)
 
 
-async def with_sources(
-    session: Session, scope_id: str | bytes, ids: Sequence[str]
-) -> Sequence[str]:
+async def with_sources(session: Transaction, ids: Sequence[str]) -> Sequence[str]:
     """Return these memories of a scope, and then those that were merged into them: what they stand
     for goes with them.
     """
     found = fresh = dict.fromkeys(ids)
     while fresh:
-        rows = await session.rows("merged_into", {"scope_id": scope_id, "ids": list(fresh)})
-        fresh = {row["id"]: None for row in rows if row["id"] not in found}
+        merged = await session.ids("merged_into", ids=list(fresh))
+        fresh = dict.fromkeys(id for id in merged if id not in found)
         found = found | fresh
     return list(found)
 
 
-async def erase(session: Session, scope_id: str | bytes, ids: Sequence[str]) -> None:
+async def erase(session: Transaction, ids: Sequence[str]) -> None:
     """Delete these memories of a scope and all that belongs to them; the scope's lock is held."""
     if not ids:
         return
-    values = {"scope_id": scope_id, "ids": list(ids)}
-    await erase_vectors(session, values)
+    ids = list(ids)
+    await erase_vectors(session, ids=ids)
     # The memories before their counters: who counts meanwhile is waited for, and what they counted
     # goes too.
     for statement in (
@@ -110,64 +103,54 @@ async def erase(session: Session, scope_id: str | bytes, ids: Sequence[str]) -> 
         "erase_stats",
         "end_decisions",
         "erase_revisions",
+        "erase_scope_index",
+        "mark_erased",
     ):
-        await session.run_many(statement, [values])
-    await session.run_many("erase_scope_index", [{"scope_id": scope_id}])
-    await session.run_many("mark_erased", [{"scope_id": scope_id}])
+        await session.send(statement, ids=ids)
 
 
 async def erase_some(
-    session: Session, scope: Scope, *, limit: int, who: str | None, now: datetime
+    session: Transaction, *, limit: int, who: str | None, now: datetime
 ) -> tuple[int, bool]:
     """Erase so many memories of a scope; when none is left, all else of it, so that nothing tells
     that it was there.
 
     Gives how many memories it erased, and whether the scope is gone.
     """
-    await touch(session, scope, 1)
-    gone = await _ids(session, "some_memories", scope, limit=limit)
-    await erase(session, scope.id, gone)
+    await touch(session, 1)
+    gone = await session.ids("some_memories", limit=limit)
+    await erase(session, gone)
     ended = len(gone) < limit
     if ended:
-        whose = {"scope_id": scope.id}
-        await erase_vectors(session, whose, "erase_scope_vectors")
+        await erase_vectors(session, "erase_scope_vectors")
         for part in ("stats", "revisions", "jobs", "events", "tombstones", "index"):
-            await session.run_many(f"erase_scope_{part}", [whose])
-        await session.run_many("erase_scope", [whose])
+            await session.send(f"erase_scope_{part}")
+        await session.send("erase_scope")
     if who is not None and gone:
-        await add_receipt(session, scope, "forget_tenant", gone, who=who, now=now)
+        await add_receipt(session, "forget_tenant", gone, who=who, now=now)
     return len(gone), ended
 
 
-async def _facts_of_turns(session: Session, scope: Scope, ids: Sequence[str]) -> list[str]:
+async def _facts_of_turns(session: Transaction, ids: Sequence[str]) -> list[str]:
     """Return the ids of the facts that came from the kept turns among these memories alone."""
     events: dict[str | None, set[str]] = {}
-    for turn in await _stored(session, scope, ids):
+    for turn in await _stored(session, ids):
         if turn.state == "source":
             events.setdefault(turn.session_id, set()).update(turn.event_ids)
     found: list[str] = []
     for session_id, said in events.items():
-        own = await _ids(session, "session_memories", scope, session_id=session_id)
-        facts = await _stored(session, scope, own)
+        own = await session.ids("session_memories", session_id=session_id)
+        facts = await _stored(session, own)
         found += (one.id for one in facts if one.event_ids and said.issuperset(one.event_ids))
     return [id for id in found if id not in ids]
 
 
-async def _ids(session: Session, query: str, scope: Scope, **values: object) -> list[str]:
-    """Return the ids of the memories of a scope that a named query finds."""
-    rows = await session.rows(query, {"scope_id": scope.id, **values})
-    return [row["id"] for row in rows]
-
-
-async def _stored(session: Session, scope: Scope, ids: Sequence[str]) -> Sequence[Memory]:
+async def _stored(session: Transaction, ids: Sequence[str]) -> Sequence[Memory]:
     """Return these memories of a scope, whatever their state."""
-    if not ids:
-        return ()
-    rows = await session.rows("stored_memories", {"scope_id": scope.id, "ids": list(ids)})
-    return session.codec.memories(scope, rows)
+    return await session.memories("stored_memories", ids=list(ids)) if ids else ()
 
 
-async def _turns_of_facts(session: Session, scope: Scope, facts: Iterable[Whole]) -> list[str]:
+async def _turns_of_facts(session: Transaction, facts: Iterable[Whole]) -> list[str]:
     """Return the ids of the kept turns that facts came from, or that said the same."""
     ids: set[str] = set()
     said: set[tuple[str | None, str]] = set()
@@ -177,14 +160,10 @@ async def _turns_of_facts(session: Session, scope: Scope, facts: Iterable[Whole]
             said |= {(one.memory.session_id, event) for event in _events_of(one)}
     if not ids:
         return []
-    values = {
-        "scope_id": scope.id,
-        "ids": sorted(ids),
-        "event_ids": sorted({event for _, event in said}),
-    }
+    event_ids = sorted({event for _, event in said})
     return [
         row["id"]
-        for row in await session.rows("sources_of", values)
+        for row in await session.rows("sources_of", ids=sorted(ids), event_ids=event_ids)
         if not ids.isdisjoint(row["links"])
         or any((row["session_id"], event) in said for event in row["event_ids"])
     ]
@@ -207,18 +186,18 @@ class _Lineage:
     reworded: list[Revision] = field(default_factory=list[Revision])
 
     @classmethod
-    async def of(cls, session: Session, scope: Scope, ids: Sequence[str]) -> Self:
+    async def of(cls, session: Transaction, ids: Sequence[str]) -> Self:
         """Return the lineage of these memories: what was made of them goes too, however it was
         made.
         """
         lineage, seen, fresh = cls(), {*ids}, ids
         stretches: dict[tuple[str, int], Sequence[Revision]] = {}
         while fresh:
-            found = await wholes(session, scope, fresh)
+            found = await wholes(session, fresh)
             lineage.erased |= {id: found[id] for id in fresh if id in found}
-            near = await _ids(session, "kin", scope, ids=fresh)
+            near = await session.ids("kin", ids=fresh)
             made = await _undone(
-                session, scope, [(one, one.revisions) for one in found.values()], stretches
+                session, [(one, one.revisions) for one in found.values()], stretches
             )
             lineage.made |= made - seen.union(near)
             fresh = [id for id in dict.fromkeys((*near, *sorted(made))) if id not in seen]
@@ -233,7 +212,7 @@ class _Lineage:
         lineage.reworded += clean.values()
         return lineage
 
-    async def tombstones(self, session: Session, scope: Scope) -> set[tuple[str, str]]:
+    async def tombstones(self, session: Transaction) -> set[tuple[str, str]]:
         """Return the events and the texts of every state that the memories ever had.
 
         What an undone decision made has events from the memories that it was made of: those of the
@@ -241,8 +220,7 @@ class _Lineage:
         """
         if not self.erased:
             return set()
-        [row] = await session.rows("scope_row", {"scope_id": scope.id})
-        salt = session.codec.salt(scope, row)
+        salt = await read_salt(session)
         found: set[tuple[str, str]] = set()
         for id, one in self.erased.items():
             stones = tombstones_of(one, salt)
@@ -256,19 +234,16 @@ class _Lineage:
                 members = [
                     row["memory_id"]
                     for group in groups
-                    for row in await session.rows(
-                        "revisions_in", {"scope_id": scope.id, "group": group}
-                    )
+                    for row in await session.rows("revisions_in", group=group)
                 ]
                 stays = sorted(set(members) - self.erased.keys())
-                events = events.difference(*map(_events_of, await whole(session, scope, stays)))
+                events = events.difference(*map(_events_of, await whole(session, stays)))
             found |= {("event", event) for event in events}
         return found
 
 
 async def _undone(
-    session: Session,
-    scope: Scope,
+    session: Transaction,
     sources: Sequence[tuple[Whole, Sequence[Revision]]],
     stretches: dict[tuple[str, int], Sequence[Revision]],
 ) -> set[str]:
@@ -280,7 +255,6 @@ async def _undone(
 
     Args:
         session: of the transaction.
-        scope: whose memories they are.
         sources: memories, each with the part of its history in which it said what is to be
             forgotten.
         stretches: those that are known.
@@ -288,7 +262,7 @@ async def _undone(
     made: set[str] = set()
     while sources:
         decisions = [decision for one, part in sources for decision in _decisions(one, part)]
-        found = await wholes(session, scope, sorted({holder for holder, _ in decisions}))
+        found = await wholes(session, sorted({holder for holder, _ in decisions}))
         sources = []
         for id, decision in decisions:
             if (holder := found.get(id)) is None:

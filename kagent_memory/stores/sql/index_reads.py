@@ -15,8 +15,8 @@ from ..index import Entry, ScopeIndex
 from ..values import Stale, StandbyBehind
 from ..vectors import Halves, Nearest
 from .filters import filter_values
-from .scripts import reading
-from .session import Database, Row, Session, Values
+from .scripts import reading, run
+from .session import Database, Row, Transaction
 from .spaces import SqlEmbeddingSpaces
 
 
@@ -92,7 +92,13 @@ class SqlIndexReads:
 
     @reading
     async def changes(
-        self, session: Session, scope: Scope, since: Stand | None, *, filter: Filter, now: datetime
+        self,
+        session: Transaction,
+        scope: Scope,
+        since: Stand | None,
+        *,
+        filter: Filter,
+        now: datetime,
     ) -> Changes | None:
         """Return what happened since, and what the filter lets through; None: the scope holds
         nothing.
@@ -100,24 +106,25 @@ class SqlIndexReads:
         Raises:
             StandbyBehind: this is a standby that has not seen as much.
         """
-        found = await _changes(session, scope, since)
+        found = await _changes(session, since)
         if found is None or filter == EVERYTHING:
             return found
-        values = await filter_values(session, scope, filter, now, sources=True)
+        values = await filter_values(session, filter, now, sources=True)
         if not values["filtered"]:
             return found
-        return replace(found, matching=[row["id"] for row in await session.rows("passing", values)])
+        return replace(found, matching=await session.ids("passing", **values))
 
     @reading
-    async def entries(self, session: Session, scope: Scope, ids: Sequence[str]) -> Sequence[Entry]:
+    async def entries(
+        self, session: Transaction, scope: Scope, ids: Sequence[str]
+    ) -> Sequence[Entry]:
         """Return these memories as the index knows them, those that are there."""
-        rows = await session.rows("indexed", {"scope_id": scope.id, "ids": ids})
-        return session.codec.entries(scope, rows)
+        return session.codec.entries(await session.rows("indexed", ids=ids))
 
     @reading
     async def unchanged(
         self,
-        session: Session,
+        session: Transaction,
         scope: Scope,
         ids: Sequence[str],
         *,
@@ -132,11 +139,11 @@ class SqlIndexReads:
             Stale: it does not.
         """
         wanted = known(ids)
-        values = {"scope_id": scope.id, **stand._asdict(), "mark": mark, "ids": wanted, "now": now}
-        rows = await session.rows("unchanged_memories", values)
+        values = {**stand._asdict(), "mark": mark}
+        rows = await session.rows("unchanged_memories", ids=wanted, now=now, **values)
         if not rows:
             raise Stale
-        memories = session.codec.memories(scope, (row for row in rows if row["id"] is not None))
+        memories = session.codec.memories(row for row in rows if row["id"] is not None)
         found = {memory.id: memory for memory in memories}
         return {id: found[id] for id in wanted if id in found}
 
@@ -144,8 +151,9 @@ class SqlIndexReads:
         self, scope: Scope, space_number: int, first: str, *, limit: int
     ) -> VectorPage | None:
         """Return the vectors of a scope from one id on; None: the scope holds nothing."""
-        values = {"first": first, "limit": limit}
-        found, half = await self._rows(scope, "vectors_from", values, space_number)
+        found, half = await self._rows(
+            scope, "vectors_from", space_number, first=first, limit=limit
+        )
         return _page(found[0], half) if found else None
 
     async def vectors_since(
@@ -165,7 +173,7 @@ class SqlIndexReads:
             StandbyBehind: this is a standby that does not stand there yet.
         """
         values = {"version": version, "ids": ids, "limit": limit}
-        found, half = await self._rows(scope, "vectors_since", values, space_number, stand)
+        found, half = await self._rows(scope, "vectors_since", space_number, stand, **values)
         if not found or bytes(found[0]["salt"]) != stand.salt or found[0]["memories"] >= limit:
             return None
         return _page(found[0], half)
@@ -182,9 +190,9 @@ class SqlIndexReads:
         """Return the nearest of all of the scope's vectors, or of those of these memories, found by
         the database; only where it `has_nearest`.
         """
-        values = {"vectors": vectors, "limit": limit, "among": among}
         query = "search_vector" if among is None else "search_vector_among"
-        rows, _ = await self._rows(scope, query, values, space_number)
+        values = {"vectors": vectors, "limit": limit, "among": among}
+        rows, _ = await self._rows(scope, query, space_number, None, **values)
         found: list[Nearest] = [[] for _ in vectors]
         for row in rows:
             scores: list[float] = (np.array(row["scores"], np.float64) / 1e6).tolist()
@@ -195,9 +203,9 @@ class SqlIndexReads:
         self,
         scope: Scope,
         query: str,
-        values: Values,
         space_number: int,
         since: Stand | None = None,
+        **values: object,
     ) -> tuple[Sequence[Row], np.dtype[np.float16]]:
         """Return the rows of a query of vectors, and the type of the numbers in them.
 
@@ -205,49 +213,48 @@ class SqlIndexReads:
             InvalidInput: the embedding space was dropped.
         """
 
-        async def read(session: Session) -> tuple[Sequence[Row], np.dtype[np.float16]]:
-            whose = {"scope_id": scope.id, **values}
-            found = await session.rows(query, whose, space_number=space_number)
+        async def read(session: Transaction) -> tuple[Sequence[Row], np.dtype[np.float16]]:
+            found = await session.rows(query, space_number, **values)
             _check_not_older(session, found, since)
-            return found, session.half
+            return found, session.session.half
 
-        return await self.spaces.searched(space_number, self.reads.within(scope).read(read))
+        found = run(self.reads, read, scope, write=False)
+        return await self.spaces.searched(space_number, found)
 
 
-async def _changes(session: Session, scope: Scope, since: Stand | None) -> Changes | None:
+async def _changes(session: Transaction, since: Stand | None) -> Changes | None:
     """Return what happened since. The row comes first: what is written meanwhile is at worst told
     twice.
     """
-    whose = {"scope_id": scope.id}
-    found = await session.rows("unseen_scope" if since is None else "scope_row", whose)
+    found = await session.rows("unseen_scope" if since is None else "scope_row")
     _check_not_older(session, found, since)
     if not found:
         return None
-    session.codec.salt(scope, found[0])
+    session.codec.salt(found[0])
     stand = _stand(found[0])
     if since is None or since.salt != stand.salt or since.version > stand.version:
-        if since is not None and not (found := await session.rows("unseen_scope", whose)):
+        if since is not None and not (found := await session.rows("unseen_scope")):
             return None
-        return await _whole(session, scope, found[0])
+        return await _whole(session, found[0])
     if (since.version, since.erased) == (stand.version, stand.erased):
         return Changes(stand)
-    left = await _written_since(session, scope, 0) if since.erased != stand.erased else None
-    written = await _written_since(session, scope, since.version + 1)
-    if left is None and not written and not await session.rows("scope_row", whose):
+    left = await _written_since(session, 0) if since.erased != stand.erased else None
+    written = await _written_since(session, since.version + 1)
+    if left is None and not written and not await session.rows("scope_row"):
         return None  # it was erased meanwhile
     return Changes(stand, written, left)
 
 
-async def _whole(session: Session, scope: Scope, row: Row) -> Changes:
-    packed = session.codec.index(scope, bytes(row["packed"] or b""))
+async def _whole(session: Transaction, row: Row) -> Changes:
+    packed = session.codec.index(bytes(row["packed"] or b""))
     if ScopeIndex.is_packed(packed):
         written = ids_in(row["ids"] or "")
         return Changes(_stand(row), written, is_whole=True, packed=packed)
-    return Changes(_stand(row), await _written_since(session, scope, 0), is_whole=True)
+    return Changes(_stand(row), await _written_since(session, 0), is_whole=True)
 
 
-async def _written_since(session: Session, scope: Scope, version: int) -> Sequence[str]:
-    [written] = await session.rows("written_since", {"scope_id": scope.id, "version": version})
+async def _written_since(session: Transaction, version: int) -> Sequence[str]:
+    [written] = await session.rows("written_since", version=version)
     return ids_in(written["ids"] or "")
 
 
@@ -261,13 +268,13 @@ def _stand(row: Row) -> Stand:
     return Stand(bytes(row["salt"]), row["version"], row["erased"], row["mark"])
 
 
-def _check_not_older(session: Session, found: Sequence[Row], since: Stand | None) -> None:
+def _check_not_older(session: Transaction, found: Sequence[Row], since: Stand | None) -> None:
     """Check that a reader's next answer does not come from before the last one.
 
     Raises:
         StandbyBehind: a standby holds an older version of the scope, or another scope's row.
     """
-    if not session.is_standby or since is None:
+    if not session.session.is_standby or since is None:
         return
     if not found or bytes(found[0]["salt"]) != since.salt or found[0]["version"] < since.version:
         raise StandbyBehind

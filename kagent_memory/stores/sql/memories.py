@@ -47,8 +47,8 @@ from .index_cache import IndexCache, Packed
 from .index_reads import SqlIndexReads
 from .row_codec import to_scope
 from .scope_view import ScopeView
-from .scripts import reading, restricted, writing
-from .session import Database, Replica, Session
+from .scripts import reading, run, writing
+from .session import Database, Replica, Transaction
 from .spaces import SqlEmbeddingSpaces, embedding_spaces, require_space
 
 CACHE_MB = 256
@@ -90,8 +90,12 @@ class SqlMemoryStore(MemoryStore):
         await self.database.close()
 
     async def _keep_index(self, scope: Scope, packed: Packed) -> None:
-        database = self.database.within(scope)
-        await database.write(lambda session: write_queries.keep_index(session, scope, packed))
+        await run(
+            self.database,
+            lambda session: write_queries.keep_index(session, packed),
+            scope,
+            write=True,
+        )
 
     # -- one scope: writing ---------------------------------------------------------------------
 
@@ -101,10 +105,9 @@ class SqlMemoryStore(MemoryStore):
         dimensions = None if number is None else await self._spaces.dimensions_of(number)
         batch, texts = await _prepared(batch, dimensions)
         self.indexes.unsettle(scope)
-        write = restricted(self.database, {scope, *(job.scope for job in batch.jobs)}).write
-        return await write(
-            lambda session: write_queries.apply(session, scope, batch, texts=texts, now=now)
-        )
+        script = partial(write_queries.apply, batch=batch, texts=texts, now=now)
+        others = (job.scope for job in batch.jobs)
+        return await run(self.database, script, scope, *others, write=True)
 
     @override
     async def forget(
@@ -116,11 +119,8 @@ class SqlMemoryStore(MemoryStore):
         now: datetime,
         **which: Unpack[Selection],
     ) -> tuple[str, ...]:
-        database = self.database.within(scope)
-        run = database.read if dry_run else database.write
-        gone = await run(
-            partial(forgetting.forget, scope=scope, dry_run=dry_run, who=who, now=now, **which)
-        )
+        script = partial(forgetting.forget, dry_run=dry_run, who=who, now=now, **which)
+        gone = await run(self.database, script, scope, write=not dry_run)
         if not dry_run:
             await self._discard(scope, gone)
         return gone
@@ -142,20 +142,15 @@ class SqlMemoryStore(MemoryStore):
                 for number, vector in one.vectors.items()
             }
             fitting.append(replace(one, vectors=vectors))
-        database = self.database.within(scope)
-        run = database.read if dry_run else database.write
-        return await run(
-            lambda session: transfer.restore(session, scope, fitting, texts=texts, dry_run=dry_run)
-        )
+        script = partial(transfer.restore, memories=fitting, texts=texts, dry_run=dry_run)
+        return await run(self.database, script, scope, write=not dry_run)
 
     @override
     async def evict(
         self, scope: Scope, ids: Sequence[str], *, keep: int, now: datetime
     ) -> tuple[str, ...]:
-        database = self.database.within(scope)
-        gone = await database.write(
-            lambda session: forgetting.evict(session, scope, ids, keep=keep, now=now)
-        )
+        script = partial(forgetting.evict, ids=ids, keep=keep, now=now)
+        gone = await run(self.database, script, scope, write=True)
         if gone:
             await self._discard(scope, gone)
         else:
@@ -168,7 +163,7 @@ class SqlMemoryStore(MemoryStore):
     @reading
     async def get(
         self,
-        session: Session,
+        session: Transaction,
         scope: Scope,
         ids: Sequence[str],
         *,
@@ -177,16 +172,17 @@ class SqlMemoryStore(MemoryStore):
     ) -> Mapping[str, Memory]:
         if not (wanted := known(ids)):
             return {}
-        values = {"scope_id": scope.id, "ids": wanted, "now": now, "superseded": superseded}
-        rows = await session.rows("visible_memories", values)
-        found = {one.id: one for one in session.codec.memories(scope, rows)}
+        visible = await session.memories(
+            "visible_memories", ids=wanted, now=now, superseded=superseded
+        )
+        found = {one.id: one for one in visible}
         return {id: found[id] for id in wanted if id in found}
 
     @override
     @reading
     async def list(
         self,
-        session: Session,
+        session: Transaction,
         scope: Scope,
         *,
         filter: Filter = Filter(),
@@ -199,9 +195,9 @@ class SqlMemoryStore(MemoryStore):
         if not (limit := bounded(limit)):
             return Page(memories=())
         after = {"after_key": after_key, "after_id": after_id, "limit": limit + 1}
-        values = await filter_values(session, scope, filter, now)
-        rows = await session.rows(f"list_{order}", {**values, **after})
-        found = session.codec.memories(scope, rows[:limit])
+        values = await filter_values(session, filter, now)
+        rows = await session.rows(f"list_{order}", **values, **after)
+        found = session.codec.memories(rows[:limit])
         return Page(memories=tuple(found), cursor=page_cursor(found, order, len(rows) > limit))
 
     @override
@@ -239,50 +235,45 @@ class SqlMemoryStore(MemoryStore):
 
     @override
     @reading
-    async def kept(self, session: Session, scope: Scope, filter: Filter) -> Sequence[str]:
+    async def kept(self, session: Transaction, scope: Scope, filter: Filter) -> Sequence[str]:
         every = filter if filter.superseded else replace(filter, superseded=True)
-        values = await filter_values(session, scope, every, EARLIEST)
-        rows = await session.rows("passing", values)
-        return sorted(row["id"] for row in rows)
+        values = await filter_values(session, every, EARLIEST)
+        return sorted(await session.ids("passing", **values))
 
     @override
     @reading
     async def whole(
-        self, session: Session, scope: Scope, ids: Sequence[str] | None = None
+        self, session: Transaction, scope: Scope, ids: Sequence[str] | None = None
     ) -> Sequence[Whole]:
         if ids is None:
-            rows = await session.rows("scope_memories", {"scope_id": scope.id})
-            ids = [row["id"] for row in rows]
-        return await transfer.whole(session, scope, ids)
+            ids = await session.ids("scope_memories")
+        return await transfer.whole(session, ids)
 
     @override
     @reading
     async def vectors(
-        self, session: Session, scope: Scope, space_number: int, ids: Sequence[str]
+        self, session: Transaction, scope: Scope, space_number: int, ids: Sequence[str]
     ) -> Mapping[str, Vector]:
         await require_space(session, space_number)
-        values = {"scope_id": scope.id, "ids": known(ids)}
-        rows = await session.rows("vectors_of", values, space_number=space_number)
+        rows = await session.rows("vectors_of", space_number, ids=known(ids))
         return {row["id"]: row["embedding"] for row in rows}
 
     @override
     @reading
     async def in_slots(
-        self, session: Session, scope: Scope, slots: Sequence[str], *, now: datetime
+        self, session: Transaction, scope: Scope, slots: Sequence[str], *, now: datetime
     ) -> Sequence[Memory]:
         if not slots:
             return []
         if self._ring is not None:
-            await read_salt(session, scope)
-        filling = session.codec.slots(scope, slots)
-        values = {"scope_id": scope.id, "slots": filling, "now": now}
-        return session.codec.memories(scope, await session.rows("in_slots", values))
+            await read_salt(session)
+        return await session.memories("in_slots", slots=session.codec.slots(slots), now=now)
 
     @override
     @reading
     async def short_term(
         self,
-        session: Session,
+        session: Transaction,
         scope: Scope,
         *,
         session_id: str | None,
@@ -290,50 +281,46 @@ class SqlMemoryStore(MemoryStore):
         now: datetime,
     ) -> Sequence[Memory]:
         which = {"session_id": session_id, "limit": bounded(limit), "now": now}
-        rows = await session.rows("short_term_memories", {"scope_id": scope.id, **which})
-        return session.codec.memories(scope, rows)
+        return await session.memories("short_term_memories", **which)
 
     @override
     @reading
     async def taken(
-        self, session: Session, scope: Scope, session_id: str, event_ids: Sequence[str]
+        self, session: Transaction, scope: Scope, session_id: str, event_ids: Sequence[str]
     ) -> frozenset[str]:
-        values = {"scope_id": scope.id, "session_id": session_id, "event_ids": [*event_ids]}
-        return frozenset(row["event_id"] for row in await session.rows("taken_events", values))
+        found = await session.rows("taken_events", session_id=session_id, event_ids=[*event_ids])
+        return frozenset(row["event_id"] for row in found)
 
     @override
     @reading
-    async def group(self, session: Session, scope: Scope, group: str) -> Sequence[Revision]:
-        rows = await session.rows("revisions_in", {"scope_id": scope.id, "group": group})
-        return session.codec.revisions(scope, rows)
+    async def group(self, session: Transaction, scope: Scope, group: str) -> Sequence[Revision]:
+        return await session.revisions("revisions_in", group=group)
 
     @override
     @reading
     async def unembedded(
-        self, session: Session, scope: Scope, space_number: int, *, limit: int, now: datetime
+        self, session: Transaction, scope: Scope, space_number: int, *, limit: int, now: datetime
     ) -> Sequence[Memory]:
         await require_space(session, space_number)
-        values = {"scope_id": scope.id, "now": now, "limit": bounded(limit)}
-        rows = await session.rows("unembedded", values, space_number=space_number)
-        return session.codec.memories(scope, rows)
+        limit = bounded(limit)
+        return await session.memories("unembedded", space_number, now=now, limit=limit)
 
     @override
     @reading
-    async def orphans(self, session: Session, scope: Scope) -> Mapping[str, Sequence[str]]:
-        whose = {"scope_id": scope.id}
+    async def orphans(self, session: Transaction, scope: Scope) -> Mapping[str, Sequence[str]]:
         found: dict[str, list[str]] = defaultdict(list)
-        for row in await session.rows("orphans", whose):
+        for row in await session.rows("orphans"):
             found[row["id"]].append(row["kind"])
         for space in await embedding_spaces(session):
-            for row in await session.rows("orphaned_vectors", whose, space_number=space.number):
-                found[row["id"]].append(f"vector of {space.name}")
+            for id in await session.ids("orphaned_vectors", space.number):
+                found[id].append(f"vector of {space.name}")
         return found
 
     @override
     @reading
-    async def version(self, session: Session, scope: Scope) -> int:
-        found = await session.rows("scope_row", {"scope_id": scope.id})
-        return found[0]["version"] if found else 0
+    async def version(self, session: Transaction, scope: Scope) -> int:
+        row = await session.row("scope_row")
+        return row["version"] if row else 0
 
     @override
     async def facets(
@@ -345,28 +332,24 @@ class SqlMemoryStore(MemoryStore):
 
     @reading
     async def _facets(
-        self, session: Session, scope: Scope, filter: Filter, most: int, now: datetime
+        self, session: Transaction, scope: Scope, filter: Filter, most: int, now: datetime
     ) -> Facets:
-        values = {**await filter_values(session, scope, filter, now), "most": bounded(most)}
+        values = await filter_values(session, filter, now)
         counts: dict[str, dict[str, int]] = {"total": {}, "topic": {}, "tag": {}}
-        for row in await session.rows("facets", values):
+        for row in await session.rows("facets", **values, most=bounded(most)):
             if row["sealed"] is not None:  # which is refused: there are no keys
-                session.codec.memory_texts(scope, row)
+                session.codec.memory_texts(row)
             counts[row["kind"]][row["label"]] = row["memories"]
         return Facets(total=counts["total"][""], topics=counts["topic"], tags=counts["tag"])
 
     @override
     @reading
     async def stats(
-        self, session: Session, scope: Scope, *, now: datetime, popular_after: int = 10
+        self, session: Transaction, scope: Scope, *, now: datetime, popular_after: int = 10
     ) -> ScopeStats:
-        whose = {"scope_id": scope.id}
-        counts = await session.rows(
-            "scope_counts", {**whose, "now": now, "popular_after": popular_after}
-        )
-        jobs = await session.rows("job_counts", {**whose, "now": now})
-        found = await session.rows("scope_row", whose)
-        row = found[0] if found else {"calls": 0, "tokens": 0, "version": 0}
+        counts = await session.rows("scope_counts", now=now, popular_after=popular_after)
+        jobs = await session.rows("job_counts", now=now)
+        row = await session.row("scope_row") or {"calls": 0, "tokens": 0, "version": 0}
         names = ("visible", "expired", "unused", "superseded", "quarantined", "short_term")
         totals = {name: sum(row[name] for row in counts) for name in names}
         return ScopeStats(
@@ -386,8 +369,9 @@ class SqlMemoryStore(MemoryStore):
     @override
     async def count(self, deliveries: Sequence[Delivery]) -> None:
         if any(counts for one in deliveries for counts in one.counts.values()):
-            database = restricted(self.database, {one.scope for one in deliveries})
-            await database.write(lambda session: write_queries.count(session, deliveries))
+            script = partial(write_queries.count, deliveries=deliveries)
+            scopes = (one.scope for one in deliveries)
+            await run(self.database, script, *scopes, write=True)
 
     @override
     async def prune(self, *, now: datetime, popular_after: int, dry_run: bool = False) -> Pruned:
@@ -408,12 +392,11 @@ class SqlMemoryStore(MemoryStore):
         while left > 0 and not erased.done:
             some = await self._scopes_of_tenant(tenant)
             for scope in some:
-                database, gone = self.database.within(scope), False
+                gone = False
                 while not gone and left > 0:
                     most = min(left, ERASED_AT_ONCE)
-                    count, gone = await database.write(
-                        partial(forgetting.erase_some, scope=scope, limit=most, who=who, now=now)
-                    )
+                    script = partial(forgetting.erase_some, limit=most, who=who, now=now)
+                    count, gone = await run(self.database, script, scope, write=True)
                     erased = replace(erased, memories=erased.memories + count)
                     left -= max(count, 1)
                 ended |= {scope} if gone else set()  # a worker may have begun it anew
@@ -426,11 +409,11 @@ class SqlMemoryStore(MemoryStore):
         return erased
 
     @writing
-    async def _drop_tokens(self, session: Session, tenant: str) -> int:
-        return await session.run("drop_tokens", {"tenant": tenant})
+    async def _drop_tokens(self, session: Transaction, tenant: str) -> int:
+        return await session.run("drop_tokens", tenant=tenant)
 
     @reading
-    async def _scopes_of_tenant(self, session: Session, tenant: str) -> Sequence[Scope]:
+    async def _scopes_of_tenant(self, session: Transaction, tenant: str) -> Sequence[Scope]:
         """Return some scopes of a tenant of which anything is left."""
         asked = {"tenant": tenant, "limit": SCOPES_AT_ONCE}
         short, long = await session.several(
@@ -439,41 +422,41 @@ class SqlMemoryStore(MemoryStore):
         return [to_scope({**row, "tenant": tenant}) for row in (*short, *long)][:SCOPES_AT_ONCE]
 
     @writing
-    async def _erase_widths(self, session: Session, tenant: str) -> None:
-        await session.run("erase_widths", {"tenant": tenant})
+    async def _erase_widths(self, session: Transaction, tenant: str) -> None:
+        await session.run("erase_widths", tenant=tenant)
 
     @override
     @reading
     async def lacking_vectors(
-        self, session: Session, scopes: Sequence[Scope], space_number: int, *, now: datetime
+        self, session: Transaction, scopes: Sequence[Scope], space_number: int, *, now: datetime
     ) -> Sequence[Scope]:
         await require_space(session, space_number)
-        values = {"scope_ids": [scope.id for scope in scopes], "now": now}
-        found = await session.rows("lacking_vectors", values, space_number=space_number)
+        scope_ids = [scope.id for scope in scopes]
+        found = await session.rows("lacking_vectors", space_number, scope_ids=scope_ids, now=now)
         return [to_scope(row) for row in found]
 
     @override
     @reading
     async def crowded(
-        self, session: Session, *, above: int, now: datetime
+        self, session: Transaction, *, above: int, now: datetime
     ) -> Sequence[tuple[Scope, int]]:
-        found = await session.rows("crowded_scopes", {"above": bounded(above), "now": now})
+        found = await session.rows("crowded_scopes", above=bounded(above), now=now)
         return [(to_scope(row), row["visible"]) for row in found]
 
     @override
     @reading
-    async def scopes(self, session: Session, **which: Unpack[ScopeQuery]) -> Sequence[Scope]:
+    async def scopes(self, session: Transaction, **which: Unpack[ScopeQuery]) -> Sequence[Scope]:
         return await scope_lists.scopes(session, **which)
 
     @override
     @reading
-    async def keeps_short_term(self, session: Session) -> bool:
-        return bool((await session.rows("any_short_term", {}))[0]["kept"])
+    async def keeps_short_term(self, session: Transaction) -> bool:
+        return bool((await session.rows("any_short_term"))[0]["kept"])
 
     @override
     @reading
-    async def about(self, session: Session) -> Mapping[str, str]:
-        return {row["part"]: row["text"] for row in await session.about() if row["text"]}
+    async def about(self, session: Transaction) -> Mapping[str, str]:
+        return {row["part"]: row["text"] for row in await session.session.about() if row["text"]}
 
     @override
     async def rotate_keys(self, *, dry_run: bool = False) -> Rotated:
@@ -483,16 +466,15 @@ class SqlMemoryStore(MemoryStore):
             )
         header = self._ring.header
         scopes, rows, after = 0, 0, None
-        while some := await self.database.read(
-            partial(rotation.next_scopes, header=header, after=after, limit=SCOPES_AT_ONCE)
+        reseal = partial(rotation.reseal, header=header, limit=RESEALED)
+        while some := await run(
+            self.database,
+            partial(rotation.next_scopes, header=header, after=after, limit=SCOPES_AT_ONCE),
+            write=False,
         ):
             for scope in (scope for scope, is_stale in some if is_stale):
-                scopes, database = scopes + 1, self.database.within(scope)
-                while not dry_run and (
-                    done := await database.write(
-                        partial(rotation.reseal, scope=scope, header=header, limit=RESEALED)
-                    )
-                ):
+                scopes += 1
+                while not dry_run and (done := await run(self.database, reseal, scope, write=True)):
                     rows += done
             after = some[-1][0]
         if rows:  # what they said before must not stay in the log

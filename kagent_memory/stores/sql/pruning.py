@@ -12,7 +12,8 @@ from .. import codec
 from ..values import Gone, Pruned
 from .forgetting import erase, with_sources
 from .row_codec import to_scope
-from .session import Database, Session
+from .scripts import run
+from .session import Database, Transaction
 from .spaces import release_widths
 
 SCOPES_AT_ONCE = 100
@@ -20,37 +21,37 @@ SCOPES_AT_ONCE = 100
 
 async def prune(database: Database, *, now: datetime, popular_after: int, dry_run: bool) -> Pruned:
     """Prune all scopes, some of them in one transaction: see `MemoryStore.prune`."""
-    run = database.read if dry_run else database.write
     after: str | bytes | None = None
     total = Pruned()
-    while some := await database.read(partial(_expired_scopes, after=after, now=now)):
-        total += await run(
-            partial(
-                _prune_some, expired_in=some, now=now, popular_after=popular_after, dry_run=dry_run
-            )
+    while some := await run(database, partial(_expired_scopes, after=after, now=now), write=False):
+        script = partial(
+            _prune_some,
+            scopes=[scope for _, scope in some],
+            now=now,
+            popular_after=popular_after,
+            dry_run=dry_run,
         )
+        total += await run(database, script, write=not dry_run)
         after = some[-1][0]
     if not dry_run:
-        await database.write(release_widths)
+        await run(database, release_widths, write=True)
     return total
 
 
 async def _expired_scopes(
-    session: Session, *, after: str | bytes | None, now: datetime
+    session: Transaction, *, after: str | bytes | None, now: datetime
 ) -> Sequence[tuple[str | bytes, Scope]]:
     """Return the next scopes that hold something to prune, each after its id as the database has
     it.
     """
-    found = await session.rows(
-        "expired_scopes", {"after": after, "now": now, "limit": SCOPES_AT_ONCE}
-    )
+    found = await session.rows("expired_scopes", after=after, now=now, limit=SCOPES_AT_ONCE)
     return [(row["scope_id"], to_scope(row)) for row in found]
 
 
 async def _prune_some(
-    session: Session,
+    session: Transaction,
     *,
-    expired_in: Sequence[tuple[str | bytes, Scope]],
+    scopes: Sequence[Scope],
     now: datetime,
     popular_after: int,
     dry_run: bool,
@@ -58,20 +59,21 @@ async def _prune_some(
     """Invariant 7 over some scopes, in one transaction that holds their locks: taken in the order
     of the scopes' ids, in which every writer takes them.
     """
-    scopes = [{"scope_id": scope_id} for scope_id, _ in expired_in]
     if not dry_run:
-        await session.run_many("advance_version", [{**whose, "step": 1} for whose in scopes])
+        steps = [{"scope_id": scope.id, "step": 1} for scope in scopes]
+        await session.run_many("advance_version", steps)
     expired = await session.several(
-        [("expired_memories", {**whose, "now": now}) for whose in scopes]
+        ("expired_memories", {"scope_id": scope.id, "now": now}) for scope in scopes
     )
     pruned = Pruned()
-    for (_, scope), whose, rows in zip(expired_in, scopes, expired, strict=True):
+    for scope, rows in zip(scopes, expired, strict=True):
+        own = session.of(scope)
         living = {row["id"] for row in rows if row["delivered"] >= popular_after}
         living |= {
             row["id"] for row in rows if row["outlived"] or not living.isdisjoint(row["links"])
         }
         unused = [row["id"] for row in rows if row["id"] not in living]
-        doomed = await with_sources(session, whose["scope_id"], unused)
+        doomed = await with_sources(own, unused)
         going = frozenset(doomed)
         popular = [row for row in rows if row["id"] not in going]
         gone = tuple(Gone(scope, id, "expired") for id in doomed)
@@ -79,14 +81,11 @@ async def _prune_some(
         if dry_run:
             continue
         # first: the counters are locked after the memories
-        await erase(session, whose["scope_id"], doomed)
+        await erase(own, doomed)
         by_ttl: dict[int | None, list[str]] = defaultdict(list)
         for row in popular:
             by_ttl[row["ttl_days"]].append(row["id"])
         for ttl_days, ids in by_ttl.items():
-            kept = {**whose, "ids": ids}
-            await session.run_many(
-                "extend_memories", [{**kept, "expires_at": codec.expiry(ttl_days, now)}]
-            )
-            await session.run_many("reset_delivered", [kept])
+            await own.send("extend_memories", ids=ids, expires_at=codec.expiry(ttl_days, now))
+            await own.send("reset_delivered", ids=ids)
     return pruned

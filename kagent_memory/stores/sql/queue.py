@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeAlias
 
 from ...errors import ConfigurationError, NotFound
@@ -15,8 +16,8 @@ from .. import codec
 from ..codec import bounded, event_ids_in, is_id, without_events
 from ..values import Job, JobKind, JobState, PendingJobs, checked_job
 from .row_codec import named, to_scope
-from .scripts import reading, restricted, writing
-from .session import Database, Session
+from .scripts import reading, run, writing
+from .session import Database, Transaction, Values
 
 CANDIDATES = 100
 SERVED = 100
@@ -25,74 +26,74 @@ Candidate: TypeAlias = tuple[Scope, str, int]
 """Scope, id and fence of a job."""
 
 
-async def touch(session: Session, scope: Scope, step: int) -> None:
+async def touch(session: Transaction, step: int) -> None:
     """Take the scope's lock, make its row if there is none, and move its version by `step`."""
-    await session.run_many("touch_scope", [touching(session, scope, step)])
+    await session.send("touch_scope", **touching(session, step))
 
 
-def touching(session: Session, scope: Scope, step: int, *, vectors: bool = False) -> dict[str, Any]:
+def touching(session: Transaction, step: int, *, vectors: bool = False) -> dict[str, Any]:
     """Return the values of `touch_scope`, whose one row is the scope's version and salt."""
-    texts = {"tenant": scope.tenant, "user": scope.user, "app": scope.app}
+    scope = session.scope
     return {
         "scope_id": scope.id,
-        **texts,
+        **asdict(scope),
         "step": step,
         "vectors": int(vectors),
-        "salt": session.codec.sealed_salt(scope),
+        "salt": session.codec.sealed_salt(),
     }
 
 
-async def put(session: Session, jobs: Sequence[Job]) -> None:
+async def put(session: Transaction, jobs: Sequence[Job]) -> None:
     """Queue jobs whose scopes' locks are held, each with the queued one of its key, and without
     events that were taken in, or forgotten, since its caller looked.
     """
     for job in jobs:
         checked_job(job)
     for job in jobs:
+        own = session.of(job.scope)
         events = sorted(event_ids_in(job.payload))
-        scope_id = {"scope_id": job.scope.id}
-        same = {**scope_id, "kind": job.kind, "key": job.key}
-        brought = {**scope_id, "session_id": job.session_id, "event_ids": events}
-        queries = [("queued_job", same)] if job.key else []
-        queries += [("taken_events", brought)] if events else []
-        answers = deque(await session.several(queries) if queries else ())
+        queries: list[tuple[str, Values]] = []
+        if job.key:
+            queries.append(("queued_job", {"kind": job.kind, "key": job.key}))
+        if events:
+            brought = {"session_id": job.session_id, "event_ids": events}
+            queries.append(("taken_events", brought))
+        answers = deque(await own.several(queries) if queries else ())
         waiting = answers.popleft() if job.key else ()
         taken = {row["event_id"] for row in (answers.popleft() if events else ())}
         payload = without_events(job.payload, taken)
         for row in waiting:
-            earlier = session.codec.job_texts(job.scope, row)["payload"]
+            earlier = own.codec.job_texts(row)["payload"]
             job = replace(job, id=row["id"])
             payload = codec.united(earlier, payload)
-        values = session.codec.job_values(replace(job, payload=payload))
-        await session.run_many("coalesce_job" if waiting else "insert_job", [values])
+        values = own.codec.job_values(replace(job, payload=payload))
+        await own.send("coalesce_job" if waiting else "insert_job", **values)
 
 
 async def delete_jobs(
-    session: Session, scope: Scope, session_id: str | None, everything: bool
+    session: Transaction, session_id: str | None, everything: bool
 ) -> frozenset[str]:
     """Delete the jobs of a session or of the scope; return the events in them. The scope's lock is
     held.
     """
     if session_id is None and not everything:
         return frozenset()
-    queued = await session.rows("queued_payloads", {"scope_id": scope.id})
+    queued = await session.rows("queued_payloads")
     gone = [row for row in queued if everything or row["session_id"] == session_id]
     if gone:
-        await session.run_many(
-            "withdraw_jobs", [{"scope_id": scope.id, "ids": [row["id"] for row in gone]}]
-        )
-    payloads = [session.codec.job_texts(scope, row)["payload"] for row in gone]
+        await session.send("withdraw_jobs", ids=[row["id"] for row in gone])
+    payloads = [session.codec.job_texts(row)["payload"] for row in gone]
     return frozenset(event for payload in payloads for event in event_ids_in(payload))
 
 
-async def clear(session: Session, scope: Scope, events: frozenset[str]) -> None:
+async def clear(session: Transaction, events: frozenset[str]) -> None:
     """Take the messages of these events out of the queued payloads. The scope's lock is held."""
-    for row in await session.rows("queued_payloads", {"scope_id": scope.id}):
-        queued = session.codec.job_texts(scope, row)["payload"]
+    for row in await session.rows("queued_payloads"):
+        queued = session.codec.job_texts(row)["payload"]
         payload = without_events(queued, events)
         if payload is not queued:
-            values = session.codec.job_text_values(scope, row["id"], payload)
-            await session.run_many("replace_payload", [values])
+            values = session.codec.job_text_values(row["id"], payload)
+            await session.send("replace_payload", **values)
 
 
 class JobQueue:
@@ -118,8 +119,8 @@ class JobQueue:
         scopes.
         """
         if jobs:
-            database = restricted(self.database, {job.scope for job in jobs})
-            await database.write(lambda session: _enqueue(session, jobs))
+            scopes = (job.scope for job in jobs)
+            await run(self.database, partial(_enqueue, jobs=jobs), *scopes, write=True)
             self._due = []  # who is new here has their turn next
 
     async def claim(
@@ -174,20 +175,21 @@ class JobQueue:
 
     @reading
     async def _claimable(
-        self, session: Session, *, now: datetime, exclude: Sequence[tuple[str, str]]
+        self, session: Transaction, *, now: datetime, exclude: Sequence[tuple[str, str]]
     ) -> Sequence[Candidate]:
         """Return the jobs that could be claimed at this moment: first of scopes that were not
         served or the longest ago, then the oldest.
         """
         models = ["\x1f".join(pair) for pair in exclude]
-        values = {"now": now, "models": models, "served": [*self._served], "limit": CANDIDATES}
-        found = await session.rows("claimable", values)
+        found = await session.rows(
+            "claimable", now=now, models=models, served=[*self._served], limit=CANDIDATES
+        )
         return [(to_scope(row), row["id"], row["fence"]) for row in found]
 
     @writing
     async def _take(
         self,
-        session: Session,
+        session: Transaction,
         scope: Scope,
         id: str,
         fence: int,
@@ -197,28 +199,28 @@ class JobQueue:
         lease_seconds: float,
     ) -> Job | None:
         """Return the job leased to `owner`; None when somebody else was first."""
-        await session.run_many("lock_scope", [{"scope_id": scope.id}])
-        mine = {"scope_id": scope.id, "id": id, "fence": fence, "lease_seconds": lease_seconds}
-        if not await session.run("take_job", {**mine, "owner": owner, "now": now}):
+        await session.send("lock_scope")
+        lease = {"owner": owner, "lease_seconds": lease_seconds}
+        if not await session.run("take_job", id=id, fence=fence, now=now, **lease):
             # the row alone does not tell: an owner who is offered what it holds already would hold
             # it twice
             return None
         anywhere = dict.fromkeys(("tenant", "user", "app"))
-        which = {"scope_id": scope.id, "state": "running", "id": id, "payloads": True, "limit": 1}
-        return session.codec.jobs(await session.rows("jobs", {**anywhere, **which}))[0]
+        which = {"state": "running", "id": id, "payloads": True, "limit": 1}
+        return (await session.jobs("jobs", **anywhere, **which))[0]
 
     @writing
-    async def renew(self, session: Session, job: Job, *, lease_seconds: float) -> bool:
+    async def renew(self, session: Transaction, job: Job, *, lease_seconds: float) -> bool:
         """Prolong the lease to so long from now; False when the fence moved on or the job is
         gone.
         """
-        mine = {"scope_id": job.scope.id, "id": job.id, "fence": job.fence}
-        return bool(await session.run("renew_job", {**mine, "lease_seconds": lease_seconds}))
+        mine = {"id": job.id, "fence": job.fence}
+        return bool(await session.run("renew_job", **mine, lease_seconds=lease_seconds))
 
     @writing
     async def release(
         self,
-        session: Session,
+        session: Transaction,
         job: Job,
         *,
         run_after: datetime,
@@ -235,18 +237,17 @@ class JobQueue:
         values = session.codec.job_values(given)
         if payload is None:
             values["payload"] = None
-        return bool(await session.run("release_job", values))
+        return bool(await session.run("release_job", **values))
 
     @writing
-    async def end(self, session: Session, scope: Scope, job_id: str, fence: int) -> bool:
+    async def end(self, session: Transaction, scope: Scope, job_id: str, fence: int) -> bool:
         """Delete a job that is done; False when its fence moved on or the job is gone."""
-        values = {"scope_id": scope.id, "id": job_id, "fence": fence}
-        return bool(await session.run("end_job", values))
+        return bool(await session.run("end_job", id=job_id, fence=fence))
 
     @reading
     async def jobs(
         self,
-        session: Session,
+        session: Transaction,
         *,
         scope: Scope | None = None,
         tenant: str | None = None,
@@ -268,41 +269,42 @@ class JobQueue:
             return []
         whose = {**named(tenant=tenant, user=user, app=app), "scope_id": scope and scope.id}
         which = {"state": state, "id": id, "payloads": payloads, "limit": bounded(limit)}
-        return session.codec.jobs(await session.rows("jobs", {**whose, **which}))
+        return await session.jobs("jobs", **whose, **which)
 
     @reading
-    async def waiting(self, session: Session, scope: Scope, kind: JobKind, key: str) -> Job | None:
+    async def waiting(
+        self, session: Transaction, scope: Scope, kind: JobKind, key: str
+    ) -> Job | None:
         """Return the queued job of this kind and key, if there is one."""
-        found = await session.rows("waiting_job", {"scope_id": scope.id, "kind": kind, "key": key})
-        return next(iter(session.codec.jobs(found)), None)
+        return next(iter(await session.jobs("waiting_job", kind=kind, key=key)), None)
 
     @reading
-    async def pending(self, session: Session, *, now: datetime) -> PendingJobs:
+    async def pending(self, session: Transaction, *, now: datetime) -> PendingJobs:
         """Count the open jobs and tell the age of the oldest: transcripts and embeddings that
         are queued or running, and session ends that are due or have failed. Timers,
         consolidation and dead letters do not count. Crosses scopes.
         """
-        [row] = await session.rows("pending_jobs", {"now": now})
+        [row] = await session.rows("pending_jobs", now=now)
         return PendingJobs(count=int(row["jobs"]), oldest_at=row["oldest"])
 
     @writing
-    async def retry(self, session: Session, job_id: str, *, now: datetime) -> None:
+    async def retry(self, session: Transaction, job_id: str, *, now: datetime) -> None:
         """Queue a dead letter again, as if it had never failed. Raises NotFound when there is no
         such dead letter.
         """
-        if not is_id(job_id) or not await session.run("retry_job", {"id": job_id, "now": now}):
+        if not is_id(job_id) or not await session.run("retry_job", id=job_id, now=now):
             raise NotFound(f"There is no dead letter {job_id!r}.")
 
     @writing
-    async def drop(self, session: Session, job_id: str) -> None:
+    async def drop(self, session: Transaction, job_id: str) -> None:
         """Delete a job that is not running. Raises NotFound when there is none."""
-        if not is_id(job_id) or not await session.run("drop_job", {"id": job_id}):
+        if not is_id(job_id) or not await session.run("drop_job", id=job_id):
             raise NotFound(f"There is no idle job {job_id!r}.")
 
     @writing
     async def withdraw(
         self,
-        session: Session,
+        session: Transaction,
         scope: Scope,
         *,
         session_id: str | None = None,
@@ -312,20 +314,19 @@ class JobQueue:
         """Delete the jobs of a session, or all of a scope, and take the messages of these events
         out of the others, running ones too, with all texts that were handed over in them.
         """
-        await touch(session, scope, 0)
-        await delete_jobs(session, scope, session_id, everything)
-        await clear(session, scope, frozenset(event_ids))
+        await touch(session, 0)
+        await delete_jobs(session, session_id, everything)
+        await clear(session, frozenset(event_ids))
 
     @writing
-    async def lease(self, session: Session, name: str, owner: str, *, seconds: float) -> bool:
+    async def lease(self, session: Transaction, name: str, owner: str, *, seconds: float) -> bool:
         """Take or renew the named lease for `owner`; False while somebody else holds it. It ends
         by the database's clock. Crosses scopes.
         """
-        values = {"name": name, "owner": owner, "seconds": seconds}
-        return bool(await session.run("take_lease", values))
+        return bool(await session.run("take_lease", name=name, owner=owner, seconds=seconds))
 
 
-async def _enqueue(session: Session, jobs: Sequence[Job]) -> None:
+async def _enqueue(session: Transaction, jobs: Sequence[Job]) -> None:
     for scope in sorted({job.scope for job in jobs}, key=lambda scope: scope.id):
-        await touch(session, scope, 0)
+        await touch(session.of(scope), 0)
     await put(session, jobs)

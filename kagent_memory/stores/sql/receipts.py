@@ -11,21 +11,21 @@ from ...records import Scope
 from ..codec import bounded
 from ..receipts import KEY_BYTES, Receipt, ReceiptChain, chain_id, next_receipt
 from .scripts import reading, writing
-from .session import Database, Session
+from .session import Database, Transaction
 
 
 async def add_receipt(
-    session: Session, scope: Scope, kind: str, ids: Sequence[str], *, who: str, now: datetime
+    session: Transaction, kind: str, ids: Sequence[str], *, who: str, now: datetime
 ) -> None:
     """Add a receipt, the last thing that a transaction does: it acts for the chain afterwards."""
-    whose = {"chain": chain_id(scope.tenant)}
-    await session.rows("act_for_chain", whose)
-    await session.run("hold_chain", {**whose, "key": os.urandom(KEY_BYTES)})
-    [row] = await session.rows("chain", whose)
-    chain = ReceiptChain(row["chain"], row["length"], row["head"])
-    receipt = next_receipt(chain, bytes(row["key"]), scope, kind, ids, who=who, now=now)
-    await session.run("insert_receipt", {**whose, **asdict(receipt)})
-    await session.run("move_chain", {**whose, "number": receipt.number, "digest": receipt.digest})
+    id = chain_id(session.scope.tenant)
+    await session.rows("act_for_chain", chain=id)
+    await session.run("hold_chain", chain=id, key=os.urandom(KEY_BYTES))
+    [row] = await session.rows("chain", chain=id)
+    chain = ReceiptChain(id, row["length"], row["head"])
+    receipt = next_receipt(chain, bytes(row["key"]), session.scope, kind, ids, who=who, now=now)
+    await session.run("insert_receipt", chain=id, **asdict(receipt))
+    await session.run("move_chain", chain=id, number=receipt.number, digest=receipt.digest)
 
 
 class ReceiptStore:
@@ -37,7 +37,7 @@ class ReceiptStore:
     @writing
     async def add(
         self,
-        session: Session,
+        session: Transaction,
         scope: Scope,
         kind: str,
         ids: Sequence[str],
@@ -46,23 +46,25 @@ class ReceiptStore:
         now: datetime,
     ) -> None:
         """Add a receipt to the chain of the scope's tenant. Safe with two at once."""
-        await add_receipt(session, scope, kind, ids, who=who, now=now)
+        await add_receipt(session, kind, ids, who=who, now=now)
 
     @reading
     async def read(
-        self, session: Session, chain: str, *, after: int = 0, limit: int = 1000
+        self, session: Transaction, chain: str, *, after: int = 0, limit: int = 1000
     ) -> Sequence[Receipt]:
         """Return the receipts of a chain after this number, in order."""
-        values = {"chain": chain, "after": bounded(after), "limit": bounded(limit)}
-        return [Receipt(**row) for row in await session.rows("receipts", values)]
+        found = await session.rows(
+            "receipts", chain=chain, after=bounded(after), limit=bounded(limit)
+        )
+        return [Receipt(**row) for row in found]
 
     @reading
-    async def chain(self, session: Session, chain: str) -> ReceiptChain | None:
+    async def chain(self, session: Transaction, chain: str) -> ReceiptChain | None:
         """Return how a chain stands."""
-        found = await session.rows("chain", {"chain": chain})
-        return ReceiptChain(chain, found[0]["length"], found[0]["head"]) if found else None
+        row = await session.row("chain", chain=chain)
+        return ReceiptChain(chain, row["length"], row["head"]) if row else None
 
     @reading
-    async def chains(self, session: Session) -> Sequence[str]:
+    async def chains(self, session: Transaction) -> Sequence[str]:
         """Return the ids of all chains."""
-        return [row["chain"] for row in await session.rows("chains", {})]
+        return [row["chain"] for row in await session.rows("chains")]

@@ -8,67 +8,63 @@ from typing import Any
 from ...records import Scope
 from ..planning import Texts
 from .queue import touch
-from .row_codec import Row, sealed_error, to_scope
-from .session import Session
+from .row_codec import Row, RowCodec, sealed_error, to_scope
+from .session import Transaction
 from .transfer import replace_revisions
 
 
 async def next_scopes(
-    session: Session, header: bytes, *, after: Scope | None, limit: int
+    session: Transaction, header: bytes, *, after: Scope | None, limit: int
 ) -> Sequence[tuple[Scope, bool]]:
     """Return the next scopes, each with whether it holds anything to encrypt anew: so many at a
     time, however few do.
     """
-    values = {"scope_id": after and after.id, "limit": limit, **_marks(header)}
-    found = await session.rows("next_scopes", values)
+    found = await session.rows(
+        "next_scopes", scope_id=after and after.id, limit=limit, **_marks(header)
+    )
     return [(to_scope(row), bool(row["stale"])) for row in found]
 
 
-async def reseal(session: Session, scope: Scope, header: bytes, *, limit: int) -> int:
+async def reseal(session: Transaction, header: bytes, *, limit: int) -> int:
     """Encrypt so many rows of a scope anew, first its salt; return how many, 0 when none was left.
 
     A row is read and written like any other: the session opens it with the key that it was sealed
     by, and seals it with the current one.
     """
-    await touch(session, scope, 0)
+    await touch(session, 0)
     codec = session.codec
-    which = {"scope_id": scope.id, "limit": limit, **_marks(header)}
-    [row] = await session.rows("scope_row", which)
-    salt, done = codec.salt(scope, row), 0
-    if await session.rows("stale_salt", which):
+    which = {"limit": limit, **_marks(header)}
+    [row] = await session.rows("scope_row")
+    salt, done = codec.salt(row), 0
+    if await session.rows("stale_salt", **which):
         # A plain salt means plain hashes of contents; from now on it keys all of them.
-        plain = await session.rows("content_hashes", which) if salt == row["salt"] else ()
-        values = {"scope_id": scope.id, "salt": codec.sealed_salt(scope, salt)}
-        await session.run_many("replace_salt", [values])
-        if plain:
-            hashes = codec.hashes(scope, [bytes(one["content_hash"]) for one in plain])
-            keyed = zip(plain, hashes, strict=True)
-            values = [{**which, "id": one["id"], "content_hash": hash} for one, hash in keyed]
-            await session.run_many("replace_hash", values)
+        plain = await session.rows("content_hashes") if salt == row["salt"] else ()
+        await session.send("replace_salt", salt=codec.sealed_salt(salt))
+        hashes = codec.hashes([bytes(one["content_hash"]) for one in plain])
+        keyed = zip(plain, hashes, strict=True)
+        values = [{"id": one["id"], "content_hash": hash} for one, hash in keyed]
+        await session.run_many("replace_hash", values)
         done = 1
-    if memories := await session.rows("stale_memories", which):
-        values = [_memory_values(session, scope, one) for one in memories]
-        await session.run_many("replace_memory", values)
-    if revisions := await session.rows("stale_revisions", which):
-        await replace_revisions(session, scope, codec.revisions(scope, revisions))
-    if jobs := await session.rows("stale_jobs", which):
-        texts = [(one["id"], codec.job_texts(scope, one)) for one in jobs]
-        values = [codec.job_text_values(scope, id, **one) for id, one in texts]
-        await session.run_many("reseal_job", values)
+    memories = await session.rows("stale_memories", **which)
+    await session.run_many("replace_memory", [_memory_values(codec, one) for one in memories])
+    revisions = await session.revisions("stale_revisions", **which)
+    await replace_revisions(session, revisions)
+    jobs = await session.rows("stale_jobs", **which)
+    resealed = [codec.job_text_values(one["id"], **codec.job_texts(one)) for one in jobs]
+    await session.run_many("reseal_job", resealed)
     done += len(memories) + len(revisions) + len(jobs)
     if done:  # another one is packed when it is asked for
-        await session.run_many("erase_scope_index", [{"scope_id": scope.id}])
+        await session.send("erase_scope_index")
     return done
 
 
-def _marks(header: bytes) -> dict[str, object]:
+def _marks(header: bytes) -> dict[str, Any]:
     """Return the first bytes of values and of error texts that the current key sealed."""
     text = sealed_error(header)
     return {"header": header, "width": len(header), "text_header": text, "text_width": len(text)}
 
 
-def _memory_values(session: Session, scope: Scope, row: Row) -> dict[str, Any]:
-    [memory] = session.codec.memories(scope, [row])
-    terms = bytes(session.codec.with_terms(scope, row)["postings"])
-    touched = row["touched"]
-    return session.codec.memory_values(scope, memory, Texts(), touched=touched, postings=terms)
+def _memory_values(codec: RowCodec, row: Row) -> dict[str, Any]:
+    [memory] = codec.memories([row])
+    terms = bytes(codec.with_terms(row)["postings"])
+    return codec.memory_values(memory, Texts(), touched=row["touched"], postings=terms)

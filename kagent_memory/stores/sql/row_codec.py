@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from hashlib import blake2b
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from ...checks import checked_text, json_text
 from ...language import tokenizer
@@ -47,73 +47,68 @@ _SEALED_REVISION = sealed_fields(Revision)
 FILTERED = sorted(_SEALED_MEMORY.keys() & {field.name for field in fields(Filter)})
 
 
-class _Salt(NamedTuple):
-    value: bytes
-    is_sealed: bool
-
-
 class RowCodec:
-    """Encode and decode the rows of one transaction.
+    """Encode and decode the rows of one scope in one transaction.
 
     Every decoding method raises ConfigurationError where a key is missing or differs from what it
     was, and StoreError where a row was altered or stood in another place.
 
     Args:
         ring: the keys; None: nothing is sealed, and what is sealed is refused.
+        scope: whose rows.
+
+    Attributes:
+        key: the scope's salt, which digests are keyed by; empty until it was read.
     """
 
-    def __init__(self, ring: KeyRing | None) -> None:
+    def __init__(self, ring: KeyRing | None, scope: Scope) -> None:
         self.ring = ring
-        self._salts: dict[bytes, _Salt] = {}
+        self._scope = scope
+        self.key = b""
+        self._is_salt_sealed = False
 
     # -- scopes ---------------------------------------------------------------------------------
 
-    def knows(self, scope: Scope) -> bool:
-        """Return True if the scope's salt, which digests are keyed by, was read."""
-        return scope.id in self._salts
-
-    def salt(self, scope: Scope, row: Row) -> bytes:
+    def salt(self, row: Row) -> bytes:
         """Return the salt of a scope's row; later digests are keyed by it."""
         stored = bytes(row["salt"])
-        is_sealed = len(stored) != SALT_BYTES
-        salt = self._open(stored, scope, b"salt") if is_sealed else stored
-        self._salts[scope.id] = _Salt(salt, is_sealed)
-        return salt
+        self._is_salt_sealed = len(stored) != SALT_BYTES
+        self.key = self._open(stored, b"salt") if self._is_salt_sealed else stored
+        return self.key
 
-    def sealed_salt(self, scope: Scope, salt: bytes | None = None) -> bytes:
+    def sealed_salt(self, salt: bytes | None = None) -> bytes:
         """Return a salt, or a new one, as a scope's row keeps it."""
         if salt is not None:
-            self._salts[scope.id] = _Salt(salt, self.ring is not None)
-        return self._seal(salt or os.urandom(SALT_BYTES), scope, b"salt")
+            self.key, self._is_salt_sealed = salt, self.ring is not None
+        return self._seal(salt or os.urandom(SALT_BYTES), b"salt")
 
-    def sealed_index(self, scope: Scope, packed: bytes) -> bytes:
+    def sealed_index(self, packed: bytes) -> bytes:
         """Return a packed index as it is kept."""
-        return self._seal(packed, scope, b"index")
+        return self._seal(packed, b"index")
 
-    def index(self, scope: Scope, stored: bytes) -> bytes:
+    def index(self, stored: bytes) -> bytes:
         """Return the packed index that was kept as these bytes."""
-        return self._open(stored, scope, b"index") if stored[:1] == FORMAT else stored
+        return self._open(stored, b"index") if stored[:1] == FORMAT else stored
 
     # -- memories -------------------------------------------------------------------------------
 
-    def memories(self, scope: Scope, rows: Iterable[Row]) -> list[Memory]:
+    def memories(self, rows: Iterable[Row]) -> list[Memory]:
         """Return the memories of rows of `remembered`."""
-        return [self._memory(scope, row) for row in rows]
+        return [self._memory(row) for row in rows]
 
-    def _memory(self, scope: Scope, row: Row) -> Memory:
+    def _memory(self, row: Row) -> Memory:
         if row["sealed"] is not None:
-            row = {**row, **self.memory_texts(scope, row)}
+            row = {**row, **self.memory_texts(row)}
         values = {name: row[name] for name in _MEMORY}
         values.update({name: tuple(row[name] or ()) for name in codec.MEMORY_LISTS})
         return Memory(**values, usage=Usage(**{name: row[name] for name in _USAGE}))
 
-    def memory_texts(self, scope: Scope, row: Row) -> dict[str, Any]:
+    def memory_texts(self, row: Row) -> dict[str, Any]:
         """Return the sealed fields of a memory's row."""
-        return self._opened(row["sealed"], scope, "memory", row["id"])
+        return self._opened(row["sealed"], "memory", row["id"])
 
     def memory_values(
         self,
-        scope: Scope,
         memory: Memory,
         texts: Texts,
         *,
@@ -123,8 +118,7 @@ class RowCodec:
         """Return a memory as the columns of its row.
 
         Args:
-            scope: whose; its salt was read.
-            memory: which.
+            memory: which; the scope's salt was read.
             texts: its prepared texts.
             touched: the version of the scope that writes it.
             postings: its index terms; None: the row's stay.
@@ -132,8 +126,7 @@ class RowCodec:
         values: dict[str, Any] = {
             **{name: getattr(memory, name) for name in _MEMORY},
             "metadata": dict(memory.metadata),
-            "scope_id": scope.id,
-            "content_hash": self.hashes(scope, [texts.identity(memory)])[0],
+            "content_hash": self.hashes([texts.identity(memory)])[0],
             "slot": slot_of(memory),
             "sealed": None,
             "postings": postings,
@@ -144,21 +137,21 @@ class RowCodec:
         place = {"chars": len(memory.content), "asks": tokenizer.is_question(memory.content)}
         indexed = _json({**place, "author": memory.author}) + b"\n"
         terms = indexed + (postings or texts.postings(memory))
-        assert self.knows(scope)
-        digests = self.digests(scope, {name: values[name] for name in (*FILTERED, "slot")})
-        sealed = self._sealed(values, _SEALED_MEMORY, scope, "memory", memory.id)
-        postings = self._seal(terms, scope, _place("postings", memory.id))
+        assert self.key
+        digests = self.digests({name: values[name] for name in (*FILTERED, "slot")})
+        sealed = self._sealed(values, _SEALED_MEMORY, "memory", memory.id)
+        postings = self._seal(terms, _place("postings", memory.id))
         return {**sealed, **digests, "postings": postings}
 
-    def entries(self, scope: Scope, rows: Iterable[Row]) -> list[Entry]:
+    def entries(self, rows: Iterable[Row]) -> list[Entry]:
         """Return what the index holds of rows of `indexed`."""
-        return [self._entry(self.with_terms(scope, row)) for row in rows]
+        return [self._entry(self.with_terms(row)) for row in rows]
 
-    def with_terms(self, scope: Scope, row: Row) -> Row:
+    def with_terms(self, row: Row) -> Row:
         """Return a memory's row with its index terms, and what the index reads of its texts."""
         if not row["is_sealed"]:
             return row
-        opened = self._open(row["postings"], scope, _place("postings", row["id"]))
+        opened = self._open(row["postings"], _place("postings", row["id"]))
         indexed, _, terms = opened.partition(b"\n")
         return {**row, **json.loads(indexed), "postings": terms}
 
@@ -170,86 +163,80 @@ class RowCodec:
 
     # -- revisions ------------------------------------------------------------------------------
 
-    def revisions(self, scope: Scope, rows: Iterable[Row]) -> list[Revision]:
+    def revisions(self, rows: Iterable[Row]) -> list[Revision]:
         """Return the revisions of rows of `memory_revision`."""
-        return [self._revision(scope, row) for row in rows]
+        return [self._revision(row) for row in rows]
 
-    def _revision(self, scope: Scope, row: Row) -> Revision:
+    def _revision(self, row: Row) -> Revision:
         place = ("revision", row["memory_id"], row["revision"])
         values = {**row, "group": row["change_group"]}
         if row["sealed"] is not None:
-            values |= self._opened(row["sealed"], scope, *place)
+            values |= self._opened(row["sealed"], *place)
         values["before"] = values["before"] and codec.from_snapshot(values["before"])
         return Revision(**{name: values[name] for name in _REVISION})
 
-    def revision_values(self, scope: Scope, revision: Revision) -> dict[str, Any]:
+    def revision_values(self, revision: Revision) -> dict[str, Any]:
         """Return a revision as the columns of its row."""
         values: dict[str, Any] = {name: getattr(revision, name) for name in _REVISION}
         values["before"] = revision.before and codec.to_snapshot(revision.before)
-        values |= {"scope_id": scope.id, "sealed": None}
+        values["sealed"] = None
         place = ("revision", revision.memory_id, revision.revision)
-        return self._sealed(values, _SEALED_REVISION, scope, *place)
+        return self._sealed(values, _SEALED_REVISION, *place)
 
     # -- jobs -----------------------------------------------------------------------------------
 
-    def jobs(self, rows: Iterable[Row]) -> list[Job]:
-        """Return the jobs of rows of `ingest_job` joined with their scopes' texts."""
-        return [self._job(to_scope(row), row) for row in rows]
+    def job(self, row: Row) -> Job:
+        """Return the job of a row of `ingest_job`."""
+        values = {**{name: row[name] for name in _JOB}, **self.job_texts(row)}
+        return Job(scope=self._scope, **values)
 
-    def _job(self, scope: Scope, row: Row) -> Job:
-        values = {**{name: row[name] for name in _JOB}, **self.job_texts(scope, row)}
-        return Job(scope=scope, **values)
-
-    def job_texts(self, scope: Scope, row: Row) -> dict[str, Any]:
+    def job_texts(self, row: Row) -> dict[str, Any]:
         """Return the payload and the error of a job's row, as far as the row has them."""
         texts: dict[str, Any] = {"payload": row["payload"], "error": row.get("error", "")}
         if row["sealed"] is not None:
-            texts |= self._opened(row["sealed"], scope, "job", row["id"])
+            texts |= self._opened(row["sealed"], "job", row["id"])
         if texts["error"].startswith(_ERROR):
             sealed = bytes.fromhex(texts["error"].removeprefix(_ERROR))
-            texts["error"] = self._open(sealed, scope, _place("error", row["id"])).decode()
+            texts["error"] = self._open(sealed, _place("error", row["id"])).decode()
         return texts
 
     def job_values(self, job: Job) -> dict[str, Any]:
         """Return a job as the columns of its row."""
         values = {name: getattr(job, name) for name in _JOB}
-        return values | self.job_text_values(job.scope, job.id, job.payload, job.error)
+        return values | self.job_text_values(job.id, job.payload, job.error)
 
     def job_text_values(
-        self, scope: Scope, id: str, payload: Mapping[str, Any], error: str = ""
+        self, id: str, payload: Mapping[str, Any], error: str = ""
     ) -> dict[str, Any]:
         """Return the payload and the error of a job as the columns of its row."""
         if error and self.ring is not None:
-            error = sealed_error(self._seal(error.encode(), scope, _place("error", id)))
-        values = {"scope_id": scope.id, "id": id, "payload": dict(payload), "error": error}
-        return self._sealed({**values, "sealed": None}, {"payload": {}}, scope, "job", id)
+            error = sealed_error(self._seal(error.encode(), _place("error", id)))
+        values = {"id": id, "payload": dict(payload), "error": error}
+        return self._sealed({**values, "sealed": None}, {"payload": {}}, "job", id)
 
     # -- digests --------------------------------------------------------------------------------
 
-    def hashes(self, scope: Scope, hashes: Sequence[bytes]) -> list[bytes]:
+    def hashes(self, hashes: Sequence[bytes]) -> list[bytes]:
         """Return content hashes as the scope's rows keep them."""
-        salt = self._salts.get(scope.id)
-        if self.ring is None or salt is None or not salt.is_sealed:
+        if self.ring is None or not self._is_salt_sealed:
             return [*hashes]
         return [
-            blake2b(one, key=salt.value, digest_size=16, person=b"content").digest()
-            for one in hashes
+            blake2b(one, key=self.key, digest_size=16, person=b"content").digest() for one in hashes
         ]
 
-    def slots(self, scope: Scope, slots: Iterable[str]) -> list[str]:
+    def slots(self, slots: Iterable[str]) -> list[str]:
         """Return what the rows that fill these slots may hold, plain or sealed."""
         plain = [*dict.fromkeys(slots)]
-        return [*plain, *self.digests(scope, {"slot": plain}).get("slot", ())]
+        return [*plain, *self.digests({"slot": plain}).get("slot", ())]
 
-    def digests(self, scope: Scope, values: Mapping[str, Any]) -> dict[str, Any]:
+    def digests(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the digests of values that the database compares, where rows are sealed."""
-        if self.ring is None or scope.id not in self._salts:
+        if self.ring is None or not self.key:
             return {}
-        salt = self._salts[scope.id].value
 
         def digest(kind: str, data: str) -> str:
             person = kind.encode()
-            return blake2b(data.encode(), key=salt, digest_size=16, person=person).hexdigest()
+            return blake2b(data.encode(), key=self.key, digest_size=16, person=person).hexdigest()
 
         def digests(name: str, value: object) -> object:
             if isinstance(value, Mapping):
@@ -263,25 +250,23 @@ class RowCodec:
 
     # -- sealing --------------------------------------------------------------------------------
 
-    def _seal(self, data: bytes, scope: Scope, place: bytes) -> bytes:
-        return data if self.ring is None else self.ring.seal(data, scope.id, place)
+    def _seal(self, data: bytes, place: bytes) -> bytes:
+        return data if self.ring is None else self.ring.seal(data, self._scope.id, place)
 
-    def _sealed(
-        self, values: Row, fields: Mapping[str, Any], scope: Scope, *place: object
-    ) -> dict[str, Any]:
+    def _sealed(self, values: Row, fields: Mapping[str, Any], *place: object) -> dict[str, Any]:
         """Return the columns of a row with these fields sealed, where rows are."""
         if self.ring is None:
             return dict(values)
         said = _json({name: values[name] for name in fields})
-        return {**values, **fields, "sealed": self._seal(said, scope, _place(*place))}
+        return {**values, **fields, "sealed": self._seal(said, _place(*place))}
 
-    def _open(self, sealed: bytes, scope: Scope, place: bytes) -> bytes:
+    def _open(self, sealed: bytes, place: bytes) -> bytes:
         if self.ring is None:
             raise missing_key(key_id(bytes(sealed)))
-        return self.ring.open(bytes(sealed), scope.id, place)
+        return self.ring.open(bytes(sealed), self._scope.id, place)
 
-    def _opened(self, sealed: bytes, scope: Scope, *place: object) -> dict[str, Any]:
-        return json.loads(self._open(sealed, scope, _place(*place)))
+    def _opened(self, sealed: bytes, *place: object) -> dict[str, Any]:
+        return json.loads(self._open(sealed, _place(*place)))
 
 
 def to_scope(row: Row) -> Scope:

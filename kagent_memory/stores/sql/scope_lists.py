@@ -8,7 +8,7 @@ from ...records import Scope
 from ..codec import bounded
 from ..decisions import in_order
 from .row_codec import named, to_scope
-from .session import Session
+from .session import Transaction
 
 _LOWEST = "\x01"
 """The lowest character that a name may have: no name lies between another one and that one with it
@@ -28,7 +28,7 @@ SCOPES_OF: Mapping[tuple[str, ...], str] = {
 
 
 async def scopes(
-    session: Session,
+    session: Transaction,
     *,
     tenant: str | None = None,
     user: str | None = None,

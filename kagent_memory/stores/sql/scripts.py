@@ -1,15 +1,15 @@
-"""Transaction scripts as the methods of a part: each is run by a session of the part's database."""
+"""Transaction scripts, run by a database, and as the methods of a part."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from functools import wraps
 from types import CoroutineType
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from ...records import Scope
 from ..values import Job
-from .session import Database, Session
+from .session import Database, Transaction
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -32,42 +32,56 @@ class Part(Protocol):
 AnyPart = TypeVar("AnyPart", bound=Part)
 
 
+async def run(
+    database: Database,
+    script: Callable[[Transaction], Coroutine[Any, Any, T]],
+    *scopes: Scope,
+    write: bool,
+) -> T:
+    """Run a script for the first of the scopes, restricted to it where it is the only one."""
+    several = {*scopes}
+    restricted = database.within(*several) if len(several) == 1 else database
+    scope = scopes[0] if scopes else None
+    start = restricted.write if write else restricted.read
+    return await start(lambda session: script(Transaction(session, scope)))
+
+
 def reading(
-    script: Callable[Concatenate[AnyPart, Session, P], Coroutine[Any, Any, T]],
+    script: Callable[Concatenate[AnyPart, Transaction, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[AnyPart, P], CoroutineType[Any, Any, T]]:
-    """Make a method of a script that changes nothing, restricted to the scope that it is given."""
+    """Make a method of a script that changes nothing, run for the scope that it is given."""
 
     @wraps(script)
     async def verb(part: AnyPart, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        database = _within_scope(part.reads, args, kwargs)
-        return await database.read(lambda session: script(part, session, *args, **kwargs))
+        return await run(
+            part.reads,
+            lambda transaction: script(part, transaction, *args, **kwargs),
+            *_scopes_in(args, kwargs),
+            write=False,
+        )
 
     return verb
 
 
 def writing(
-    script: Callable[Concatenate[AnyPart, Session, P], Coroutine[Any, Any, T]],
+    script: Callable[Concatenate[AnyPart, Transaction, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[AnyPart, P], CoroutineType[Any, Any, T]]:
-    """Make a method of a script that is one transaction, restricted to the scope that it is
-    given.
-    """
+    """Make a method of a script that is one transaction, run for the scope that it is given."""
 
     @wraps(script)
     async def verb(part: AnyPart, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        database = _within_scope(part.database, args, kwargs)
-        return await database.write(lambda session: script(part, session, *args, **kwargs))
+        return await run(
+            part.database,
+            lambda transaction: script(part, transaction, *args, **kwargs),
+            *_scopes_in(args, kwargs),
+            write=True,
+        )
 
     return verb
 
 
-def restricted(database: Database, scopes: Iterable[Scope]) -> Database:
-    """Return the database for scripts of these scopes, restricted where there is only one."""
-    several = {*scopes}
-    return database.within(*several) if len(several) == 1 else database
-
-
-def _within_scope(database: Database, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Database:
-    """Return the database for a script with these arguments, restricted to their scope."""
+def _scopes_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Scope, ...]:
+    """Return the scope that a script is given, if it is given one."""
     given = args[0] if args else kwargs.get("scope")
     whose = given.scope if isinstance(given, Job) else given
-    return database.within(whose) if isinstance(whose, Scope) else database
+    return (whose,) if isinstance(whose, Scope) else ()

@@ -1,22 +1,23 @@
 """What a transaction script may ask of a database: named statements with bound values, and nothing
 else.
 
-The scripts are written once for all dialects. An adapter
-supplies a `Session` for the length of one transaction; it encodes the values (lists, times, JSON)
-as its driver wants them.
+The scripts are written once for all dialects. An adapter supplies a `Session` for the length of one
+transaction, which encodes the values (lists, times, JSON) as its driver wants them; scripts run
+their statements by a `Transaction`, which knows whose rows they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
-from ...records import Scope
+from ...records import Memory, Revision, Scope
+from ..encryption import KeyRing
 from ..spaces import EmbeddingSpace
-from ..values import StandbyError
-from .row_codec import Row, RowCodec
+from ..values import Job, StandbyError
+from .row_codec import Row, RowCodec, to_scope
 
 T = TypeVar("T")
 Values: TypeAlias = Mapping[str, Any]
@@ -28,12 +29,12 @@ class Session(Protocol):
     Attributes:
         is_standby: whether it reads what may be older than what another session has read before.
         half: the numbers of the vectors that statements give as bytes.
-        codec: makes records of rows and back.
+        ring: the keys that rows are encrypted with; None: they are not.
     """
 
     is_standby: bool
     half: np.dtype[np.float16]
-    codec: RowCodec
+    ring: KeyRing | None
 
     async def rows(
         self, query: str, values: Values, *, space_number: int | None = None
@@ -75,6 +76,81 @@ class Session(Protocol):
     async def drop_vectors(self, space_number: int) -> None:
         """Drop the table of an embedding space's vectors."""
         ...
+
+
+class Transaction:
+    """The statements of one script, each with the id of the scope that they are about.
+
+    Args:
+        session: runs them.
+        scope: whose rows; None: the script crosses scopes.
+    """
+
+    def __init__(self, session: Session, scope: Scope | None = None) -> None:
+        self.session = session
+        self.scope = scope or Scope("", "", "")
+        self.codec = RowCodec(session.ring, self.scope)
+        self._own: Values = {"scope_id": scope.id} if scope else {}
+
+    def of(self, scope: Scope) -> Transaction:
+        """Return the same transaction for the rows of another scope."""
+        return Transaction(self.session, scope)
+
+    async def rows(
+        self, query: str, space_number: int | None = None, /, **values: Any
+    ) -> Sequence[Row]:
+        """Return all rows of the named query: see `Session.rows`."""
+        return await self.session.rows(query, {**self._own, **values}, space_number=space_number)
+
+    async def row(
+        self, query: str, space_number: int | None = None, /, **values: Any
+    ) -> Row | None:
+        """Return the first row of the named query; None where it has none."""
+        return next(iter(await self.rows(query, space_number, **values)), None)
+
+    async def ids(self, query: str, space_number: int | None = None, /, **values: Any) -> list[str]:
+        """Return the ids of the memories that the named query finds."""
+        return [row["id"] for row in await self.rows(query, space_number, **values)]
+
+    async def memories(
+        self, query: str, space_number: int | None = None, /, **values: Any
+    ) -> list[Memory]:
+        """Return the memories that the named query finds."""
+        return self.codec.memories(await self.rows(query, space_number, **values))
+
+    async def revisions(
+        self, query: str, space_number: int | None = None, /, **values: Any
+    ) -> list[Revision]:
+        """Return the revisions that the named query finds."""
+        return self.codec.revisions(await self.rows(query, space_number, **values))
+
+    async def jobs(
+        self, query: str, space_number: int | None = None, /, **values: Any
+    ) -> list[Job]:
+        """Return the jobs that the named query finds, of any scope."""
+        rows = await self.rows(query, space_number, **values)
+        return [RowCodec(self.session.ring, to_scope(row)).job(row) for row in rows]
+
+    async def several(self, queries: Iterable[tuple[str, Values]]) -> Sequence[Sequence[Row]]:
+        """Return the rows of several named queries, asked in as few round trips as possible."""
+        return await self.session.several(
+            [(query, {**self._own, **values}) for query, values in queries]
+        )
+
+    async def run(self, query: str, space_number: int | None = None, /, **values: Any) -> int:
+        """Run the named statement and return how many rows it changed."""
+        return await self.session.run(query, {**self._own, **values}, space_number=space_number)
+
+    async def send(self, query: str, space_number: int | None = None, /, **values: Any) -> None:
+        """Run the named statement, without waiting for an answer where the driver can."""
+        await self.run_many(query, [values], space_number)
+
+    async def run_many(
+        self, query: str, sets: Iterable[Values], space_number: int | None = None
+    ) -> None:
+        """Run the named statement once for each set of values, as fast as the driver can."""
+        own = [{**self._own, **values} for values in sets]
+        await self.session.run_many(query, own, space_number=space_number)
 
 
 Script: TypeAlias = Callable[[Session], Coroutine[Any, Any, T]]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -28,8 +29,8 @@ from ..spaces import (
     checked_vector,
     external_name,
 )
-from .scripts import reading, writing
-from .session import Database, Session, Values
+from .scripts import reading, run, writing
+from .session import Database, Transaction
 
 Answer = TypeVar("Answer")
 ATTEMPTS = 20
@@ -83,16 +84,15 @@ class SqlEmbeddingSpaces(EmbeddingSpaces):
 
     @override
     @reading
-    async def all(self, session: Session) -> Sequence[EmbeddingSpace]:
+    async def all(self, session: Transaction) -> Sequence[EmbeddingSpace]:
         return await embedding_spaces(session)
 
     @override
     async def add(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
         async def found_or_made() -> EmbeddingSpace | None:
             present = _found(await self.all(), name, dimensions)
-            return present or await self.database.write(
-                lambda session: _made(session, name, dimensions, probe)
-            )
+            script = partial(_made, name=name, dimensions=dimensions, probe=probe)
+            return present or await run(self.database, script, write=True)
 
         return await self._registered(found_or_made)
 
@@ -130,12 +130,14 @@ class SqlEmbeddingSpaces(EmbeddingSpaces):
         return await self._registered(noted)
 
     @reading
-    async def _widths(self, session: Session, tenant: str) -> Sequence[int]:
-        return [row["dimensions"] for row in await session.rows("widths", {"tenant": tenant})]
+    async def _widths(self, session: Transaction, tenant: str) -> Sequence[int]:
+        return [row["dimensions"] for row in await session.rows("widths", tenant=tenant)]
 
     @writing
-    async def _take_width(self, session: Session, tenant: str, dimensions: int, most: int) -> None:
-        await session.run("note_width", {"tenant": tenant, "dimensions": dimensions, "most": most})
+    async def _take_width(
+        self, session: Transaction, tenant: str, dimensions: int, most: int
+    ) -> None:
+        await session.run("note_width", tenant=tenant, dimensions=dimensions, most=most)
 
     @override
     async def replace(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
@@ -143,7 +145,7 @@ class SqlEmbeddingSpaces(EmbeddingSpaces):
 
     @writing
     async def _begun(
-        self, session: Session, name: str, dimensions: int, probe: Vector | None
+        self, session: Transaction, name: str, dimensions: int, probe: Vector | None
     ) -> EmbeddingSpace | None:
         known = await embedding_spaces(session)
         replaced = any(
@@ -156,14 +158,14 @@ class SqlEmbeddingSpaces(EmbeddingSpaces):
         if space is None:
             return None
         if space.state != "current":
-            await session.run("fill_embedding_space", {"number": space.number})
+            await session.run("fill_embedding_space", number=space.number)
         if not replaced:
             await _finish_replacing(session, space.number)
         return _found(await embedding_spaces(session), name, dimensions)
 
     @override
     @writing
-    async def finish_replacing(self, session: Session, number: int) -> None:
+    async def finish_replacing(self, session: Transaction, number: int) -> None:
         await _finish_replacing(session, number)
 
     @override
@@ -173,15 +175,15 @@ class SqlEmbeddingSpaces(EmbeddingSpaces):
         return dropped
 
     @writing
-    async def _drop_retired(self, session: Session) -> Sequence[str]:
+    async def _drop_retired(self, session: Transaction) -> Sequence[str]:
         retired = [one for one in await embedding_spaces(session) if one.state == "retired"]
         for one in retired:
-            await session.run("mark_dropped", {"number": one.number})
-            await session.drop_vectors(one.number)
+            await session.run("mark_dropped", number=one.number)
+            await session.session.drop_vectors(one.number)
         return [one.name for one in retired]
 
 
-async def embedding_spaces(session: Session) -> Sequence[EmbeddingSpace]:
+async def embedding_spaces(session: Transaction) -> Sequence[EmbeddingSpace]:
     """Return all embedding spaces but the dropped ones, oldest first."""
     return [
         EmbeddingSpace(
@@ -191,30 +193,32 @@ async def embedding_spaces(session: Session) -> Sequence[EmbeddingSpace]:
             probe=None if row["probe"] is None else np.frombuffer(row["probe"], "<f4"),
             state=row["state"],
         )
-        for row in await session.rows("embedding_spaces", {})
+        for row in await session.rows("embedding_spaces")
     ]
 
 
-async def erase_vectors(session: Session, values: Values, statement: str = "erase_vectors") -> None:
+async def erase_vectors(
+    session: Transaction, statement: str = "erase_vectors", *, ids: Sequence[str] = ()
+) -> None:
     """Run a statement that erases vectors in every embedding space."""
-    for row in await session.rows("embedding_spaces", {}):
-        await session.run_many(statement, [values], space_number=row["number"])
+    for row in await session.rows("embedding_spaces"):
+        await session.send(statement, row["number"], ids=ids)
 
 
-async def require_space(session: Session, number: int) -> None:
+async def require_space(session: Transaction, number: int) -> None:
     """Raise InvalidInput where there is no embedding space of this number."""
     if all(one.number != number for one in await embedding_spaces(session)):
         raise InvalidInput(f"There is no embedding space {number} here.")
 
 
-async def release_widths(session: Session) -> None:
+async def release_widths(session: Transaction) -> None:
     """Forget the widths of which a tenant keeps no vectors."""
     for one in await embedding_spaces(session):
         if one.name == external_name(one.dimensions):
-            width = {"dimensions": one.dimensions}
-            kept = await session.rows("tenants_of_width", width, space_number=one.number)
+            width = one.dimensions
+            kept = await session.rows("tenants_of_width", one.number, dimensions=width)
             tenants = [row["tenant"] for row in kept]
-            await session.run("release_widths", {**width, "tenants": tenants})
+            await session.run("release_widths", dimensions=width, tenants=tenants)
 
 
 def _found(known: Sequence[EmbeddingSpace], name: str, dimensions: int) -> EmbeddingSpace | None:
@@ -222,7 +226,7 @@ def _found(known: Sequence[EmbeddingSpace], name: str, dimensions: int) -> Embed
 
 
 async def _made(
-    session: Session,
+    session: Transaction,
     name: str,
     dimensions: int,
     probe: Vector | None,
@@ -233,17 +237,17 @@ async def _made(
     """
     packed = None if probe is None else np.asarray(probe, "<f4").tobytes()
     values = {"name": name, "dimensions": dimensions, "probe": packed, "state": state}
-    if not await session.run("insert_embedding_space", values):
+    if not await session.run("insert_embedding_space", **values):
         return None
     space = _found(await embedding_spaces(session), name, dimensions)
     if space is not None:
-        await session.make_vectors(space)
+        await session.session.make_vectors(space)
     return space
 
 
-async def _finish_replacing(session: Session, number: int) -> None:
-    if not await session.run("finish_embedding_space", {"number": number}):
+async def _finish_replacing(session: Transaction, number: int) -> None:
+    if not await session.run("finish_embedding_space", number=number):
         raise Conflict(
             "Another embedder was chosen meanwhile to replace the current one; nothing was changed."
         )
-    await session.run("retire_embedding_spaces", {"number": number})
+    await session.run("retire_embedding_spaces", number=number)

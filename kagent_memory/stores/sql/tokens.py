@@ -8,7 +8,7 @@ from dataclasses import asdict
 from ...errors import NotFound
 from ..values import Token
 from .scripts import reading, writing
-from .session import Database, Session
+from .session import Database, Transaction
 
 COLUMNS = ("digest", "id", "tenant", "label", "created_at", "expires_at", "is_operator")
 
@@ -20,20 +20,20 @@ class TokenStore:
         self.database = self.reads = database
 
     @writing
-    async def add(self, session: Session, token: Token) -> None:
+    async def add(self, session: Transaction, token: Token) -> None:
         """Keep a token; durable when it returns."""
-        await session.run_many("insert_token", [asdict(token)])
+        await session.send("insert_token", **asdict(token))
 
     @reading
-    async def find(self, session: Session, *, digest: str | None = None) -> Sequence[Token]:
+    async def find(self, session: Transaction, *, digest: str | None = None) -> Sequence[Token]:
         """Return all tokens, oldest first, expired ones too; with `digest` the one that has it."""
-        found = await session.rows("tokens", {"digest": digest})
+        found = await session.rows("tokens", digest=digest)
         return [
             Token(user=row["user_id"], **{name: row[name] for name in COLUMNS}) for row in found
         ]
 
     @writing
-    async def drop(self, session: Session, token_id: str) -> None:
+    async def drop(self, session: Transaction, token_id: str) -> None:
         """Revoke a token at once. Raises NotFound when there is none."""
-        if not await session.run("drop_token", {"id": token_id}):
+        if not await session.run("drop_token", id=token_id):
             raise NotFound(f"There is no token {token_id!r}.")

@@ -8,23 +8,22 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from ...records import Revision, Scope, Usage
+from ...records import Revision, Usage
 from ..codec import known
 from ..decisions import tombstones_of
 from ..planning import Texts
 from ..values import Restored, Whole
 from .queue import touching
-from .session import Session
-from .write_queries import tombstoned
+from .session import Transaction
+from .write_queries import insert_revisions, tombstoned
 
 
-async def whole(session: Session, scope: Scope, ids: Sequence[str]) -> Sequence[Whole]:
+async def whole(session: Transaction, ids: Sequence[str]) -> Sequence[Whole]:
     """See `MemoryStore.whole`."""
-    values = {"scope_id": scope.id, "ids": known(ids)}
-    memories = session.codec.memories(scope, await session.rows("stored_memories", values))
+    ids = known(ids)
+    memories = await session.memories("stored_memories", ids=ids)
     histories: dict[str, list[Revision]] = defaultdict(list)
-    rows = await session.rows("revisions_of_all", values)
-    for revision in session.codec.revisions(scope, rows):
+    for revision in await session.revisions("revisions_of_all", ids=ids):
         histories[revision.memory_id].append(revision)
     for revisions in histories.values():
         revisions.sort(key=lambda revision: revision.revision)
@@ -33,81 +32,65 @@ async def whole(session: Session, scope: Scope, ids: Sequence[str]) -> Sequence[
     ]
 
 
-async def wholes(session: Session, scope: Scope, ids: Sequence[str]) -> dict[str, Whole]:
+async def wholes(session: Transaction, ids: Sequence[str]) -> dict[str, Whole]:
     """Return the memories of `whole` by their ids."""
-    return {one.memory.id: one for one in await whole(session, scope, ids)} if ids else {}
+    return {one.memory.id: one for one in await whole(session, ids)} if ids else {}
 
 
 async def restore(
-    session: Session, scope: Scope, memories: Sequence[Whole], *, texts: Texts, dry_run: bool
+    session: Transaction, memories: Sequence[Whole], *, texts: Texts, dry_run: bool
 ) -> Sequence[Restored]:
     """See `MemoryStore.restore`."""
-    touched = "scope_row" if dry_run else "touch_scope"
-    brings_vectors = any(one.vectors for one in memories)
-    touch = touching(session, scope, 1, vectors=brings_vectors)
-    found = await session.rows(touched, {"scope_id": scope.id} if dry_run else touch)
-    salt = session.codec.salt(scope, found[0]) if found else b""
-    outcomes = await _outcomes(session, scope, memories, salt, texts)
+    touch = touching(session, 1, vectors=any(one.vectors for one in memories))
+    row = await session.row("scope_row" if dry_run else "touch_scope", **touch)
+    salt = session.codec.salt(row) if row else b""
+    outcomes = await _outcomes(session, memories, salt, texts)
     added = [one for one, outcome in zip(memories, outcomes, strict=True) if outcome == "added"]
-    if dry_run or not added:
+    if dry_run or not row:
         return outcomes
-    await session.run_many(
-        "insert_memory",
-        [
-            session.codec.memory_values(
-                scope,
-                one.memory,
-                texts,
-                touched=found[0]["version"],
-                postings=texts.postings(one.memory),
-            )
-            for one in added
-        ],
-    )
-    revisions = [
-        session.codec.revision_values(scope, revision)
+    memory_values, version = session.codec.memory_values, row["version"]
+    rows = [
+        memory_values(one.memory, texts, touched=version, postings=texts.postings(one.memory))
         for one in added
-        for revision in one.revisions
     ]
-    await session.run_many("insert_revision", revisions)
+    await session.run_many("insert_memory", rows)
+    await insert_revisions(session, [revision for one in added for revision in one.revisions])
     used = [
-        {"scope_id": scope.id, "id": one.memory.id, **asdict(one.memory.usage)}
+        {"id": one.memory.id, **asdict(one.memory.usage)}
         for one in added
         if one.memory.usage != Usage()
     ]
     await session.run_many("restore_usage", used)
     for number in sorted({number for one in added for number in one.vectors}):
         kept = [
-            {"scope_id": scope.id, "id": one.memory.id, "embedding": one.vectors[number]}
+            {"id": one.memory.id, "embedding": one.vectors[number]}
             for one in added
             if number in one.vectors
         ]
-        await session.run_many("put_vector", kept, space_number=number)
+        await session.run_many("put_vector", kept, number)
     return outcomes
 
 
-async def replace_revisions(session: Session, scope: Scope, revisions: Sequence[Revision]) -> None:
+async def replace_revisions(session: Transaction, revisions: Sequence[Revision]) -> None:
     """Write revisions that are there anew."""
-    values = [session.codec.revision_values(scope, one) for one in revisions]
-    await session.run_many("erase_revision", values)
-    await session.run_many("insert_revision", values)
+    keys = [{"memory_id": one.memory_id, "revision": one.revision} for one in revisions]
+    await session.run_many("erase_revision", keys)
+    await insert_revisions(session, revisions)
 
 
 async def _outcomes(
-    session: Session, scope: Scope, memories: Sequence[Whole], salt: bytes, texts: Texts
+    session: Transaction, memories: Sequence[Whole], salt: bytes, texts: Texts
 ) -> Sequence[Restored]:
-    ids = {"scope_id": scope.id, "ids": [one.memory.id for one in memories]}
-    present = {row["id"] for row in await session.rows("stored_memories", ids)}
+    present = {*await session.ids("stored_memories", ids=[one.memory.id for one in memories])}
     active = [one.memory for one in memories if one.memory.state == "active"]
     identities = list({texts.identity(memory) for memory in active})
-    hashes = dict(zip(session.codec.hashes(scope, identities), identities, strict=True))
-    asked = {"scope_id": scope.id, "hashes": [*hashes]}
-    alike = await session.rows("equal_memories", asked) if active else ()
+    hashes = dict(zip(session.codec.hashes(identities), identities, strict=True))
+    alike = await session.rows("equal_memories", hashes=[*hashes]) if active else ()
     # not those of a session alone
     equal = {hashes[bytes(row["content_hash"])] for row in alike if row["state"] == "active"}
     marks = set[tuple[str, str]]().union(*(tombstones_of(one, salt) for one in memories))
     events, said = ([key for kind, key in marks if kind == wanted] for wanted in ("event", "text"))
-    tombstones = await tombstoned(session, scope, events, said)
+    tombstones = await tombstoned(session, events, said)
     outcomes: list[Restored] = []
     for one in memories:
         memory = one.memory

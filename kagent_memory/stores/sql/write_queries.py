@@ -8,95 +8,87 @@ from datetime import datetime
 from typing import Any, Final
 
 from ...errors import Conflict
-from ...records import Change, Scope, State
+from ...records import Change, Revision, State
 from .. import codec
 from ..codec import is_id, known
 from ..planning import Plan, Texts
 from ..values import SESSION_END, Applied, Batch, Delivery, embed_job
 from .index_cache import Packed
 from .queue import put, touching
-from .session import Row, Session
+from .session import Row, Transaction
 from .spaces import erase_vectors
 
 MATCHED: Final = frozenset[State](("active", "quarantined", "short_term"))
 """States in which a memory is united with one that says the same."""
 
 
-async def apply(
-    session: Session, scope: Scope, batch: Batch, *, texts: Texts, now: datetime
-) -> Applied:
+async def apply(session: Transaction, batch: Batch, *, texts: Texts, now: datetime) -> Applied:
     """Write a batch: see `MemoryStore.apply`; `texts` are of its memories."""
     step = int(bool(batch.changes or batch.taken or batch.reinforced))
-    row, met = await _meet(session, scope, batch, step, texts)
-    version, salt = row["version"], session.codec.salt(scope, row)
+    row, met = await _meet(session, batch, step, texts)
+    version, salt = row["version"], session.codec.salt(row)
     if batch.expected_version not in (None, version - step):
         raise Conflict(
             f"The scope is no longer at version {batch.expected_version}; read it again and retry."
         )
     if batch.calls or batch.tokens:
-        costs = {"scope_id": scope.id, "calls": batch.calls, "tokens": batch.tokens}
-        await session.run("add_costs", costs)
-    await _end_job(session, scope, batch)
-    await _take(session, scope, batch, met["taken_pairs"], now)
+        await session.run("add_costs", calls=batch.calls, tokens=batch.tokens)
+    await _end_job(session, batch)
+    await _take(session, batch, met["taken_pairs"], now)
     plan = Plan.of(
         batch,
-        {one.id: one for one in session.codec.memories(scope, met["stored_memories"])},
-        stones=await _stones(session, scope, batch.changes, salt),
+        {one.id: one for one in session.codec.memories(met["stored_memories"])},
+        stones=await _stones(session, batch.changes, salt),
         salt=salt,
         positions={row["session_id"]: row["position"] for row in met["next_positions"]},
         texts=texts,
         now=now,
     )
-    embedders = await _put_vectors(session, scope, plan, met["written_spaces"])
+    embedders = await _put_vectors(session, plan, met["written_spaces"])
     # last: the database works on the vectors meanwhile
-    await _write(session, scope, plan, version)
-    await put(session, [*batch.jobs, *(embed_job(scope, now, name) for name in embedders)])
+    await _write(session, plan, version)
+    follow_on = (embed_job(session.scope, now, name) for name in embedders)
+    await put(session, [*batch.jobs, *follow_on])
     return Applied(ids=plan.ids, version=version)
 
 
-async def keep_index(session: Session, scope: Scope, packed: Packed) -> None:
+async def keep_index(session: Transaction, packed: Packed) -> None:
     """Store a scope's packed index, unless something was erased since it was read or a newer one is
     stored.
     """
     stand = packed.stand
-    if await session.rows(
-        "hold_index", {"scope_id": scope.id, "salt": stand.salt, "erased": stand.erased}
-    ):
-        sealed = session.codec.sealed_index(scope, packed.packed)
-        row = {"scope_id": scope.id, "version": stand.version, "packed": sealed}
-        await session.run_many("put_index", [row])
+    if await session.rows("hold_index", salt=stand.salt, erased=stand.erased):
+        sealed = session.codec.sealed_index(packed.packed)
+        await session.send("put_index", version=stand.version, packed=sealed)
 
 
 async def _meet(
-    session: Session, scope: Scope, batch: Batch, step: int, texts: Texts
+    session: Transaction, batch: Batch, step: int, texts: Texts
 ) -> tuple[Row, Mapping[str, Sequence[Row]]]:
     """Take the locks of the batch's scopes; return the scope's row, and what the batch meets by the
     statements that tell it.
     """
-    scopes = sorted({job.scope for job in batch.jobs} | {scope}, key=lambda one: one.id)
-    own = touching(session, scope, step, vectors=bool(batch.vectors))
-    asked = [
-        ("touch_scope", own if other == scope else touching(session, other, 0)) for other in scopes
-    ]
+    scopes = sorted({job.scope for job in batch.jobs} | {session.scope}, key=lambda one: one.id)
+    place = scopes.index(session.scope)
+    asked = [("touch_scope", touching(session.of(other), 0)) for other in scopes]
+    asked[place] = ("touch_scope", touching(session, step, vectors=bool(batch.vectors)))
     answers: list[Sequence[Row]] = []
     if session.codec.ring is not None:  # hashes are keyed by the scope's salt
         answers, asked = [*await session.several(asked)], []
-        session.codec.salt(scope, answers[scopes.index(scope)][0])
-    questions = _questions(session, scope, batch, texts)
+        session.codec.salt(answers[place][0])
+    questions = _questions(session, batch, texts)
     if rest := [*asked, *questions.items()]:
         answers += await session.several(rest)
     found = defaultdict[str, Sequence[Row]](tuple)
     found.update(zip(questions, answers[len(scopes) :], strict=True))
     read = {row["id"] for row in found["stored_memories"]}
     if unread := known({row["id"] for row in found["equal_memories"]} - read):
-        rows = await session.rows("stored_memories", {"scope_id": scope.id, "ids": unread})
+        rows = await session.rows("stored_memories", ids=unread)
         found["stored_memories"] = [*found["stored_memories"], *rows]
-    return answers[scopes.index(scope)][0], found
+    return answers[place][0], found
 
 
-def _questions(
-    session: Session, scope: Scope, batch: Batch, texts: Texts
-) -> dict[str, dict[str, Any]]:
+def _questions(session: Transaction, batch: Batch, texts: Texts) -> dict[str, dict[str, Any]]:
     """Return the statements that tell what the batch meets, each only where the batch needs it."""
     memories = [change.memory for change in batch.changes]
     added = [change.memory for change in batch.changes if change.kind == "add"]
@@ -104,18 +96,14 @@ def _questions(
     matched = {texts.identity(one) for one in memories if one.state in MATCHED}
     values = {
         "stored_memories": {"ids": known(named - {memory.id for memory in added})},
-        "equal_memories": {"hashes": session.codec.hashes(scope, list(matched))},
+        "equal_memories": {"hashes": session.codec.hashes(list(matched))},
         "next_positions": {
             "session_ids": list({one.session_id for one in added if one.session_id is not None})
         },
         "taken_pairs": _pairs(_events(batch)),
         "written_spaces": {"numbers": [batch.space_number] if batch.vectors else []},
     }
-    return {
-        name: {"scope_id": scope.id, **lists}
-        for name, lists in values.items()
-        if any(lists.values())
-    }
+    return {name: lists for name, lists in values.items() if any(lists.values())}
 
 
 def _events(batch: Batch) -> list[tuple[str, str]]:
@@ -127,17 +115,14 @@ def _pairs(taken: Iterable[tuple[str, str]]) -> dict[str, Any]:
     return {"session_ids": [pair[0] for pair in pairs], "event_ids": [pair[1] for pair in pairs]}
 
 
-async def _end_job(session: Session, scope: Scope, batch: Batch) -> None:
+async def _end_job(session: Transaction, batch: Batch) -> None:
     if batch.job is not None:
         id, fence = batch.job
-        values = {"scope_id": scope.id, "id": id, "fence": fence}
-        if not is_id(id) or not await session.run("end_job", values):
+        if not is_id(id) or not await session.run("end_job", id=id, fence=fence):
             raise Conflict(f"The job {id} is no longer held with the fence {fence}.")
 
 
-async def _take(
-    session: Session, scope: Scope, batch: Batch, taken: Sequence[Row], now: datetime
-) -> None:
+async def _take(session: Transaction, batch: Batch, taken: Sequence[Row], now: datetime) -> None:
     """Note the batch's events as taken in; `taken` are those of them that were before."""
     if taken:
         raise Conflict(
@@ -145,14 +130,13 @@ async def _take(
         )
     if sessions := {session_id for session_id, _ in _events(batch)}:
         again = {"session_ids": list(sessions), "event_id": SESSION_END}
-        await session.run("reopen_sessions", {"scope_id": scope.id, **again})
+        await session.run("reopen_sessions", **again)
     if batch.taken:
-        values = {"scope_id": scope.id, **_pairs(batch.taken), "at": now}
-        await session.run_many("insert_taken", [values])
+        await session.send("insert_taken", **_pairs(batch.taken), at=now)
 
 
 async def _stones(
-    session: Session, scope: Scope, changes: Sequence[Change], salt: bytes
+    session: Transaction, changes: Sequence[Change], salt: bytes
 ) -> frozenset[tuple[str, str]]:
     """Return the tombstones that may hold these changes back."""
     if not (bound := [change for change in changes if not change.explicit]):
@@ -160,22 +144,20 @@ async def _stones(
     events = {event for one in bound for event in (*one.event_ids, *one.memory.event_ids)}
     memories = [one.memory for one in bound]
     texts = [codec.forgotten_key(salt, one.session_id, one.content) for one in memories]
-    return await tombstoned(session, scope, list(events), texts)
+    return await tombstoned(session, list(events), texts)
 
 
 async def tombstoned(
-    session: Session, scope: Scope, events: Sequence[str], texts: Sequence[str]
+    session: Transaction, events: Sequence[str], texts: Sequence[str]
 ) -> frozenset[tuple[str, str]]:
     """Return which of these events, and of these keys of texts, a tombstone stands for, each after
     its kind.
     """
-    values = {"scope_id": scope.id, "events": events, "texts": texts}
-    return frozenset((row["kind"], row["key"]) for row in await session.rows("tombstoned", values))
+    found = await session.rows("tombstoned", events=events, texts=texts)
+    return frozenset((row["kind"], row["key"]) for row in found)
 
 
-async def _put_vectors(
-    session: Session, scope: Scope, plan: Plan, spaces: Sequence[Row]
-) -> Sequence[str]:
+async def _put_vectors(session: Transaction, plan: Plan, spaces: Sequence[Row]) -> Sequence[str]:
     """Write the plan's vectors, and erase those of memories that say something else now.
 
     Returns:
@@ -184,41 +166,40 @@ async def _put_vectors(
     """
     number, reworded, vectors = plan.batch.space_number, plan.reworded, plan.vectors
     if reworded:
-        await erase_vectors(session, {"scope_id": scope.id, "ids": reworded})
+        await erase_vectors(session, ids=reworded)
     own = next((one["state"] for one in spaces if one["number"] == number), "dropped")
     if vectors and own != "dropped":
         if alone := sorted(vectors.keys() - plan.standing.keys()):
-            values = {"scope_id": scope.id, "ids": alone}
-            await session.run_many("touch_vectors", [values], space_number=number)
-        rows = [
-            {"scope_id": scope.id, "id": id, "embedding": vector}
-            for id, vector in sorted(vectors.items())
-        ]
-        await session.run_many("put_vector", rows, space_number=number)
+            await session.send("touch_vectors", number, ids=alone)
+        rows = [{"id": id, "embedding": vector} for id, vector in sorted(vectors.items())]
+        await session.run_many("put_vector", rows, number)
     embedding = {"current": "filling", "retired": "current", "dropped": "current"}.get(own)
     others = (one for one in spaces if vectors and one["number"] != number)
     return [one["name"] for one in others if one["state"] == embedding]
 
 
-async def _write(session: Session, scope: Scope, plan: Plan, version: int) -> None:
+async def _write(session: Transaction, plan: Plan, version: int) -> None:
     retold = {*plan.fresh, *plan.reworded}
 
     def row(id: str) -> dict[str, Any]:
         memory = plan.standing[id]
         postings = plan.texts.postings(memory) if id in retold else None
-        return session.codec.memory_values(
-            scope, memory, plan.texts, touched=version, postings=postings
-        )
+        return session.codec.memory_values(memory, plan.texts, touched=version, postings=postings)
 
     changed = [one for id, one in plan.standing.items() if id in plan.stored]
     changed.sort(key=lambda memory: memory.state == "active")
     await session.run_many("replace_memory", [row(memory.id) for memory in changed])
     await session.run_many("insert_memory", [row(id) for id in plan.fresh])
-    revisions = [session.codec.revision_values(scope, one) for one in plan.revisions]
-    await session.run_many("insert_revision", revisions)
+    await insert_revisions(session, plan.revisions)
 
 
-async def count(session: Session, deliveries: Sequence[Delivery]) -> None:
+async def insert_revisions(session: Transaction, revisions: Sequence[Revision]) -> None:
+    """Write new revisions."""
+    values = [session.codec.revision_values(one) for one in revisions]
+    await session.run_many("insert_revision", values)
+
+
+async def count(session: Transaction, deliveries: Sequence[Delivery]) -> None:
     """See `MemoryStore.count`."""
     values: list[dict[str, Any]] = []
     for one in sorted(deliveries, key=lambda one: one.scope.id):
