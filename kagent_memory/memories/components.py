@@ -25,13 +25,13 @@ from ..models.embedding import Embedder, EmbedderChoice, open_embedder
 from ..models.llm import Llm, open_llm
 from ..models.openai_api import close_connections
 from ..models.reranking import RerankChoice, Reranker, open_reranker
-from ..records import MAX_QUERY_CHARS, Filter, Memory, Scope
+from ..records import MAX_QUERY_CHARS, Change, Filter, Memory, Scope
 from ..redaction import Redactor, masked_id, redactor
 from ..redaction import redact as mask_secrets
 from ..redaction.personal_data import PersonalData
 from ..retention.deliveries import Deliveries
 from ..retention.prune import keep_pruned
-from ..retrieval.embedding_spaces import StoreEmbedder
+from ..retrieval.embedding_spaces import StoreEmbedder, with_vectors
 from ..retrieval.query import Gate
 from ..retrieval.query.completion import EARLIER_TURNS
 from ..retrieval.ranking import RankSettings
@@ -202,6 +202,18 @@ class Components:
             InvalidInput: no session has it.
         """
         return masked_id(checked_session_id(session_id)) if session_id else None
+
+    async def embed_and_apply(
+        self, scope: Scope, changes: Sequence[Change], *, now: datetime, strict: bool = False
+    ) -> Sequence[str | None]:
+        """Write changes with the vectors of what they say; return the ids of what they changed.
+
+        Raises:
+            UnusableAnswer: `strict`, and the embedder answered what cannot be used.
+        """
+        batch = Batch(changes=changes)
+        batch = await with_vectors(self.vectors, scope, batch, now, strict=strict)
+        return await self.apply(scope, batch, now=now)
 
     async def apply(self, scope: Scope, batch: Batch, *, now: datetime) -> Sequence[str | None]:
         """Write a batch, and have the worker do what it leaves to do; return the ids of what it

@@ -12,10 +12,11 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
-    GetCoreSchemaHandler,
+    PlainSerializer,
     ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
 )
-from pydantic_core import CoreSchema, core_schema
 
 from ..checks import checked_name, checked_text
 from ..records import Scope, Scopes
@@ -45,27 +46,13 @@ Seconds: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Defects: TypeAlias = Annotated[Sequence[Defect], Field(min_length=1)]
 
 
-class _VectorSchema:
-    """A vector: whatever the caller has in process, numbers in JSON."""
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        number = core_schema.float_schema(allow_inf_nan=False)
-        numbers = core_schema.list_schema(number, min_length=1, max_length=MAX_DIMENSIONS)
-        return core_schema.json_or_python_schema(
-            json_schema=core_schema.no_info_after_validator_function(_array, numbers),
-            python_schema=core_schema.any_schema(),
-            serialization=core_schema.plain_serializer_function_ser_schema(_numbers),
-        )
-
-
-def _array(numbers: list[float]) -> object:
-    """Return the numbers as whoever uses them wants them: a request is read in a thread, and used
-    on a loop.
+def _array(value: Any, read: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+    """Return a vector: whatever the caller has in process; numbers of JSON as whoever uses them
+    wants them, since a request is read in a thread, and used on a loop.
     """
     import numpy as np
 
-    return np.asarray(numbers, dtype=np.float64)
+    return np.asarray(read(value), dtype=np.float64) if info.mode == "json" else value
 
 
 def _numbers(vector: object) -> list[float]:
@@ -74,19 +61,10 @@ def _numbers(vector: object) -> list[float]:
     return checked_vector(vector, None).tolist()
 
 
-class _ModelSchema:
-    """A model; in JSON its name alone, which is a text."""
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.json_or_python_schema(
-            json_schema=core_schema.str_schema(),
-            python_schema=core_schema.no_info_plain_validator_function(_checked_model),
-            serialization=core_schema.plain_serializer_function_ser_schema(_model_name),
-        )
-
-
-def _checked_model(value: Any) -> Any:
+def _model(value: Any, read: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+    """Return a model; in JSON its name alone, which is a text."""
+    if info.mode == "json":
+        return read(value)
     has_name = isinstance(getattr(value, "name", None), str)
     if not has_name or not callable(getattr(value, "complete", None)) or isinstance(value, type):
         raise ValueError("a model with name and complete")
@@ -126,8 +104,13 @@ def namespace() -> Mapping[str, Any]:
         "Cosine": Cosine,
         "Seconds": Seconds,
         "Defects": Defects,
-        "Vector": Annotated[Any, _VectorSchema],
-        "Llm": Annotated[Any, _ModelSchema],
+        "Vector": Annotated[
+            list[Annotated[float, Field(allow_inf_nan=False)]],
+            Field(min_length=1, max_length=MAX_DIMENSIONS),
+            WrapValidator(_array),
+            PlainSerializer(_numbers),
+        ],
+        "Llm": Annotated[str, WrapValidator(_model), PlainSerializer(_model_name)],
         "EmbedderChoice": Any,
         "WhichScopes": SomeScopes | Sequence[SomeScopes],
     }

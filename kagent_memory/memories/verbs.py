@@ -110,7 +110,6 @@ class Verb:
         self.doc = inspect.getdoc(function) or ""
         self.signature = inspect.signature(function)
         parameters = [*self.signature.parameters.values()][1:]
-        self._positional = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
         self.required = {one.name for one in parameters if one.default is one.empty}
         self.defaults = {
             one.name: one.default for one in parameters if one.default is not one.empty
@@ -183,13 +182,11 @@ class Verb:
         """
         from pydantic import ValidationError
 
-        arguments = dict(zip(self._positional, args, strict=False)) | dict(kwargs)
-        unknown = arguments.keys() - self.required - self.defaults.keys()
-        if unknown or self.required - arguments.keys() or len(arguments) < len(args) + len(kwargs):
-            try:
-                self.signature.bind(None, *args, **kwargs)
-            except TypeError as error:
-                raise TypeError(f"{self.name}() {error}") from None
+        try:
+            arguments = self.signature.bind(None, *args, **kwargs).arguments
+        except TypeError as error:
+            raise TypeError(f"{self.name}() {error}") from None
+        del arguments["self"]
         for name, value in arguments.items():
             if type(value) not in PLAIN:
                 arguments[name] = _plain(value)

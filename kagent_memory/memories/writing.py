@@ -125,7 +125,6 @@ class Writing(Opened):
         """
         from ..ingestion.editing import kept_fact, superseding
         from ..retention.lifecycle import to_memory, ttl_days_of
-        from ..retrieval.embedding_spaces import with_vectors
         from ..stores.base import Batch
 
         parts = self.parts
@@ -163,15 +162,14 @@ class Writing(Opened):
                 changes = superseding(
                     old, memories[0], now=now, who=who, why="replaced by its author"
                 )
-            batch = Batch(changes=changes)
             if embedding is None:
                 parts.caller_vectors.check_own_space(embedding_space, parts.own_space)
-                batch = await with_vectors(parts.vectors, scope, batch, now, strict=True)
+                applied = await parts.embed_and_apply(scope, changes, now=now, strict=True)
             else:
                 batch = await parts.caller_vectors.added_to(
-                    batch, scope, stored, embedding, embedding_space
+                    Batch(changes=changes), scope, stored, embedding, embedding_space
                 )
-            applied = await parts.apply(scope, batch, now=now)
+                applied = await parts.apply(scope, batch, now=now)
             ids = [str(id) for id in applied[: len(memories)]]
             span.records(
                 (id, memory.content, None) for id, memory in zip(ids, memories, strict=True)
@@ -246,7 +244,6 @@ class Writing(Opened):
         """Set the values that are not None."""
         from ..ingestion.editing import edited
         from ..retention.lifecycle import promoted
-        from ..retrieval.embedding_spaces import with_vectors
         from ..stores.base import Batch
 
         parts = self.parts
@@ -276,10 +273,11 @@ class Writing(Opened):
             if old.state == "short_term":  # what somebody cares for is more than a session's
                 new = promoted(new, now)
             kind = "pin" if "pinned" in given else "edit"
-            batch = Batch(changes=[Change(kind=kind, memory=new, who=who, why=masked_why)])
+            changes = [Change(kind=kind, memory=new, who=who, why=masked_why)]
             if new.content != old.content or new.state != old.state:
-                batch = await with_vectors(parts.vectors, scope, batch, now, strict=True)
-            [stored_id] = await parts.apply(scope, batch, now=now)
+                [stored_id] = await parts.embed_and_apply(scope, changes, now=now, strict=True)
+            else:
+                [stored_id] = await parts.apply(scope, Batch(changes=changes), now=now)
             # a short-term memory that says what a long-term one says became that one
             return new if stored_id in (None, id) else await parts.get(scope, stored_id)
 
@@ -296,8 +294,6 @@ class Writing(Opened):
             Conflict: one of the memories was changed again since, or it has expired.
         """
         from ..ingestion.editing import last_change, taken_back
-        from ..retrieval.embedding_spaces import with_vectors
-        from ..stores.base import Batch
 
         parts, store = self.parts, self.parts.store
         with parts.operation("update_memory", scope):
@@ -320,8 +316,7 @@ class Writing(Opened):
                 scope, [revision.memory_id for revision in decision], now=now, superseded=True
             )
             changes = taken_back(decision, current, now=now, who=who, undone=undone)
-            batch = await with_vectors(parts.vectors, scope, Batch(changes=changes), now)
-            await parts.apply(scope, batch, now=now)
+            await parts.embed_and_apply(scope, changes, now=now)
             return tuple(change.memory for change in changes)
 
     @verb("POST /memories/{id}/confirm", durable=True)
@@ -338,8 +333,6 @@ class Writing(Opened):
             NotFound: none of this id waits, or it has expired.
             Conflict: another memory says the same by now, or somebody else was first.
         """
-        from ..retrieval.embedding_spaces import with_vectors
-        from ..stores.base import Batch
         from ..stores.codec import renewed
 
         parts = self.parts
@@ -349,8 +342,7 @@ class Writing(Opened):
                 renewed(waiting, now), state="active", updated_at=now, revision=waiting.revision + 1
             )
             change = Change(kind="confirm", memory=active, who=who, why="confirmed", explicit=True)
-            batch = await with_vectors(parts.vectors, scope, Batch(changes=[change]), now)
-            await parts.apply(scope, batch, now=now)
+            await parts.embed_and_apply(scope, [change], now=now)
         return active
 
     @verb("POST /memories/{id}/feedback", durable=True)

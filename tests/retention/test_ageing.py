@@ -11,13 +11,13 @@ import pytest
 
 from kagent_memory import Fact, KagentMemoryService, Memories, Message, Scope
 from kagent_memory.errors import ConfigurationError
-from kagent_memory.memories import Pruned
 from kagent_memory.records import Memory, Usage
 from kagent_memory.retention.lifecycle import has_faded, is_old_and_unused, to_memory
 from kagent_memory.retrieval.ranking import RankSettings
 from kagent_memory.retrieval.ranking.importance import ImportanceParts, importance, tiered_parts
 from kagent_memory.settings import MemorySettings, compose
 from kagent_memory.settings.policies import POLICIES
+from kagent_memory.stores.base import Pruned
 from kagent_memory.testing import FrozenClock
 
 NOW = datetime(2026, 5, 8, 12, tzinfo=UTC)

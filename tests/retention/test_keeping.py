@@ -15,12 +15,12 @@ import pytest
 
 from kagent_memory import Fact, Memories, Scope
 from kagent_memory.errors import StoreError
-from kagent_memory.memories import Pruned
 from kagent_memory.records import Memory, Usage
 from kagent_memory.retention import prune
 from kagent_memory.retention.lifecycle import to_memory
 from kagent_memory.retention.prune import least_important
 from kagent_memory.retrieval.ranking.importance import ImportanceWeights
+from kagent_memory.stores.base import Pruned
 from kagent_memory.testing import FrozenClock, HashEmbedder
 
 NOW = datetime(2026, 5, 8, 12, tzinfo=UTC)
