@@ -53,7 +53,7 @@ SCOPE_HEAD = ("TENANT", "APP", "USER")
 
 
 def _names(scope: Scope) -> tuple[str, str, str]:
-    return scope.tenant or "-", scope.app, scope.user
+    return scope.tenant, scope.app, scope.user
 
 
 @command(
@@ -157,22 +157,19 @@ async def jobs(memories: Memories, args: argparse.Namespace, say: Output) -> Ans
         return Answer({"dropped": args.drop}, lines=["Dropped."])
     scope = None if args.app is None and args.user is None else await scope_of(args, memories)
     listed = await memories.jobs(scope=scope, state=args.state, limit=args.limit, payloads=False)
-    value = [
-        {name: part for name, part in job.items() if name != "payload"}
-        for job in to_jsonable_python(listed)
-    ]
+    value = to_jsonable_python(listed, exclude={"__all__": {"payload"}})  # pyright: ignore[reportArgumentType] its stub takes names alone
     rows = [
-        [
+        (
             job.id,
             job.state,
             job.kind,
             job.scope.app,
             job.scope.user,
             age(job.created_at),
-            str(job.attempts),
-            job.run_after.isoformat(timespec="seconds"),
-            job.error or "-",
-        ]
+            job.attempts,
+            job.run_after,
+            job.error,
+        )
         for job in listed
     ]
     head = ("ID", "STATE", "KIND", "APP", "USER", "AGE", "ATTEMPTS", "DUE", "REASON")
@@ -262,15 +259,15 @@ async def receipts(memories: Memories, args: argparse.Namespace, say: Output) ->
         return await _check_receipts(memories, args)
     page = await memories.receipts(tenant=args.tenant, after=args.after, limit=args.limit)
     rows = [
-        [
-            str(receipt.number),
-            receipt.at.isoformat(timespec="seconds"),
+        (
+            receipt.number,
+            receipt.at,
             receipt.kind,
-            str(receipt.memories),
+            receipt.memories,
             receipt.whose[:12],
             receipt.digest[:12],
-            receipt.who or "-",
-        ]
+            receipt.who,
+        )
         for receipt in page
     ]
     more = [f"More: --after {page[-1].number}"] if len(page) == args.limit else []
@@ -334,7 +331,7 @@ async def audit(memories: Memories, args: argparse.Namespace, say: Output) -> An
 
     found = await memories.audit(whose, defects=defects, most=args.limit, progress=add)
     rows = [
-        [one.defect, *_names(one.scope), " ".join(one.memory_ids), one.detail or "-"]
+        [one.defect, *_names(one.scope), " ".join(one.memory_ids), one.detail]
         for one in found.findings
     ]
     counts = ", ".join(f"{count} {name}" for name, count in found.counts.items() if count)

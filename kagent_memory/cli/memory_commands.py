@@ -203,12 +203,21 @@ async def show(memories: Memories, args: argparse.Namespace, say: Output) -> Ans
         scope = await scope_of(args, memories)
         return _details(await memories.get(scope, await memory_id(memories, scope, args.id)))
     counted = [(scope, await memories.stats(scope)) for scope in await _scopes(args, memories)]
-    rows: list[list[str]] = []
-    for scope, stats in counted:
-        numbers = (stats.visible, stats.pinned, stats.expired, stats.unused, stats.delivered_total)
-        jobs = ", ".join(f"{count} {state}" for state, count in stats.jobs.items()) or "-"
-        oldest = age(stats.oldest_job_at) if stats.oldest_job_at else "-"
-        rows.append([scope.tenant or "-", scope.app, scope.user, *map(str, numbers), jobs, oldest])
+    rows = [
+        (
+            scope.tenant,
+            scope.app,
+            scope.user,
+            stats.visible,
+            stats.pinned,
+            stats.expired,
+            stats.unused,
+            stats.delivered_total,
+            ", ".join(f"{count} {state}" for state, count in stats.jobs.items()),
+            stats.oldest_job_at and age(stats.oldest_job_at),
+        )
+        for scope, stats in counted
+    ]
     head = ("TENANT", "APP", "USER", "MEMORIES", "PINNED", "EXPIRED", "UNUSED", "DELIVERIES")
     unused = sum(stats.unused for _, stats in counted)
     lines = [f"{unused} expired unused; the next prune deletes them."] if unused else []
@@ -384,12 +393,12 @@ async def _forgotten(
 ) -> Answer:
     if not args.dry_run:
         return Answer({"forgotten": [*erased]}, lines=[f"{len(erased)} forgotten."])
-    rows: list[list[str]] = []
+    rows: list[list[object]] = []
     for id in erased[:MAX_SHOWN]:
         try:
             rows.append(memory_row(await memories.get(scope, id, superseded=True)))
         except NotFound:
-            rows.append([id, "-", "-", "-", "expired", "-"])
+            rows.append([id, None, None, None, "expired", None])
     value: dict[str, Any] = {"would_forget": [*erased]}
     lines = [f"{len(erased)} would be forgotten."]
     if same := await linked(memories, scope, erased) if args.ids else []:
@@ -408,14 +417,7 @@ async def history(memories: Memories, scope: Scope, id: str, args: argparse.Name
     """Show what happened to a memory."""
     revisions = await memories.history(scope, id)
     rows = [
-        [
-            revision.at.isoformat(timespec="seconds"),
-            revision.kind,
-            revision.who or "-",
-            revision.why or "-",
-            revision.before.content if revision.before else "-",
-        ]
-        for revision in revisions
+        (one.at, one.kind, one.who, one.why, one.before and one.before.content) for one in revisions
     ]
     lines = [] if rows else ["Nothing has changed since it was stored."]
     return Answer(revisions, ("AT", "WHAT", "WHO", "WHY", "BEFORE"), rows, lines)

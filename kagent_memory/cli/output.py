@@ -32,14 +32,14 @@ class Answer:
 
     Attributes:
         value: the JSON document.
-        head, rows: a table for people.
+        head, rows: a table for people; see `cell`.
         lines: what else people read, under the table.
         code: the exit code.
     """
 
     value: Any
     head: Sequence[str] = ()
-    rows: Iterable[Sequence[str]] = ()
+    rows: Iterable[Sequence[object]] = ()
     lines: Sequence[str] = ()
     code: int = 0
 
@@ -61,7 +61,9 @@ class Output:
             self.json(answer.value)
             return
         if answer.head:
-            _write_table(answer.head, [[printable(cell) for cell in row] for row in answer.rows])
+            _write_table(
+                answer.head, [[printable(cell(value)) for value in row] for row in answer.rows]
+            )
         for line in answer.lines:
             self.line(line)
 
@@ -172,6 +174,13 @@ def shortened(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
+def cell(value: object) -> str:
+    """Return a value as text for a table: a dash for None or "", a time to the second."""
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="seconds")
+    return "-" if value in (None, "") else str(value)
+
+
 def day(at: datetime | None) -> str:
     """Return 2026-01-31, or a dash."""
     return at.strftime("%Y-%m-%d") if at else "-"
@@ -198,14 +207,13 @@ def until(at: datetime | None, *, pinned: bool = False) -> str:
     return "never" if at is None else f"{day(at)} (in {span(at - datetime.now(UTC))})"
 
 
-def memory_row(memory: Memory) -> list[str]:
+def memory_row(memory: Memory) -> list[object]:
     """Return the cells of a memory, as `MEMORY_HEAD` names them."""
-    expires = None if memory.pinned else memory.expires_at
     return [
         memory.id,
         memory.type,
-        str(memory.usage.delivered),
+        memory.usage.delivered,
         day(memory.created_at),
-        day(expires) if expires else "never",
+        "never" if memory.pinned or memory.expires_at is None else day(memory.expires_at),
         memory.content,
     ]

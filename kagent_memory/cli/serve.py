@@ -261,7 +261,7 @@ async def token_list(memories: Memories, args: argparse.Namespace, say: Output) 
     rows = [
         [
             token.id,
-            "every" if token.is_operator else token.tenant or "-",
+            "every" if token.is_operator else token.tenant,
             token.user or "all",
             day(token.created_at),
             day(token.expires_at),
