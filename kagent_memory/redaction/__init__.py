@@ -61,7 +61,7 @@ def kinds_in(text: str) -> Sequence[str]:
 
 def redactor(secrets_file: str | Path) -> Redactor:
     """`redact` that knows further vendors' secrets, from a TOML file in the form of
-    `redact/vendors.toml`.
+    `redaction/vendors.toml`.
 
     Raises:
         ConfigurationError: the file cannot be read as such a table.
@@ -87,12 +87,7 @@ class _Secrets:
 
     def redact(self, text: str) -> str:
         for _ in range(_ROUNDS if len(text) <= _WINDOW else _FEW_ROUNDS):
-            pieces: list[str] = []
-            at = 0
-            for start, end, kind in self._united(text):
-                pieces += text[at:start], f"[secret: {kind}]"
-                at = end
-            masked = "".join((*pieces, text[at:])) if pieces else text
+            masked = patterns.masked(text, self._united(text), "secret")
             if masked == text:
                 break
             text = masked
@@ -105,7 +100,7 @@ class _Secrets:
             if not self._mask.fullmatch(text, start, end)
         ]
 
-    def _found(self, text: str) -> Iterator[tuple[int, int, str]]:
+    def _found(self, text: str) -> Iterator[patterns.Span]:
         """Yield where secrets stand, in no order; a long text is read window by window."""
         if len(text) <= _WINDOW:
             yield from self._shapes.spans(text)
@@ -120,7 +115,7 @@ class _Secrets:
                     if start <= begin + first < start + _WINDOW:
                         yield begin + first, end + first, kind
 
-    def _hidden(self, text: str) -> Iterator[tuple[int, int, str]]:
+    def _hidden(self, text: str) -> Iterator[patterns.Span]:
         """Yield where secrets stand that invisible characters interrupt."""
         places: list[int] = []
         at = 0
@@ -131,29 +126,15 @@ class _Secrets:
         for start, end, kind in self._found(_ZERO_WIDTH.sub("", text)):
             yield places[start], places[end - 1] + 1, kind
 
-    def _united(self, text: str) -> Iterator[tuple[int, int, str]]:
-        """Yield where secrets and earlier masks stand, in order; what overlaps is one, of the kind
-        that begins first.
-        """
-        masks = [
-            (match.start(), match.end(), match.group(1)) for match in self._mask.finditer(text)
-        ]
+    def _united(self, text: str) -> list[patterns.Span]:
+        """Return where secrets and earlier masks stand, in order; what overlaps is one."""
+        masks = [(*match.span(), match.group(1)) for match in self._mask.finditer(text)]
         inside = {place for start, end, _ in masks for place in range(start + 1, end)}
         plain = text if text.isascii() else text.translate(_FULL_WIDTH)
         spans = [span for span in self._found(plain) if span[0] not in inside]
         if not text.isascii() and _ZERO_WIDTH.search(text):
             spans += [span for span in self._hidden(plain) if span[0] not in inside]
-        united: tuple[int, int, str] | None = None
-        for span in sorted((*masks, *spans), key=lambda span: (span[0], -span[1])):
-            if united is None:
-                united = span
-            elif span[0] < united[1]:
-                united = (united[0], max(united[1], span[1]), united[2])
-            else:
-                yield united
-                united = span
-        if united is not None:
-            yield united
+        return patterns.united((*masks, *spans))
 
 
 @cache

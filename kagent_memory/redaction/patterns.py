@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +33,30 @@ _PRIVATE_KEY = re.compile(
     r"-----BEGIN ((?:[A-Z0-9]+ ){0,3})PRIVATE KEY(?: BLOCK)?-----"
     rf"(?:{_BODY}-----END [A-Z0-9 ]{{0,40}}-----|{_LINE})"
 )
+
+
+def united(spans: Iterable[Span]) -> list[Span]:
+    """Return the spans in order; those that overlap become one, of the kind that begins first."""
+    kept: list[Span] = []
+    for start, end, kind in sorted(spans, key=lambda span: (span[0], -span[1])):
+        if kept and start < kept[-1][1]:
+            first, last, known = kept[-1]
+            kept[-1] = (first, max(last, end), known)
+        else:
+            kept.append((start, end, kind))
+    return kept
+
+
+def masked(text: str, spans: Iterable[Span], what: str) -> str:
+    """Return the text with `[what: kind]` in place of each span; the spans are those of
+    `united`.
+    """
+    pieces: list[str] = []
+    at = 0
+    for start, end, kind in spans:
+        pieces += text[at:start], f"[{what}: {kind}]"
+        at = end
+    return "".join((*pieces, text[at:]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,33 +185,18 @@ class Shapes:
         self._rules[start] = (*self._rules.get(start, ()), (kind, rule))
 
     def spans(self, text: str) -> Iterator[Span]:
-        """Yield where secrets of a known shape stand, in order, without overlaps."""
-        spans: list[Span] = []
+        """Yield where secrets of a known shape stand, in no order; they may overlap."""
         at = 0
         while anchor := self._anchors.search(text, at):
             at = anchor.start() + 1
             for kind, rule in self._rules[anchor.group()]:
                 if match := rule.match(text, anchor.start()):
-                    spans.append(
-                        (
-                            match.start(),
-                            match.end(),
-                            _key_kind(match) if rule is _PRIVATE_KEY else kind,
-                        )
-                    )
+                    yield *match.span(), _key_kind(match) if rule is _PRIVATE_KEY else kind
                     at = match.end()
                     break
-        shapes = (shape for shape in UNANCHORED if shape.holds in text)
-        spans += (
-            (*match.span(), shape.kind)
-            for shape in shapes
-            for match in shape.pattern.finditer(text)
-        )
-        end = 0
-        for span in sorted(spans, key=lambda span: (span[0], -span[1])):
-            if span[0] >= end:
-                yield span
-                end = span[1]
+        for shape in UNANCHORED:
+            if shape.holds in text:
+                yield from ((*match.span(), shape.kind) for match in shape.pattern.finditer(text))
 
 
 def private_keys(text: str) -> Iterator[Span]:
@@ -196,7 +205,7 @@ def private_keys(text: str) -> Iterator[Span]:
     while at >= 0:
         match = _PRIVATE_KEY.match(text, at)
         if match:
-            yield match.start(), match.end(), _key_kind(match)
+            yield *match.span(), _key_kind(match)
         at = text.find(_KEY_BEGINS, match.end() if match else at + 1)
 
 

@@ -14,12 +14,10 @@ from pydantic import ConfigDict, TypeAdapter
 
 from ..errors import ConfigurationError, InvalidInput
 from . import Redactor, secrets
-from .patterns import entries_of
+from .patterns import Span, entries_of, masked, united
 
 if TYPE_CHECKING:
     from types import ModuleType
-
-Span = tuple[int, int, str]
 
 _LATIN = "A-Za-z0-9\u00c0-\u024f"
 _EMAILS = (
@@ -151,33 +149,16 @@ class PersonalData:
         self._has_cards = not kinds or "card" in kinds
 
     def spans(self, text: str) -> list[Span]:
-        """(start, end, kind) of what stands in a text, in order, without overlaps; the longer one
-        wins.
-        """
-        spans = [
+        """Return where personal data stands in a text, in order; what overlaps is one."""
+        found = [
             (start, end, kind) for kind, finder in self._finders for start, end, _ in finder(text)
         ]
-        spans += [
-            (match.start(), match.end(), kind)
-            for kind, rule in self._own
-            for match in rule.finditer(text)
-        ]
-        kept: list[Span] = []
-        for span in sorted(spans, key=lambda span: (span[0], -span[1])):
-            if not kept or span[0] >= kept[-1][1]:
-                kept.append(span)
-            elif span[1] > kept[-1][1]:
-                kept[-1] = (kept[-1][0], span[1], kept[-1][2])
-        return kept
+        own = ((*match.span(), kind) for kind, rule in self._own for match in rule.finditer(text))
+        return united((*found, *own))
 
     def mask(self, text: str) -> str:
         """Return the text with `[pii: <kind>]` in place of what it holds."""
-        pieces: list[str] = []
-        at = 0
-        for start, end, kind in self.spans(text):
-            pieces += text[at:start], f"[pii: {kind}]"
-            at = end
-        return "".join((*pieces, text[at:]))
+        return masked(text, self.spans(text), "pii")
 
     def after(self, redact: Redactor) -> Redactor:
         """Mask secrets first, then personal data."""
