@@ -165,16 +165,10 @@ class Components:
         Raises:
             NotFound: no such memory, or it has expired.
         """
-        now = self.clock()
-        visible = await self.store.memories.get(scope, [id], now=now, superseded=superseded)
-        if id not in visible and self.retriever.has_short_term:
-            memories = await self.store.memories.get(scope, [id], now=now, superseded=True)
-            visible = {
-                id: memory for id, memory in memories.items() if memory.state == "short_term"
-            }
-        if id not in visible:
+        memory = await self._unexpired(scope, id)
+        if memory is None or not (superseded or memory.state in ("active", "short_term")):
             raise NotFound(f"No memory {id} in this scope.")
-        return visible[id]
+        return memory
 
     async def quarantined(self, scope: Scope, id: str) -> Memory:
         """Return a memory that waits to be confirmed.
@@ -182,12 +176,14 @@ class Components:
         Raises:
             NotFound: none of this id waits, or it has expired.
         """
-        memory = (
-            await self.store.memories.get(scope, [id], now=self.clock(), superseded=True)
-        ).get(id)
+        memory = await self._unexpired(scope, id)
         if memory is None or memory.state != "quarantined":
             raise NotFound(f"No memory {id} waits in the quarantine of this scope.")
         return memory
+
+    async def _unexpired(self, scope: Scope, id: str) -> Memory | None:
+        memories = self.store.memories
+        return (await memories.get(scope, [id], now=self.clock(), superseded=True)).get(id)
 
     def masked_filter(self, filter: Filter) -> Filter:
         """Return the filter with the session id as memories carry it."""

@@ -108,7 +108,7 @@ def affordable(
 ) -> list[Found]:
     """Return those that the budget allows for, in order, as a model will read them.
 
-    Of a long memory the passage that fits the question is taken, and what a memory came from is
+    Of a long memory the passage that fits the question is taken, and its sources and labels are
     left out where only the memory fits. If none fits, the first is cut down to the budget.
     """
     if budget_tokens is None or not entries:
@@ -120,20 +120,13 @@ def affordable(
     spent = 0
     for one in entries:
         entry = _shortened(one, most, question)
-        bare = replace(
-            entry,
-            said=(),
-            fields={name: value for name, value in entry.fields.items() if name != "said"},
-        )
-        fitting = (
-            each
-            for each in (entry, bare)
-            if spent + _weight(list(each.fields.values())) <= budget_tokens
-        )
-        if (chosen := next(fitting, None)) is not None:
-            spent += _weight(list(chosen.fields.values()))
-            kept.append(chosen)
-    return kept or [_shortened(_without_labels(entries[0]), budget_tokens, question)]
+        for form in (entry, _bare(entry)):
+            weight = _weight(list(form.fields.values()))
+            if spent + weight <= budget_tokens:
+                spent += weight
+                kept.append(form)
+                break
+    return kept or [_shortened(_bare(entries[0]), budget_tokens, question)]
 
 
 def _weight(value: object) -> int:
@@ -160,14 +153,14 @@ def _shortened(one: Found, max_tokens: int, question: str) -> Found:
     return replace(one, text=text, fields={**one.fields, "text": text})
 
 
-def _without_labels(one: Found) -> Found:
-    """Return a memory without lists and names beside its text."""
-    labels = {name for name, value in one.fields.items() if isinstance(value, list)} | {"author"}
-    return replace(
-        one,
-        said=(),
-        fields={name: value for name, value in one.fields.items() if name not in labels},
-    )
+def _bare(one: Found) -> Found:
+    """Return a memory without its sources, labels and author."""
+    fields = {
+        name: value
+        for name, value in one.fields.items()
+        if name != "author" and not isinstance(value, list)
+    }
+    return replace(one, said=(), fields=fields)
 
 
 def of_hit(hit: Hit, *, shared: bool = False) -> Found:

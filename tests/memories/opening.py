@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from typing import Any
 
 import httpx
+import psycopg
 
 from kagent_memory import Memories
 from kagent_memory.remote import RemoteMemories
@@ -26,3 +29,15 @@ async def through_a_server(memories: Memories, token: str = "", **options: Any) 
         **({"token": token} if token else {}),
         **options,
     )
+
+
+def execute(uri: str, *statements: str) -> Any:
+    """Run statements as somebody with the database's password; return the rows of the last."""
+    connection: Any = (
+        sqlite3.connect(uri.removeprefix("libsql:///"))
+        if uri.startswith("libsql")
+        else psycopg.connect(uri.partition("&rls")[0], options="-c search_path=kagent_memory")
+    )
+    with closing(connection), connection:
+        cursors = [connection.execute(statement) for statement in statements]
+        return cursors[-1].fetchall() if cursors[-1].description else None

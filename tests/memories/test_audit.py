@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import psycopg
 import pytest
 
 from kagent_memory import Fact, InvalidInput, Memories, NotFound, Scope, Scopes
@@ -61,21 +59,6 @@ async def delivered(memories: Memories, scope: Scope) -> None:
 
 def turn(text: str, event: str, **more: Any) -> Fact:
     return Fact(text, verbatim=True, event_ids=(event,), session_id="s", **more)
-
-
-def execute(uri: str, scope: Scope, statement: str) -> None:
-    """Somebody with the database's password leaves something behind."""
-    if uri.startswith("libsql"):
-        connection: Any = sqlite3.connect(uri.removeprefix("libsql:///"))
-        whose: Any = scope.id
-    else:
-        connection = psycopg.connect(
-            uri.partition("&rls")[0], options="-c search_path=kagent_memory"
-        )
-        statement, whose = statement.replace("?", "%s"), scope.id.hex()
-    with connection:
-        connection.execute(statement, (whose,))
-    connection.close()
 
 
 def old(content: str, **more: Any) -> Memory:
@@ -137,19 +120,20 @@ async def plant(memories: Memories, uri: str) -> dict[str, set[tuple[str, ...]]]
     idle = await add(
         ADA, ["Cedar planks lie under the tarpaulin", "Umbrellas are lent at reception"]
     )
-    ghosts, none = [new_id() for _ in range(3)], "[]" if uri.startswith("libsql") else "{}"
-    for statement in (
-        f"DELETE FROM memory_vector_1 WHERE scope_id = ? AND id = '{idle[1]}'",
-        f"INSERT INTO memory_stats (scope_id, id, retrieved) VALUES (?, '{ghosts[0]}', 3)",
-        "INSERT INTO memory_revision (scope_id, memory_id, revision, kind, at, who, why, "
-        "event_ids) "
-        f"VALUES (?, '{ghosts[1]}', 1, 'edit', '2026-01-01T00:00:00.000000+00:00', '', '', "
-        f"'{none}')",
+    ghosts = [new_id() for _ in range(3)]
+    is_file, whose = uri.startswith("libsql"), ADA.id.hex()
+    whose, none = (f"x'{whose}'", "[]") if is_file else (f"'{whose}'", "{}")
+    opening.execute(
+        uri,
+        f"DELETE FROM memory_vector_1 WHERE scope_id = {whose} AND id = '{idle[1]}'",
+        f"INSERT INTO memory_stats (scope_id, id, retrieved) VALUES ({whose}, '{ghosts[0]}', 3)",
+        "INSERT INTO memory_revision (scope_id, memory_id, revision, kind, at, who, why, event_ids)"
+        f" VALUES ({whose}, '{ghosts[1]}', 1, 'edit', '2026-01-01T00:00:00.000000+00:00', '', '',"
+        f" '{none}')",
         "INSERT INTO memory_vector_1 (scope_id, id, embedding) "
-        f"SELECT scope_id, '{ghosts[2]}', embedding FROM memory_vector_1 WHERE scope_id = ? AND "
-        f"id = '{sound[0]}'",
-    ):
-        execute(uri, ADA, statement)
+        f"SELECT scope_id, '{ghosts[2]}', embedding FROM memory_vector_1 "
+        f"WHERE scope_id = {whose} AND id = '{sound[0]}'",
+    )
     return {
         "exact_duplicate": {tuple(turns[:2])},
         "near_duplicate": {tuple(likes)},

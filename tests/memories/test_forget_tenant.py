@@ -166,9 +166,9 @@ async def test_an_interrupted_erasure_is_ended_by_the_next_call(uri, monkeypatch
 
     real, calls = forgetting.erase_some, []
 
-    async def breaks(session, scope, **options):
-        calls.append(scope)
-        done = await real(session, scope, **options)
+    async def breaks(session, **options):
+        calls.append(session)
+        done = await real(session, **options)
         if len(calls) == 2:
             raise StoreError("memory unavailable: power cut")
         return done

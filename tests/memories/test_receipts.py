@@ -5,37 +5,20 @@ is found.
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from typing import Any
 
 import httpx
-import psycopg
 import pytest
 
 from kagent_memory import Fact, Memories, Message, Scope
 from kagent_memory.cli import main
 from kagent_memory.server.app import create_app
 from kagent_memory.server.auth import Access
-from memories.opening import opened, through_a_server
+from memories.opening import execute, opened, through_a_server
 
 CANARY = "Quokka77"
 SCOPE, NEIGHBOUR = Scope("acme", CANARY, "notes"), Scope("acme", "grace", "notes")
 OTHER = Scope("", "ada", "notes")
-
-
-def execute(uri: str, *statements: str) -> Any:
-    """Somebody with the database's password edits it."""
-    if uri.startswith("libsql"):
-        connection: Any = sqlite3.connect(uri.removeprefix("libsql:///"))
-    else:
-        connection = psycopg.connect(
-            uri.partition("&rls")[0], options="-c search_path=kagent_memory"
-        )
-    with connection:
-        rows = [connection.execute(statement) for statement in statements][-1]
-        found = rows.fetchall() if rows.description else None
-    connection.close()
-    return found
 
 
 async def forget_four(memories: Memories) -> list[str]:
