@@ -75,7 +75,6 @@ _standby_asked = _meter.create_counter(
     "primary, since it was "
     "behind or away.",
 )
-StandbyOutcome: TypeAlias = Literal["answered", "behind", "away"]
 
 
 class Listener(Protocol):
@@ -198,7 +197,7 @@ def cache_looked_up(
         _tell("cache", count, attributes)
 
 
-def standby_asked(outcome: StandbyOutcome) -> None:
+def standby_asked(outcome: Literal["answered", "behind", "away"]) -> None:
     """Count a search or list that was to be read from a standby, and what came of it."""
     _standby_asked.add(1, {"outcome": outcome})
     _tell("standby", 1, {"outcome": outcome})

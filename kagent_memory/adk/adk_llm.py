@@ -57,7 +57,7 @@ class AdkLlm:
 
     async def _text(self, prompt: str, schema: type[BaseModel] | None) -> str:
         return await call_model(
-            partial(self._ask, prompt, schema), f"The model {self.name}", ours=False, answers=True
+            partial(self._ask, prompt, schema), f"The model {self.name}", ours=False
         )
 
     async def _ask(self, prompt: str, schema: type[BaseModel] | None) -> str:

@@ -167,7 +167,6 @@ async def call_model(
     timeout_seconds: float | None = None,
     retries: int = 0,
     ours: bool = True,
-    answers: bool = False,
 ) -> Answer:
     """Return the answer of `call`, retrying transient failures; the last becomes an error of ours.
 
@@ -181,7 +180,6 @@ async def call_model(
         timeout_seconds: of one attempt; None: no bound.
         retries: further attempts after a failure that may pass.
         ours: called by our own code; False: an object that a user made, whose words may quote.
-        answers: the call answers in words, which any of its failures may quote.
 
     Raises:
         ModelUnavailable: the model is away for now.
@@ -209,7 +207,7 @@ async def call_model(
     except Exception as error:
         if isinstance(error, KagentMemoryError) and (ours or raised_here(error)):
             raise
-        raise failure(error, what, tells=ours and not answers) from error
+        raise failure(error, what, tells=ours) from error
 
 
 def _may_pass(error: BaseException) -> bool:
@@ -252,7 +250,6 @@ class CheckedModel:
 
     method: ClassVar[str]
     kind: ClassVar[str]
-    answers_in_words: ClassVar[bool] = False
 
     def __init__(
         self, inner: Any, *, timeout_seconds: float, retries: int = 0, ours: bool = False
@@ -292,5 +289,4 @@ class CheckedModel:
             timeout_seconds=self._timeout_seconds,
             retries=self._retries,
             ours=self._ours,
-            answers=self.answers_in_words,
         )

@@ -144,7 +144,7 @@ class CheckedLlm(CheckedModel):
     a ModelError.
     """
 
-    method, kind, answers_in_words = "complete", "a language model", True
+    method, kind = "complete", "a language model"
 
     def __init__(self, inner: Any, settings: MemorySettings) -> None:
         super().__init__(inner, timeout_seconds=settings.model_timeout_seconds)

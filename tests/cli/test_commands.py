@@ -70,21 +70,11 @@ def test_forget_tells_what_it_erased_beside_what_is_not_there(run: Any, id: str)
     }
 
 
-def test_every_command_is_there_with_help_and_examples(capsys: pytest.CaptureFixture[str]):
+def test_every_example_is_a_command_that_parses():
+    """There are at most 26 commands, and the examples of each parse."""
     assert len(COMMANDS) <= 26
     for command in COMMANDS:
-        with pytest.raises(SystemExit) as end:
-            parser().parse_args([*command.name.split(), "--help"])
-        said = capsys.readouterr().out
-        assert end.value.code == 0
-        assert all(example in said for example in command.examples)
         assert command.examples
-        assert "--json" in said
-        assert ("--uri" in said) == command.uses_store
-
-
-def test_every_example_is_a_command_that_parses():
-    for command in COMMANDS:
         for example in command.examples:
             words = example.partition(" <")[0].partition(" >")[0].replace('"', "").split()[1:]
             if '"' not in example:
@@ -121,21 +111,6 @@ def test_everything_is_forgotten_only_on_a_clear_word(run: Any, id: str):
     assert run("forget", "--everything", "--yes", "--json").json == {"forgotten": [id]}
 
 
-@pytest.mark.parametrize(
-    ("words", "close"),
-    [
-        (["serch", "tea"], "search"),
-        (["forgt"], "forget"),
-        (["list", "--set", "tl_days=3"], "ttl_days"),
-    ],
-)
-def test_a_mistyped_word_gets_a_suggestion(run: Any, words: list[str], close: str):
-    """A mistyped command or setting is answered with the one that was most likely meant."""
-    told = run(*words)
-    assert told.code in (2, 5)
-    assert f"Did you mean {close}?" in told.err
-
-
 def test_an_id_may_be_given_by_its_beginning(run: Any, id: str):
     """The beginning of an id names its memory; one that fits several is refused."""
     assert run("show", id[:30], "--json").json["id"] == id
@@ -167,7 +142,7 @@ def test_a_terminal_gets_colours_and_at_least_60_columns_of_text(uri: str, colou
     text = "x" * 70
     asyncio.run(_stored(uri, text))
     environ = {**os.environ, "COLUMNS": "80", "TERM": "xterm", "NO_COLOR": "" if colours else "1"}
-    command = f"{sys.executable} -m kagent_memory.cli list"
+    command = f"{sys.executable} -m kagent_memory list"
     out = subprocess.run(
         ["script", "-qec", command, "/dev/null"], env=environ, capture_output=True, text=True
     ).stdout
@@ -201,24 +176,6 @@ def test_show_and_explain_are_for_people(run: Any, id: str):
     explained = run("search", "tea", "--explain").out
     assert "by words: number 1" in explained
     assert "{" not in explained
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["serve", "--port", "65536"],
-        ["token", "create", "--days", "0"],
-        ["list", "--limit", "0"],
-        ["list", "--limit", "1" * 5000],
-    ],
-)
-def test_a_number_out_of_its_range_is_a_usage_error(
-    capsys: pytest.CaptureFixture[str], words: list[str]
-):
-    with pytest.raises(SystemExit) as end:
-        main(words)
-    assert end.value.code == 2
-    assert "must be a whole number from" in capsys.readouterr().err
 
 
 def test_several_scopes_are_named_rather_than_guessed(run: Any, id: str):
@@ -285,7 +242,7 @@ def test_the_doctor_ends_with_what_it_found(run: Any, id: str):
 
 def test_serve_serves_until_it_is_stopped(uri: str, tmp_path: Path):
     process = subprocess.Popen(
-        [sys.executable, "-m", "kagent_memory.cli", "serve", "--port", "0", "--uri", uri],
+        [sys.executable, "-m", "kagent_memory", "serve", "--port", "0", "--uri", uri],
         stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )  # fmt: skip
     assert process.stderr

@@ -68,6 +68,9 @@ FAMILIES = {2: "invalid-input", 3: "not-found", 5: "configuration", 6: "store"}
         (["serve", "--app", "a", "--beside", "a", "b"], 2, "--app, --beside: only with --mcp"),
         (["serve", "--host", "0.0.0.0"], 5, "--auth"),
         (["remember", "this"], 2, "There is no command"),
+        (["serch", "tea"], 2, "Did you mean search?"),
+        (["forgt"], 2, "Did you mean forget?"),
+        (["list", "--set", "tl_days=3"], 5, "Did you mean ttl_days?"),
     ],
 )
 def test_a_mistake_is_one_line_or_one_json_document(
@@ -91,13 +94,31 @@ def check_document(capsys: pytest.CaptureFixture[str], code: int) -> None:
     assert code in EXIT_CODES
 
 
-@pytest.mark.parametrize("words", [["list", "--order", "colour"], ["jobs", "--retry"], []])
-def test_a_usage_error_is_a_json_document_too(
-    capsys: pytest.CaptureFixture[str], words: list[str]
+NOT_IN_RANGE = "must be a whole number from"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["list", "--order", "colour"], "invalid choice"),
+        (["jobs", "--retry"], "expected one argument"),
+        ([], "required"),
+        (["serve", "--port", "65536"], NOT_IN_RANGE),
+        (["token", "create", "--days", "0"], NOT_IN_RANGE),
+        (["list", "--limit", "0"], NOT_IN_RANGE),
+        (["list", "--limit", "1" * 5000], NOT_IN_RANGE),
+    ],
+)
+def test_a_usage_error_is_one_line_or_one_json_document(
+    capsys: pytest.CaptureFixture[str], words: list[str], said: str
 ) -> None:
-    with pytest.raises(SystemExit) as end:
-        main([*words, "--json"])
-    assert end.value.code == 2
+    """A usage error ends with 2 and says what is wrong, in JSON where that was asked for."""
+    for more in ([], ["--json"]):
+        with pytest.raises(SystemExit) as end:
+            main([*words, *more])
+        assert end.value.code == 2
+        if not more:
+            assert said in capsys.readouterr().err
     check_document(capsys, 2)
 
 
@@ -164,10 +185,9 @@ def test_ctrl_c_at_any_moment_is_no_stack_trace(uri: str) -> None:
         assert "Traceback" not in said, said
 
 
-@pytest.mark.parametrize("module", ["kagent_memory", "kagent_memory.cli"])
-def test_the_version_is_told(module: str, capsys: pytest.CaptureFixture[str]) -> None:
-    line = [sys.executable, "-m", module, "--version"]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=300, check=True)
+def test_the_version_is_told() -> None:
+    """`--version` prints the version of the distribution."""
+    done = ran("--version")
     assert done.stdout == f"kagent-memory {kagent_memory.__version__}\n"
     assert kagent_memory.__version__[0].isdecimal()
 

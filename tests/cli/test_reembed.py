@@ -59,10 +59,3 @@ def test_a_store_goes_from_one_model_to_another(
     assert main(["search", "oolong", *scope, *uri, *new, "--json"]) == 0
     assert main(["search", "oolong", *scope, *uri, *old]) == 5
     assert main(["reembed", "--uri", "http://127.0.0.1:9", *new]) == 5
-
-
-def test_what_is_not_there_is_not_made(model: Any, tmp_path: Path):
-    assert (
-        main(["reembed", "--uri", f"libsql:///{tmp_path}/none.db", "--embedding", model("m")]) == 5
-    )
-    assert not (tmp_path / "none.db").exists()

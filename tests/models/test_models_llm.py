@@ -20,6 +20,11 @@ class Facts(BaseModel):
     facts: list[str]
 
 
+FULL = {
+    "status": 400,
+    "code": "context_length_exceeded",
+    "message": "This model's maximum context length is 10",
+}
 TEA = '{"facts": ["likes tea"]}'
 
 
@@ -69,50 +74,28 @@ async def test_who_ignores_the_schema_is_asked_once_more(
     assert len(provider.requests) == 2
 
 
-async def test_garbage_is_a_model_error_and_never_an_empty_answer(provider: Loopback) -> None:
-    provider.plan("You like tea.", "I said: you like tea.")
-    with pytest.raises(ModelError, match="not JSON that fits Facts"):
-        await opened("openai/any").complete("What?", schema=Facts)
-
-
 @pytest.mark.parametrize(
-    ("step", "reason"),
+    ("steps", "reason", "calls"),
     [
-        ({"refusal": "I'm sorry"}, "refused"),
-        ({"finish": "content_filter", "then": ""}, "refused"),
-        ({"finish": "length", "then": '{"facts": ["a"'}, "cut off"),
+        (["You like tea.", "I said: you like tea."], "not JSON that fits Facts", 2),
+        ([{"refusal": "I'm sorry"}], "refused", 1),
+        ([{"finish": "content_filter", "then": ""}], "refused", 1),
+        ([{"finish": "length", "then": '{"facts": ["a"'}], "cut off", 1),
+        ([{"status": 401}], "openai/any", 1),
+        ([FULL], "openai/any", 1),
+        *([[{"status": status}] * 20, "openai/any", 4] for status in (429, 500, 503)),
     ],
 )
-async def test_a_refusal_or_a_cut_answer_is_a_model_error_at_once(
-    provider: Loopback, step: Any, reason: str
+async def test_no_answer_is_an_error_tried_again_if_it_may_pass(
+    provider: Loopback, steps: list[Any], reason: str, calls: int
 ) -> None:
-    provider.plan(step)
+    """Garbage, a refusal or a cut answer is an error at once; LiteLLM adds no tries of its own."""
+    provider.plan(*steps)
     with pytest.raises(ModelError, match=reason):
-        await opened("openai/any").complete("What?", schema=Facts)
-    assert len(provider.requests) == 1
-
-
-@pytest.mark.parametrize("status", [429, 500, 503])
-async def test_what_may_pass_is_tried_again_and_litellm_adds_no_tries(
-    provider: Loopback, status: int
-) -> None:
-    provider.plan(*[{"status": status}] * 20)
-    with pytest.raises(ModelError, match="openai/any"):
         await ProviderModel("openai/any", MemorySettings(), retries=3).complete(
             "What?", schema=Facts
         )
-    assert len(provider.requests) == 4
-
-
-@pytest.mark.parametrize(
-    "refusal", [{"status": 401}, {"status": 400, "code": "context_length_exceeded"}]
-)
-async def test_what_no_retry_mends_is_not_asked_again(provider: Loopback, refusal: Any) -> None:
-    """A wrong key or a full context is an error at once, with no second call in words."""
-    provider.plan({"message": "This model's maximum context length is 10", **refusal})
-    with pytest.raises(ModelError):
-        await opened("openai/any").complete("What?", schema=Facts)
-    assert len(provider.requests) == 1
+    assert len(provider.requests) == calls
 
 
 async def test_meters_count_calls_and_tokens_of_the_code_they_enclose(provider: Loopback) -> None:
@@ -122,15 +105,11 @@ async def test_meters_count_calls_and_tokens_of_the_code_they_enclose(provider: 
         with metered() as first:
             await llm.complete("one two three", schema=Facts)
         await asyncio.create_task(llm.complete("one two three", schema=Facts))
-    await llm_unmetered(provider, llm)
+    provider.plan(TEA)
+    await llm.complete("outside of both", schema=Facts)
     assert (first.calls, whole.calls) == (2, 3)
     assert first.tokens > first.input_tokens > 6
     assert whole.tokens > first.tokens
-
-
-async def llm_unmetered(provider: Loopback, llm: Llm) -> None:
-    provider.plan(TEA)
-    await llm.complete("one two three", schema=Facts)
 
 
 @pytest.mark.parametrize("choice", [None, False, ""])
