@@ -17,13 +17,20 @@ from datetime import UTC, datetime
 
 from typing_extensions import Unpack
 
-from ..errors import ConfigurationError, InvalidInput, NotFound
+from ..errors import InvalidInput, NotFound
 from ..records import EVERYTHING, Filter, Memory, Revision, Scope, Vector
 from .codec import known
 from .decisions import in_order, page_of
 from .filter_match import is_searched, is_visible, matches_filter
 from .planning import slot_of
-from .spaces import EXTERNAL, EmbeddingSpace, EmbeddingSpaces, checked_vector, external_name
+from .spaces import (
+    EXTERNAL,
+    EmbeddingSpace,
+    EmbeddingSpaces,
+    checked_vector,
+    external_name,
+    refused,
+)
 from .values import (
     EARLIEST,
     SESSION_END,
@@ -488,10 +495,3 @@ async def each(
             yield memory
         if (cursor := page.cursor) is None:
             return
-
-
-def refused(part: object, capability: str) -> ConfigurationError:
-    """Return the error for a verb that a store of others lacks."""
-    return ConfigurationError(
-        f"{type(part).__name__} cannot do this: it has no `{capability}` of its own."
-    )

@@ -1,4 +1,4 @@
-"""What every store decides alike, as pure functions: ids, snapshots, revival, expiry, cursors,
+"""What every store decides alike, as pure functions: ids, snapshots, revival, expiry,
 tombstone keys.
 """
 
@@ -13,7 +13,6 @@ from dataclasses import asdict, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
-from ..errors import InvalidInput
 from ..language import tokenizer
 from ..records import Memory
 
@@ -139,26 +138,6 @@ def from_base64(text: object) -> bytes:
         raise ValueError("not Base64")
     bare = text.rstrip("=")
     return base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)
-
-
-def to_cursor(*parts: str | float | None) -> str:
-    """Return an opaque cursor over the sort key of the last row of a page."""
-    return base64.urlsafe_b64encode(json.dumps(parts).encode()).decode()
-
-
-def from_cursor(cursor: str, order: str) -> list[Any]:
-    """Return the sort key that `to_cursor(order, …)` holds, without the order.
-
-    Raises:
-        InvalidInput: the cursor is invalid, or belongs to another order.
-    """
-    try:
-        head, *parts = json.loads(base64.urlsafe_b64decode(cursor.encode()))
-    except (ValueError, TypeError, RecursionError) as error:
-        raise InvalidInput("Invalid cursor; start without one.") from error
-    if head != order:
-        raise InvalidInput(f"This cursor belongs to the order {head!r}; start without one.")
-    return parts
 
 
 def to_iso(at: datetime) -> str:

@@ -4,6 +4,8 @@ forgotten together.
 
 from __future__ import annotations
 
+import base64
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -13,7 +15,7 @@ from datetime import datetime
 from ..checks import checked_text
 from ..errors import InvalidInput
 from ..records import Memory, Scope
-from .codec import bounded, forgotten_key, from_cursor, is_id, renewed, to_cursor
+from .codec import bounded, forgotten_key, is_id, renewed
 from .filter_match import is_visible
 from .planning import identity_of
 from .values import Gone, Order, Page, Pruned, ScopeStats, Whole, every_state
@@ -43,7 +45,10 @@ def page_of(
 
 def page_cursor(page: Sequence[Memory], order: Order, more: bool) -> str | None:
     """Return the cursor of what follows a page; None where there is no more."""
-    return to_cursor(order, page[-1].created_at.isoformat(), page[-1].id) if page and more else None
+    if not (page and more):
+        return None
+    place = [order, page[-1].created_at.isoformat(), page[-1].id]
+    return base64.urlsafe_b64encode(json.dumps(place).encode()).decode()
 
 
 def page_end(cursor: str, order: Order) -> tuple[datetime, str]:
@@ -52,14 +57,21 @@ def page_end(cursor: str, order: Order) -> tuple[datetime, str]:
     Raises:
         InvalidInput: the cursor is not one of ours.
     """
-    match from_cursor(cursor, order):
-        case [str() as time, str() as id] if is_id(id):
+    invalid = InvalidInput("Invalid cursor; start without one.")
+    try:
+        place = json.loads(base64.urlsafe_b64decode(cursor.encode()))
+    except (ValueError, RecursionError) as error:
+        raise invalid from error
+    match place:
+        case [str() as of_order, str(), str()] if of_order != order:
+            raise InvalidInput(f"This cursor belongs to the order {of_order!r}; start without one.")
+        case [_, str() as time, str() as id] if is_id(id):
             with suppress(ValueError):
                 if (at := datetime.fromisoformat(time)).tzinfo is not None:
                     return at, id
         case _:
             pass
-    raise InvalidInput("Invalid cursor; start without one.")
+    raise invalid
 
 
 def due_for_prune(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
@@ -15,17 +15,11 @@ from ..language import tokenizer
 from ..records import SEARCHED, Change, Memory, Revision, Usage, Vector
 from . import codec
 from .postings import packed
-from .spaces import checked_vectors
+from .spaces import checked_vector
 from .values import Batch, Whole, checked_key
 
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 _BRINGS_TEXT = frozenset({"add", "update", "supersede", "merge"})
-
-
-def identity_of(memory: Memory, identity: Callable[..., bytes] = tokenizer.identity) -> bytes:
-    """Return the content hash of a memory."""
-    events = tuple(memory.event_ids)
-    return identity(memory.content, verbatim=memory.verbatim, event_ids=events)
 
 
 def slot_of(memory: Memory) -> str | None:
@@ -35,11 +29,6 @@ def slot_of(memory: Memory) -> str | None:
 
 def _packed_terms(content: str, author: str | None) -> bytes:
     return packed(tokenizer.index_terms(content, author))
-
-
-def postings_of(memory: Memory, pack: Callable[..., bytes] = _packed_terms) -> bytes:
-    """Return a memory's index terms, packed."""
-    return pack(memory.content, memory.author)
 
 
 class Texts:
@@ -53,11 +42,17 @@ class Texts:
 
     def identity(self, memory: Memory) -> bytes:
         """Return the content hash of a memory."""
-        return identity_of(memory, self._identity)
+        events = tuple(memory.event_ids)
+        return self._identity(memory.content, verbatim=memory.verbatim, event_ids=events)
 
     def postings(self, memory: Memory) -> bytes:
         """Return a memory's index terms, packed."""
-        return postings_of(memory, self._postings)
+        return self._postings(memory.content, memory.author)
+
+
+def identity_of(memory: Memory) -> bytes:
+    """Return the content hash of a memory."""
+    return Texts().identity(memory)
 
 
 def checked(batch: Batch, dimensions: int | None) -> Batch:
@@ -74,8 +69,8 @@ def checked(batch: Batch, dimensions: int | None) -> Batch:
         _check_change(change)
     for session_id, event_id in batch.taken:
         _check_keys((session_id, event_id), "A taken event's session or id")
-    vectors = checked_vectors(list(batch.vectors.values()), dimensions)
-    return replace(batch, vectors=dict(zip(batch.vectors, vectors, strict=True)))
+    vectors = {id: checked_vector(one, dimensions) for id, one in batch.vectors.items()}
+    return replace(batch, vectors=vectors)
 
 
 def prepared(batch: Batch, dimensions: int | None) -> tuple[Batch, Texts]:

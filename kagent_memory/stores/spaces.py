@@ -52,7 +52,7 @@ class EmbeddingSpaces(ABC):
         others are noted already (with 0 it only reads); return the widths noted. The prune forgets
         those of which the tenant keeps none. Safe with two at once.
         """
-        raise self._refused("note_width")
+        raise refused(self, "note_width")
 
     async def replace(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
         """Return the embedding space of this name and width, made if it is new: "filling" beside
@@ -60,7 +60,7 @@ class EmbeddingSpaces(ABC):
         that was filling is retired. Whatever is then written into one that is, or was, to be
         replaced queues an `embed_job` with the other's name.
         """
-        raise self._refused("replace")
+        raise refused(self, "replace")
 
     async def finish_replacing(self, number: int) -> None:
         """Make an embedding space current and retire the others but callers' own, all at once.
@@ -68,18 +68,20 @@ class EmbeddingSpaces(ABC):
         Raises:
             Conflict: it is retired: another replacement was begun meanwhile.
         """
-        raise self._refused("finish_replacing")
+        raise refused(self, "finish_replacing")
 
     async def drop_retired(self) -> Sequence[str]:
         """Drop the retired embedding spaces with their vectors; return their names. A search of one
         is InvalidInput from then on, and vectors written to it are left out.
         """
-        raise self._refused("drop_retired")
+        raise refused(self, "drop_retired")
 
-    def _refused(self, capability: str) -> ConfigurationError:
-        return ConfigurationError(
-            f"{type(self).__name__} has no `{capability}`, which embedding anew needs."
-        )
+
+def refused(part: object, capability: str) -> ConfigurationError:
+    """Return the error for a verb that a store of others lacks."""
+    return ConfigurationError(
+        f"{type(part).__name__} cannot do this: it has no `{capability}` of its own."
+    )
 
 
 def external_name(dimensions: int) -> str:
@@ -87,24 +89,6 @@ def external_name(dimensions: int) -> str:
     they are.
     """
     return f"{EXTERNAL}{dimensions}"
-
-
-def checked_vectors(vectors: Sequence[Vector], dimensions: int | None) -> list[Vector]:
-    """Return many vectors as `checked_vector` makes each: at once, where they are arrays of one
-    width.
-
-    Raises:
-        InvalidInput: as `checked_vector`.
-    """
-    plain = all(isinstance(one, np.ndarray) and one.dtype.kind == "f" for one in vectors)  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
-    if plain and len(vectors) > 1 and {one.shape for one in vectors} == {(dimensions,)}:
-        rows = np.array(vectors)
-        if rows.dtype == np.float32 and is_easy(rows):
-            return list(rows)
-        rows = rows.astype(np.float64)
-        if np.isfinite(rows).all() and rows.any(axis=1).all():
-            return list(scaled(rows))
-    return [checked_vector(vector, dimensions) for vector in vectors]
 
 
 def checked_vector(vector: object, dimensions: int | None) -> Vector:

@@ -21,7 +21,7 @@ from .codec import bounded
 from .columns import Mask, Places
 from .filter_match import is_searched, matches_filter
 from .index import ScopeIndex, entry_of
-from .planning import postings_of
+from .planning import Texts
 from .spaces import checked_vector
 from .values import Stale, TextMatches
 from .vectors import Nearest, VectorColumn
@@ -268,4 +268,5 @@ class MemoriesView(IndexView):
 
 
 def _indexed(memories: Sequence[Memory]) -> ScopeIndex:
-    return ScopeIndex().updated([entry_of(memory, postings_of(memory)) for memory in memories])
+    postings = Texts().postings
+    return ScopeIndex().updated([entry_of(memory, postings(memory)) for memory in memories])

@@ -23,7 +23,7 @@ from kagent_memory.stores.base import Batch, RankFeatures
 from kagent_memory.stores.index import Entry, ScopeIndex
 from kagent_memory.stores.postings import packed
 from kagent_memory.stores.sql import index_cache
-from kagent_memory.stores.sql.index_cache import Packed
+from kagent_memory.stores.sql.index_reads import Stand
 from kagent_memory.stores.sql.scripts import run
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -193,9 +193,9 @@ async def test_a_packed_index_answers_like_a_new_one(pair, loaded, monkeypatch, 
         assert await searched_anew(other, *ask) == anew
 
 
-def packed_index(store) -> Packed:
+def packed_index(store) -> tuple[Stand, bytes]:
     held = store.memories.indexes._cached.get(SCOPE.id)
-    return Packed(held.stand, held.index.packed())
+    return held.stand, held.index.packed()
 
 
 async def kept_index(store) -> bytes:
@@ -217,7 +217,7 @@ async def test_no_packed_index_outlives_what_is_erased(pair, loaded, way):
     kept = await kept_index(here)
     assert b"Quokka session" in kept
     await found(here, "tea")
-    on_its_way = packed_index(here)  # another process that packs what it read before
+    stand, on_its_way = packed_index(here)  # another process that packs what it read before
     match way:
         case "forget":
             await there.forget(SCOPE, ids=[gone.id], now=NOW)
@@ -229,8 +229,7 @@ async def test_no_packed_index_outlives_what_is_erased(pair, loaded, way):
             await there.forget_tenant(SCOPE.tenant, limit=100, now=NOW)
             await add(there, memory("green tea"))
     assert not await kept_index(here)
-    late = replace(on_its_way, stand=on_its_way.stand._replace(version=10**6))
-    await here.memories._keep_index(SCOPE, late)
+    await here.memories._keep_index(SCOPE, stand._replace(version=10**6), on_its_way)
     assert not await kept_index(here)
     found_now = await searched_anew(here, "tea")
     assert len(found_now[0]) == 1
@@ -294,7 +293,7 @@ async def test_the_newest_packed_index_stays(pair, loaded):
     await add(there, memory("black tea"))
     await searched_anew(there, "tea")
     newest = await kept_index(here)
-    await here.memories._keep_index(SCOPE, old)
+    await here.memories._keep_index(SCOPE, *old)
     assert await kept_index(here) == newest
 
 

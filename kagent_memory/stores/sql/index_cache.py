@@ -39,14 +39,6 @@ VECTOR_BYTES = 1000  # to be made ready as long as it takes to read one characte
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Packed:
-    """An index on its way to the database: `packed` as it was when the scope stood there."""
-
-    stand: Stand
-    packed: bytes
-
-
 @dataclass(slots=True)
 class Cached:
     """What is kept of a scope.
@@ -56,7 +48,6 @@ class Cached:
         news: how many memories the index took in since it was packed.
         vectors: by the number of their embedding space.
         steady: nothing had been written when the store was asked last.
-        asked: embedding space → the version at which its vectors were searched by the store.
     """
 
     scope: Scope
@@ -65,7 +56,6 @@ class Cached:
     news: int = 0
     vectors: dict[int, VectorColumn] = field(default_factory=dict[int, VectorColumn])
     steady: bool = False
-    asked: dict[int, int] = field(default_factory=dict[int, int])
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     vectors_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -104,10 +94,12 @@ class IndexCache:
 
     Args:
         max_bytes: of the indexes; as much again of their vectors.
-        keep: stores a packed index.
+        keep: stores a packed index of a scope that stood there.
     """
 
-    def __init__(self, max_bytes: int, keep: Callable[[Scope, Packed], Awaitable[None]]) -> None:
+    def __init__(
+        self, max_bytes: int, keep: Callable[[Scope, Stand, bytes], Awaitable[None]]
+    ) -> None:
         self._max_bytes, self._keep = max_bytes, keep
         # the one searched last stays, even where it alone is larger
         self._cached = LRUCache[bytes, Cached](
@@ -257,27 +249,17 @@ class IndexCache:
             column = await self._caught_up(cached, space_number, reads)
             if column is None:
                 cached.vectors.pop(space_number, None)
-                if reads.has_nearest and not (
-                    trusted and self._is_to_load(cached, space_number, dimensions)
-                ):
+                count = len(cached.index.ids)
+                fits = count * (4 * dimensions + ROW_BYTES) <= self._max_bytes
+                # one search is not worth it where others write all the time
+                if reads.has_nearest and not (trusted and fits):
                     return None
-                if reads.has_nearest and len(cached.index.ids) * dimensions > MAX_NUMBERS_AT_ONCE:
+                if reads.has_nearest and count * dimensions > MAX_NUMBERS_AT_ONCE:
                     self._load_aside(cached, space_number, dimensions, reads)
                     return None
                 column = await self._load_vectors(cached, space_number, dimensions, reads)
             self._weigh(cached)
             return column
-
-    def _is_to_load(self, cached: Cached, space_number: int, dimensions: int) -> bool:
-        """Return True at the second search of a version: one search is not worth it where others
-        write all the time.
-        """
-        size = len(cached.index.ids) * (4 * dimensions + ROW_BYTES)
-        if size > self._max_bytes or cached.stand is None:
-            return False
-        asked = cached.asked.get(space_number)
-        cached.asked[space_number] = cached.stand.version
-        return asked == cached.stand.version
 
     def _load_aside(
         self, cached: Cached, space_number: int, dimensions: int, reads: SqlIndexReads
@@ -373,7 +355,7 @@ class IndexCache:
         if len(packed) > MAX_PACKED_BYTES:
             return
         try:
-            await self._keep(scope, Packed(stand, packed))
+            await self._keep(scope, stand, packed)
         except StoreError as error:
             logger.warning(
                 "A scope's index could not be kept; each process loads it memory by memory: %s",

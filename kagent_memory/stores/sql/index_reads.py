@@ -119,7 +119,7 @@ class SqlIndexReads:
         self, session: Transaction, scope: Scope, ids: Sequence[str]
     ) -> Sequence[Entry]:
         """Return these memories as the index knows them, those that are there."""
-        return session.codec.entries(await session.rows("indexed", ids=ids))
+        return [session.codec.entry(row) for row in await session.rows("indexed", ids=ids)]
 
     @reading
     async def unchanged(
@@ -143,8 +143,7 @@ class SqlIndexReads:
         rows = await session.rows("unchanged_memories", ids=wanted, now=now, **values)
         if not rows:
             raise Stale
-        memories = session.codec.memories(row for row in rows if row["id"] is not None)
-        found = {memory.id: memory for memory in memories}
+        found = {row["id"]: session.codec.memory(row) for row in rows if row["id"] is not None}
         return {id: found[id] for id in wanted if id in found}
 
     async def vectors_from(

@@ -43,8 +43,8 @@ from ..values import (
 from ..view import Stale, View
 from . import forgetting, pruning, rotation, scope_lists, transfer, write_queries
 from .filters import filter_values, read_salt
-from .index_cache import IndexCache, Packed
-from .index_reads import SqlIndexReads
+from .index_cache import IndexCache
+from .index_reads import SqlIndexReads, Stand
 from .row_codec import to_scope
 from .scope_view import ScopeView
 from .scripts import reading, run, writing
@@ -89,10 +89,10 @@ class SqlMemoryStore(MemoryStore):
         await self.indexes.close()
         await self.database.close()
 
-    async def _keep_index(self, scope: Scope, packed: Packed) -> None:
+    async def _keep_index(self, scope: Scope, stand: Stand, packed: bytes) -> None:
         await run(
             self.database,
-            lambda session: write_queries.keep_index(session, packed),
+            lambda session: write_queries.keep_index(session, stand, packed),
             scope,
             write=True,
         )
@@ -197,7 +197,7 @@ class SqlMemoryStore(MemoryStore):
         after = {"after_key": after_key, "after_id": after_id, "limit": limit + 1}
         values = await filter_values(session, filter, now)
         rows = await session.rows(f"list_{order}", **values, **after)
-        found = session.codec.memories(rows[:limit])
+        found = [session.codec.memory(row) for row in rows[:limit]]
         return Page(memories=tuple(found), cursor=page_cursor(found, order, len(rows) > limit))
 
     @override

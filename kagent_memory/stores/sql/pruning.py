@@ -21,31 +21,31 @@ SCOPES_AT_ONCE = 100
 
 async def prune(database: Database, *, now: datetime, popular_after: int, dry_run: bool) -> Pruned:
     """Prune all scopes, some of them in one transaction: see `MemoryStore.prune`."""
-    after: str | bytes | None = None
+    after: Scope | None = None
     total = Pruned()
     while some := await run(database, partial(_expired_scopes, after=after, now=now), write=False):
         script = partial(
             _prune_some,
-            scopes=[scope for _, scope in some],
+            scopes=some,
             now=now,
             popular_after=popular_after,
             dry_run=dry_run,
         )
         total += await run(database, script, write=not dry_run)
-        after = some[-1][0]
+        after = some[-1]
     if not dry_run:
         await run(database, release_widths, write=True)
     return total
 
 
 async def _expired_scopes(
-    session: Transaction, *, after: str | bytes | None, now: datetime
-) -> Sequence[tuple[str | bytes, Scope]]:
-    """Return the next scopes that hold something to prune, each after its id as the database has
-    it.
-    """
-    found = await session.rows("expired_scopes", after=after, now=now, limit=SCOPES_AT_ONCE)
-    return [(row["scope_id"], to_scope(row)) for row in found]
+    session: Transaction, *, after: Scope | None, now: datetime
+) -> Sequence[Scope]:
+    """Return the next scopes that hold something to prune."""
+    found = await session.rows(
+        "expired_scopes", scope_id=after and after.id, now=now, limit=SCOPES_AT_ONCE
+    )
+    return [to_scope(row) for row in found]
 
 
 async def _prune_some(

@@ -17,7 +17,7 @@ from ..codec import bounded, event_ids_in, is_id, without_events
 from ..values import Job, JobKind, JobState, PendingJobs, checked_job
 from .row_codec import named, to_scope
 from .scripts import reading, run, writing
-from .session import Database, Transaction, Values
+from .session import Database, Transaction
 
 CANDIDATES = 100
 SERVED = 100
@@ -51,17 +51,10 @@ async def put(session: Transaction, jobs: Sequence[Job]) -> None:
         checked_job(job)
     for job in jobs:
         own = session.of(job.scope)
-        events = sorted(event_ids_in(job.payload))
-        queries: list[tuple[str, Values]] = []
-        if job.key:
-            queries.append(("queued_job", {"kind": job.kind, "key": job.key}))
-        if events:
-            brought = {"session_id": job.session_id, "event_ids": events}
-            queries.append(("taken_events", brought))
-        answers = deque(await own.several(queries) if queries else ())
-        waiting = answers.popleft() if job.key else ()
-        taken = {row["event_id"] for row in (answers.popleft() if events else ())}
-        payload = without_events(job.payload, taken)
+        same = {"kind": job.kind, "key": job.key}
+        brought = {"session_id": job.session_id, "event_ids": sorted(event_ids_in(job.payload))}
+        waiting, taken = await own.several([("queued_job", same), ("taken_events", brought)])
+        payload = without_events(job.payload, {row["event_id"] for row in taken})
         for row in waiting:
             earlier = own.codec.job_texts(row)["payload"]
             job = replace(job, id=row["id"])

@@ -65,6 +65,5 @@ def _marks(header: bytes) -> dict[str, Any]:
 
 
 def _memory_values(codec: RowCodec, row: Row) -> dict[str, Any]:
-    [memory] = codec.memories([row])
     terms = bytes(codec.with_terms(row)["postings"])
-    return codec.memory_values(memory, Texts(), touched=row["touched"], postings=terms)
+    return codec.memory_values(codec.memory(row), Texts(), touched=row["touched"], postings=terms)

@@ -92,11 +92,8 @@ class RowCodec:
 
     # -- memories -------------------------------------------------------------------------------
 
-    def memories(self, rows: Iterable[Row]) -> list[Memory]:
-        """Return the memories of rows of `remembered`."""
-        return [self._memory(row) for row in rows]
-
-    def _memory(self, row: Row) -> Memory:
+    def memory(self, row: Row) -> Memory:
+        """Return the memory of a row of `remembered`."""
         if row["sealed"] is not None:
             row = {**row, **self.memory_texts(row)}
         values = {name: row[name] for name in _MEMORY}
@@ -143,9 +140,12 @@ class RowCodec:
         postings = self._seal(terms, _place("postings", memory.id))
         return {**sealed, **digests, "postings": postings}
 
-    def entries(self, rows: Iterable[Row]) -> list[Entry]:
-        """Return what the index holds of rows of `indexed`."""
-        return [self._entry(self.with_terms(row)) for row in rows]
+    def entry(self, row: Row) -> Entry:
+        """Return what the index holds of a row of `indexed`."""
+        row = self.with_terms(row)
+        place = RankFeatures(**{name: row[name] for name in _PLACE})
+        expires_at = None if row["pinned"] else row["expires_at"]
+        return Entry(place, bool(row["active"]), expires_at, bytes(row["postings"]))
 
     def with_terms(self, row: Row) -> Row:
         """Return a memory's row with its index terms, and what the index reads of its texts."""
@@ -155,19 +155,10 @@ class RowCodec:
         indexed, _, terms = opened.partition(b"\n")
         return {**row, **json.loads(indexed), "postings": terms}
 
-    @staticmethod
-    def _entry(row: Row) -> Entry:
-        place = RankFeatures(**{name: row[name] for name in _PLACE})
-        expires_at = None if row["pinned"] else row["expires_at"]
-        return Entry(place, bool(row["active"]), expires_at, bytes(row["postings"]))
-
     # -- revisions ------------------------------------------------------------------------------
 
-    def revisions(self, rows: Iterable[Row]) -> list[Revision]:
-        """Return the revisions of rows of `memory_revision`."""
-        return [self._revision(row) for row in rows]
-
-    def _revision(self, row: Row) -> Revision:
+    def revision(self, row: Row) -> Revision:
+        """Return the revision of a row of `memory_revision`."""
         place = ("revision", row["memory_id"], row["revision"])
         values = {**row, "group": row["change_group"]}
         if row["sealed"] is not None:

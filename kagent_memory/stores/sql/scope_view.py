@@ -12,6 +12,7 @@ from ..base import MemoryStore
 from ..codec import bounded
 from ..columns import Mask
 from ..index import ScopeIndex
+from ..spaces import checked_vector
 from ..view import IndexView, Nearest, Stale
 from .index_cache import Cached, IndexCache
 from .index_reads import SqlIndexReads, Stand
@@ -55,13 +56,14 @@ class ScopeView(IndexView):
         self, space_number: int, vectors: Sequence[Vector], *, limit: int
     ) -> list[Nearest]:
         """See `View`."""
-        checked = await self._reads.spaces.checked_vectors(space_number, vectors)
+        dimensions = await self._reads.spaces.dimensions_of(space_number)
+        checked = [checked_vector(vector, dimensions) for vector in vectors]
         cached, index, visible = await self._opened()
         if not (checked and index.ids and bounded(limit)):
             return [[] for _ in checked]
         trusted = self._trusted is not None
         column = await self._cache.vectors(
-            cached, space_number, len(checked[0]), self._reads, trusted=trusted
+            cached, space_number, dimensions, self._reads, trusted=trusted
         )
         if column is None:
             return await self._nearest_by_database(

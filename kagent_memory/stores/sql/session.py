@@ -116,13 +116,13 @@ class Transaction:
         self, query: str, space_number: int | None = None, /, **values: Any
     ) -> list[Memory]:
         """Return the memories that the named query finds."""
-        return self.codec.memories(await self.rows(query, space_number, **values))
+        return [self.codec.memory(row) for row in await self.rows(query, space_number, **values)]
 
     async def revisions(
         self, query: str, space_number: int | None = None, /, **values: Any
     ) -> list[Revision]:
         """Return the revisions that the named query finds."""
-        return self.codec.revisions(await self.rows(query, space_number, **values))
+        return [self.codec.revision(row) for row in await self.rows(query, space_number, **values)]
 
     async def jobs(
         self, query: str, space_number: int | None = None, /, **values: Any

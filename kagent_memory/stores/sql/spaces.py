@@ -26,7 +26,6 @@ from ..spaces import (
     EmbeddingSpace,
     EmbeddingSpaces,
     SpaceState,
-    checked_vector,
     external_name,
 )
 from .scripts import reading, run, writing
@@ -70,17 +69,6 @@ class SqlEmbeddingSpaces(EmbeddingSpaces):
             raise InvalidInput(
                 f"There is no embedding space {space_number} here any more."
             ) from error
-
-    async def checked_vectors(
-        self, space_number: int, vectors: Sequence[Vector]
-    ) -> Sequence[Vector]:
-        """Return the vectors as they are kept.
-
-        Raises:
-            InvalidInput: one does not fit the embedding space, or there is none of this number.
-        """
-        dimensions = await self.dimensions_of(space_number)
-        return [checked_vector(vector, dimensions) for vector in vectors]
 
     @override
     @reading

@@ -13,7 +13,7 @@ from .. import codec
 from ..codec import is_id, known
 from ..planning import Plan, Texts
 from ..values import SESSION_END, Applied, Batch, Delivery, embed_job
-from .index_cache import Packed
+from .index_reads import Stand
 from .queue import put, touching
 from .session import Row, Transaction
 from .spaces import erase_vectors
@@ -37,7 +37,7 @@ async def apply(session: Transaction, batch: Batch, *, texts: Texts, now: dateti
     await _take(session, batch, met["taken_pairs"], now)
     plan = Plan.of(
         batch,
-        {one.id: one for one in session.codec.memories(met["stored_memories"])},
+        {row["id"]: session.codec.memory(row) for row in met["stored_memories"]},
         stones=await _stones(session, batch.changes, salt),
         salt=salt,
         positions={row["session_id"]: row["position"] for row in met["next_positions"]},
@@ -52,13 +52,12 @@ async def apply(session: Transaction, batch: Batch, *, texts: Texts, now: dateti
     return Applied(ids=plan.ids, version=version)
 
 
-async def keep_index(session: Transaction, packed: Packed) -> None:
+async def keep_index(session: Transaction, stand: Stand, packed: bytes) -> None:
     """Store a scope's packed index, unless something was erased since it was read or a newer one is
     stored.
     """
-    stand = packed.stand
     if await session.rows("hold_index", salt=stand.salt, erased=stand.erased):
-        sealed = session.codec.sealed_index(packed.packed)
+        sealed = session.codec.sealed_index(packed)
         await session.send("put_index", version=stand.version, packed=sealed)
 
 

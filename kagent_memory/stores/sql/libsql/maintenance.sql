@@ -10,7 +10,7 @@ WHERE lease.owner = excluded.owner OR lease.until <= strftime('%Y-%m-%dT%H:%M:%f
 SELECT DISTINCT m.scope_id, s.tenant, s.user_id, s.app
 FROM memory AS m
 JOIN scope AS s ON s.scope_id = m.scope_id
-WHERE m.expires_at <= :now AND m.expires_at IS NOT NULL AND NOT m.pinned AND (:after IS NULL OR m.scope_id > :after)
+WHERE m.expires_at <= :now AND m.expires_at IS NOT NULL AND NOT m.pinned AND (:scope_id IS NULL OR m.scope_id > :scope_id)
 ORDER BY m.scope_id
 LIMIT :limit
 

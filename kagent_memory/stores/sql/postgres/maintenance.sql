@@ -11,7 +11,7 @@ WHERE l.owner = excluded.owner OR excluded.until - l.until >= %(seconds)s::float
 SELECT DISTINCT m.scope_id, s.tenant, s.user_id, s.app
 FROM memory AS m
 JOIN scope AS s ON s.scope_id = m.scope_id
-WHERE m.expires_at <= %(now)s AND NOT m.pinned AND (%(after)s::uuid IS NULL OR m.scope_id > %(after)s::uuid)
+WHERE m.expires_at <= %(now)s AND NOT m.pinned AND (%(scope_id)s::uuid IS NULL OR m.scope_id > %(scope_id)s::uuid)
 ORDER BY m.scope_id
 LIMIT %(limit)s
 

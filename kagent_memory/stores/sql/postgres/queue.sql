@@ -1,8 +1,9 @@
 -- name: queued_job
--- The newest queued job of this key, as `waiting_job`; nobody drops it before the end of the transaction.
+-- The newest queued job of this key, as `waiting_job`, and none of the empty one; nobody drops it before the end of the
+-- transaction.
 SELECT j.id, j.payload, j.sealed
 FROM ingest_job AS j
-WHERE j.scope_id = %(scope_id)s AND j.kind = %(kind)s AND j.key = %(key)s AND j.state = 'queued'
+WHERE j.scope_id = %(scope_id)s AND j.kind = %(kind)s AND j.key = %(key)s AND j.key <> '' AND j.state = 'queued'
 ORDER BY j.created_at DESC, j.id DESC
 LIMIT 1
 FOR UPDATE OF j
