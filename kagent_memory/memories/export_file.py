@@ -8,13 +8,13 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from functools import cache, partial
+from functools import cache
 from itertools import groupby, islice
 from pathlib import Path
-from typing import Annotated, BinaryIO, Literal, TypeAlias
+from typing import Annotated, BinaryIO, Literal, Self, TypeAlias
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError, model_validator
 
 from ..checks import checked_text, checked_time
 from ..errors import InvalidInput
@@ -25,14 +25,12 @@ from ..stores.planning import checked
 from ..stores.values import every_state
 from .lineage import Lineage
 
-FORMAT = "kagent-memory"
-VERSION = 1
-VERSION_WITH_VECTORS = 2
+VERSION: Literal[1] = 1
+VERSION_WITH_VECTORS: Literal[2] = 2
 MAX_SPACES = 1000
 MAX_DIMENSIONS = 65_536
 PART = 200
 MAX_LINE_BYTES = 64 * 2**20
-MAX_AFTER_END = 1000  # bytes: white space at most
 MAX_NAME_CHARS = 200  # of a field that is named to the caller
 MAX_INTEGER = 2**31 - 2  # with room for one more
 BOUNDS = {"importance": (0, 1), "ttl_days": (-36_500, 36_500), "revision": (1, MAX_INTEGER + 1)}
@@ -43,24 +41,24 @@ SpaceKey: TypeAlias = tuple[str, int]
 Number: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
 
-class _Marker(BaseModel):
-    """What makes a first line one of ours, whatever else its version has."""
-
-    format: Literal["kagent-memory"]
-    version: int
-
-
-class Space(BaseModel):
+class Space(BaseModel, extra="forbid", strict=True):
     """An embedding space, as the first line of an export with vectors names it; `EmbeddingSpace`
     says what is what.
     """
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     name: Annotated[str, Field(min_length=1, max_length=1024)]
     dimensions: Annotated[int, Field(ge=1, le=MAX_DIMENSIONS)]
     state: Literal["current", "filling"]
     probe: Annotated[list[Number], Field(max_length=MAX_DIMENSIONS)] | None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        checked_text(self.name, "The embedding space's name")
+        if self.probe is not None:
+            checked_vector(self.probe, self.dimensions)
+        if self.name.startswith(EXTERNAL) and self.name != external_name(self.dimensions):
+            raise ValueError(f"{self.name!r} holds no vectors of {self.dimensions} dimensions")
+        return self
 
     @property
     def key(self) -> SpaceKey:
@@ -73,21 +71,19 @@ class Space(BaseModel):
         return None if self.probe is None else np.asarray(self.probe, np.float32)
 
 
-class _Head(_Marker):
-    """The first line, in the versions that are read here."""
+class Head(BaseModel, extra="forbid"):
+    """The first line, in the versions that are written and read here."""
 
-    model_config = ConfigDict(extra="forbid")
-
+    format: Literal["kagent-memory"]
+    version: Literal[1, 2]
     exported_at: datetime
     embedding_spaces: Annotated[list[Space], Field(max_length=MAX_SPACES)] = []
 
 
-class _End(BaseModel):
+class End(BaseModel, extra="forbid"):
     """The last line: without it the file was cut off."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    end: Literal[True]
+    end: Literal[True] = True
     memories: int
 
 
@@ -204,17 +200,18 @@ class ExportFile:
         """
         path, number, count = self.path, 0, 0
         with opened(path) as file:
-            lines = iter(partial(file.readline, MAX_LINE_BYTES + 1), b"")
+            lines = enumerate(_bounded_lines(path, file), start=1)
             try:
-                for number, text in enumerate(lines, start=1):
-                    if len(text) > MAX_LINE_BYTES:
-                        raise InvalidInput(
-                            f"Line {number} of {path} is longer than {MAX_LINE_BYTES:,} bytes."
-                        )
+                for number, text in lines:
                     if number == 1:
                         self.spaces = _spaces(path, text)
                     elif text.startswith(b'{"end"'):
-                        _check_end(path, text, count, file.read(MAX_AFTER_END))
+                        told = End.model_validate_json(text).memories
+                        if told != count or any(text.strip() for _, text in lines):
+                            raise InvalidInput(
+                                f"{path} should hold {told} memories and holds {count}, or more "
+                                "follows; export it again."
+                            )
                         return
                     else:
                         count += 1
@@ -222,6 +219,13 @@ class ExportFile:
             except ValidationError as error:
                 raise InvalidInput(_damage(number, path, error)) from error
         raise InvalidInput(f"{path} was cut off after line {number}; export it again.")
+
+
+def _bounded_lines(path: Path, file: BinaryIO) -> Iterator[bytes]:
+    while text := file.readline(MAX_LINE_BYTES + 1):
+        if len(text) > MAX_LINE_BYTES:
+            raise InvalidInput(f"{path} has a line longer than {MAX_LINE_BYTES:,} bytes.")
+        yield text
 
 
 @contextmanager
@@ -256,10 +260,7 @@ def _damage(number: int, path: Path, error: ValidationError) -> str:
 def _check_line(line: Line) -> None:
     memory, revisions = line.memory, line.revisions
     states = every_state(memory, revisions)
-    if any(
-        id != memory.id
-        for id in (*(one.memory_id for one in revisions), *(one.id for one in states))
-    ):
+    if {*(one.memory_id for one in revisions), *(one.id for one in states)} != {memory.id}:
         raise InvalidInput("A revision is of another memory.")
     events = [
         Change(kind="add", memory=memory, event_ids=revision.event_ids) for revision in revisions
@@ -305,35 +306,16 @@ def _check_bounds(memory: Memory) -> None:
 def _spaces(path: Path, text: bytes) -> Sequence[Space]:
     """Return the embedding spaces that the first line names."""
     try:
-        head = _Marker.model_validate_json(text)
+        return Head.model_validate_json(text).embedding_spaces
     except ValidationError as error:
+        wrong = {fault["loc"][0]: fault["input"] for fault in error.errors() if fault["loc"]}
+        if "version" in wrong and "format" not in wrong:
+            raise InvalidInput(
+                f"{path} has the version {wrong['version']}; this kagent-memory reads versions "
+                f"{VERSION} and {VERSION_WITH_VECTORS} (with vectors)."
+            ) from error
+        if wrong and "format" not in wrong:
+            raise
         raise InvalidInput(
             f"{path} is not an export of kagent-memory; its first line does not say so."
         ) from error
-    if head.version not in (VERSION, VERSION_WITH_VECTORS):
-        raise InvalidInput(
-            f"{path} has the version {head.version}; this kagent-memory reads versions "
-            f"{VERSION} and {VERSION_WITH_VECTORS} (with vectors)."
-        )
-    spaces = _Head.model_validate_json(text).embedding_spaces
-    try:
-        for space in spaces:
-            checked_text(space.name, "The embedding space's name")
-            if space.probe is not None:
-                checked_vector(space.probe, space.dimensions)
-            if space.name.startswith(EXTERNAL) and space.name != external_name(space.dimensions):
-                raise InvalidInput(
-                    f"{space.name!r} does not hold vectors of {space.dimensions} dimensions."
-                )
-    except InvalidInput as error:
-        raise InvalidInput(f"Line 1 of {path} cannot be imported: {error}") from error
-    return spaces
-
-
-def _check_end(path: Path, text: bytes, count: int, rest: bytes) -> None:
-    told = _End.model_validate_json(text).memories
-    if told != count or rest.strip() or len(rest) == MAX_AFTER_END:
-        raise InvalidInput(
-            f"{path} should hold {told} memories and holds {count}, or more follows; export it "
-            "again."
-        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,12 +17,13 @@ from ..stores.base import EXTERNAL, EmbeddingSpace, embed_job
 from ..stores.values import Restored, Whole
 from .components import Components
 from .export_file import (
-    FORMAT,
     LINE_ENDS,
     PART,
     VERSION,
     VERSION_WITH_VECTORS,
+    End,
     ExportFile,
+    Head,
     Line,
     Numbers,
     Space,
@@ -71,18 +71,22 @@ async def export(
         if vectors
         else []
     )
-    version = VERSION_WITH_VECTORS if vectors else VERSION
-    head = {"format": FORMAT, "version": version, "exported_at": parts.clock().isoformat()}
-    described = [
-        {
-            "name": one.name,
-            "dimensions": one.dimensions,
-            "state": one.state,
-            "probe": None if one.probe is None else one.probe.tolist(),
-        }
-        for one in spaces
-    ]
-    yield json.dumps(head | ({"embedding_spaces": described} if vectors else {}))
+    head = Head(
+        format="kagent-memory",
+        version=VERSION_WITH_VECTORS if vectors else VERSION,
+        exported_at=parts.clock(),
+        embedding_spaces=[
+            Space(
+                name=one.name,
+                dimensions=one.dimensions,
+                state=one.state,
+                probe=None if one.probe is None else one.probe.tolist(),
+            )
+            for one in spaces
+            if one.state != "retired"
+        ],
+    )
+    yield head.model_dump_json(exclude=None if vectors else {"embedding_spaces"})
     count = 0
     after: Scope | None = None
     while scopes := await parts.store.scopes(
@@ -97,7 +101,7 @@ async def export(
                 for line in await run_in_thread(READ, partial(_lines, scope, memories, numbers)):
                     yield line
         after = scopes[-1]
-    yield json.dumps({"end": True, "memories": count})
+    yield End(memories=count).model_dump_json()
 
 
 async def _read(

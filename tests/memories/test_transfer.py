@@ -177,7 +177,7 @@ def without_one(lines: list[str]) -> list[str]:
 
 
 def later(lines: list[str]) -> list[str]:
-    return [lines[0].replace('"version": 1', '"version": 3'), *lines[1:]]
+    return [lines[0].replace('"version":1', '"version":3'), *lines[1:]]
 
 
 def changed(**values: Any) -> Callable[[list[str]], list[str]]:
