@@ -37,6 +37,7 @@ STORES = "kagent_memory.stores"  # the entry points of what opens a URI's scheme
 TURSO = (".turso.io", ".turso.tech")
 # for KAGENT_MEMORY_URI
 MISTAKEN = ("KAGENT_MEMORY_URL", "KAGENT_MEMORY_DATABASE_URL", "KAGENT_MEMORY_DB_URL")
+SECRETS = {"encryption_keys", "file_encryption_key"}  # settings that no URI may hold
 NEAR = 0.8  # how alike two names must be for one to be taken for a misspelling of the other
 
 
@@ -332,41 +333,29 @@ def compose(
         )
     base = settings or MemorySettings()
     known = {field.name for field in fields(base)}
-    ours = (
-        {}
-        if settings
-        else {name: value for name, value in environ.items() if name.startswith(PREFIX)}
-    )
-    named = {name.removeprefix(PREFIX).lower(): value for name, value in ours.items()}
+    named = {
+        name.removeprefix(PREFIX).lower(): value
+        for name, value in environ.items()
+        if name.startswith(PREFIX) and settings is None
+    }
     # a warning only: Kubernetes makes variables of services' names
     for name in sorted(named.keys() - known - {"uri"}):
         if near := get_close_matches(name, known, n=1, cutoff=NEAR):
-            logger.warning(
-                "%s%s has no effect; did you mean %s%s?",
-                PREFIX,
-                name.upper(),
-                PREFIX,
-                near[0].upper(),
-            )
-    environment = {name: value for name, value in named.items() if name in known}
+            wrong, right = f"{PREFIX}{name.upper()}", f"{PREFIX}{near[0].upper()}"
+            logger.warning("%s has no effect; did you mean %s?", wrong, right)
     bare, _, query = _checked(_default_uri(environ) if uri is None else uri).partition("?")
     pairs = parse_qsl(query, keep_blank_values=True)
-    if secret := next(
-        (name for name, _ in pairs if name in ("encryption_keys", "file_encryption_key")), None
-    ):
+    given = dict(pairs)
+    for secret in SECRETS & given.keys():
         raise ConfigurationError(
             f"{secret} does not belong in a URI, which is logged and shown; set "
             f"KAGENT_MEMORY_{secret.upper()}."
         )
     others = [pair for pair in pairs if pair[0] not in known]
-    is_server, is_postgres = (
-        _is_libsql_server(bare),
-        bare.removeprefix("kagent+").startswith("postgres"),
-    )
+    is_postgres = bare.removeprefix("kagent+").startswith("postgres")
+    allowed = ("authToken",) if _is_libsql_server(bare) else ()
     unknown = (
-        None
-        if is_postgres
-        else next((name for name, _ in others if name != "authToken" or not is_server), None)
+        None if is_postgres else next((name for name, _ in others if name not in allowed), None)
     )
     if unknown is not None and unknown.casefold().replace("_", "").startswith("sync"):
         raise ConfigurationError(
@@ -382,9 +371,8 @@ def compose(
     if others:
         bare = f"{bare}?{urlencode(others, quote_via=quote)}"
     # at once: what is set anywhere counts before what a policy says that is chosen elsewhere
-    return bare, base.updated(
-        {**environment, **dict(pair for pair in pairs if pair[0] in known), **options}
-    )
+    stated = {name: value for name, value in {**named, **given}.items() if name in known}
+    return bare, base.updated({**stated, **options})
 
 
 def scheme_of(uri: str) -> str:

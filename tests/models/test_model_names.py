@@ -15,7 +15,11 @@ from google.adk.models.registry import LLMRegistry
 from kagent_memory import CompactionAwareSummary, KagentMemoryService, LlmSummary, Memories
 from kagent_memory.errors import ConfigurationError
 from kagent_memory.models import calls
+from kagent_memory.models.embedding import open_embedder
+from kagent_memory.models.llm import open_llm
+from kagent_memory.models.reranking import open_reranker
 from kagent_memory.records import Scope
+from kagent_memory.settings import MemorySettings
 
 SCOPE = Scope("t", "u", "a")
 MEMORY = "libsql:///:memory:"
@@ -94,3 +98,39 @@ async def test_the_name_of_a_model_in_adks_registry_serves() -> None:
 async def test_the_text_false_means_no_model(off: str) -> None:
     async with await Memories.open(MEMORY, worker=False, llm=off) as memories:
         assert not memories.needs_model
+
+
+class Nameless:
+    async def complete(self) -> None: ...
+
+    embed = rerank = complete
+
+
+NO_CHOICE = [
+    *((open_model, choice) for open_model in (open_embedder, open_llm) for choice in (None, "")),
+    (open_llm, False),
+    (open_reranker, None),
+]
+UNFIT = [
+    *(
+        (open_model, choice)
+        for open_model in (open_embedder, open_llm, open_reranker)
+        for choice in (42, object(), Nameless, Nameless())
+    ),
+    (open_llm, True),
+    (open_llm, " "),
+    (open_reranker, "no-provider"),
+]
+
+
+@pytest.mark.parametrize(("open_model", "choice"), NO_CHOICE)
+def test_no_choice_is_no_model(open_model: Any, choice: Any) -> None:
+    """None, an empty text and, of a language model, False mean that there is none."""
+    assert open_model(choice, MemorySettings()) is None
+
+
+@pytest.mark.parametrize(("open_model", "choice"), UNFIT)
+def test_what_is_no_model_is_refused_at_open(open_model: Any, choice: Any) -> None:
+    """An object without a name or the method is refused when a model is made of it."""
+    with pytest.raises(ConfigurationError):
+        open_model(choice, MemorySettings())

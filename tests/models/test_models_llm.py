@@ -11,7 +11,7 @@ import pytest
 from loopback import Loopback
 from pydantic import BaseModel
 
-from kagent_memory.errors import ConfigurationError, ModelError
+from kagent_memory.errors import ModelError
 from kagent_memory.models.llm import Llm, ProviderModel, metered, open_llm
 from kagent_memory.settings import MemorySettings
 
@@ -110,17 +110,6 @@ async def test_meters_count_calls_and_tokens_of_the_code_they_enclose(provider: 
     assert (first.calls, whole.calls) == (2, 3)
     assert first.tokens > first.input_tokens > 6
     assert whole.tokens > first.tokens
-
-
-@pytest.mark.parametrize("choice", [None, False, ""])
-def test_no_choice_is_no_model(choice: Any) -> None:
-    assert open_llm(choice, MemorySettings()) is None
-
-
-@pytest.mark.parametrize("choice", [True, 42, object(), " "])
-def test_what_is_no_model_is_refused_when_opened(choice: Any) -> None:
-    with pytest.raises(ConfigurationError):
-        opened(choice)
 
 
 class Given:
