@@ -122,8 +122,8 @@ class Forgetting(Opened):
             who: for the receipt, which says that this was done and nothing of the content.
 
         Raises:
-            InvalidInput: none or more than one way is named, or the conditions let all through or
-                contradict.
+            InvalidInput: none or more than one way is named, the conditions let all through, or the
+                filter has one that is named beside it.
             NotFound: one of the given ids is not there; the others are erased all the same.
         """
         ids = (ids,) if isinstance(ids, str) else tuple(ids)

@@ -109,6 +109,7 @@ CASES = [(verb, name) for verb in VERBS for name in parameters(verb) if name != 
 
 
 async def test_what_fits_no_parameter_is_refused_by_its_name(memories: Memories) -> None:
+    """A value of another type is an error that begins with the name of its argument."""
     for verb, name in CASES:
         with pytest.raises(InvalidInput, match=rf"^{name}\b.*: "):
             await done(getattr(memories, verb)(**{**needed(verb), name: object()}))
@@ -148,7 +149,8 @@ async def test_no_value_whatever_makes_another_error_than_ours(memories: Memorie
     assert not wrong, "\n".join(wrong)
 
 
-async def test_numbers_and_truths_of_numpy_are_taken_for_what_they_are(memories: Memories) -> None:
+async def test_numpy_scalars_are_taken_for_python_values(memories: Memories) -> None:
+    """A numpy scalar counts as Python's number or truth of the same value."""
     [id] = await memories.add(SCOPE, ["Ada sails"])
     others: dict[str, Any] = {"importance": np.float32(0.25), "ttl_days": np.int64(3)}
     edited = await memories.edit(SCOPE, id, **others)

@@ -155,6 +155,7 @@ def evidence(found: Audit) -> dict[str, set[tuple[str, ...]]]:
 
 
 async def test_exactly_what_was_planted_is_found(uri):
+    """An audit finds each planted defect in its scope and nothing else, and quotes no memory."""
     async with await opened(uri) as memories:
         planted = await plant(memories, uri)
         await memories.add(GRACE, SOUND)
@@ -239,6 +240,7 @@ async def test_vectors_of_an_embedder_to_come_are_not_lacking():
     "defects", [["secrets"], [], ["secret", "'; DROP TABLE memory; --"]], ids=repr
 )
 async def test_unknown_defects_are_refused(defects):
+    """An audit looks for at least one defect, and for known ones only."""
     async with await opened() as memories:
         with pytest.raises(InvalidInput, match=r"^defects"):
             await memories.audit(ADA, defects=defects)

@@ -97,6 +97,7 @@ async def test_exactly_what_meets_every_condition_goes(options, gone):
         {"ids": []},
         {"filter": Filter()},
         {"filter": Filter(session_id="a"), "session_id": "b"},
+        {"filter": Filter(created_after=START), "after": START},
         {"before": START.replace(tzinfo=None)},
         {"tag": ["drink"]},
         {"author": "\0"},
@@ -105,6 +106,7 @@ async def test_exactly_what_meets_every_condition_goes(options, gone):
     ids=str,
 )
 async def test_what_is_ambiguous_or_lets_all_through_erases_nothing(options):
+    """A call that names no way, two ways, a condition twice or everything unsaid is refused."""
     async with await opened() as memories:
         await memories.add(SCOPE, list(FACTS.values()))
         for dry_run in (True, False):

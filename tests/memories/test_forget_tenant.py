@@ -163,7 +163,6 @@ async def test_a_part_at_a_time_goes_on_where_it_ended(uri):
 
 async def test_an_interrupted_erasure_is_ended_by_the_next_call(uri, monkeypatch):
     """An interruption leaves a whole store and the next call ends it."""
-
     real, calls = forgetting.erase_some, []
 
     async def breaks(session, **options):
