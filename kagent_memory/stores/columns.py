@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
-from typing import Any, Self, TypeAlias, overload
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from typing_extensions import override
 
 from .values import RankFeatures
 
@@ -44,8 +42,8 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Places(Sequence[RankFeatures]):
-    """Positions of memories, in columns; as a sequence, the features of each.
+class Places:
+    """Positions of memories, in columns; iterated, the features of each.
 
     Attributes:
         ids: of the memories, in order.
@@ -100,13 +98,12 @@ class Places(Sequence[RankFeatures]):
         order = sorted(range(len(ids)), key=ids.__getitem__)
         return cls([named[row] for row in order], columns[order], names)
 
-    @cached_property
-    def _features(self) -> Sequence[RankFeatures]:
+    def __iter__(self) -> Iterator[RankFeatures]:
         def name(number: int) -> str | None:
             return self.names[number] if number >= 0 else None
 
         rows: list[tuple[Any, ...]] = self.columns.tolist()
-        return [
+        return (
             RankFeatures(
                 id=id,
                 session_id=name(session),
@@ -131,23 +128,10 @@ class Places(Sequence[RankFeatures]):
                 names_a_time,
                 *_,
             ) in zip(self.ids, rows, strict=True)
-        ]
+        )
 
-    @overload
-    def __getitem__(self, index: int) -> RankFeatures: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[RankFeatures]: ...
-    @override
-    def __getitem__(self, index: int | slice) -> RankFeatures | Sequence[RankFeatures]:
-        return self._features[index]
-
-    @override
     def __len__(self) -> int:
         return len(self.ids)
-
-    @override
-    def __eq__(self, other: object) -> bool:
-        return self._features == (other._features if isinstance(other, Places) else other)
 
 
 def renamed(columns: Columns, numbers: Sequence[int]) -> Columns:

@@ -16,7 +16,7 @@ async def assert_gone(home: ScopedStore, *ids: str) -> None:
             *(id for id, _ in await home.nearest(space.number, 1, 1)),
         }
     assert kept.isdisjoint(ids)
-    assert list(await home.features(*ids)) == []
+    assert await home.features(*ids) == []
     for id in ids:
         assert list(await home.store.memories.history(home.scope, id)) == []
 

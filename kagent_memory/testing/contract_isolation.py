@@ -54,7 +54,7 @@ class IsolationContract(ContractPart):
             {},
             {},
         )
-        assert list(await other.features(memory.id, reach=3)) == []
+        assert await other.features(memory.id, reach=3) == []
         assert await other.taken("s", "e") == frozenset()
         assert list(await home.store.memories.history(other.scope, memory.id)) == []
         stats = await other.stats()

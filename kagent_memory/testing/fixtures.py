@@ -204,7 +204,7 @@ class ScopedStore:
 
     async def features(self, *ids: str, reach: int = 0) -> Sequence[RankFeatures]:
         """Return what a view tells of these memories."""
-        return await self.view().features(ids, reach=reach)
+        return list(await self.view().features(ids, reach=reach))
 
     async def space(self, dimensions: int = 2, name: str = "hash") -> int:
         """Return the number of an embedding space, made if it is new."""

@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 from kagent_memory.errors import KagentMemoryError
 from kagent_memory.records import Change, Filter, Memory
 from kagent_memory.stores import Store, open_store
-from kagent_memory.stores.base import Batch, Order
+from kagent_memory.stores.base import Batch, Order, RankFeatures
 from kagent_memory.testing.fixtures import (
     DAY,
     NOW,
@@ -281,9 +281,12 @@ class RandomChanges(RuleBasedStateMachine):
     def read(self, picked: list[int], reach: int, limit: int) -> None:
         ids = self.pick(picked)
         self.both(lambda store: store.memories.get(self.scope, ids, now=self.now))
-        self.both(
-            lambda store: store.memories.view(self.scope, now=self.now).features(ids, reach=reach)
-        )
+
+        async def places(store: Store) -> list[RankFeatures]:
+            view = store.memories.view(self.scope, now=self.now)
+            return list(await view.features(ids, reach=reach))
+
+        self.both(places)
         self.both(
             lambda store: store.memories.unembedded(
                 self.scope, self.space, limit=limit, now=self.now

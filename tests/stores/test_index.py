@@ -67,7 +67,7 @@ async def test_writes_of_another_process_are_seen_at_once(pair):
     assert (await found(here, "tea"), await found(here, "mocha")) == ({second.id}, {first.id})
     await there.forget(SCOPE, ids=[second.id], now=NOW)
     assert await found(here, "tea") == set()
-    assert await here.memories.view(SCOPE, now=NOW).features([second.id]) == []
+    assert not await here.memories.view(SCOPE, now=NOW).features([second.id])
 
 
 async def test_a_prune_of_another_process_is_seen_at_once(pair):
@@ -132,7 +132,7 @@ async def searched_anew(store, *terms: str, now: datetime = NOW) -> tuple[Any, .
         found.documents,
         found.average_length,
         found.frequencies,
-        places,
+        list(places),
     )
 
 
@@ -395,7 +395,7 @@ def told(index: ScopeIndex, ids: list[str]) -> list[Any]:
                 answers += [dict(found.matches), list(found.matches), found.documents]
                 answers += [found.average_length, found.frequencies]
         visible = index.visible(now)
-        answers += [index.features([id], reach, visible) for id in ids for reach in (0, 1, 3)]
+        answers += [list(index.features([id], reach, visible)) for id in ids for reach in (0, 1, 3)]
     return answers
 
 

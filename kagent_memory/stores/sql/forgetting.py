@@ -18,7 +18,7 @@ from .queue import clear, delete_jobs, touch
 from .receipts import add_receipt
 from .session import Transaction
 from .spaces import erase_vectors
-from .transfer import replace_revisions, whole, wholes
+from .transfer import replace_revisions, wholes
 
 
 async def forget(
@@ -237,7 +237,8 @@ class _Lineage:
                     for row in await session.rows("revisions_in", group=group)
                 ]
                 stays = sorted(set(members) - self.erased.keys())
-                events = events.difference(*map(_events_of, await whole(session, stays)))
+                others = await wholes(session, stays)
+                events = events.difference(*map(_events_of, others.values()))
             found |= {("event", event) for event in events}
         return found
 

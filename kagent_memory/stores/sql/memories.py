@@ -247,7 +247,7 @@ class SqlMemoryStore(MemoryStore):
     ) -> Sequence[Whole]:
         if ids is None:
             ids = await session.ids("scope_memories")
-        return await transfer.whole(session, ids)
+        return [*(await transfer.wholes(session, ids)).values()]
 
     @override
     @reading

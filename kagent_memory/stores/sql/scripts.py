@@ -50,38 +50,28 @@ def reading(
     script: Callable[Concatenate[AnyPart, Transaction, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[AnyPart, P], CoroutineType[Any, Any, T]]:
     """Make a method of a script that changes nothing, run for the scope that it is given."""
-
-    @wraps(script)
-    async def verb(part: AnyPart, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await run(
-            part.reads,
-            lambda transaction: script(part, transaction, *args, **kwargs),
-            *_scopes_in(args, kwargs),
-            write=False,
-        )
-
-    return verb
+    return _verb(script, write=False)
 
 
 def writing(
     script: Callable[Concatenate[AnyPart, Transaction, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[AnyPart, P], CoroutineType[Any, Any, T]]:
     """Make a method of a script that is one transaction, run for the scope that it is given."""
+    return _verb(script, write=True)
 
+
+def _verb(
+    script: Callable[Concatenate[AnyPart, Transaction, P], Coroutine[Any, Any, T]], *, write: bool
+) -> Callable[Concatenate[AnyPart, P], CoroutineType[Any, Any, T]]:
     @wraps(script)
     async def verb(part: AnyPart, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        given: object = args[0] if args else kwargs.get("scope")
+        whose = given.scope if isinstance(given, Job) else given
         return await run(
-            part.database,
+            part.database if write else part.reads,
             lambda transaction: script(part, transaction, *args, **kwargs),
-            *_scopes_in(args, kwargs),
-            write=True,
+            *([whose] if isinstance(whose, Scope) else []),
+            write=write,
         )
 
     return verb
-
-
-def _scopes_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Scope, ...]:
-    """Return the scope that a script is given, if it is given one."""
-    given = args[0] if args else kwargs.get("scope")
-    whose = given.scope if isinstance(given, Job) else given
-    return (whose,) if isinstance(whose, Scope) else ()

@@ -18,23 +18,18 @@ from .session import Transaction
 from .write_queries import insert_revisions, tombstoned
 
 
-async def whole(session: Transaction, ids: Sequence[str]) -> Sequence[Whole]:
-    """See `MemoryStore.whole`."""
-    ids = known(ids)
+async def wholes(session: Transaction, ids: Sequence[str]) -> dict[str, Whole]:
+    """Return these memories by their ids, in the order of these: see `MemoryStore.whole`."""
+    if not (ids := known(ids)):
+        return {}
     memories = await session.memories("stored_memories", ids=ids)
     histories: dict[str, list[Revision]] = defaultdict(list)
     for revision in await session.revisions("revisions_of_all", ids=ids):
         histories[revision.memory_id].append(revision)
     for revisions in histories.values():
         revisions.sort(key=lambda revision: revision.revision)
-    return [
-        Whole(one, tuple(histories[one.id])) for one in sorted(memories, key=lambda one: one.id)
-    ]
-
-
-async def wholes(session: Transaction, ids: Sequence[str]) -> dict[str, Whole]:
-    """Return the memories of `whole` by their ids."""
-    return {one.memory.id: one for one in await whole(session, ids)} if ids else {}
+    memories.sort(key=lambda one: one.id)
+    return {one.id: Whole(one, tuple(histories[one.id])) for one in memories}
 
 
 async def restore(
