@@ -259,7 +259,7 @@ async def load(
         async with await Memories.open(uri, worker=False) as memories, AsyncExitStack() as opened:
             await memories.forget_tenant("load")
             before = await deadlocks(uri)
-            serve = ("serve", "--port", "0", "--requests-per-minute", "0", "--uri", uri, *words)
+            serve = ("serve", "--port", "0", "--uri", uri, *words)
             logs = [
                 processes.enter_context(process(Path(folder) / f"server{n}", *serve))
                 for n in range(servers)

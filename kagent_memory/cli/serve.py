@@ -111,12 +111,6 @@ HTTP_OPTIONS = (
         type=whole_number(1024, 2**50),
         default=16 * 2**30,
     ),
-    option(
-        "--requests-per-minute",
-        help="of one caller; 0: no limit",
-        type=whole_number(0, 10**9),
-        default=3000,
-    ),
 )
 MCP_OPTIONS = (
     option("--app", help="with --mcp: the agent's app name"),
@@ -170,7 +164,6 @@ async def _serve_http(args: argparse.Namespace, say: Output) -> None:
         models=frozenset(args.allow_model or ()),
         max_body_bytes=args.max_body_bytes,
         max_import_bytes=args.max_import_bytes,
-        requests_per_minute=args.requests_per_minute,
     )
     check_binding(args.host, access)
     say = set_up_logging(args.log_format, say)

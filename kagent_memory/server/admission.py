@@ -1,78 +1,87 @@
-"""Who calls, and how often: the same for every protocol that a server speaks."""
+"""Who may call, and how many requests at once: the same for every protocol that a server speaks."""
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Callable
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Generator, Hashable, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from weakref import WeakValueDictionary
 
-from cachetools import LRUCache
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 
 from ..memories import Memories
-from ..memories.tokens import PREFIX, digest
+from ..memories.tokens import PREFIX
 from . import auth
 from .auth import Access, Caller
-from .rate_limit import RateLimit
 
-MAX_KNOWN = 10_000
-
-
-class TooOften(Exception):
-    """The caller has to wait before the next request.
-
-    Attributes:
-        seconds: how long.
-    """
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__("Too many requests; wait a little.")
-        self.seconds = math.ceil(seconds)
+MAX_OPEN = 128  # requests of one caller; further ones are refused
+MAX_RUNNING = 64  # requests of all callers that are worked on; others wait
+SHARES = 8  # one caller may have one of so many parts of them
+LONG_BODY = 2_000  # bytes; a longer search takes processor time to read
+NOT_FROM_HERE = (
+    "Without auth this server answers its own machine only. Let others in with a token "
+    "(`kagent-memory serve --auth`; `create_app(…, Access(required=True))`) or behind a proxy "
+    "that sets X-User-Id (`--trusted-proxy`)."
+)
 
 
 class Admission:
-    """Decides who may call, and counts how often."""
+    """Authenticates callers, and gives each a fair share of the requests in progress."""
 
     def __init__(self, access: Access, memories: Callable[[], Memories]) -> None:
         self._access, self._memories = access, memories
-        self._rate = RateLimit(access.requests_per_minute)
-        self._known = LRUCache[str, str](MAX_KNOWN)  # digests of tokens that held, and their ids
+        self._open = Counter[Hashable]()
+        self._slots = asyncio.Semaphore(MAX_RUNNING)
+        self._own_slots = WeakValueDictionary[Hashable, asyncio.Semaphore]()
 
-    async def caller(self, headers: Headers, secret: str, address: str) -> Caller | None:
-        """Return the caller, or None without valid credentials.
+    async def caller(self, headers: Headers, cookies: Mapping[str, str], address: str) -> Caller:
+        """Return who calls from an address.
 
         Raises:
-            TooOften: the caller must wait.
+            HTTPException: 401 without valid credentials, 403 from a machine that needs some.
             StoreError: the token cannot be looked up.
         """
-        token, proxied = digest(secret) if secret.startswith(PREFIX) else None, None
-        if token is None and self._access.trusted_proxy:
-            proxied = auth.caller_of_proxy(headers, self._memories().settings.tenant)
-        waits = self._rate.wait_seconds(self._counted_as(address, token, proxied), time.monotonic())
-        if waits:
-            raise TooOften(waits)
-        if token is not None:  # one of ours: it must hold, also where none is needed
-            known = await self._memories().tokens.authenticate(secret)
-            if known is None:
-                self._known.pop(token, None)
-                return None
-            self._known[token] = known.id
-            return auth.caller_of_token(known)
-        if proxied is None and not (self._access.required or self._access.trusted_proxy):
-            return auth.LOCAL
-        return proxied
+        access, memories = self._access, self._memories()
+        if not access.is_guarded and auth.is_elsewhere(address):
+            raise HTTPException(403, NOT_FROM_HERE)
+        caller = None if access.is_guarded else auth.LOCAL
+        secret = auth.bearer(headers, cookies)
+        if secret.startswith(PREFIX):  # one of ours: it must hold, also where none is needed
+            async with self.turn(address):
+                token = await memories.tokens.authenticate(secret)
+            caller = token and auth.caller_of_token(token)
+        elif access.trusted_proxy:
+            caller = auth.caller_of_proxy(headers, memories.settings.tenant)
+        if caller is None:
+            raise HTTPException(
+                401, "Send `Authorization: Bearer <token>`.", {"www-authenticate": "Bearer"}
+            )
+        return caller
 
-    def _counted_as(self, address: str, token: str | None, proxied: Caller | None) -> str:
-        """The key of a request's rate limit, chosen before anything is looked up: an unverified
-        token does not count as a caller, except where all requests come from this machine, as they
-        do through a proxy on it.
+    @contextmanager
+    def open(self, caller: Hashable) -> Generator[None]:
+        """Count a request of `caller` as open.
+
+        Raises:
+            HTTPException: 429: too many are open already.
         """
-        if proxied is not None:
-            return f"proxy {(proxied.tenant, proxied.user, proxied.app)}"
-        network = auth.network_of(address)
-        if token is None:
-            return f"address {network}"
-        if auth.is_loopback(address):
-            return f"token {token}"
-        known = self._known.get(token)
-        return f"address {network}" if known is None else f"token {known} at {network}"
+        if self._open[caller] >= MAX_OPEN:
+            text = "Too many of your requests are in progress; wait for some of them."
+            raise HTTPException(429, text, {"retry-after": "1"})
+        self._open[caller] += 1
+        try:
+            yield
+        finally:
+            self._open[caller] -= 1
+            if not self._open[caller]:
+                del self._open[caller]
+
+    @asynccontextmanager
+    async def turn(self, caller: Hashable, *, is_long: bool = False) -> AsyncGenerator[None]:
+        """Wait until a request of `caller` may be worked on; long ones are, one after another."""
+        slots = 1 if is_long else max(1, MAX_RUNNING // SHARES)
+        own = self._own_slots.setdefault((caller, is_long), asyncio.Semaphore(slots))
+        async with own, self._slots:
+            yield

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
-from importlib.resources import files
 from typing import Any
 
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI
 from starlette.routing import Route
+from starlette.staticfiles import StaticFiles
 from typing_extensions import override
 
 from ..memories import Memories, utc_now
@@ -30,11 +30,6 @@ from .metrics import metrics, metrics_or_none
 from .middleware import Gate
 from .readiness import Readiness, healthy, ready
 
-STATIC_FILES: Mapping[str, tuple[str, str]] = {
-    "/static/style.css": ("style.css", "text/css"),
-    "/static/icon.svg": ("icon.svg", "image/svg+xml"),
-    "/favicon.ico": ("icon.svg", "image/svg+xml"),
-}
 ROUTES = APIRouter()
 """What every application of this process answers; each route is made ready once, by the first
 request of all.
@@ -92,8 +87,7 @@ def create_app(
         app.state.memories = memories
     app.router.routes.extend(ROUTES.routes)
     _add_probes(app)
-    for path in STATIC_FILES:
-        app.add_api_route(path, _static, include_in_schema=False)
+    app.mount("/static", StaticFiles(packages=[("kagent_memory.server", "static")]))
     app.router.routes.append(Route(error_responses.MCP_PATH, McpEndpoint()))
     error_responses.install(app)
     app.state.admission = Admission(access, lambda: app.state.memories)
@@ -118,9 +112,3 @@ def _add_probes(app: FastAPI) -> None:
     app.add_api_route("/healthz", healthy, include_in_schema=False)
     app.add_api_route("/readyz", ready, include_in_schema=False)
     app.add_api_route("/metrics", metrics, include_in_schema=False)
-
-
-async def _static(request: Request) -> Response:
-    name, media_type = STATIC_FILES[request.scope["route"].path]
-    text = files("kagent_memory.server").joinpath("static", name).read_text(encoding="utf-8")
-    return Response(text, media_type=media_type, headers={"cache-control": "no-cache"})

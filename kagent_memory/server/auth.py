@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import TypeVar
 
 from starlette.datastructures import Headers
@@ -29,12 +29,9 @@ class Access:
         hosts: names this server answers to without auth; others are refused, so that no web page
             rebinds to it.
         models: names of models that callers may ask for, beside the server's own.
-        max_body_bytes: the longest request body. Only what stores takes so long a one; others end
-            at 1 MiB.
+        max_body_bytes: the longest request body.
         max_import_bytes: the longest file that an import takes; it waits on the disk, not in
             memory.
-        requests_per_minute: of one caller; 0: no limit. A token counts by itself at each address
-            that it comes from, callers without one by their address.
     """
 
     required: bool = False
@@ -43,7 +40,11 @@ class Access:
     models: frozenset[str] = frozenset()
     max_body_bytes: int = 8 * 1024 * 1024
     max_import_bytes: int = 16 * 2**30
-    requests_per_minute: int = 3000
+
+    @property
+    def is_guarded(self) -> bool:
+        """True if a call needs credentials."""
+        return self.required or self.trusted_proxy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,23 +162,13 @@ def _address(host: str) -> IPv4Address | IPv6Address | None:
     return mapped or address
 
 
-def network_of(host: str) -> str:
-    """Return the network of one sender: an IPv4 address, or the 64 bits of an IPv6 network."""
-    address = _address(host)
-    return (
-        str(ip_network((address, 64), strict=False))
-        if isinstance(address, IPv6Address)
-        else str(address or host)
-    )
-
-
 def check_binding(host: str, access: Access) -> None:
     """Refuse an address that other machines reach when calls need no auth.
 
     Raises:
         ConfigurationError: `host` is not loopback and calls need no auth.
     """
-    if not is_loopback(host) and not (access.required or access.trusted_proxy):
+    if not is_loopback(host) and not access.is_guarded:
         raise ConfigurationError(
             f"Binding {host} exposes the server to other machines. Add --auth (make a token "
             "with `kagent-memory token "

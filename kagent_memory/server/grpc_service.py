@@ -4,11 +4,8 @@ same way.
 
 from __future__ import annotations
 
-import logging
-import traceback
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 from urllib.parse import unquote
@@ -22,34 +19,19 @@ from grpc_health.v1.health import SERVICE_NAME as HEALTH_NAME
 from grpc_health.v1.health import aio as health
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 
 from ..concurrency import run_in_thread
 from ..errors import ConfigurationError, InvalidInput, KagentMemoryError, NotFound
 from ..memories import Memories
-from . import kagent_verbs
-from .admission import Admission, TooOften
-from .auth import LOCAL, Access, Caller, bearer, check_binding, is_loopback
-from .error_responses import printable
+from .admission import LONG_BODY, MAX_OPEN, Admission
+from .auth import LOCAL, Access, Caller, check_binding
+from .error_responses import log_defect, printable
 from .grpc_contract import SERVICE, methods, pool
-from .kagent_wire import (
-    DIMENSIONS,
-    Refused,
-    Search,
-    StoredItem,
-    batch_of,
-    check_count,
-    found,
-    item_of,
-    listed,
-    search_of,
-    wrong_width,
-)
-from .rate_limit import LONG_BODY, FairShare, TooManyRequests
+from .kagent_verbs import VERBS, size_of
+from .kagent_wire import DIMENSIONS, Refused, check_count, wrong_width
 
-logger = logging.getLogger(__name__)
-MAX_CALLS_PER_CALLER = 64  # that are open
-CALLS_AT_ONCE = 64  # that are worked on, of all callers
-MAX_STREAMS = 128  # calls that are open on one connection, of whatever service
+MAX_STREAMS = 2 * MAX_OPEN  # calls that are open on one connection, of whatever service
 MAX_CONNECTIONS = 1_000
 HANDSHAKE_SECONDS = 15.0  # for a connection to say that it speaks gRPC
 IDLE_SECONDS = 300.0  # of a connection without a call; a client connects again by itself
@@ -57,104 +39,14 @@ MAX_AGE_SECONDS = 3600.0  # of a connection; its open calls have five minutes mo
 AGE_GRACE_SECONDS = 300.0
 SHUTDOWN_SECONDS = 5.0
 MAX_METADATA_BYTES = 1024 * 1024
-MAX_LISTED_BYTES = 64 * 1024 * 1024
-NO_TOKEN = "Send the metadata `authorization: Bearer <token>`."  # noqa: S105 an advice
-NOT_FROM_HERE = (
-    "Without auth this server answers its own machine only; start it with --auth or "
-    "--trusted-proxy."
-)
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+CODES: Mapping[int, grpc.StatusCode] = {
+    401: grpc.StatusCode.UNAUTHENTICATED,
+    403: grpc.StatusCode.PERMISSION_DENIED,
+    429: grpc.StatusCode.RESOURCE_EXHAUSTED,
+}
 Fields: TypeAlias = dict[str, Any]
 Context: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
-
-
-class _Refusal(Exception):
-    """A call that is refused, with the status that says why."""
-
-    def __init__(self, code: grpc.StatusCode, text: str) -> None:
-        super().__init__(text)
-        self.code = code
-
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """One authenticated call."""
-
-    memories: Memories
-    caller: Caller
-    max_bytes: int
-
-    async def add(self, item: StoredItem) -> Fields:
-        ids = await kagent_verbs.store(self.memories, self.caller, [item], max_bytes=self.max_bytes)
-        return {"id": ids[0]}
-
-    async def add_batch(self, items: Sequence[StoredItem]) -> Fields:
-        await kagent_verbs.store(self.memories, self.caller, items, max_bytes=self.max_bytes)
-        return {"count": len(items)}
-
-    async def search(self, question: Search) -> Fields:
-        hits = await kagent_verbs.search(self.memories, self.caller, question)
-        rows = [found(memory, cosine) for memory, cosine in hits]
-        # HTTP gives back any JSON as metadata, a Struct is an object
-        return {
-            "memories": [
-                row if isinstance(row["metadata"], dict) else {**row, "metadata": {}}
-                for row in rows
-            ]
-        }
-
-    async def list(self, asked: Fields) -> Fields:
-        rows: list[Fields] = []
-        size = 0
-        scopes = kagent_verbs.named(
-            self.memories, self.caller, asked.get("agent_name"), asked.get("user_id")
-        )
-        for memory in await kagent_verbs.listed(self.memories, scopes):
-            size += len(memory.content.encode()) + 100
-            if size > MAX_LISTED_BYTES:
-                raise _Refusal(
-                    grpc.StatusCode.RESOURCE_EXHAUSTED,
-                    f"The memories are longer than {MAX_LISTED_BYTES} bytes in all; list them "
-                    "over HTTP.",
-                )
-            rows.append(listed(memory))
-        return {"memories": rows}
-
-    async def delete(self, asked: Fields) -> Fields:
-        for scope in kagent_verbs.named(
-            self.memories, self.caller, asked.get("agent_name"), asked.get("user_id")
-        ):
-            await self.memories.forget(scope, everything=True, who="kagent")
-        return {"status": "deleted"}
-
-
-@dataclass(frozen=True, slots=True)
-class _Verb:
-    """One method of the contract.
-
-    Attributes:
-        read: turns a message's fields into the request, off the event loop.
-        answer: does it.
-        failed: what is said when it fails.
-    """
-
-    read: Callable[[Fields], Any]
-    answer: Callable[[_Call, Any], Awaitable[Fields]]
-    failed: str
-
-
-_VERBS: Mapping[str, _Verb] = {
-    "AddSession": _Verb(
-        lambda asked: item_of(asked.get("memory", {})), _Call.add, "failed to save memory"
-    ),
-    "AddSessionBatch": _Verb(
-        lambda asked: batch_of(asked.get("items", [])),
-        _Call.add_batch,
-        "failed to save memory batch",
-    ),
-    "Search": _Verb(search_of, _Call.search, "search failed"),
-    "List": _Verb(lambda asked: asked, _Call.list, "failed to list memories"),
-    "Delete": _Verb(lambda asked: asked, _Call.delete, "failed to delete memory"),
-}
 
 
 class _Service:
@@ -162,66 +54,49 @@ class _Service:
     one.
     """
 
-    def __init__(self, memories: Memories, access: Access, admission: Admission) -> None:
-        self._memories, self._access, self._admission = memories, access, admission
-        self._share = FairShare(per_caller=MAX_CALLS_PER_CALLER, at_once=CALLS_AT_ONCE)
+    def __init__(self, memories: Memories, admission: Admission) -> None:
+        self._memories, self._admission = memories, admission
 
     async def answer(self, method: str, requests: AsyncIterator[bytes], context: Context) -> bytes:
         """Answer one call."""
-        verb = _VERBS[method]
-        takes, gives = methods()[method]
+        verb, (takes, gives) = VERBS[method], methods()[method]
         try:
             caller = await self._caller(context)
             # without auth, whoever calls is told apart by their connection
             who: Caller | str = context.peer() if caller is LOCAL else caller
-            with self._share.open(who):
+            with self._admission.open(who):
                 raw = await _only(requests)
                 is_long = method == "Search" and len(raw) > LONG_BODY
-                async with self._share.turn(who, is_long=is_long):
+                async with self._admission.turn(who, is_long=is_long):
                     asked = await run_in_thread(len(raw), _read, takes, raw, verb.read)
-                    call = _Call(self._memories, caller, self._access.max_body_bytes)
-                    answer = await verb.answer(call, asked)
-                    size = sum(len(row["content"]) + 100 for row in answer.get("memories", ()))
-                    return await run_in_thread(size, _written, gives, answer)
+                    answer = await verb.answer(self._memories, caller, asked)
+                    return await run_in_thread(size_of(answer), _written, gives, answer)
         except Exception as error:
             code, text = _status(error, verb.failed)
             await context.abort(code, printable(text))
             raise AssertionError("abort raises") from error
 
     async def _caller(self, context: Context) -> Caller:
-        access, address = self._access, _address(context)
-        if not (access.required or access.trusted_proxy) and not is_loopback(address):
-            raise _Refusal(grpc.StatusCode.PERMISSION_DENIED, NOT_FROM_HERE)
         pairs = [
             (str(key).encode(), value if isinstance(value, bytes) else value.encode())
             for key, value in context.invocation_metadata() or ()
         ]
-        headers = Headers(raw=pairs)
-        caller = await self._admission.caller(headers, bearer(headers, {}), address)
-        if caller is None:
-            raise _Refusal(grpc.StatusCode.UNAUTHENTICATED, NO_TOKEN)
-        return caller
+        return await self._admission.caller(Headers(raw=pairs), {}, _address(context))
 
 
 def _status(error: Exception, failed: str) -> tuple[grpc.StatusCode, str]:
     """Return the status of a call that failed, and what it says; `failed`: of which method."""
     match error:
-        case _Refusal():
-            return error.code, str(error)
-        case Refused() | InvalidInput():
+        case HTTPException():
+            return CODES[error.status_code], error.detail
+        case InvalidInput():
             return grpc.StatusCode.INVALID_ARGUMENT, str(error)
         case NotFound():
             return grpc.StatusCode.NOT_FOUND, str(error)
-        case TooOften():
-            return grpc.StatusCode.RESOURCE_EXHAUSTED, str(error)
-        case TooManyRequests():
-            return grpc.StatusCode.RESOURCE_EXHAUSTED, error.detail
         case KagentMemoryError():
             return grpc.StatusCode.INTERNAL, f"{failed}: {error}"
         case _:
-            # where it broke, without the error's own words: those may quote what somebody wrote
-            frames = "".join(traceback.format_tb(error.__traceback__))
-            logger.error("%s after a call was let in:\n%s", type(error).__name__, frames)
+            log_defect(error)
             return grpc.StatusCode.INTERNAL, failed
 
 
@@ -243,10 +118,12 @@ async def _only(requests: AsyncIterator[bytes]) -> bytes:
 def _read(takes: type[Message], raw: bytes, read: Callable[[Fields], Any]) -> Any:
     try:
         fields = _fields(takes.FromString(raw))
+    except Refused:
+        raise
     except (DecodeError, ValueError, RecursionError) as error:
         # a Struct may hold infinity, which JSON cannot
         raise Refused("Invalid request message") from error
-    return read(fields)
+    return read(fields.get("memory", fields))
 
 
 def _fields(message: Message) -> Fields:
@@ -273,7 +150,14 @@ def _fields(message: Message) -> Fields:
 
 
 def _written(gives: type[Message], answer: Fields) -> bytes:
-    return ParseDict(answer, gives()).SerializeToString()
+    for row in answer.get("memories", ()):
+        if not isinstance(row.get("metadata", {}), dict):
+            row["metadata"] = {}  # HTTP gives back any JSON, a Struct is an object
+    written = ParseDict(answer, gives()).SerializeToString()
+    if len(written) > MAX_ANSWER_BYTES:
+        text = f"The memories are longer than {MAX_ANSWER_BYTES} bytes in all; list them over HTTP."
+        raise HTTPException(429, text)
+    return written
 
 
 @asynccontextmanager
@@ -289,7 +173,7 @@ async def serving(
     check_binding(host, access)
     options = (
         ("grpc.max_receive_message_length", access.max_body_bytes),
-        ("grpc.max_send_message_length", MAX_LISTED_BYTES + MAX_LISTED_BYTES // 8),
+        ("grpc.max_send_message_length", MAX_ANSWER_BYTES),
         ("grpc.max_metadata_size", 65_536),
         ("grpc.so_reuseport", 0),
         ("grpc.server_handshake_timeout_ms", int(HANDSHAKE_SECONDS * 1000)),
@@ -303,7 +187,7 @@ async def serving(
     )
     # no `maximum_concurrent_rpcs`: beyond it grpcio refuses health checks too
     server = grpc.aio.server(options=options)
-    service = _Service(memories, access, admission)
+    service = _Service(memories, admission)
     handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
         name: grpc.stream_unary_rpc_method_handler(partial(service.answer, name))
         for name in methods()

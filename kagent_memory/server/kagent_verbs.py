@@ -7,21 +7,33 @@ those two whole scopes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 from ..concurrency import run_in_thread
 from ..memories import Memories
 from ..records import Memory, Scope
 from ..stores.base import external_name
 from .auth import Caller
-from .kagent_wire import DIMENSIONS, LONGEST_NAME, TOO_LONG, Refused, Search, StoredItem
+from .kagent_wire import (
+    DIMENSIONS,
+    Named,
+    Search,
+    StoredItem,
+    batch_of,
+    found,
+    item_of,
+    listed,
+    named_of,
+    search_of,
+)
 
 EMBEDDING_SPACE = external_name(DIMENSIONS)
 LIST_PAGE = 1000
 SORTED_CHARS = 10  # what sorting one memory costs, as `run_in_thread` counts
-MISSING_QUERY = "Missing required query parameters (agent_name, user_id)"
 
 
 def names(agent_name: str) -> tuple[str, ...]:
@@ -42,20 +54,34 @@ def scope_of(memories: Memories, caller: Caller, agent_name: str, user_id: str) 
     return caller.checked(Scope(tenant, user_id, agent_name))
 
 
-async def store(
-    memories: Memories, caller: Caller, items: Sequence[StoredItem], *, max_bytes: int
-) -> list[str]:
-    """Store the items, those of one scope whole or not at all, and return their ids.
+def scopes_of(memories: Memories, caller: Caller, asked: Named | Search) -> list[Scope]:
+    """The scopes of an agent's names and a user.
 
     Raises:
-        NotFound: one of their scopes is not the caller's.
+        NotFound: one is not the caller's.
     """
+    return [scope_of(memories, caller, name, asked.user_id) for name in names(asked.agent_name)]
+
+
+async def add(memories: Memories, caller: Caller, item: StoredItem) -> dict[str, Any]:
+    """Store one memory."""
+    return {"id": (await _store(memories, caller, [item]))[0]}
+
+
+async def add_batch(
+    memories: Memories, caller: Caller, items: Sequence[StoredItem]
+) -> dict[str, Any]:
+    """Store 1 to 50 memories; those of one agent and user whole or not at all."""
+    return {"count": len(await _store(memories, caller, items))}
+
+
+async def _store(memories: Memories, caller: Caller, items: Sequence[StoredItem]) -> list[str]:
     by_scope: dict[Scope, list[StoredItem]] = {}
     for one in items:
         by_scope.setdefault(scope_of(memories, caller, one.agent_name, one.user_id), []).append(one)
     parts = copy(memories.parts)
     # the contract bounds no content, so the request does
-    parts.settings = replace(parts.settings, max_content_bytes=max_bytes)
+    parts.settings = replace(parts.settings, max_content_bytes=sys.maxsize)
     unbounded = Memories(parts)
     ids: list[str] = []
     for scope, group in by_scope.items():
@@ -69,14 +95,9 @@ async def store(
     return ids
 
 
-async def search(memories: Memories, caller: Caller, wanted: Search) -> list[tuple[Memory, float]]:
-    """The nearest memories by cosine, each with it; exact for every user, however crowded the
-    table.
-
-    Raises:
-        NotFound: the scope is not the caller's.
-    """
-    scopes = [scope_of(memories, caller, name, wanted.user_id) for name in names(wanted.agent_name)]
+async def search(memories: Memories, caller: Caller, wanted: Search) -> dict[str, Any]:
+    """The nearest memories by cosine; exact for every user, however crowded the table."""
+    scopes = scopes_of(memories, caller, wanted)
     hits = [
         (cosine, memory, scope)
         for scope in scopes
@@ -93,36 +114,57 @@ async def search(memories: Memories, caller: Caller, wanted: Search) -> list[tup
     for one in scopes:
         ids = [memory.id for _, memory, scope in kept if scope == one]
         memories.parts.deliveries.count(one, retrieved=ids, delivered=ids)
-    return [(memory, cosine) for cosine, memory, _ in kept]
+    return {"memories": [found(memory, cosine) for cosine, memory, _ in kept]}
 
 
-def named(
-    memories: Memories, caller: Caller, agent_name: str | None, user_id: str | None
-) -> list[Scope]:
-    """The scopes that a list or a delete names, all of them the caller's.
-
-    Raises:
-        Refused: a name is missing or too long.
-        NotFound: they are not the caller's.
-    """
-    if not agent_name or not user_id:
-        raise Refused(MISSING_QUERY)
-    if max(len(agent_name), len(user_id)) > LONGEST_NAME:
-        raise Refused(TOO_LONG)
-    return [scope_of(memories, caller, name, user_id) for name in names(agent_name)]
-
-
-async def listed(memories: Memories, scopes: Sequence[Scope]) -> Sequence[Memory]:
-    """Return all memories of some scopes, the most delivered first."""
-    found: list[Memory] = []
-    for scope in scopes:
+async def list_all(memories: Memories, caller: Caller, asked: Named) -> dict[str, Any]:
+    """All memories of an agent and a user, the most delivered first."""
+    rows: list[Memory] = []
+    for scope in scopes_of(memories, caller, asked):
         cursor, is_first = None, True
         while is_first or cursor is not None:
             page = await memories.list(scope, limit=LIST_PAGE, cursor=cursor)
-            found += page.memories
+            rows += page.memories
             cursor, is_first = page.cursor, False
-    return await run_in_thread(len(found) * SORTED_CHARS, sorted, found, key=_deliveries)
+    return {"memories": await run_in_thread(len(rows) * SORTED_CHARS, _listed, rows)}
 
 
-def _deliveries(memory: Memory) -> int:
-    return -memory.usage.delivered
+def _listed(rows: Sequence[Memory]) -> list[dict[str, Any]]:
+    return [listed(one) for one in sorted(rows, key=lambda one: -one.usage.delivered)]
+
+
+async def delete(memories: Memories, caller: Caller, asked: Named) -> dict[str, Any]:
+    """Erase all memories of an agent and a user; it is not an error when there are none."""
+    for scope in scopes_of(memories, caller, asked):
+        await memories.forget(scope, everything=True, who="kagent")
+    return {"status": "deleted"}
+
+
+@dataclass(frozen=True, slots=True)
+class KagentVerb:
+    """One method of the contract.
+
+    Attributes:
+        failed: what is said when this server fails.
+        read: turns a request's fields into what is asked, off the event loop; raises `Refused`.
+        answer: does it and returns the fields of the answer; raises `NotFound` for what is not the
+            caller's.
+    """
+
+    failed: str
+    read: Callable[[Any], Any]
+    answer: Callable[[Memories, Caller, Any], Awaitable[dict[str, Any]]]
+
+
+VERBS: Mapping[str, KagentVerb] = {
+    "AddSession": KagentVerb("failed to save memory", item_of, add),
+    "AddSessionBatch": KagentVerb("failed to save memory batch", batch_of, add_batch),
+    "Search": KagentVerb("search failed", search_of, search),
+    "List": KagentVerb("failed to list memories", named_of, list_all),
+    "Delete": KagentVerb("failed to delete memory", named_of, delete),
+}
+
+
+def size_of(answer: Mapping[str, Any]) -> int:
+    """Return about how many characters an answer has."""
+    return sum(len(row["content"]) + 100 for row in answer.get("memories", ()))

@@ -5,7 +5,7 @@ pure.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, NoReturn, TypeVar, cast
@@ -34,6 +34,7 @@ LARGEST_LIMIT = 10_000
 MAX_NUMBER = float(np.finfo(np.float32).max)
 MAX_METADATA_PARTS = 250_000  # keys and values, however they are nested
 EMPTY = "\u200b"  # stands for kagent's empty content: our store refuses a text that says nothing
+INVALID = "Invalid request body"
 MISSING = "Missing required fields (agent_name, user_id, vector)"
 TOO_LONG = f"agent_name and user_id must have at most {LONGEST_NAME} characters"
 VALUE = "kagent_value"  # holds metadata that is not an object, since a memory's metadata is one
@@ -51,13 +52,8 @@ DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 Sent = TypeVar("Sent", bound=BaseModel)
 
 
-class Refused(Exception):
+class Refused(InvalidInput):
     """The request is invalid; the text is what kagent answers."""
-
-
-class _BadBody(Refused):
-    def __init__(self) -> None:
-        super().__init__("Invalid request body")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +86,14 @@ class Search:
     vector: Vector
     limit: int
     min_score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """An agent and a user."""
+
+    agent_name: str
+    user_id: str
 
 
 def _text(value: str) -> str:
@@ -159,17 +163,8 @@ class _Search(_Vector):
     min_score: Annotated[float, Field(allow_inf_nan=False)] = 0.0
 
 
-def item(body: bytes) -> StoredItem:
-    """One memory of a body.
-
-    Raises:
-        Refused: with kagent's text.
-    """
-    return item_of(_decoded(body))
-
-
 def item_of(fields: object) -> StoredItem:
-    """One memory as its fields.
+    """One memory to store.
 
     Raises:
         Refused: with kagent's text.
@@ -177,21 +172,13 @@ def item_of(fields: object) -> StoredItem:
     return _item(fields, MISSING)
 
 
-def batch(body: bytes) -> list[StoredItem]:
-    """1 to 50 memories of a body, all checked.
+def batch_of(fields: object) -> list[StoredItem]:
+    """1 to 50 memories to store, all checked.
 
     Raises:
         Refused: with kagent's text.
     """
-    return batch_of(_read(_Batch, _decoded(body)).items)
-
-
-def batch_of(items: Sequence[object]) -> list[StoredItem]:
-    """1 to 50 memories as their fields, all checked.
-
-    Raises:
-        Refused: with kagent's text.
-    """
+    items = _read(_Batch, fields).items
     if not items:
         raise Refused("Empty batch")
     check_count(len(items))
@@ -208,17 +195,8 @@ def check_count(items: int) -> None:
         raise Refused(f"batch size {items} exceeds maximum allowed size of {MOST_ITEMS}")
 
 
-def search(body: bytes) -> Search:
-    """The question of a body.
-
-    Raises:
-        Refused: with kagent's text.
-    """
-    return search_of(_decoded(body))
-
-
 def search_of(fields: object) -> Search:
-    """The question as its fields.
+    """A question by vector.
 
     Raises:
         Refused: with kagent's text.
@@ -228,6 +206,20 @@ def search_of(fields: object) -> Search:
     return Search(
         sent.agent_name, sent.user_id, sent.checked_vector(MISSING), limit, sent.min_score
     )
+
+
+def named_of(fields: Mapping[str, str]) -> Named:
+    """The agent and the user that a list or a delete names.
+
+    Raises:
+        Refused: with kagent's text.
+    """
+    agent_name, user_id = fields.get("agent_name"), fields.get("user_id")
+    if not agent_name or not user_id:
+        raise Refused("Missing required query parameters (agent_name, user_id)")
+    if max(len(agent_name), len(user_id)) > LONGEST_NAME:
+        raise Refused(TOO_LONG)
+    return Named(agent_name, user_id)
 
 
 def _item(fields: object, missing: str) -> StoredItem:
@@ -243,20 +235,25 @@ def _item(fields: object, missing: str) -> StoredItem:
     return StoredItem(sent.agent_name, sent.user_id, sent.content, vector, kept, ttl)
 
 
-def _decoded(body: bytes) -> object:
+def decoded(body: bytes) -> object:
+    """Return the JSON of a body.
+
+    Raises:
+        Refused: with kagent's text.
+    """
     text = body.decode(errors="replace").lstrip(JSON_SPACE)
     try:
         # like Go's decoder: the first value counts, whatever follows
         return DECODER.raw_decode(text)[0]
     except (ValueError, RecursionError) as error:
-        raise _BadBody from error
+        raise Refused(INVALID) from error
 
 
 def _read(kind: type[Sent], fields: object) -> Sent:
     try:
         return kind.model_validate(fields)
     except ValidationError as error:
-        raise _BadBody from error
+        raise Refused(INVALID) from error
 
 
 def wrong_width(numbers: int) -> str:

@@ -12,8 +12,7 @@ import uvicorn
 from starlette.types import ASGIApp
 from typing_extensions import override
 
-from .middleware import MAX_HEAD_BYTES
-
+MAX_HEAD_BYTES = 65_536
 BACKLOG = 2048  # connections that wait to be accepted
 # longer than a proxy keeps an idle connection (nginx: 60), so that it never meets a closed one
 KEEP_ALIVE_SECONDS = 75

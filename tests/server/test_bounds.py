@@ -31,7 +31,7 @@ async def _opened() -> Memories:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with served(_opened, Access(requests_per_minute=0)) as base:
+    with served(_opened, Access()) as base:
         yield base
 
 

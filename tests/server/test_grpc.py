@@ -29,7 +29,7 @@ from kagent_memory.cli import main
 from kagent_memory.errors import StoreError
 from kagent_memory.memories import Memories
 from kagent_memory.server import grpc_service
-from kagent_memory.server.admission import Admission
+from kagent_memory.server.admission import MAX_OPEN, Admission
 from kagent_memory.server.auth import Access
 from kagent_memory.server.grpc_contract import SERVICE, descriptors
 from kagent_memory.server.grpc_service import serving
@@ -239,7 +239,7 @@ async def test_odd_input_is_invalid_and_harms_nobody(
 async def test_a_list_that_is_too_long_for_a_message_says_so(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(grpc_service, "MAX_LISTED_BYTES", 2_000)
+    monkeypatch.setattr(grpc_service, "MAX_ANSWER_BYTES", 2_000)
     await client.batch([client.item(f"{n} " + "x" * 500, axis(n)) for n in range(5)])
     await refused(client.list(), grpc.StatusCode.RESOURCE_EXHAUSTED, "list them over HTTP")
 
@@ -288,12 +288,10 @@ async def test_silent_calls_keep_nobody_else_out(memories: Memories, stubs: Stub
 
 
 async def test_open_calls_of_one_caller_are_bounded(memories: Memories, stubs: Stubs):
-    """A caller's calls beyond `MAX_CALLS_PER_CALLER` are refused until some have ended."""
+    """A caller's calls beyond `MAX_OPEN` are refused until some have ended."""
     mute, _ = await memories.tokens.create(user="ada")
     async with channel_to(memories, Access(required=True)) as channel:
-        silent = await _silent_calls(
-            [channel], grpc_service.MAX_CALLS_PER_CALLER, authorization=f"Bearer {mute}"
-        )
+        silent = await _silent_calls([channel], MAX_OPEN, authorization=f"Bearer {mute}")
         client = Client(stubs, channel, authorization=f"Bearer {mute}")
         await refused(client.list(), grpc.StatusCode.RESOURCE_EXHAUSTED, "in progress")
         for call in silent:
