@@ -15,7 +15,7 @@ from fastapi.responses import Response
 from ..records import Memory
 from .dependencies import memories_of
 from .page_helpers import PageScope, page, shown_settings
-from .plots import Series, area, bars
+from .plots import Series, bars
 
 router = APIRouter(include_in_schema=False)
 
@@ -39,16 +39,15 @@ async def dashboard(request: Request, scope: PageScope) -> Response:
     stats, now = await memories.stats(scope), request.app.state.clock()
     states = [(state, stats.jobs.get(state, 0)) for state in ("queued", "running", "dead")]
     drawn = [
-        ("Memories over the last 30 days", area, growth(rows, now)),
-        ("Memories by how often they were delivered", bars, delivered(rows)),
-        ("Memories that expire in the next 30 days", bars, expiring(rows, now)),
-        ("Memories by type", bars, sorted(stats.by_type.items())),
-        ("Memories by importance", bars, important(rows)),
-        ("Jobs in the queue", bars, states),
+        ("Memories over the last 30 days", growth(rows, now)),
+        ("Memories by how often they were delivered", delivered(rows)),
+        ("Memories that expire in the next 30 days", expiring(rows, now)),
+        ("Memories by type", sorted(stats.by_type.items())),
+        ("Memories by importance", important(rows)),
+        ("Jobs in the queue", states),
     ]
     plots = [
-        {"title": title, "svg": draw(title, series), "series": series}
-        for title, draw, series in drawn
+        {"title": title, "svg": bars(title, series), "series": series} for title, series in drawn
     ]
     values: dict[str, Any] = {
         "scope": scope,

@@ -49,26 +49,6 @@ def bars(title: str, series: Series) -> Markup:
     return _framed(title, series, top, drawn)
 
 
-def area(title: str, series: Series) -> Markup:
-    """A line over its filled area."""
-    top = nice_top(max((value for _, value in series), default=0))
-    slot = PLOT_WIDTH / max(len(series), 1)
-    points = [
-        (LEFT + (index + 0.5) * slot, _height(value, top))
-        for index, (_, value) in enumerate(series)
-    ]
-    path = " ".join(f"{_round(x)},{_round(y)}" for x, y in points)
-    base = TOP + PLOT_HEIGHT
-    if not points:
-        return _framed(title, series, top, [])
-    closed = f"{_round(points[0][0])},{base} {path} {_round(points[-1][0])},{base}"
-    drawn = [
-        Markup('<polygon class="area" points="{}"/>').format(closed),
-        Markup('<polyline class="line" points="{}"/>').format(path),
-    ]
-    return _framed(title, series, top, drawn)
-
-
 def _height(value: int, top: int) -> float:
     return TOP + PLOT_HEIGHT * (1 - value / top)
 

@@ -135,6 +135,3 @@ async def test_a_query_is_bounded_in_the_process_too():
         assert not await memories.recall(SCOPE, "x" * MAX_QUERY_CHARS)
         with pytest.raises(InvalidInput, match="16,384"):
             await memories.recall(SCOPE, "x" * (MAX_QUERY_CHARS + 1))
-
-
-# -- the JSON of a body
