@@ -25,7 +25,7 @@ from ..models.embedding import Embedder, EmbedderChoice, open_embedder
 from ..models.llm import Llm, open_llm
 from ..models.openai_api import close_connections
 from ..models.reranking import RerankChoice, Reranker, open_reranker
-from ..records import MAX_QUERY_CHARS, Change, Filter, Memory, Scope
+from ..records import MAX_QUERY_CHARS, SEARCHED, Change, Filter, Memory, Scope
 from ..redaction import Redactor, masked_id, redactor
 from ..redaction import redact as mask_secrets
 from ..redaction.personal_data import PersonalData
@@ -166,7 +166,7 @@ class Components:
             NotFound: no such memory, or it has expired.
         """
         memory = await self._unexpired(scope, id)
-        if memory is None or not (superseded or memory.state in ("active", "short_term")):
+        if memory is None or not (superseded or memory.state in {*SEARCHED, "short_term"}):
             raise NotFound(f"No memory {id} in this scope.")
         return memory
 
