@@ -275,22 +275,12 @@ class Memories(Writing, Forgetting, Maintenance):
         cursor: str | None = None,
     ) -> Page:
         """Return a page of visible memories; counts nothing."""
-        from ..stores.base import StandbyError
-
         parts, now = self.parts, self.parts.clock()
         filter = parts.masked_filter(filter)
-
-        async def page(after: StandbyError | None = None) -> Page:
-            memories = parts.store.memories
-            [view], _ = memories.cached_views([scope], filter=filter, now=now, after=after)
-            return await view.source.list(
-                scope, filter=filter, order=order, limit=limit, cursor=cursor, now=now
-            )
-
-        try:
-            return await page()
-        except StandbyError as error:
-            return await page(error)
+        [view] = parts.store.memories.cached_views([scope], filter=filter, now=now)
+        return await view.source.list(
+            scope, filter=filter, order=order, limit=limit, cursor=cursor, now=now
+        )
 
     @verb("GET /facets")
     async def facets(

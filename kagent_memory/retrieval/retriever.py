@@ -104,21 +104,20 @@ class Retriever:
         self._embedder_breaker = CircuitBreaker("embedder")
         self._rerank_breaker = CircuitBreaker("reranker")
 
-    async def search(self, search: Search, *, after: Stale | None = None) -> Recall:
+    async def search(self, search: Search, *, again: bool = False) -> Recall:
         """Return the answer to a query; see `Memories.recall`.
 
         Args:
             search: what is asked for.
-            after: the view that turned out to be stale; another one is searched instead.
+            again: what was read first turned out to be stale; search what is visible now.
         """
         if not search.scopes:
             return Recall(mode=self._mode(search))
-        if after is None:
+        store = self._store
+        if not again:
             await self._read(search)
         mode, degraded = self._mode(search), [*search.degraded]
-        views, trouble = self._store.cached_views(
-            search.scopes, filter=search.filter, now=search.now, after=after
-        )
+        views = store.cached_views(search.scopes, filter=search.filter, now=search.now, again=again)
         try:
             search.view = await self._searched(views, search)
             matches = await self._by_words(search)
@@ -128,13 +127,13 @@ class Retriever:
             hits, left_out = await self._select(search, ranking)
             if search.explain:
                 left_out += await search.view.exclusions(search.terms, search.filter, search.now)
-        except Stale as stale:
+        except Stale:
             search.degraded = degraded
-            return await self.search(search, after=stale)
+            return await self.search(search, again=True)
         if not has_vectors and (search.degraded or (hits and mode == "hybrid")):
             mode = "keyword"
             search.degraded = search.degraded or [NOT_EMBEDDED]
-        degraded = (*search.degraded, *([trouble] if trouble else ()))
+        degraded = (*search.degraded, *([store.trouble] if store.trouble else ()))
         return Recall(hits=hits, mode=mode, left_out=search.view.by_id(left_out), degraded=degraded)
 
     def _mode(self, search: Search) -> Mode:
@@ -150,9 +149,7 @@ class Retriever:
             return None
         is_general = isinstance(gate, WordGate) and not (tool or is_fact) and gate.is_general(text)
         if is_general and search.scopes:
-            views, _ = self._store.cached_views(
-                search.scopes, filter=search.filter, now=search.now, after=None
-            )
+            views = self._store.cached_views(search.scopes, filter=search.filter, now=search.now)
             terms = query_terms(text)
             matches = await ManyViews(views).text(terms, limit=0)
             if is_known(terms, identifiers(text), matches.frequencies):

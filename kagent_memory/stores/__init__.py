@@ -120,9 +120,9 @@ async def standby_lag(uri: str, read_uri: str, *, schema: str) -> StandbyLag:
         ConfigurationError: one of them does not let us in.
         StoreError: one of them is away.
     """
-    from .postgres.store import look_at
+    from .postgres.standby import measure_lag
 
-    return await look_at(uri.removeprefix("kagent+"), read_uri, schema=schema)
+    return await measure_lag(uri.removeprefix("kagent+"), read_uri, schema=schema)
 
 
 async def distribute_store(

@@ -50,7 +50,6 @@ from .values import (
     ScopeQuery,
     ScopeStats,
     Selection,
-    StandbyError,
     TermMatrix,
     TextMatches,
     Token,
@@ -58,7 +57,7 @@ from .values import (
     checked_key,
     embed_job,
 )
-from .view import MemoriesView, Stale, View
+from .view import MemoriesView, View
 
 __all__ = [
     "EARLIEST",
@@ -75,7 +74,6 @@ __all__ = [
     "Pruned",
     "RankFeatures",
     "ScopeStats",
-    "StandbyError",
     "TermMatrix",
     "TextMatches",
     "Token",
@@ -101,6 +99,11 @@ class MemoryStore(ABC):
     """
 
     spaces: EmbeddingSpaces
+
+    @property
+    def trouble(self) -> str | None:
+        """Return what is wrong with the server that searches should read, while another answers."""
+        return None
 
     @abstractmethod
     async def close(self) -> None:
@@ -281,18 +284,12 @@ class MemoryStore(ABC):
         return MemoriesView(self, scope, read, filter=filter, now=now)
 
     def cached_views(
-        self, scopes: Sequence[Scope], *, filter: Filter, now: datetime, after: Stale | None = None
-    ) -> tuple[Sequence[View], str | None]:
-        """Return a view of each scope that may answer from memory or from a standby, all of them
-        read from one server; and what is wrong with the standby, if anything is.
-
-        Args:
-            scopes: each once.
-            filter: which memories.
-            now: the time.
-            after: what another view raised; of these none raises it again.
+        self, scopes: Sequence[Scope], *, filter: Filter, now: datetime, again: bool = False
+    ) -> Sequence[View]:
+        """Return a view of each scope that may answer from a standby; or from memory alone, unless
+        a view that did so has raised `Stale` and all is asked for `again`.
         """
-        return [self.view(scope, filter=filter, now=now) for scope in scopes], None
+        return [self.view(scope, filter=filter, now=now) for scope in scopes]
 
     async def in_slots(
         self, scope: Scope, slots: Sequence[str], *, now: datetime

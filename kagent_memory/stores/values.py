@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
-from ..errors import InvalidInput, StoreError
+from ..errors import InvalidInput
 from ..records import (
     MAX_KEY_BYTES,
     SEALED,
@@ -95,12 +95,8 @@ class Stale(Exception):
     """
 
 
-class StandbyError(StoreError, Stale):
-    """A standby cannot answer, and the primary is to be asked."""
-
-
-class StandbyBehind(StandbyError):
-    """A standby has not replayed yet what this process wrote or saw; says since when, where that is
+class Behind(Stale):
+    """The server that answers has not seen what was written or read before; says since when, if
     long ago.
     """
 

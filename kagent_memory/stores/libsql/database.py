@@ -53,6 +53,7 @@ class Database:
     """
 
     has_nearest = False
+    trouble: str | None = None
 
     def __init__(self, place: str | Server, ring: KeyRing | None, key: str | None) -> None:
         self._place = place

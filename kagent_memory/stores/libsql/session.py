@@ -126,7 +126,6 @@ class LibSQLSession:
     thread in one go.
     """
 
-    is_standby = False
     half = np.dtype("<f2")
 
     def __init__(self, connection: Connection, ring: KeyRing | None = None) -> None:

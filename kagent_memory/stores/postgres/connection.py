@@ -76,20 +76,18 @@ class Target:
         return {name: str(max(1, round(value * 1000))) for name, value in seconds.items()}
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
-    """Properties of a connection, found when it was set up.
+    """Properties of connections, found when one was set up.
 
     Attributes:
-        target: what it is connected to.
+        target: what they are connected to.
         pooled: whether nothing may be set for longer than a transaction, since a pooler gives every
-            transaction another server, or the connection belongs to the caller's pool.
+            transaction another server, or the connections belong to the caller's pool.
         row_security: whether the tables are guarded, so that each transaction says for whom it
             acts.
         path: the search path of the schema and of pgvector.
         halfvec: pgvector's type; None: the extension is not there yet.
-        lent: whether the connection belongs to the caller's pool.
-        answered_at: when the server last answered, on the event loop's clock.
     """
 
     target: Target
@@ -97,8 +95,6 @@ class Traits:
     row_security: bool
     path: str | None
     halfvec: TypeInfo | None
-    lent: bool
-    answered_at: float = 0.0
 
 
 async def connect(target: Target) -> AnyConnection:
@@ -122,20 +118,20 @@ async def connect(target: Target) -> AnyConnection:
         ) from None
 
 
-async def set_up(connection: AnyConnection, target: Target, *, lent: bool = False) -> Traits:
+async def set_up(connection: AnyConnection, target: Target, *, pooled: bool) -> Traits:
     """Find out what stands behind a connection, and set its session up where the session is ours.
 
     Args:
         connection: outside of any transaction.
         target: what it is connected to.
-        lent: it belongs to the caller's pool, so that it must stay as it is.
+        pooled: leave the session as it is, whatever stands there.
 
     Raises:
         psycopg.Error: the database is away, or refuses.
     """
     values = {
         "schema": target.schema,
-        "pooled": True if lent else None,
+        "pooled": pooled or None,
         "pid": connection.info.backend_pid,
         **target.limits,
     }
@@ -143,20 +139,13 @@ async def set_up(connection: AnyConnection, target: Target, *, lent: bool = Fals
     text = queries(DIALECT)["set_up"]
     [found] = await within(connection, CONNECT_SECONDS, fetch(connection, text, values))
     halfvec = found["halfvec"]
-    traits = Traits(
+    return Traits(
         target=target,
         pooled=found["pooled"],
         row_security=found["row_security"],
         path=found["path"],
         halfvec=None if halfvec is None else TypeInfo("halfvec", halfvec, found["halfvecs"]),
-        lent=lent,
-        answered_at=asyncio.get_running_loop().time(),
     )
-    if not lent:
-        register_types(connection, traits)
-        connection.prepare_threshold = None if traits.pooled else 1
-        connection.prepared_max = MAX_PREPARED
-    return traits
 
 
 async def fetch(
@@ -199,8 +188,7 @@ def register_types(context: AdaptContext, traits: Traits) -> None:
     """Have a connection or cursor read and write values as they are everywhere in Python."""
     adapters = context.adapters
     adapters.register_loader("uuid", _IdLoader)
-    if traits.pooled:
-        adapters.register_loader("timestamptz", _UtcLoader)
+    adapters.register_loader("timestamptz", _UtcLoader)
     if traits.halfvec is not None:
         register_halfvec_info(cast("Any", context), traits.halfvec)
         adapters.register_loader(traits.halfvec.oid, _VectorLoader)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
-from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -16,12 +15,12 @@ from psycopg import errors
 
 from ...records import Scope
 from ..encryption import KeyRing
-from ..sql.session import Row, Script
+from ..sql.session import Script
 from . import embedded_server
-from .connection import CONNECT_SECONDS, AnyConnection, Traits, fetch, within
+from .connection import CONNECT_SECONDS, AnyConnection, Traits, within
 from .errors import ours
 from .pool import Pool
-from .session import PostgresSession, statement
+from .session import PostgresSession
 
 OUTDATED = (errors.InvalidSqlStatementName, errors.FeatureNotSupported)
 """The server knows a prepared statement no more, or another process changed what it reads."""
@@ -36,10 +35,10 @@ class PostgresDatabase:
         directory: of the private server that ends with the store; None: the server is somebody
             else's.
         ring: the keys that rows are encrypted with; None: they are not.
+
+    Attributes:
         wrote: is told which scopes a transaction moved, and up to where the log holds it; None:
             nobody asks.
-        check: is given the scope and the server's row of the statement `node` before whatever is
-            read; None: it is not asked.
     """
 
     has_nearest = True
@@ -50,16 +49,18 @@ class PostgresDatabase:
         directory: Path | None = None,
         *,
         ring: KeyRing | None = None,
-        wrote: Callable[[Set[bytes], int], None] | None = None,
-        check: Callable[[Scope | None, Row], None] | None = None,
     ) -> None:
         self.pool = pool
-        self._check = check
-        self._wrote = wrote
-        self._ring = ring
+        self.ring = ring
+        self.wrote: Callable[[Set[bytes], int], None] | None = None
         self._directory = directory
         # whose rows alone its scripts see under row level security; None: it acts for maintenance
         self.scope: Scope | None = None
+
+    @property
+    def trouble(self) -> str | None:
+        """See `Database`."""
+        return None
 
     def within(self, scope: Scope) -> Self:
         """Return the same connections for scripts of one scope alone."""
@@ -88,12 +89,9 @@ class PostgresDatabase:
         async def work(connection: AnyConnection, traits: Traits) -> T:
             session = self._session(connection, traits, writes=True)
             done = await _in_transaction(session, script)
-            if self._wrote is not None and session.moved:
-                text = statement("node")
-                [node] = await within(
-                    connection, traits.target.answer_seconds, fetch(connection, text)
-                )
-                self._wrote(session.moved, node["position"])
+            if self.wrote is not None and session.moved:
+                [node] = await session.rows("node", {})
+                self.wrote(session.moved, node["position"])
             return done
 
         return await self._run(work)
@@ -117,8 +115,8 @@ class PostgresDatabase:
             connection,
             traits,
             settings=self._settings(traits),
-            ring=self._ring,
-            check=self._check and partial(self._check, self.scope),
+            ring=self.ring,
+            lent=self.pool.is_lent,
             writes=writes,
         )
 

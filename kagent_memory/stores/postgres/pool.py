@@ -6,7 +6,6 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Self, TypeAlias, TypeVar, cast
-from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg import AsyncConnection
@@ -15,14 +14,23 @@ from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 from typing_extensions import override
 
 from ...errors import ConfigurationError, StoreError
-from .connection import CONNECT_SECONDS, AnyConnection, Target, Traits, connect, set_up, within
+from .connection import (
+    CONNECT_SECONDS,
+    MAX_PREPARED,
+    AnyConnection,
+    Target,
+    Traits,
+    connect,
+    register_types,
+    set_up,
+    within,
+)
 
 TRUSTED_SECONDS = 1.0
 IDLE_SECONDS = 300.0
 WAIT_SECONDS = 60.0
 T = TypeVar("T")
 Work: TypeAlias = Callable[[AnyConnection, Traits], Coroutine[Any, Any, T]]
-Verify: TypeAlias = Callable[[AnyConnection, Traits], Awaitable[None]]
 
 
 class _Dialled(AsyncConnection[Any]):
@@ -42,17 +50,21 @@ class Pool:
     A caller that is cancelled stops waiting at once, and the work comes to its end: the limits of
     its statements bound it, and `close` waits for it.
 
+    Attributes:
+        is_lent: whether the connections are the caller's, and must stay as they are.
+        traits: what is known of them; None until one was set up.
+
     Args:
         target: which database.
         size: the most connections at a time.
-        verify: refuses a new connection by raising.
     """
 
-    def __init__(self, target: Target, *, size: int = 1, verify: Verify | None = None) -> None:
+    def __init__(self, target: Target, *, size: int = 1) -> None:
+        self.is_lent = False
+        self.traits: Traits | None = None
         self._target = target
-        self._verify = verify
-        self._lent, self._owned, self._closed = False, True, False
-        self._traits: WeakKeyDictionary[AnyConnection, Traits] = WeakKeyDictionary()
+        self._owned, self._closed = True, False
+        self._answered_at = 0.0  # by the server, on the event loop's clock
         self._waiting: set[asyncio.Timeout] = set()
         self._failure: Exception = psycopg.OperationalError("the connection failed")
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -90,12 +102,12 @@ class Pool:
                 f"that makes one; not {type(given).__name__}."
             )
         lent = cls(target)
-        lent._pool, lent._lent, lent._owned = cast("AsyncConnectionPool[Any]", given), True, owned
+        lent._pool, lent.is_lent, lent._owned = cast("AsyncConnectionPool[Any]", given), True, owned
         return lent
 
     async def open(self) -> Self:
         """Start to make connections as they are needed."""
-        if not self._lent:
+        if not self.is_lent:
             await self._pool.open()
         return self
 
@@ -110,8 +122,7 @@ class Pool:
 
         async def used() -> T:
             try:
-                traits = self._traits.get(connection) or await self._set_up(connection)
-                return await work(connection, traits)
+                return await work(connection, self.traits or await self._set_up(connection))
             finally:
                 await self._put_back(connection)
 
@@ -122,8 +133,8 @@ class Pool:
 
     async def forget(self) -> None:
         """Forget what was found out about the connections, for the schema has changed."""
-        self._traits.clear()
-        if not self._lent:
+        self.traits = None
+        if not self.is_lent:
             await self._pool.drain()
 
     async def close(self) -> None:
@@ -160,15 +171,15 @@ class Pool:
         is_idle = connection.info.transaction_status == TransactionStatus.IDLE
         if not is_idle or connection.pgconn.pipeline_status != PipelineStatus.OFF:
             await connection.close()
-        elif traits := self._traits.get(connection):
-            traits.answered_at = asyncio.get_running_loop().time()
+        else:
+            self._answered_at = asyncio.get_running_loop().time()
         await self._pool.putconn(connection)
 
     async def _dial(self) -> AnyConnection:
         try:
             connection = await connect(self._target)
             try:
-                await self._set_up(connection)
+                traits = await self._set_up(connection)
             except BaseException:
                 await connection.close()
                 raise
@@ -176,19 +187,20 @@ class Pool:
             self._failure = error
             self._refuse_waiting()
             raise
+        register_types(connection, traits)
+        connection.prepare_threshold = None if traits.pooled else 1
+        connection.prepared_max = MAX_PREPARED
+        self._answered_at = asyncio.get_running_loop().time()
         return connection
 
     async def _set_up(self, connection: AnyConnection) -> Traits:
-        traits = await set_up(connection, self._target, lent=self._lent)
-        if self._verify is not None:
-            await self._verify(connection, traits)
-        self._traits[connection] = traits
-        return traits
+        # who once met a pooler sets nothing for longer than a transaction any more
+        pooled = self.is_lent or (self.traits is not None and self.traits.pooled)
+        self.traits = await set_up(connection, self._target, pooled=pooled)
+        return self.traits
 
     async def _check(self, connection: AnyConnection) -> None:
-        traits = self._traits.get(connection)
-        now = asyncio.get_running_loop().time()
-        if traits is not None and now - traits.answered_at < TRUSTED_SECONDS:
+        if asyncio.get_running_loop().time() - self._answered_at < TRUSTED_SECONDS:
             return
         try:
             await within(connection, CONNECT_SECONDS, self._pool.check_connection(connection))
@@ -197,8 +209,7 @@ class Pool:
             raise
 
     def _refuse_waiting(self, _: object = None) -> None:
-        # While a connection is open it will be given back: a server that takes no more is shared.
-        if any(not connection.closed for connection in self._traits):
+        if self._tasks:  # a connection will be given back: a server that takes no more is shared
             return
         now = asyncio.get_running_loop().time()
         for waiting in self._waiting:

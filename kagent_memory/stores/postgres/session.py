@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import Any, LiteralString, NamedTuple, cast
@@ -80,15 +80,7 @@ def encoded(name: str, value: Any) -> Any:
         return _JSON.encode(value)
     if not isinstance(value, list | tuple):
         return value
-    values = cast("Sequence[Any]", value)
-    if values and isinstance(values[0], np.ndarray | bytes):
-        if isinstance(values[0], bytes) and name not in SCOPE_IDS:
-            return "{" + ",".join([f'"\\\\x{one.hex()}"' for one in values]) + "}"
-        return [encoded(name, one) for one in values]
-    # psycopg's own way is far slower: an array's text is JSON's in braces where nothing had to be
-    # escaped.
-    written = _JSON.encode(values)
-    return list(values) if "\\" in written else "{" + written[1:-1] + "}"
+    return [encoded(name, one) for one in cast("Sequence[Any]", value)]
 
 
 def size_of(values: Mapping[str, Any]) -> int:
@@ -128,8 +120,7 @@ class PostgresSession:
         traits: what is known of it.
         settings: statements that its transaction begins with.
         ring: the keys that rows are encrypted with; None: they are not.
-        check: is given the row of the statement `node`, asked before whatever is read; None: it is
-            not asked.
+        lent: whether the connection is the caller's, and must stay as it is.
         writes: whether it may write.
     """
 
@@ -142,16 +133,15 @@ class PostgresSession:
         *,
         settings: Iterable[tuple[str, Values]] = (),
         ring: KeyRing | None = None,
-        check: Callable[[Row], None] | None = None,
+        lent: bool = False,
         writes: bool = False,
     ) -> None:
-        self.is_standby = check is not None
         self.row_security = traits.row_security
         self.moved = set[bytes]()  # the ids of the scopes whose version it moved
         self._connection = connection
         self._traits = traits
         self._seconds = traits.target.answer_seconds
-        self._check = check
+        self._lent = lent
         self._writes = writes
         self.ring = ring
         self._settings = [self._statement(query, [values]) for query, values in settings]
@@ -197,13 +187,7 @@ class PostgresSession:
         for query, values in queries:
             self._note(values)
             asked.append(self._statement(query, [values], space_number))
-        if self._check is not None:
-            asked.insert(0, self._statement("node", ()))
-        answers = [await cursor.fetchall() for cursor in await self._flush(*asked)]
-        if self._check is not None:
-            [node] = answers.pop(0)
-            self._check(node)
-        return answers
+        return [await cursor.fetchall() for cursor in await self._flush(*asked)]
 
     # -- writing --------------------------------------------------------------------------------
 
@@ -318,7 +302,7 @@ class PostgresSession:
 
     async def _execute(self, asked: Statement, *, is_large: bool = False) -> AsyncCursor[Row]:
         cursor = self._connection.cursor(binary=True, row_factory=named_rows)
-        if self._traits.lent:
+        if self._lent:
             register_types(cursor, self._traits)
         if len(asked.values) > 1:
             await cursor.executemany(asked.text, asked.values)

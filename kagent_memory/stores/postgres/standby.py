@@ -6,8 +6,7 @@ import asyncio
 import logging
 from collections.abc import Set
 from dataclasses import replace
-from datetime import datetime
-from typing import Self, TypeVar
+from typing import TypeVar
 
 import psycopg
 from typing_extensions import override
@@ -15,127 +14,61 @@ from typing_extensions import override
 from ... import telemetry
 from ...errors import ConfigurationError, Conflict, StoreError
 from ...records import Scope
-from ..encryption import KeyRing
-from ..sql import queries
-from ..sql.session import Row, Script
-from ..values import OpenOptions, StandbyBehind, StandbyError
-from .connection import (
-    CONNECT_SECONDS,
-    DIALECT,
-    AnyConnection,
-    Target,
-    Traits,
-    connect,
-    fetch,
-    within,
-)
+from ..sql.session import Row, Script, Session
+from ..values import Behind, StandbyLag
+from .connection import AnyConnection, Target, Traits
 from .database import PostgresDatabase
 from .errors import refused
 from .pool import Pool
-from .session import EVERY_SCOPE
+from .session import EVERY_SCOPE, PostgresSession
 
 logger = logging.getLogger(__name__)
 
 SHORTEST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 30.0
 LAG_SECONDS = 5.0  # behind for longer than this, it is no longer only on its way
+LOOK_SECONDS = 10
 MOST_SCOPES = 10_000
 T = TypeVar("T")
 
 
 class Standby:
-    """Standby that answers reads when it holds what they need. It belongs to the event loop that
-    opened it.
+    """Health of a standby, and what it must hold to answer.
+
+    Attributes:
+        trouble: what is wrong with it; None while it answers, or is only on its way.
 
     Args:
-        target: which server, and how its connections are set up.
-        cluster: what the primary's row of the statement `cluster` says.
-        position: up to where the primary's log was written when the store was opened.
+        pool: the connections to it.
+        primary: the primary's row of the statement `node`.
         row_security: whether the primary's tables are guarded.
-        options: those of the store.
     """
 
-    @classmethod
-    async def of(cls, uri: str, target: Target, primary: Pool, options: OpenOptions) -> Self:
-        """The standby of this URI, looked at; one that is merely away is tried again later.
-
-        Args:
-            uri: which server.
-            target: how connections are set up; the primary's.
-            primary: the connections to the primary.
-            options: those of the store.
-
-        Raises:
-            ConfigurationError: the server is not a standby of this primary, or does not let us in.
-            StoreError: the primary is away.
-        """
-        conninfo = uri.removeprefix("kagent+")
-        if not conninfo.startswith(("postgresql://", "postgres://")):
-            raise ConfigurationError(
-                "read_uri takes the URI of a standby, postgresql://host/database."
-            )
-
-        async def look(connection: AnyConnection, traits: Traits) -> Self:
-            cluster, node = await _row(connection, "cluster"), await _row(connection, "node")
-            there = replace(target, conninfo=conninfo)
-            return cls(there, cluster, node["position"], traits.row_security, options)
-
-        try:
-            standby = await primary.use(look)
-        except psycopg.Error as error:
-            raise ConfigurationError(
-                f"read_uri: the primary does not report where its log ends: {_words(error)}."
-            ) from error
-        await standby.pool.open()
-        try:
-            async with await connect(standby.target) as there:
-                wrong = await standby.wrong_with(there)
-        except psycopg.Error as error:
-            if isinstance(told := refused(error), ConfigurationError):
-                raise ConfigurationError(f"read_uri: {told}") from error
-            standby.failed(StandbyError(_words(error)))
-            return standby
-        if wrong is not None:
-            raise ConfigurationError(
-                f"read_uri: {wrong}; name a streaming standby of the database, or leave it out."
-            )
-        return standby
-
-    def __init__(
-        self, target: Target, cluster: Row, position: int, row_security: bool, options: OpenOptions
-    ) -> None:
-        self.target = target
-        self.pool = Pool(target, size=options.get("pool_size", 10), verify=self._verify)
-        self._ring = KeyRing.parse(options.get("encryption_keys"))
-        self._cluster = cluster
+    def __init__(self, pool: Pool, primary: Row, *, row_security: bool) -> None:
+        self.pool = pool
+        self.trouble: str | None = None
+        self._cluster = primary["system"], primary["database"]
         self._row_security = row_security
         self._loop = asyncio.get_running_loop()
-        self._floor = position, self._loop.time()  # what was written before, whatever the scope
+        # what was written before, whatever the scope
+        self._floor = primary["position"], self._loop.time()
         self._written: dict[bytes, tuple[int, float]] = {}
         self._pause = SHORTEST_PAUSE_SECONDS
-        self._again_at = 0.0
-        self._trouble: str | None = None
-        self._lags = False
+        self._again_at: float | None = None
 
-    def held_off(self) -> str | None:
-        """Return the reason not to ask it; None when it may be asked, as a rule or by one
-        reader, who tries it again.
-        """
-        if self._trouble is None:
-            return None
-        if (now := self._loop.time()) >= self._again_at:
-            self._pause = min(2 * self._pause, LONGEST_PAUSE_SECONDS)
-            self._again_at = now + self._pause
-            return None
-        telemetry.standby_asked("away")
-        return self._trouble
-
-    def database(self) -> PostgresDatabase:
-        """The standby's connections for one reader, who is answered by one server alone."""
-        return StandbyDatabase(self.pool, self._ring, self)
+    def is_asked(self) -> bool:
+        """Return True if it answered last, or if its pause is over: one reader tries it again."""
+        if self._again_at is None:
+            return True
+        if (now := self._loop.time()) < self._again_at:
+            telemetry.standby_asked("away")
+            return False
+        self._pause = min(2 * self._pause, LONGEST_PAUSE_SECONDS)
+        self._again_at = now + self._pause
+        return True
 
     def wrote(self, scopes: Set[bytes], position: int) -> None:
-        """This process moved these scopes, and the log holds it up to there."""
+        """Note that this process moved these scopes, and that the log holds it up to there."""
         place = position, self._loop.time()
         if EVERY_SCOPE in scopes:
             self._floor = max(self._floor, place)
@@ -144,116 +77,184 @@ class Standby:
             self._written.clear()
         self._written |= {scope: max(self._written.get(scope, place), place) for scope in scopes}
 
-    def check(self, scope: Scope | None, node: Row) -> None:
-        """Look at what the server said of itself, in the round trip in which it answered.
+    def wrong_with(self, node: Row) -> str | None:
+        """Return the reason why this server cannot stand by the primary, or None."""
+        if (node["system"], node["database"]) != self._cluster:
+            return "this is another database than the one that is written to"
+        if not node["is_standby"]:
+            return "this server is not a standby: it accepts writes itself"
+        return None
+
+    async def check(self, session: Session, scope: Scope | None) -> None:
+        """Ask the server that a session is on whether it can answer.
 
         Raises:
-            StandbyError: it was promoted.
-            StandbyBehind: it has not replayed what this process wrote.
+            StoreError: it is no standby of the primary.
+            Behind: it has not replayed what this process wrote.
         """
-        if not node["is_standby"]:
-            raise StandbyError("it is no longer a standby")
+        [node] = await session.rows("node", {})
+        if wrong := self.wrong_with(node):
+            raise StoreError(wrong)
         written = self._written.get(scope.id if scope else b"", self._floor)
         position, at = max(self._floor, written)
-        if node["position"] >= position:
-            return
-        if (seconds := self._loop.time() - at) >= LAG_SECONDS:
-            raise StandbyBehind(f"it has not replayed yet what was written {seconds:.0f} s ago")
-        raise StandbyBehind
+        if node["position"] < position:
+            seconds = self._loop.time() - at
+            late = f"it has not replayed yet what was written {seconds:.0f} s ago"
+            raise Behind(late if seconds >= LAG_SECONDS else "")
+        traits = self.pool.traits
+        if traits and (traits.row_security != self._row_security or traits.halfvec is None):
+            await self.pool.forget()  # they were looked at before it had replayed as much
+            raise Behind
 
-    def answered(self, *, first: bool) -> None:
-        """It answered a reader, for the first time or again."""
-        if first:
-            telemetry.standby_asked("answered")
-        if self._trouble is not None or self._lags:
+    def answered(self) -> None:
+        """Note that it answered."""
+        telemetry.standby_asked("answered")
+        if self.trouble is not None:
             logger.info("The standby of read_uri answers again.")
-        self._trouble, self._lags, self._pause = None, False, SHORTEST_PAUSE_SECONDS
+        self.trouble, self._again_at, self._pause = None, None, SHORTEST_PAUSE_SECONDS
 
-    def failed(self, error: StandbyError) -> str | None:
-        """It could not answer; gives what the reader is told, nothing where it is only on its
-        way.
-        """
-        reason = str(error)
-        if isinstance(error, StandbyBehind):
-            telemetry.standby_asked("behind")
-            if reason and not self._lags:
-                logger.warning(
-                    "The standby of read_uri lags, and the primary answers meanwhile: %s.", reason
-                )
-            self._lags |= bool(reason)
-            return f"standby: {reason}" if reason else None
+    def lags(self, reason: str) -> None:
+        """Note that it is behind, for a reason worth telling where there is one."""
+        telemetry.standby_asked("behind")
+        self._again_at = None
+        if reason and self.trouble is None:
+            logger.warning(
+                "The standby of read_uri lags, and the primary answers meanwhile: %s.", reason
+            )
+        self.trouble = f"standby: {reason}" if reason else None
+
+    def failed(self, reason: str) -> None:
+        """Note that it could not answer; leave it alone for a while."""
         telemetry.standby_asked("away")
-        if self._trouble is None:
+        if self._again_at is None:
             logger.warning(
                 "The standby of read_uri is not read from until it answers again: %s.", reason
             )
             self._again_at = self._loop.time() + self._pause
-        self._trouble = f"standby: {reason}"
-        return self._trouble
-
-    async def close(self) -> None:
-        """Close its connections."""
-        await self.pool.close()
-
-    async def _verify(self, connection: AnyConnection, traits: Traits) -> None:
-        if wrong := await self.wrong_with(connection):
-            raise psycopg.OperationalError(wrong)
-        self.check(None, await _row(connection, "node"))
-        if traits.row_security != self._row_security or traits.halfvec is None:
-            raise StandbyBehind(
-                "its tables are not guarded as the primary's were when the store was opened"
-            )
-
-    async def wrong_with(self, connection: AnyConnection) -> str | None:
-        """Return the reason why this server cannot stand by the primary, or None."""
-        if await _row(connection, "cluster") != self._cluster:
-            return "this is another database than the one that is written to"
-        if not (await _row(connection, "node"))["is_standby"]:
-            return "this server is not a standby: it accepts writes itself"
-        return None
+        self.trouble = f"standby: {reason}"
 
 
-class StandbyDatabase(PostgresDatabase):
-    """The standby's connections for one reader: every answer comes from the same server, and holds
-    what it must.
-    """
+class StandbyReads(PostgresDatabase):
+    """Reads that the standby answers where it can, and the primary where it cannot."""
 
-    def __init__(self, pool: Pool, ring: KeyRing | None, standby: Standby) -> None:
-        super().__init__(pool, ring=ring, check=self._check_node)
+    def __init__(self, standby: Standby, primary: PostgresDatabase) -> None:
+        super().__init__(standby.pool, ring=primary.ring)
         self._standby = standby
-        # what all scripts of the reader have in common: the start of the server that answered
-        self._started: set[datetime] = set()
-        self._counted: set[bool] = set()
+        self._primary = primary
+
+    @property
+    @override
+    def trouble(self) -> str | None:
+        return self._standby.trouble
 
     @override
     async def read(self, script: Script[T]) -> T:
+        primary = self._primary.within(self.scope) if self.scope else self._primary
+
+        async def checked(session: Session) -> T:
+            await self._standby.check(session, self.scope)
+            try:
+                return await script(session)
+            except Behind:
+                # what was read before came from the primary: the rest of the search must hold it
+                node, _ = await primary.pool.use(_look)
+                self._standby.wrote(
+                    {self.scope.id} if self.scope else {EVERY_SCOPE}, node["position"]
+                )
+                raise
+
+        if self._standby.is_asked():
+            try:
+                found = await super().read(checked)
+            except Behind as behind:
+                self._standby.lags(str(behind))
+            except (StoreError, Conflict) as error:
+                if isinstance(error.__cause__, psycopg.errors.UndefinedTable):
+                    self._standby.lags("")  # of an embedding space, made by another
+                else:
+                    self._standby.failed(_words(error).removeprefix("memory unavailable: "))
+            else:
+                self._standby.answered()
+                return found
+        return await primary.read(script)
+
+
+async def open_standby(
+    uri: str, target: Target, size: int, primary: PostgresDatabase
+) -> StandbyReads:
+    """Return a primary's reads by way of this standby; one that is away is tried again later.
+
+    Args:
+        uri: which server.
+        target: how the primary's connections are set up.
+        size: the most connections at a time.
+        primary: is asked instead; it tells the standby of its writes from now on.
+
+    Raises:
+        ConfigurationError: the server is not a standby of this primary, or does not let us in.
+    """
+    conninfo = uri.removeprefix("kagent+")
+    if not conninfo.startswith(("postgresql://", "postgres://")):
+        raise ConfigurationError("read_uri takes the URI of a standby, postgresql://host/database.")
+    try:
+        node, traits = await primary.pool.use(_look)
+    except psycopg.Error as error:
+        raise ConfigurationError(
+            f"read_uri: the primary does not report where its log ends: {_words(error)}."
+        ) from error
+    pool = await Pool(replace(target, conninfo=conninfo), size=size).open()
+    standby = Standby(pool, node, row_security=traits.row_security)
+    try:
+        if wrong := standby.wrong_with((await pool.use(_look))[0]):
+            raise ConfigurationError(
+                f"read_uri: {wrong}; name a streaming standby of the database, or leave it out."
+            )
+    except psycopg.Error as error:
+        if isinstance(told := refused(error), ConfigurationError):
+            await pool.close()
+            raise ConfigurationError(f"read_uri: {told}") from error
+        standby.failed(_words(error))
+    except ConfigurationError:
+        await pool.close()
+        raise
+    primary.wrote = standby.wrote
+    return StandbyReads(standby, primary)
+
+
+async def measure_lag(uri: str, read_uri: str, *, schema: str) -> StandbyLag:
+    """Measure how far this standby is behind that primary, each asked once over a connection of
+    its own.
+
+    Raises:
+        ConfigurationError: one of them does not let us in.
+        StoreError: one of them is away.
+    """
+    told: list[Row] = []
+    for place in (uri, read_uri.removeprefix("kagent+")):
+        target = Target(conninfo=place, schema=schema, statement_seconds=LOOK_SECONDS)
+        database = PostgresDatabase(await Pool(target).open())
         try:
-            found = await super().read(script)
-        except StandbyError:
-            raise
-        except (StoreError, Conflict) as error:
-            # of an embedding space, made by another
-            if isinstance(error.__cause__, psycopg.errors.UndefinedTable):
-                raise StandbyBehind from error
-            raise StandbyError(
-                str(error).removeprefix("memory unavailable: ").rstrip(".")
-            ) from error
-        self._standby.answered(first=not self._counted)
-        self._counted.add(True)
-        return found
-
-    def _check_node(self, scope: Scope | None, node: Row) -> None:
-        self._standby.check(scope, node)
-        self._started.add(node["started_at"])
-        if len(self._started) > 1:
-            # another standby behind the same name: what the first one held, this one may not
-            raise StandbyBehind
+            answers = await database.read(
+                lambda session: session.several([("node", {}), ("replayed", {})])
+            )
+            told.append({name: value for [row] in answers for name, value in row.items()})
+        finally:
+            await database.close()
+    primary, standby = told
+    behind = max(primary["position"] - standby["position"], 0)
+    return StandbyLag(
+        follows=standby["is_standby"] and standby["system"] == primary["system"],
+        bytes=behind,
+        seconds=standby["seconds"] or 0.0 if behind else 0.0,
+        migration=standby["migration"],
+        of_primary=primary["migration"],
+    )
 
 
-async def _row(connection: AnyConnection, query: str) -> Row:
-    [row] = await within(connection, CONNECT_SECONDS, fetch(connection, queries(DIALECT)[query]))
-    return row
+async def _look(connection: AnyConnection, traits: Traits) -> tuple[Row, Traits]:
+    [node] = await PostgresSession(connection, traits).rows("node", {})
+    return node, traits
 
 
-def _words(error: psycopg.Error) -> str:
+def _words(error: Exception) -> str:
     return " ".join(str(error).split()).rstrip(".")

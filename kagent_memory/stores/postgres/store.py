@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection, sql
@@ -20,7 +19,7 @@ from ..sql.memories import CACHE_MB, SqlMemoryStore
 from ..sql.queue import JobQueue
 from ..sql.receipts import ReceiptStore
 from ..sql.tokens import TokenStore
-from ..values import OpenOptions, StandbyLag
+from ..values import OpenOptions
 from . import embedded_server
 from .connection import AnyConnection, Target, Traits
 from .database import PostgresDatabase
@@ -28,7 +27,7 @@ from .distribution import drop_local_rows, left_to_distribute
 from .errors import check_loop, refused
 from .pool import Pool
 from .schema import MIGRATION_SECONDS, prepare
-from .standby import Standby
+from .standby import open_standby
 
 LOOK_SECONDS = 10
 _LOOK = """
@@ -118,57 +117,27 @@ async def _open(conninfo: str, directory: Path | None, options: OpenOptions) -> 
         statement_seconds=options.get("statement_timeout_seconds", 15.0),
     )
     ring = KeyRing.parse(options.get("encryption_keys"))
-    standby: Standby | None = None
+    reads = None
     if (given := options.get("pool")) is not None:
         pool = await Pool.lent(given, target)
     else:
         pool = await Pool(target, size=options.get("pool_size", 10)).open()
+    database = PostgresDatabase(pool, directory, ring=ring)
     try:
         if await pool.use(partial(prepare, row_security=options.get("rls", False))):
             await pool.forget()
         if (read_uri := options.get("read_uri")) is not None:
-            standby = await Standby.of(read_uri, target, pool, options)
+            reads = await open_standby(read_uri, target, options.get("pool_size", 10), database)
     except psycopg.Error as error:
         await pool.close()
         raise refused(error) from error
     except BaseException:
         await pool.close()
         raise
-    database = PostgresDatabase(pool, directory, ring=ring, wrote=standby and standby.wrote)
     cache_mb = options.get("cache_mb", CACHE_MB)
     return Store(
-        SqlMemoryStore(database, cache_mb=cache_mb, ring=ring, replica=standby),
+        SqlMemoryStore(database, cache_mb=cache_mb, ring=ring, searches=reads),
         JobQueue(database),
         TokenStore(database),
         ReceiptStore(database),
-    )
-
-
-async def look_at(uri: str, read_uri: str, *, schema: str) -> StandbyLag:
-    """Measure how far this standby is behind that primary, each asked once over a connection of
-    its own.
-
-    Raises:
-        ConfigurationError: one of them does not let us in.
-        StoreError: one of them is away.
-    """
-    told: list[Mapping[str, Any]] = []
-    for place in (uri, read_uri.removeprefix("kagent+")):
-        target = Target(conninfo=place, schema=schema, statement_seconds=LOOK_SECONDS)
-        pool = await Pool(target).open()
-        try:
-            answers = await PostgresDatabase(pool).read(
-                lambda session: session.several([("node", {}), ("cluster", {}), ("replayed", {})])
-            )
-            told.append({name: value for [row] in answers for name, value in row.items()})
-        finally:
-            await pool.close()
-    primary, standby = told
-    behind = max(primary["position"] - standby["position"], 0)
-    return StandbyLag(
-        follows=standby["is_standby"] and standby["system"] == primary["system"],
-        bytes=behind,
-        seconds=standby["seconds"] or 0.0 if behind else 0.0,
-        migration=standby["migration"],
-        of_primary=primary["migration"],
     )

@@ -12,7 +12,7 @@ import numpy as np
 from ...records import EVERYTHING, Filter, Memory, Scope, Vector
 from ..codec import ids_in, known
 from ..index import Entry, ScopeIndex
-from ..values import Stale, StandbyBehind
+from ..values import Behind, Stale
 from ..vectors import Halves, Nearest
 from .filters import filter_values
 from .scripts import reading, run
@@ -83,9 +83,13 @@ class SqlIndexReads:
     Args:
         database: that searches read.
         spaces: its embedding spaces.
+        may_lag: whether an answer may be older than what was read elsewhere before.
     """
 
-    def __init__(self, database: Database, spaces: SqlEmbeddingSpaces) -> None:
+    def __init__(
+        self, database: Database, spaces: SqlEmbeddingSpaces, *, may_lag: bool = False
+    ) -> None:
+        self._may_lag = may_lag
         self.database = self.reads = database
         self.has_nearest = database.has_nearest
         self.spaces = spaces
@@ -104,9 +108,9 @@ class SqlIndexReads:
         nothing.
 
         Raises:
-            StandbyBehind: this is a standby that has not seen as much.
+            Behind: this database has not seen as much.
         """
-        found = await _changes(session, since)
+        found = await _changes(session, since, may_lag=self._may_lag)
         if found is None or filter == EVERYTHING:
             return found
         values = await filter_values(session, filter, now, sources=True)
@@ -169,7 +173,7 @@ class SqlIndexReads:
         they are more than the limit, or the scope is another one.
 
         Raises:
-            StandbyBehind: this is a standby that does not stand there yet.
+            Behind: this database does not stand there yet.
         """
         values = {"version": version, "ids": ids, "limit": limit}
         found, half = await self._rows(scope, "vectors_since", space_number, stand, **values)
@@ -214,19 +218,19 @@ class SqlIndexReads:
 
         async def read(session: Transaction) -> tuple[Sequence[Row], np.dtype[np.float16]]:
             found = await session.rows(query, space_number, **values)
-            _check_not_older(session, found, since)
+            _check_not_older(found, since if self._may_lag else None)
             return found, session.session.half
 
         found = run(self.reads, read, scope, write=False)
         return await self.spaces.searched(space_number, found)
 
 
-async def _changes(session: Transaction, since: Stand | None) -> Changes | None:
+async def _changes(session: Transaction, since: Stand | None, *, may_lag: bool) -> Changes | None:
     """Return what happened since. The row comes first: what is written meanwhile is at worst told
     twice.
     """
     found = await session.rows("unseen_scope" if since is None else "scope_row")
-    _check_not_older(session, found, since)
+    _check_not_older(found, since if may_lag else None)
     if not found:
         return None
     session.codec.salt(found[0])
@@ -267,13 +271,13 @@ def _stand(row: Row) -> Stand:
     return Stand(bytes(row["salt"]), row["version"], row["erased"], row["mark"])
 
 
-def _check_not_older(session: Transaction, found: Sequence[Row], since: Stand | None) -> None:
+def _check_not_older(found: Sequence[Row], since: Stand | None) -> None:
     """Check that a reader's next answer does not come from before the last one.
 
     Raises:
-        StandbyBehind: a standby holds an older version of the scope, or another scope's row.
+        Behind: the database holds an older version of the scope, or another scope's row.
     """
-    if not session.session.is_standby or since is None:
+    if since is None:
         return
     if not found or bytes(found[0]["salt"]) != since.salt or found[0]["version"] < since.version:
-        raise StandbyBehind
+        raise Behind

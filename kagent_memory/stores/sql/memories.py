@@ -37,10 +37,9 @@ from ..values import (
     ScopeQuery,
     ScopeStats,
     Selection,
-    StandbyError,
     Whole,
 )
-from ..view import Stale, View
+from ..view import View
 from . import forgetting, pruning, rotation, scope_lists, transfer, write_queries
 from .filters import filter_values, read_salt
 from .index_cache import IndexCache
@@ -48,7 +47,7 @@ from .index_reads import SqlIndexReads, Stand
 from .row_codec import to_scope
 from .scope_view import ScopeView
 from .scripts import reading, run, writing
-from .session import Database, Replica, Transaction
+from .session import Database, Transaction
 from .spaces import SqlEmbeddingSpaces, embedding_spaces, require_space
 
 CACHE_MB = 256
@@ -64,7 +63,8 @@ class SqlMemoryStore(MemoryStore):
         database: which one; readers of one scope may be answered from another.
         cache_mb: the most that is kept in memory of the indexes of the scopes searched last.
         ring: the keys that rows are encrypted with; None: they are not.
-        replica: where searches and lists are answered from, while it can; None: nowhere else.
+        searches: where searches and lists are read from, which may be a little behind; None: where
+            all is.
     """
 
     def __init__(
@@ -73,20 +73,27 @@ class SqlMemoryStore(MemoryStore):
         *,
         cache_mb: int = CACHE_MB,
         ring: KeyRing | None = None,
-        replica: Replica | None = None,
+        searches: Database | None = None,
     ) -> None:
         self.database = self.reads = database
         self._spaces = self.spaces = SqlEmbeddingSpaces(database)
         self.indexes = IndexCache(cache_mb * 2**20, self._keep_index)
         self.index_reads = SqlIndexReads(database, self._spaces)
         self._ring = ring
-        self._replica = replica
+        self._searched = self if searches is None else copy.copy(self)
+        if searches is not None:
+            self._searched.reads = searches
+            self._searched.index_reads = SqlIndexReads(searches, self._spaces, may_lag=True)
+
+    @property
+    @override
+    def trouble(self) -> str | None:
+        return self._searched.reads.trouble
 
     @override
     async def close(self) -> None:
-        if self._replica is not None:
-            await self._replica.close()
         await self.indexes.close()
+        await self._searched.reads.close()
         await self.database.close()
 
     async def _keep_index(self, scope: Scope, stand: Stand, packed: bytes) -> None:
@@ -206,32 +213,14 @@ class SqlMemoryStore(MemoryStore):
 
     @override
     def cached_views(
-        self, scopes: Sequence[Scope], *, filter: Filter, now: datetime, after: Stale | None = None
-    ) -> tuple[Sequence[View], str | None]:
-        source, trouble = self, None
-        if self._replica is not None and isinstance(after, StandbyError):
-            trouble = self._replica.failed(after)
-        elif self._replica is not None and (trouble := self._replica.held_off()) is None:
-            source = self._reading(self._replica.database())
-        cached = len(scopes) == 1 and after is None
+        self, scopes: Sequence[Scope], *, filter: Filter, now: datetime, again: bool = False
+    ) -> Sequence[View]:
+        source, cached = self._searched, len(scopes) == 1 and not again
+        reads = source.index_reads
         return [
-            ScopeView(
-                source,
-                source.index_reads,
-                self.indexes,
-                scope,
-                filter=filter,
-                now=now,
-                cached=cached,
-            )
+            ScopeView(source, reads, self.indexes, scope, filter=filter, now=now, cached=cached)
             for scope in scopes
-        ], trouble
-
-    def _reading(self, database: Database) -> SqlMemoryStore:
-        """Return the same memories, read from another server."""
-        other = copy.copy(self)
-        other.reads, other.index_reads = database, SqlIndexReads(database, self._spaces)
-        return other
+        ]
 
     @override
     @reading

@@ -16,7 +16,7 @@ import numpy as np
 from ...records import Memory, Revision, Scope
 from ..encryption import KeyRing
 from ..spaces import EmbeddingSpace
-from ..values import Job, StandbyError
+from ..values import Job
 from .row_codec import Row, RowCodec, to_scope
 
 T = TypeVar("T")
@@ -27,12 +27,10 @@ class Session(Protocol):
     """One transaction of one connection.
 
     Attributes:
-        is_standby: whether it reads what may be older than what another session has read before.
         half: the numbers of the vectors that statements give as bytes.
         ring: the keys that rows are encrypted with; None: they are not.
     """
 
-    is_standby: bool
     half: np.dtype[np.float16]
     ring: KeyRing | None
 
@@ -163,6 +161,11 @@ class Database(Protocol):
     has_nearest: bool
     """Whether statements search vectors."""
 
+    @property
+    def trouble(self) -> str | None:
+        """Return what is wrong with the server that should answer, while another one does."""
+        ...
+
     def read(self, script: Script[T]) -> Coroutine[Any, Any, T]:
         """Run a script that changes nothing."""
         ...
@@ -185,24 +188,4 @@ class Database(Protocol):
 
     async def close(self) -> None:
         """Release everything; closing twice is harmless."""
-        ...
-
-
-class Replica(Protocol):
-    """Another server that readers may be answered from."""
-
-    def held_off(self) -> str | None:
-        """Return what is wrong with it; None when it is to be asked."""
-        ...
-
-    def failed(self, error: StandbyError) -> str | None:
-        """Note that it could not answer; return what the reader is told."""
-        ...
-
-    def database(self) -> Database:
-        """Return its connections for one reader."""
-        ...
-
-    async def close(self) -> None:
-        """Close its connections."""
         ...

@@ -37,20 +37,18 @@ SELECT
     set_config('idle_in_transaction_session_timeout', %(idle_milliseconds)s, true)
 
 -- name: node
--- Which server answers, and up to where it holds the log: what it has written, or a standby has replayed.
+-- Which server answers, the same for a server and its standbys but for no other; and up to where it holds the log: what
+-- it has written, or a standby has replayed.
 SELECT
     pg_is_in_recovery() AS is_standby,
-    pg_postmaster_start_time() AS started_at,
+    c.system_identifier AS system,
+    d.oid::bigint AS database,
     coalesce(
         pg_wal_lsn_diff(
             CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END, '0/0'
         ),
         0
     )::bigint AS position
-
--- name: cluster
--- The same for a server and its standbys, and for no other.
-SELECT c.system_identifier AS system, d.oid::bigint AS database
 FROM pg_control_system() AS c
 JOIN pg_database AS d ON d.datname = current_database()
 
