@@ -64,7 +64,7 @@ def answer_to(request: Request, error: Exception) -> Response:
 
 
 def _written(request: Request, status: int, text: str, *, kind: str = "") -> Response:
-    path, text, title = request.url.path, printable(text), HTTPStatus(status).phrase
+    path, text, title = request.url.path, printable(text), HTTPStatus(status).phrase.capitalize()
     if path.startswith(KAGENT_PREFIX):
         if status == HTTPStatus.UNAUTHORIZED:
             return PlainTextResponse("Unauthorized\n", status)
