@@ -62,7 +62,6 @@ class Deliveries:
         self._noted = asyncio.Event()
         self._settled = asyncio.Event()
         self._settled.set()
-        self._draining = 0
         self._hurried = asyncio.Event()
         self._writing = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
@@ -93,14 +92,9 @@ class Deliveries:
 
     async def drain(self) -> None:
         """Wait until all that was noted is counted; write now what waits for more to come."""
-        self._draining += 1
-        self._hurried.set()
-        try:
+        if not self._settled.is_set():
+            self._hurried.set()
             await self._settled.wait()
-        finally:
-            self._draining -= 1
-            if not self._draining:
-                self._hurried.clear()
 
     async def flush(self) -> None:
         """Count at once what is noted by now.
@@ -137,6 +131,7 @@ class Deliveries:
                 raise
             if not self._waiting:
                 self._settled.set()
+                self._hurried.clear()
 
     async def close(self) -> None:
         """Count what is noted, within some seconds, and stop."""
@@ -160,8 +155,6 @@ class Deliveries:
             with suppress(TimeoutError):
                 async with asyncio.timeout(GATHER_SECONDS):
                     await self._hurried.wait()
-            if not self._draining:
-                self._hurried.clear()
             self._noted.clear()
             retrying = AsyncRetrying(
                 retry=retry_if_exception_type(KagentMemoryError),

@@ -9,6 +9,7 @@ import heapq
 import logging
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -88,35 +89,27 @@ async def prune(
     return pruned
 
 
+@dataclass
 class _Prune:
     """One prune on its way."""
 
-    def __init__(
-        self,
-        store: MemoryStore,
-        vectors: StoreEmbedder | None,
-        settings: MemorySettings,
-        weights: ImportanceWeights,
-        now: datetime,
-        dry_run: bool,
-    ) -> None:
-        self._store, self._vectors, self._settings, self._weights = (
-            store,
-            vectors,
-            settings,
-            weights,
-        )
-        self._now, self._dry_run = now, dry_run
-        self._doomed: dict[Scope, set[str]] = {}  # of a dry run, which leaves them there
-        # of the scope that was looked at last, by the id of what stands for them
-        self._merged: tuple[Scope, Mapping[str, Sequence[Memory]]] | None = None
+    store: MemoryStore
+    vectors: StoreEmbedder | None
+    settings: MemorySettings
+    weights: ImportanceWeights
+    now: datetime
+    dry_run: bool
+    # of a dry run, which leaves them there
+    doomed: dict[Scope, set[str]] = field(default_factory=dict[Scope, set[str]])
+    # of the scope that was looked at last, by the id of what stands for them
+    merged: tuple[Scope, Mapping[str, Sequence[Memory]]] | None = None
 
     async def erase_outlived(self, *, at_least_days: float) -> Pruned:
         """Erase what has faded, and what is old, unimportant and hardly used."""
         pruned = Pruned()
-        old = Filter(created_before=self._now - timedelta(days=at_least_days))
-        is_faded = partial(has_faded, now=self._now, half_life_days=self._settings.half_life_days)
-        async for some in self._store.all_scopes(at_once=PAGE):
+        old = Filter(created_before=self.now - timedelta(days=at_least_days))
+        is_faded = partial(has_faded, now=self.now, half_life_days=self.settings.half_life_days)
+        async for some in self.store.all_scopes(at_once=PAGE):
             for scope in some:
                 async for page in self._pages(scope, old):
                     faded = await self._whole(
@@ -134,19 +127,19 @@ class _Prune:
         """Return the memories that are old, hardly used, and below 0.5 by the published formula; of
         twins one stays, if it may.
         """
-        after_days = POLICIES[self._settings.policy].unimportant_after_days
+        after_days = POLICIES[self.settings.policy].unimportant_after_days
 
         def is_below(memory: Memory, nearest: float) -> bool:
-            parts = tiered_parts(memory, now=self._now, nearest=nearest)
-            return importance(parts, self._weights) < UNIMPORTANT_BELOW
+            parts = tiered_parts(memory, now=self.now, nearest=nearest)
+            return importance(parts, self.weights) < UNIMPORTANT_BELOW
 
         old = [
-            one for one in memories if is_old_and_unused(one, now=self._now, after_days=after_days)
+            one for one in memories if is_old_and_unused(one, now=self.now, after_days=after_days)
         ]
         below = {one.id: one for one in old if is_below(one, 0.0)}
         # their likeness decides
         edge = [one for one in old if one.id not in below and is_below(one, 1.0)]
-        near, _ = await neighbours(self._store.view(scope, now=self._now), self._vectors, edge)
+        near, _ = await neighbours(self.store.view(scope, now=self.now), self.vectors, edge)
         for place, memory in enumerate(edge):
             if is_below(
                 memory,
@@ -155,7 +148,7 @@ class _Prune:
                 below[memory.id] = memory
 
         def is_due(source: Memory) -> bool:
-            unused = is_old_and_unused(source, now=self._now, after_days=after_days)
+            unused = is_old_and_unused(source, now=self.now, after_days=after_days)
             return unused and is_below(source, 0.0)
 
         return await self._whole(scope, list(below.values()), is_due)
@@ -170,10 +163,10 @@ class _Prune:
         """Return what was merged into these memories and did not expire, and what into those; see
         `stores.sql.forgetting.with_sources`.
         """
-        if memories and (self._merged is None or self._merged[0] != scope):
+        if memories and (self.merged is None or self.merged[0] != scope):
             merged: dict[str, list[Memory]] = defaultdict(list)
             async for page in self._pages(scope, Filter(superseded="only")):
-                held = await self._store.whole(
+                held = await self.store.whole(
                     scope, [memory.id for memory in page if memory.superseded_by]
                 )
                 for source in (
@@ -182,8 +175,8 @@ class _Prune:
                     if one.revisions and one.revisions[-1].kind == "merge"
                 ):
                     merged[source.superseded_by or ""].append(source)
-            self._merged = scope, merged
-        by_holder: Mapping[str, Sequence[Memory]] = self._merged[1] if self._merged else {}
+            self.merged = scope, merged
+        by_holder: Mapping[str, Sequence[Memory]] = self.merged[1] if self.merged else {}
         sources: list[Memory] = []
         fresh = list(memories)
         while fresh:
@@ -197,8 +190,8 @@ class _Prune:
         stay.
         """
         pruned = Pruned()
-        for scope, held in await self._store.crowded(above=keep, now=self._now):
-            count = held - keep - len(self._doomed.get(scope, ()))
+        for scope, held in await self.store.crowded(above=keep, now=self.now):
+            count = held - keep - len(self.doomed.get(scope, ()))
             if count > 0:
                 doomed = await self._least_important(scope, count)
                 pruned += await self._erase(scope, doomed, "capacity", keep=keep)
@@ -207,11 +200,11 @@ class _Prune:
     async def _least_important(self, scope: Scope, count: int) -> list[Memory]:
         # How like the others a memory is takes a search each, so that is asked only of those about
         # whom it may decide.
-        measure = measure_of(self._settings.policy)
+        measure = measure_of(self.settings.policy)
         weighed: list[tuple[float, str, Memory]] = []
         async for page in self._pages(scope):
             weighed += [
-                (importance(measure(memory, now=self._now), self._weights), memory.id, memory)
+                (importance(measure(memory, now=self.now), self.weights), memory.id, memory)
                 for memory in page
                 if not memory.pinned
             ]
@@ -220,14 +213,14 @@ class _Prune:
         certain = least[: max(0, count - EXAMINED)]
         gone = {memory.id for memory in certain}
         edge = least[len(certain) :]
-        near, _ = await neighbours(self._store.view(scope, now=self._now), self._vectors, edge)
+        near, _ = await neighbours(self.store.view(scope, now=self.now), self.vectors, edge)
         likeness = {
             edge[place].id: {other.id: value for other, value in similar if other.id not in gone}
             for place, similar in near.items()
         }
         left = count - len(certain)
         rest = least_important(
-            edge, left, now=self._now, likeness=likeness, weights=self._weights, measure=measure
+            edge, left, now=self.now, likeness=likeness, weights=self.weights, measure=measure
         )
         return [*certain, *rest]
 
@@ -235,11 +228,11 @@ class _Prune:
         self, scope: Scope, memories: Sequence[Memory], why: PruneReason, *, keep: int = 0
     ) -> Pruned:
         ids: Sequence[str] = [memory.id for memory in memories]
-        if self._dry_run:
-            self._doomed.setdefault(scope, set()).update(ids)
+        if self.dry_run:
+            self.doomed.setdefault(scope, set()).update(ids)
             ids = [*ids, *(source.id for source in await self._sources(scope, memories))]
         elif ids:
-            ids = await self._store.evict(scope, ids, keep=keep, now=self._now)
+            ids = await self.store.evict(scope, ids, keep=keep, now=self.now)
         counts = {"evicted" if why == "capacity" else why: len(ids)}
         return Pruned(**counts, gone=tuple(Gone(scope, id, why) for id in ids))
 
@@ -248,10 +241,10 @@ class _Prune:
     ) -> AsyncIterator[Sequence[Memory]]:
         cursor: str | None = None
         while True:
-            page = await self._store.list(
-                scope, filter=filter, order="oldest", limit=PAGE, cursor=cursor, now=self._now
+            page = await self.store.list(
+                scope, filter=filter, order="oldest", limit=PAGE, cursor=cursor, now=self.now
             )
-            doomed = self._doomed.get(scope, ())
+            doomed = self.doomed.get(scope, ())
             yield [memory for memory in page.memories if memory.id not in doomed]
             if (cursor := page.cursor) is None:
                 return

@@ -82,7 +82,7 @@ class ManyViews:
             return await self._views[0].nearest(space, vectors, limit=limit)
         found = await self._each(lambda view: view.nearest(space, vectors, limit=limit))
         size = ROW_WEIGHT * sum(len(near) for lists in found for near in lists)
-        return await run_in_thread(size, self._nearest_of_all, found, len(vectors), limit)
+        return await run_in_thread(size, self._nearest_of_all, found, limit)
 
     async def features(self, keys: Sequence[str], *, reach: int) -> Places:
         """Return where these memories stand in their sessions, and those beside them."""
@@ -195,19 +195,15 @@ class ManyViews:
             matches=TermMatrix([keys[row] for row in rows], terms, lengths[best], counts[best]),
         )
 
-    def _nearest_of_all(
-        self, found: Sequence[Sequence[Nearest]], count: int, limit: int
-    ) -> list[Nearest]:
-        merged: list[Nearest] = []
-        for spot in range(count):
-            rows = [
-                (cosine, id, number)
-                for number, lists in enumerate(found)
-                for id, cosine in lists[spot]
-            ]
-            rows.sort(reverse=True)
-            merged.append([(self._key(number, id), cosine) for cosine, id, number in rows[:limit]])
-        return merged
+    def _nearest_of_all(self, found: Sequence[Sequence[Nearest]], limit: int) -> list[Nearest]:
+        def best(lists: Sequence[Nearest]) -> Nearest:
+            rows = sorted(
+                ((cosine, id, number) for number, near in enumerate(lists) for id, cosine in near),
+                reverse=True,
+            )
+            return [(self._key(number, id), cosine) for cosine, id, number in rows[:limit]]
+
+        return [best(lists) for lists in zip(*found, strict=True)]
 
 
 async def _few_at_once(asks: Sequence[Callable[[], Awaitable[Answer]]]) -> list[Answer]:

@@ -249,7 +249,7 @@ class TextMatches:
     documents: int
     average_length: float
     frequencies: Mapping[str, int]
-    matches: Mapping[str, tuple[int, Mapping[str, int]]]
+    matches: TermMatrix
 
 
 class TermMatrix(Mapping[str, tuple[int, Mapping[str, int]]]):

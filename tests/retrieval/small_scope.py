@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
+import numpy as np
+
 from kagent_memory.language.dates import named_spans
 from kagent_memory.language.time_words import names_a_time
 from kagent_memory.language.tokenizer import index_terms, query_terms
 from kagent_memory.retrieval.ranking import Ranking, RankSettings, join, rank, shortlist
-from kagent_memory.stores.base import RankFeatures, TextMatches
+from kagent_memory.stores.base import RankFeatures, TermMatrix, TextMatches
 from kagent_memory.stores.columns import Places
 
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
@@ -48,11 +50,15 @@ class SmallScope:
             term for terms in self.terms.values() for term in asked if term in terms
         )
         lengths = {key: sum(terms.values()) for key, terms in self.terms.items()}
-        matches = {
-            key: (lengths[key], {term: terms[term] for term in asked if term in terms})
-            for key, terms in self.terms.items()
-            if any(term in terms for term in asked)
-        }
+        known = list(frequencies)
+        ids = [key for key, terms in self.terms.items() if not terms.keys().isdisjoint(known)]
+        counts = np.array([[self.terms[key].get(term, 0) for term in known] for key in ids])
+        matches = TermMatrix(
+            ids,
+            known,
+            np.array([lengths[key] for key in ids], np.int64),
+            counts.reshape(len(ids), len(known)),
+        )
         return TextMatches(
             documents=len(lengths),
             average_length=sum(lengths.values()) / max(1, len(lengths)),

@@ -2,7 +2,6 @@
 tested without one.
 """
 
-from ...language.tokenizer import estimated_tokens
 from .candidates import (
     Candidates,
     Nearest,
@@ -30,7 +29,6 @@ __all__ = [
     "Selection",
     "dense_text",
     "disguised",
-    "estimated_tokens",
     "holding",
     "identifiers",
     "join",

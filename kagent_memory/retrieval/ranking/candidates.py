@@ -4,7 +4,7 @@ a query.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
@@ -166,16 +166,8 @@ def join(
     )
 
 
-def term_matrix(
-    matches: Mapping[str, tuple[int, Mapping[str, int]]], terms: Sequence[str]
-) -> TermMatrix:
+def term_matrix(matches: TermMatrix, terms: Sequence[str]) -> TermMatrix:
     """Return the matches of a text search with a column for each of these terms."""
-    if not isinstance(matches, TermMatrix):
-        counts = np.array(
-            [[held.get(term, 0) for term in terms] for _, held in matches.values()], np.int64
-        )
-        lengths = np.array([length for length, _ in matches.values()], np.int64)
-        return TermMatrix(list(matches), terms, lengths, counts.reshape(len(matches), len(terms)))
     if list(matches.terms) == list(terms):
         return matches
     columns = {term: column for column, term in enumerate(matches.terms)}

@@ -6,7 +6,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
+import numpy as np
+
 from ...language.tokenizer import STOP_WORDS, tokens
+from ...stores.base import TermMatrix
 
 RARE = 0.01  # of the scope's memories may hold what tells one from the others
 # up to so many words a query's first capital letter is a name's, not a sentence's
@@ -55,7 +58,7 @@ def rare_terms(
     return [terms for terms in known if min(frequencies[term] for term in terms) <= most]
 
 
-def holding(phrase: str, texts: Mapping[str, str]) -> Mapping[str, tuple[int, Mapping[str, int]]]:
+def holding(phrase: str, texts: Mapping[str, str]) -> TermMatrix:
     """Return the texts that hold the words of a phrase in a row, or else all of them.
 
     Args:
@@ -69,10 +72,14 @@ def holding(phrase: str, texts: Mapping[str, str]) -> Mapping[str, tuple[int, Ma
     words = {id: tokens(text) for id, text in texts.items()}
     held = {id: said for id, said in words.items() if set(wanted) <= set(said)}
     in_a_row = {id: said for id, said in held.items() if _holds(said, wanted)}
-    return {
-        id: (len(said), {term: said.count(term) for term in wanted})
-        for id, said in (in_a_row or held).items()
-    }
+    found, terms = in_a_row or held, list(dict.fromkeys(wanted))
+    counts = np.array([[said.count(term) for term in terms] for said in found.values()], np.int64)
+    return TermMatrix(
+        list(found),
+        terms,
+        np.array([len(said) for said in found.values()], np.int64),
+        counts.reshape(len(found), len(terms)),
+    )
 
 
 def _holds(words: Sequence[str], phrase: Sequence[str]) -> bool:
