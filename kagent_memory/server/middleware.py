@@ -97,11 +97,14 @@ class Gate:
                 await self._app(request.scope, receive, send)
 
     def _check(self, request: Request) -> None:
-        """Refuse what no page and no client of ours sends.
+        """Refuse what no page and no client of ours sends, by its head.
 
         Raises:
-            HTTPException: 403.
+            HTTPException: 403, or 413 for a body whose length is told.
         """
+        length, most = request.headers.get("content-length", ""), self._max_body_bytes(request)
+        if length.isdecimal() and int(length[:20]) > most:
+            raise too_large(most)
         if not self._access.is_guarded and _host(request) not in self._access.hosts:
             raise HTTPException(403, "This server only answers requests for its own host name.")
         if request.method not in SAFE_METHODS and _is_foreign(request):
@@ -134,6 +137,11 @@ def hardened(request: Request, send: Send) -> Send:
     return send_hardened
 
 
+def too_large(max_bytes: int) -> HTTPException:
+    """Return the refusal of a body that is longer than the server takes."""
+    return HTTPException(413, f"The body is longer than {max_bytes} bytes.")
+
+
 def bounded(receive: Receive, max_bytes: int) -> Receive:
     """Return what receives a body that must not be longer than `max_bytes`."""
     received = 0
@@ -143,7 +151,7 @@ def bounded(receive: Receive, max_bytes: int) -> Receive:
         message = await receive()
         received += len(message.get("body", b""))
         if received > max_bytes:
-            raise HTTPException(413, f"The body is longer than {max_bytes} bytes.")
+            raise too_large(max_bytes)
         return message
 
     return receive_bounded
