@@ -8,21 +8,8 @@ from google.adk.cli.service_registry import get_service_registry
 
 from .service import KagentMemoryService
 
-SCHEMES = (
-    "kagent",
-    "libsql",
-    "libsql+http",
-    "libsql+https",
-    "postgresql",
-    "postgres",
-    "pgserver",
-    "kagent+libsql",
-    "kagent+libsql+http",
-    "kagent+libsql+https",
-    "kagent+postgresql",
-    "kagent+postgres",
-    "kagent+pgserver",
-)
+STORES = ("libsql", "libsql+http", "libsql+https", "postgresql", "postgres", "pgserver")
+SCHEMES = ("kagent", *STORES, *(f"kagent+{store}" for store in STORES))
 
 
 def register() -> None:
