@@ -27,7 +27,7 @@ async def main() -> None:
             worker = [
                 sys.executable,
                 "-m",
-                "kagent_memory.cli",
+                "kagent_memory",
                 "worker",
                 "--until-idle",
                 "--uri",

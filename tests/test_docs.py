@@ -333,13 +333,13 @@ def test_the_page_of_the_command_line_names_every_option():
 
 async def test_openapi_has_every_route_of_the_server_page():
     """`openapi.json` is what a server answers, and has every route that the page names."""
-
-    async def never_opened() -> Memories:
-        raise NotImplementedError
-
     described = json.loads(reference_pages.openapi())
-    transport = httpx.ASGITransport(app=create_app(never_opened))
-    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+    async with (
+        await Memories.open("libsql:///:memory:", llm=False, worker=False) as memories,
+        httpx.AsyncClient(
+            transport=httpx.ASGITransport(app=create_app(memories)), base_url="http://localhost"
+        ) as client,
+    ):
         assert (await client.get("/openapi.json")).json() == described
     page = (ROOT / "docs/how-to/server.md").read_text(encoding="utf-8")
     named, there = (

@@ -341,7 +341,7 @@ def test_a_sample_is_piped_into_the_command(tmp_path):
     into = [
         sys.executable,
         "-m",
-        "kagent_memory.cli",
+        "kagent_memory",
         "import",
         "-",
         "--json",

@@ -26,7 +26,6 @@ ALONE = {
         "set_up",
         "set_locally",
         "node",
-        "cluster",
         "replayed",
         "act_for_scope",
         "act_for_all",

@@ -25,6 +25,7 @@ from kagent_memory.records import Message, Scope, new_id
 from kagent_memory.stores import MemoryStore, open_store
 from kagent_memory.stores.base import Batch
 from kagent_memory.stores.sql.queue import touching
+from kagent_memory.stores.sql.session import Transaction
 from kagent_memory.testing import HashEmbedder
 from kagent_memory.testing.fixtures import NOW, a_job, a_memory, adding
 
@@ -267,7 +268,8 @@ async def test_a_vanished_client_lets_go_of_its_locks(postgres_uri, monkeypatch)
             held = asyncio.Event()
 
             async def vanish(session: Any) -> None:
-                await session.rows("touch_scope", touching(session, SCOPE, 0))
+                transaction = Transaction(session, SCOPE)
+                await transaction.rows("touch_scope", **touching(transaction, 0))
                 relay.stall()
                 held.set()
                 await asyncio.sleep(5)  # longer than its transaction may be idle
