@@ -188,7 +188,8 @@ def register_types(context: AdaptContext, traits: Traits) -> None:
     """Have a connection or cursor read and write values as they are everywhere in Python."""
     adapters = context.adapters
     adapters.register_loader("uuid", _IdLoader)
-    adapters.register_loader("timestamptz", _UtcLoader)
+    if traits.pooled:  # else the session's zone is UTC, and psycopg's own loader is faster
+        adapters.register_loader("timestamptz", _UtcLoader)
     if traits.halfvec is not None:
         register_halfvec_info(cast("Any", context), traits.halfvec)
         adapters.register_loader(traits.halfvec.oid, _VectorLoader)
