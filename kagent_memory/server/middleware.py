@@ -17,7 +17,7 @@ from .auth import Access, Caller
 from .error_responses import answer_to
 
 PROBES = frozenset({"/healthz", "/readyz"})
-OPEN_PATHS = ("/login", "/static/")
+LOGIN_PATH, STATIC_PATHS = "/login", "/static/"  # open to everybody
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 STORING = frozenset(
     {
@@ -65,7 +65,7 @@ class Gate:
             return
         request = Request(scope, receive)
         send = hardened(request, send)
-        deadline = asyncio.timeout(None if request.url.path in STREAMED else CALL_SECONDS)
+        deadline = asyncio.timeout(None if scope["path"] in STREAMED else CALL_SECONDS)
         try:
             async with deadline:
                 await self._answer(request, send)
@@ -85,33 +85,34 @@ class Gate:
             HTTPException: the request is refused.
             StoreError: the caller cannot be looked up.
         """
-        self._check(request)
+        path, most = request.scope["path"], self._max_body_bytes(request)
+        self._check(request, most)
         address = request.client.host if request.client else "unknown"
         caller: Caller | None = None
-        if not request.url.path.startswith(OPEN_PATHS):
+        if path != LOGIN_PATH and not path.startswith(STATIC_PATHS):
             caller = await self._admission.caller(request.headers, request.cookies, address)
         request.state.caller = caller
-        receive = bounded(request.receive, self._max_body_bytes(request))
+        receive = bounded(request.receive, most)
         with self._admission.open(caller or address):
             async with self._admission.turn(caller or address, is_long=_is_long(request)):
                 await self._app(request.scope, receive, send)
 
-    def _check(self, request: Request) -> None:
+    def _check(self, request: Request, max_body_bytes: int) -> None:
         """Refuse what no page and no client of ours sends, by its head.
 
         Raises:
             HTTPException: 403, or 413 for a body whose length is told.
         """
-        length, most = request.headers.get("content-length", ""), self._max_body_bytes(request)
-        if length.isdecimal() and int(length[:20]) > most:
-            raise too_large(most)
+        length = request.headers.get("content-length", "")
+        if length.isdecimal() and int(length[:20]) > max_body_bytes:
+            raise too_large(max_body_bytes)
         if not self._access.is_guarded and _host(request) not in self._access.hosts:
             raise HTTPException(403, "This server only answers requests for its own host name.")
         if request.method not in SAFE_METHODS and _is_foreign(request):
             raise HTTPException(403, "Cross-site request refused; nothing was changed.")
 
     def _max_body_bytes(self, request: Request) -> int:
-        path, most = request.url.path, self._access.max_body_bytes
+        path, most = request.scope["path"], self._access.max_body_bytes
         if path == SPOOLED:
             return self._access.max_import_bytes
         if path.startswith("/api/"):
@@ -162,7 +163,7 @@ def _is_long(request: Request) -> bool:
     too.
     """
     length = request.headers.get("content-length", "")
-    is_search = request.method == "POST" and request.url.path not in STORING | {SPOOLED}
+    is_search = request.method == "POST" and request.scope["path"] not in STORING | {SPOOLED}
     return is_search and not (length.isdecimal() and int(length[:20]) <= LONG_BODY)
 
 

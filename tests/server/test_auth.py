@@ -85,6 +85,18 @@ async def test_a_guarded_server_answers_nobody_unknown(
         assert (await client.get("/healthz", headers=headers)).status_code == 200
 
 
+@pytest.mark.parametrize("path", ["/login-elsewhere", "/login/memories", "/static"])
+async def test_only_the_login_page_and_its_files_are_open(
+    memories: Memories, clock: Clock, path: str
+):
+    """A path that only begins like an open one asks for credentials."""
+    async with client_of(memories, clock, GUARDED) as client:
+        assert (await client.get("/login")).status_code == 200
+        assert (await client.get("/static/style.css")).status_code == 200
+        refused = await client.get(path)
+        assert (refused.status_code, refused.headers["location"]) == (303, "/login")
+
+
 async def test_a_users_token_opens_their_memories_and_nobody_elses(
     memories: Memories, clock: Clock
 ):
