@@ -27,9 +27,8 @@ from .distribution import drop_local_rows, left_to_distribute
 from .errors import check_loop, refused
 from .pool import Pool
 from .schema import MIGRATION_SECONDS, prepare
-from .standby import open_standby
+from .standby import LOOK_SECONDS, open_standby
 
-LOOK_SECONDS = 10
 _LOOK = """
 SELECT to_regclass(%s) IS NOT NULL,
     EXISTS (SELECT FROM pg_available_extensions WHERE name = 'vector')
