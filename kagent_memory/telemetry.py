@@ -71,8 +71,7 @@ _delivered = _meter.create_counter(
 _standby_asked = _meter.create_counter(
     "kagent_memory.standby.reads",
     unit="{read}",
-    description="Searches and lists that were to be read from the standby: it answered, or the "
-    "primary, since it was "
+    description="Reads that were meant for the standby: it answered, or the primary, since it was "
     "behind or away.",
 )
 
@@ -198,7 +197,7 @@ def cache_looked_up(
 
 
 def standby_asked(outcome: Literal["answered", "behind", "away"]) -> None:
-    """Count a search or list that was to be read from a standby, and what came of it."""
+    """Count a read that was meant for a standby, and what came of it."""
     _standby_asked.add(1, {"outcome": outcome})
     _tell("standby", 1, {"outcome": outcome})
 

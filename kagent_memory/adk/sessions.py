@@ -112,7 +112,7 @@ class PerService(Generic[State]):
         )
 
     def of(self, service: BaseMemoryService) -> State:
-        """That of this service."""
+        """Return the state of this service."""
         with self._lock:
             if service not in self._states:
                 self._states[service] = self._make()

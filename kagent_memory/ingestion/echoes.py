@@ -68,7 +68,7 @@ class KnownMemory(NamedTuple):
 
 
 class _Sentence(NamedTuple):
-    """What a sentence says, by its words.
+    """Words of a sentence that tell what it says.
 
     Attributes:
         clauses: the content words of each, in order.
@@ -134,7 +134,7 @@ def _unmasked(message: Message, statements: _Statements) -> str:
 
 
 class _Statements:
-    """What is known, by the content words of its sentences.
+    """Known sentences by their content words.
 
     A sentence is compared with a bounded number of sources, so that the work is linear.
     """

@@ -47,7 +47,7 @@ def _is_preference(text: str) -> bool:
 
 
 class _Forms(NamedTuple):
-    """How one language puts preferences.
+    """Forms in which one language puts preferences.
 
     Attributes:
         first_words: of its phrases; none where words have no spaces between.

@@ -49,7 +49,7 @@ logger = logging.getLogger(__name__)
 
 
 class Redactors(NamedTuple):
-    """What is done to texts before anything else sees them.
+    """Functions that mask a text before anything else sees it.
 
     Attributes:
         save: to one that is to be stored; it may refuse one.
@@ -247,7 +247,7 @@ class Components:
 
 @dataclass(frozen=True, kw_only=True)
 class Choices:
-    """What a caller gives `Memories.open` beside settings; it says what each is."""
+    """Arguments of `Memories.open` beside the settings; see there."""
 
     embedding: EmbedderChoice
     llm: str | bool | Llm | None

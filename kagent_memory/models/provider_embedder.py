@@ -102,7 +102,7 @@ class EmbeddingConfig(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Which LiteLLM call embeds.
+    """LiteLLM call that embeds.
 
     Attributes:
         name: provider and model, the same however the choice was spelt.

@@ -78,7 +78,7 @@ class Search:
 
     @property
     def depth(self) -> Depth:
-        """How many candidates are looked at."""
+        """Return how many candidates to look at."""
         return Depth.for_limit(self.limit)
 
     def seconds(self, most: float | None = None) -> float | None:

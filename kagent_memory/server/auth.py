@@ -43,7 +43,7 @@ class Access:
 
     @property
     def is_guarded(self) -> bool:
-        """True if a call needs credentials."""
+        """Return True if a call needs credentials."""
         return self.required or self.trusted_proxy
 
 

@@ -55,7 +55,7 @@ def scope_of(memories: Memories, caller: Caller, agent_name: str, user_id: str) 
 
 
 def scopes_of(memories: Memories, caller: Caller, asked: Named | Search) -> list[Scope]:
-    """The scopes of an agent's names and a user.
+    """Return the scopes of an agent's names and a user.
 
     Raises:
         NotFound: one is not the caller's.
@@ -96,7 +96,7 @@ async def _store(memories: Memories, caller: Caller, items: Sequence[StoredItem]
 
 
 async def search(memories: Memories, caller: Caller, wanted: Search) -> dict[str, Any]:
-    """The nearest memories by cosine; exact for every user, however crowded the table."""
+    """Find the nearest memories by cosine; exact for every user, however crowded the table."""
     scopes = scopes_of(memories, caller, wanted)
     hits = [
         (cosine, memory, scope)
@@ -118,7 +118,7 @@ async def search(memories: Memories, caller: Caller, wanted: Search) -> dict[str
 
 
 async def list_all(memories: Memories, caller: Caller, asked: Named) -> dict[str, Any]:
-    """All memories of an agent and a user, the most delivered first."""
+    """Return all memories of an agent and a user, the most delivered first."""
     rows: list[Memory] = []
     for scope in scopes_of(memories, caller, asked):
         cursor, is_first = None, True

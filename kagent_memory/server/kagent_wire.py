@@ -173,7 +173,7 @@ def item_of(fields: object) -> StoredItem:
 
 
 def batch_of(fields: object) -> list[StoredItem]:
-    """1 to 50 memories to store, all checked.
+    """Return 1 to 50 memories to store, all checked.
 
     Raises:
         Refused: with kagent's text.
@@ -209,7 +209,7 @@ def search_of(fields: object) -> Search:
 
 
 def named_of(fields: Mapping[str, str]) -> Named:
-    """The agent and the user that a list or a delete names.
+    """Return the agent and the user that a list or a delete names.
 
     Raises:
         Refused: with kagent's text.

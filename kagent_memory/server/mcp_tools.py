@@ -80,7 +80,7 @@ Arguments = ParamSpec("Arguments")
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Whose memories a client of MCP may touch: scopes fixed before it spoke.
+    """Scopes that a client of MCP may touch, fixed before it spoke.
 
     Attributes:
         scope: the one that it writes.

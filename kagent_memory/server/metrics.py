@@ -64,8 +64,8 @@ class PrometheusMetrics:
             "delivered": counter("deliveries", "Memories that were handed over."),
             "standby": counter(
                 "standby_reads",
-                "Searches and lists meant for the standby: it answered, or the primary, since "
-                "it was behind or away.",
+                "Reads meant for the standby: it answered, or the primary, since it was behind "
+                "or away.",
                 "outcome",
             ),
         }

@@ -26,7 +26,7 @@ CONDITIONS = ("session_id", "tag", "author", "after", "before")
 
 @router.get("/quarantine")
 async def quarantine(request: Request, scope: PageScope) -> Response:
-    """What waits to be confirmed, newest first."""
+    """Show the memories that wait to be confirmed, newest first."""
     memories = memories_of(request)
     cursor = request.query_params.get("cursor") or None
     waiting = await memories.list(
@@ -40,7 +40,7 @@ async def quarantine(request: Request, scope: PageScope) -> Response:
 
 @router.get("/receipts")
 async def receipts(request: Request, scope: PageScope) -> Response:
-    """What was forgotten of the tenant, and whether every receipt is there and as it was
+    """Show the tenant's receipts of what was forgotten, and whether each is there and as it was
     written.
     """
     memories = memories_of(request)

@@ -142,7 +142,7 @@ def to(path: str, scope: Scope | None = None, **query: str) -> Response:
 
 
 def shown_settings(request: Request) -> Mapping[str, Any]:
-    """What pages say about the server."""
+    """Return what pages say about the server."""
     memories = memories_of(request)
     return {
         "mode": memories.mode,

@@ -82,7 +82,7 @@ WIDTHS: Mapping[str, str] = {
 
 @router.get("/")
 async def start(request: Request) -> Response:
-    """Whose memories to look at."""
+    """Show the scopes whose memories the caller may look at."""
     memories, caller = memories_of(request), caller_of(request)
     scopes = await memories.scopes(
         tenant=caller.tenant, user=caller.user, app=caller.app, limit=SHOWN_SCOPES
@@ -193,7 +193,7 @@ def _order(params: Mapping[str, str]) -> Order:
 async def _cursor_of(
     memories: Memories, scope: Scope, filter: Filter, order: Order, number: int
 ) -> tuple[str | None, int]:
-    """Where a page begins, and which page that is: an earlier one when there are not so many."""
+    """Return the cursor of a page and its number: an earlier one when there are not so many."""
     left, cursor = min((number - 1) * SHOWN, MOST_SKIPPED), None
     while left:
         skipped = await memories.list(
@@ -329,7 +329,7 @@ def _stored(memory: Memory) -> dict[str, str]:
 
 
 def former(before: Memory | None, after: Memory | None) -> list[tuple[str, str]]:
-    """What a change replaced: the parts that differ, each with its former value in words."""
+    """Return the parts that a change replaced, each with its former value in words."""
     if before is None or after is None:
         return []
     replaced: list[tuple[str, str]] = []

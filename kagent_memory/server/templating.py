@@ -87,7 +87,7 @@ def scope_query(scope: Scope, **more: Any) -> str:
 
 
 def sentences(hit: Hit) -> list[str]:
-    """What found a memory."""
+    """Say what found a memory."""
     why: Mapping[str, Any] = hit.why
     legs: Sequence[str] = why.get("legs", ())
     said: list[str] = []
@@ -110,7 +110,7 @@ def _place(rank: object) -> str:
 
 
 def contributions(hit: Hit) -> list[tuple[str, str]]:
-    """What its score is made of, the largest first: what counts, and how much it gave or took."""
+    """Return the parts of a hit's score, the largest first, each with what it gave or took."""
     scores: Mapping[str, float] = hit.why.get("scores", {})
     ordered = sorted(scores.items(), key=lambda pair: -abs(pair[1]))
     return [

@@ -19,7 +19,7 @@ KEY_BYTES = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """That memories were erased, without anything of their content.
+    """Proof that memories were erased, without anything of their content.
 
     Attributes:
         number: its place in the tenant's chain, from 1.

@@ -64,7 +64,7 @@ class OpenOptions(TypedDict, total=False):
 
 
 class ScopeQuery(TypedDict, total=False):
-    """Which scopes: of this tenant, user and app, and those that come after the last of a page."""
+    """Conditions on scopes: their tenant, user and app, and the last one of the page before."""
 
     tenant: str | None
     user: str | None
@@ -74,7 +74,7 @@ class ScopeQuery(TypedDict, total=False):
 
 
 class Selection(TypedDict, total=False):
-    """What is to be forgotten.
+    """Memories to forget.
 
     Attributes:
         ids: of memories.

@@ -45,7 +45,7 @@ class View(Protocol):
 
     @property
     def scope(self) -> Scope:
-        """Whose memories these are."""
+        """Return the scope of these memories."""
         ...
 
     async def text(self, terms: Sequence[str], *, limit: int) -> TextMatches:

@@ -49,7 +49,7 @@ def complete(text: str, earlier: Sequence[str]) -> str:
 
 
 def is_vague(text: str) -> bool:
-    """Whether a text says too little of what it is about to be searched alone."""
+    """Return True if a text says too little of what it is about to be searched alone."""
     if len(text) > EARLIER_CHARS:
         return False
     if wide(text):
@@ -77,7 +77,7 @@ def _telling(text: str) -> list[str]:
 
 
 class SearchQuery(BaseModel):
-    """What the model answers to a rewrite."""
+    """Answer of the model that rewrites a query."""
 
     query: str
 

@@ -20,7 +20,7 @@ class Gate(Protocol):
     """
 
     def searches(self, text: str, *, tool: bool = False, is_fact: bool | None = None) -> bool:
-        """Whether to search for `text`.
+        """Return True to search for `text`.
 
         Args:
             text: what the user says.

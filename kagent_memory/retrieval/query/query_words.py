@@ -188,5 +188,5 @@ def bare(text: str) -> str:
 
 
 def wide(text: str) -> bool:
-    """Whether a Chinese, Japanese or Korean character is in it."""
+    """Return True if a text holds a Chinese, Japanese or Korean character."""
     return bool(_WIDE.search(text))

@@ -100,7 +100,7 @@ class Cursor(Protocol):
 
 
 class Driver(Protocol):
-    """What the drivers have alike. Values go by name; to libsql, which knows no names, by place."""
+    """Interface of the drivers. Values go by name; to libsql, which knows no names, by place."""
 
     @property
     def in_transaction(self) -> bool:

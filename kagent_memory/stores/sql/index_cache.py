@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Cached:
-    """What is kept of a scope.
+    """Index and vectors of a scope, as the cache keeps them.
 
     Attributes:
         stand: which state of the scope the index holds; None: nothing was loaded yet.

@@ -21,7 +21,7 @@ from .spaces import SqlEmbeddingSpaces
 
 
 class Stand(NamedTuple):
-    """What a scope's row says: by it an index tells whether it holds what the database holds.
+    """State of a scope's row, by which an index tells whether it holds what the database holds.
 
     Attributes:
         salt: of the row: a scope that was erased and made anew counts its versions from the
@@ -78,7 +78,7 @@ class VectorPage(NamedTuple):
 
 
 class SqlIndexReads:
-    """What the indexes of one database's scopes are made of.
+    """Reads that the indexes of one database's scopes are made of.
 
     Args:
         database: that searches read.
