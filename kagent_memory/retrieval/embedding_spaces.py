@@ -1,28 +1,31 @@
 """The embedder of one store: which space its vectors belong to, checked before the first one is
-kept.
+kept, and its answers, kept for a while.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 
 import numpy as np
+from cachetools import TTLCache
 
+from .. import telemetry
 from ..errors import ConfigurationError, ModelError, UnusableAnswer
-from ..models.embedding import ADVICE, PROBE, CheckedEmbedder, Embedder
+from ..models.embedding import ADVICE, PROBE, CheckedEmbedder, Embedder, Kind
 from ..records import Scope, Vector
 from ..settings import MemorySettings
 from ..stores import Store
 from ..stores.base import EXTERNAL, Batch, EmbeddingSpace, embed_job
-from .embedding_cache import KINDS, EmbeddingCache, Kind
 
 logger = logging.getLogger(__name__)
 
 SAME_MODEL_COSINE = 0.98
+ENTRY_BYTES = 470
+CACHED_SECONDS = 600.0
 
 
 def same_model(probe: Vector | None, other: Vector | None) -> bool:
@@ -36,12 +39,14 @@ def same_model(probe: Vector | None, other: Vector | None) -> bool:
 
 class StoreEmbedder:
     """The embedder of one store: embeds no text twice, and lets no other model's vectors in between
-    its own.
+    its own. It belongs to one event loop.
+
+    What one tenant asked for is never told to another, not even by how fast the answer comes.
 
     Args:
         store: whose vectors these are.
         embedder: makes them.
-        settings: of batches and caches.
+        settings: of batches and the cache.
         replaces: its vectors are to replace those of another embedder.
 
     Attributes:
@@ -57,19 +62,22 @@ class StoreEmbedder:
         replaces: bool = False,
     ) -> None:
         self.name = embedder.name
-        self._store = store
+        self._store, self._replaces = store, replaces
         self._embedder = (
             embedder
             if isinstance(embedder, CheckedEmbedder)
             else CheckedEmbedder(embedder, settings)
         )
-        self._replaces = replaces
         self._space: EmbeddingSpace | None = None
-        most = settings.cache_mb * 2**20 // 8
-        self._caches: dict[Kind, EmbeddingCache] = {
-            kind: EmbeddingCache(partial(self._asked, kind=kind), kind, max_bytes=most)
-            for kind in KINDS
-        }
+        self._max_bytes = settings.cache_mb * 2**20 // 4
+        self.forget()
+
+    def forget(self) -> None:
+        """Keep no vector of a text that may have been forgotten."""
+        # what is under way goes into the former cache, which nobody reads
+        self._cached = TTLCache[tuple[str, Kind, bytes], Vector](
+            self._max_bytes, CACHED_SECONDS, getsizeof=lambda row: row.nbytes + ENTRY_BYTES
+        )
 
     async def check(self) -> None:
         """Compare the embedder's name with what the store holds, and warn while one replaces
@@ -78,25 +86,17 @@ class StoreEmbedder:
         Raises:
             ConfigurationError: the store holds another embedder's vectors.
         """
-        held = await self._held()
-        replaced = next((space.name for space in held if space.state == "current"), self.name)
-        coming = next((space.name for space in held if space.state == "filling"), self.name)
-        if replaced != self.name:
+        names = {space.state: space.name for space in await self._held()}
+        current = names.get("current", self.name)
+        coming = names.get("filling", current)
+        if coming != current:
             logger.warning(
-                "The vectors of %r are being replaced by those of %r: what these lack is found "
-                "by words. Open the "
-                "store with embedding=%r until that is done, and searches lack nothing.",
-                replaced,
-                self.name,
-                replaced,
-            )
-        elif coming != self.name:
-            logger.warning(
-                "The vectors of %r are being replaced by those of %r: what is saved from here "
-                "is embedded by that one "
-                "later. Open the store with embedding=%r once that is done.",
-                self.name,
+                "The vectors of %r are being replaced by those of %r. Open the store with "
+                "embedding=%r until that is done, so that searches lack nothing, and with "
+                "embedding=%r from then on.",
+                current,
                 coming,
+                current,
                 coming,
             )
 
@@ -130,7 +130,7 @@ class StoreEmbedder:
     def succeed(self, successor: StoreEmbedder) -> None:
         """Embed as `successor` does from now on."""
         self.name, self._embedder = successor.name, successor._embedder
-        self._space, self._caches = successor._space, successor._caches
+        self._space, self._cached = successor._space, successor._cached
 
     async def serves(self, space: str) -> bool:
         """Return True if this process can do what is left to the embedder of this name ("": to
@@ -141,34 +141,50 @@ class StoreEmbedder:
         states = {held.name: held.state for held in await self._store.memories.spaces.all()}
         return states.get(self.name) == "current" and states.get(space, "retired") == "retired"
 
-    def forget(self) -> None:
-        """Keep no vector of a text that may have been forgotten."""
-        for cache in self._caches.values():
-            cache.clear()
+    async def space(self) -> EmbeddingSpace:
+        """Return the space of the embedder's vectors.
+
+        Raises:
+            ModelError: the embedder is unavailable or answers what cannot be used.
+            ConfigurationError: it is not the model whose vectors the store holds.
+        """
+        return self._space or await self._identify()
 
     async def embed(
         self, texts: Sequence[str], *, kind: Kind, tenant: str
     ) -> tuple[EmbeddingSpace, list[Vector | None]]:
         """Return the space and one vector a text, None for a text that the embedder refuses.
 
-        Vectors are shared with whoever asks for the same text of this tenant.
+        Vectors are shared with whoever asks for the same text of this tenant, so nobody may write
+        to them. Errors are not cached.
 
         Raises:
-            ModelError: the embedder is unavailable or answers what cannot be used.
-            ConfigurationError: it is not the model whose vectors the store holds.
+            ModelError, ConfigurationError: see `space`.
         """
-        space, cache = self._space or await self._identify(), self._caches[kind]
-        return space, await cache.vectors(texts, tenant=tenant) if texts else []
+        space, cached = await self.space(), self._cached
+        keys = [(tenant, kind, _digest(text)) for text in texts]
+        found: dict[tuple[str, Kind, bytes], Vector | None] = {
+            key: row for key in keys if (row := cached.get(key)) is not None
+        }
+        fresh = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
+        looks = "documents" if kind == "document" else "queries"
+        telemetry.cache_looked_up(looks, hit=True, count=len(found))
+        telemetry.cache_looked_up(looks, hit=False, count=len(fresh))
+        rows = await self._asked([*fresh.values()], kind=kind) if fresh else ()
+        for key, row in zip(fresh, rows, strict=True):
+            found[key] = own = None if row is None else row.copy()  # keeps no other row in memory
+            if own is not None:
+                own.flags.writeable = False
+                cached[key] = own
+        return space, [found[key] for key in keys]
 
     async def ping(self) -> None:
         """Embed a word, whatever is cached.
 
         Raises:
-            ModelError: the embedder is unavailable or answers what cannot be used.
-            ConfigurationError: it is not the model whose vectors the store holds.
+            ModelError, ConfigurationError: see `space`.
         """
-        if self._space is None:
-            await self._identify()
+        await self.space()
         await self._asked(["ping"], kind="query")
 
     async def _asked(self, texts: Sequence[str], *, kind: Kind) -> list[Vector | None]:
@@ -201,6 +217,10 @@ class StoreEmbedder:
         return space
 
 
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
 async def embed_some(
     store: Store,
     vectors: StoreEmbedder,
@@ -228,7 +248,7 @@ async def embed_some(
         ConfigurationError: it is not the model whose vectors the store holds.
     """
     version = await store.memories.version(scope)
-    space, _ = await vectors.embed([], kind="document", tenant=scope.tenant)
+    space = await vectors.space()
     unembedded = await store.memories.unembedded(
         scope, space.number, limit=limit + len(refused), now=clock()
     )

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any
 
 from ..concurrency import run_in_thread
-from ..errors import ConfigurationError, InvalidInput, ModelError
+from ..errors import ConfigurationError, InvalidInput
 from ..language.preferences import PREFERENCE_TERM
 from ..language.respelling import respellings, respelt
 from ..language.tokenizer import query_terms
@@ -24,8 +22,8 @@ from ..settings.policies import POLICIES
 from ..stores.base import MemoryStore, TextMatches
 from ..stores.filter_match import matches_filter
 from ..stores.view import MemoriesView, Stale, View
-from .circuit_breaker import CircuitBreaker
 from .embedding_spaces import StoreEmbedder
+from .helping_model import HelpingModel
 from .past import MAX_SHORT_TERM, past_views
 from .query import Gate, WordGate, is_known
 from .query.completion import rewrite
@@ -54,14 +52,11 @@ from .scopes import ManyViews
 from .search import Search
 from .sources import excerpts_of, sources_of, with_sources
 
-logger = logging.getLogger(__name__)
-
 NOT_EMBEDDED = "embedder: these memories have no vectors yet; they are found by words until then"
 """In `Recall.degraded`, while what a store held before it had an embedder is embedded."""
 
 RERANK_AT_MOST = 50
 SPARE = 5
-Answer = TypeVar("Answer")
 MAX_SCANNED = 1_000  # memories read for a query of nothing but stop words
 CANDIDATE_WEIGHT = 2  # of one candidate, against a character of what else is worked on in a thread
 MAX_WINDOWS = 3  # each is one more read; a pasted log names hundreds
@@ -100,9 +95,10 @@ class Retriever:
             self._rank = replace(self._rank, standing=POLICIES[settings.policy].importance_boost)
         self._importance = weights
         self._settings = settings
-        self._llm_breaker = CircuitBreaker("language model")
-        self._embedder_breaker = CircuitBreaker("embedder")
-        self._rerank_breaker = CircuitBreaker("reranker")
+        self._rewriting, self._embedding, self._reranking = (
+            HelpingModel(part, settings.search_timeout_seconds)
+            for part in ("rewrite", "embedder", "rerank")
+        )
 
     async def search(self, search: Search, *, again: bool = False) -> Recall:
         """Return the answer to a query; see `Memories.recall`.
@@ -163,12 +159,8 @@ class Retriever:
             len(search.text), Question.read, search.text, now, history
         )
         if self._settings.rewrite and self._llm is not None:
-            asked, seconds = (
-                search.question.text,
-                search.seconds(self._settings.search_timeout_seconds),
-            )
-            ask = partial(rewrite, self._llm, asked, history)
-            text = await self._helped(search, "rewrite", self._llm_breaker, seconds, ask)
+            asked = search.question.text
+            text = await self._rewriting.ask(search, partial(rewrite, self._llm, asked, history))
             if text is not None and text != asked:
                 search.added = await run_in_thread(len(text), Question.read, text, now)
 
@@ -313,8 +305,7 @@ class Retriever:
         texts = [*asked, *((question.disguised, *UNRELATED) if question.disguised else ())]
         tenant = search.scopes[0].tenant
         embed = partial(self._embedder.embed, texts, kind="query", tenant=tenant)
-        seconds = search.seconds(self._settings.search_timeout_seconds)
-        answer = await self._helped(search, "embedder", self._embedder_breaker, seconds, embed)
+        answer = await self._embedding.ask(search, embed)
         if answer is None:
             return (), (), ()
         space, rows = answer
@@ -343,29 +334,6 @@ class Retriever:
             near,
             lists[asked.index(search.added.text)] if search.added else (),
         )
-
-    async def _helped(
-        self,
-        search: Search,
-        part: str,
-        breaker: CircuitBreaker,
-        seconds: float | None,
-        ask: Callable[[], Awaitable[Answer]],
-    ) -> Answer | None:
-        """Return what a model answers; None, said in `degraded`, if it does not in time: the search
-        goes on without.
-        """
-        try:
-            with breaker.guard():
-                async with asyncio.timeout(seconds):
-                    return await ask()
-        except TimeoutError:
-            reason = f"no answer within {seconds:.3g} s" if seconds else "no answer in time"
-        except ModelError as error:
-            reason = str(error)
-        logger.warning("Searching without the %s: %s", part, reason)
-        search.degraded.append(f"{part}: {reason}")
-        return None
 
     async def _ranked(
         self,
@@ -516,9 +484,7 @@ class Retriever:
         head = [row for row in top[:RERANK_AT_MOST] if row.id in memories]
         texts = [memories[row.id].content for row in head]
         rerank = partial(self._reranker.rerank, search.question.text, texts)
-        scores = await self._helped(
-            search, "rerank", self._rerank_breaker, search.seconds(), rerank
-        )
+        scores = await self._reranking.ask(search, rerank)
         if scores is None:
             return top
         order = sorted(range(len(head)), key=lambda number: (-scores[number], number))

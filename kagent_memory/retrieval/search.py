@@ -81,14 +81,11 @@ class Search:
         """Return how many candidates to look at."""
         return Depth.for_limit(self.limit)
 
-    def seconds(self, most: float | None = None) -> float | None:
-        """Return how long a model may take: `most`, or the greater part of what is left; None:
-        without end.
-        """
+    def seconds(self, most: float) -> float:
+        """Return how long a model may take: `most`, or the greater part of what is left."""
         if self.models_until is None:
             return most
-        left = MODEL_SHARE * max(0.0, self.models_until - time.monotonic())
-        return left if most is None else min(most, left)
+        return min(most, MODEL_SHARE * max(0.0, self.models_until - time.monotonic()))
 
 
 def models_until(seconds: float | None) -> float | None:

@@ -106,7 +106,7 @@ async def _embedded(
         return None, {}
     rows: list[Vector | None] = []
     try:
-        space, _ = await vectors.embed([], kind="document", tenant=scope.tenant)
+        space = await vectors.space()
         for start in range(0, len(memories), EMBED_AT_ONCE):
             some = [memory.content for memory in memories[start : start + EMBED_AT_ONCE]]
             rows += (await vectors.embed(some, kind="document", tenant=scope.tenant))[1]

@@ -1,0 +1,148 @@
+"""Embedding costs nothing twice: what is kept, and what never is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import pytest
+
+from kagent_memory import Memories, Scope, telemetry
+from kagent_memory.errors import ModelUnavailable
+from kagent_memory.testing.scripted_models import HashEmbedder
+
+ADA = Scope("acme", "ada", "notes")
+BOB = Scope("rival", "bob", "notes")
+CODE = "The gate code is 4711."
+QUESTION = "which code opens the gate?"
+
+
+class Asked(HashEmbedder):
+    """Counts how often each text is embedded; refuses "bad" and waits where it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+        self.goes_on = asyncio.Event()
+        self.goes_on.set()
+
+    async def embed(self, texts: Sequence[str], *, kind: Any) -> Any:
+        self.texts += texts
+        await self.goes_on.wait()
+        if "bad" in texts:
+            raise ModelUnavailable("away")
+        return await super().embed(texts, kind=kind)
+
+
+@pytest.fixture
+def embedder() -> Asked:
+    return Asked()
+
+
+@pytest.fixture
+async def memories(embedder: Asked) -> AsyncIterator[Memories]:
+    async with await Memories.open(
+        "libsql:///:memory:", embedding=embedder, worker=False, max_memories=1
+    ) as opened:
+        yield opened
+
+
+async def test_a_text_is_embedded_once_a_tenant(memories: Memories, embedder: Asked):
+    """Vectors come in the order of their texts and cannot be written to."""
+    vectors = memories.parts.vectors
+    assert vectors is not None
+    _, [a, b, again] = await vectors.embed(["a", "b", "a"], kind="document", tenant="t")
+    assert a is again
+    assert (a != b).any()
+    _, [c, kept] = await vectors.embed(["c", "b"], kind="document", tenant="t")
+    assert kept is b
+    assert [text for text in embedder.texts if len(text) == 1] == ["a", "b", "c"]
+    await vectors.embed(["a"], kind="document", tenant="u")
+    assert embedder.texts.count("a") == 2
+    with pytest.raises(ValueError, match="read-only"):
+        c[0] = 9
+
+
+async def test_errors_are_not_kept(memories: Memories, embedder: Asked):
+    """An embedder that failed is asked again."""
+    vectors = memories.parts.vectors
+    assert vectors is not None
+    for _ in range(2):
+        with pytest.raises(ModelUnavailable):
+            await vectors.embed(["bad", "good"], kind="document", tenant="t")
+    assert embedder.texts.count("good") == 2
+
+
+async def test_cache_mb_bounds_what_is_kept(embedder: Asked):
+    """What was not asked for longest gives way."""
+    async with await Memories.open(
+        "libsql:///:memory:", embedding=embedder, worker=False, cache_mb=1
+    ) as memories:
+        vectors = memories.parts.vectors
+        assert vectors is not None
+        for _ in range(2):
+            await vectors.embed(["a"], kind="document", tenant="t")
+        await vectors.embed([str(n) for n in range(2_000)], kind="document", tenant="t")
+        await vectors.embed(["a"], kind="document", tenant="t")
+    assert embedder.texts.count("a") == 2
+
+
+async def test_lookups_are_counted(memories: Memories, embedder: Asked):
+    """Documents and queries apart, and per tenant."""
+    counts: dict[tuple[object, object], float] = {}
+
+    class Looks:
+        def measured(self, name: str, value: float, attributes: Any) -> None:
+            if name == "cache":
+                key = attributes["cache"], attributes["result"]
+                counts[key] = counts.get(key, 0) + value
+
+    looks = Looks()
+    telemetry.listen(looks)
+    await memories.add(ADA, [CODE])
+    await memories.add(Scope("acme", "eve", "notes"), [CODE])
+    assert embedder.texts.count(CODE) == 1
+    for _ in range(3):
+        assert (await memories.recall(ADA, QUESTION)).hits
+    assert embedder.texts.count(QUESTION) == 1
+    await memories.recall(BOB, QUESTION)
+    assert embedder.texts.count(QUESTION) == 2
+    assert counts["documents", "hit"] == 1
+    assert counts["queries", "hit"] >= 2
+    assert counts["queries", "miss"] >= 2
+
+
+@pytest.mark.parametrize("way", ["ids", "everything", "tenant", "prune", "under way"])
+async def test_forgetting_leaves_no_vector_behind(memories: Memories, embedder: Asked, way: str):
+    """Nor does one that comes in after the text was forgotten."""
+    [id, _] = await memories.add(ADA, [CODE, "Ada likes tea."])
+    vectors = memories.parts.vectors
+    assert vectors is not None
+    match way:
+        case "ids":
+            await memories.forget(ADA, id)
+        case "everything":
+            await memories.forget(ADA, everything=True)
+        case "tenant":
+            await memories.forget_tenant("acme")
+        case "prune":
+            assert (await memories.prune()).evicted == 1
+        case _:
+            vectors.forget()
+            embedder.goes_on.clear()
+            late = asyncio.create_task(vectors.embed([CODE], kind="document", tenant="acme"))
+            await asyncio.sleep(0.05)
+            await memories.forget(ADA, id)
+            embedder.goes_on.set()
+            await late
+    embedder.texts.clear()
+    await vectors.embed([CODE], kind="document", tenant="acme")
+    assert embedder.texts == [CODE]
+
+
+async def test_a_check_asks_the_embedder_itself(memories: Memories, embedder: Asked):
+    """Whatever is kept."""
+    for _ in range(2):
+        assert (await memories.check())["embedding"] == "ok"
+    assert embedder.texts.count("ping") == 2

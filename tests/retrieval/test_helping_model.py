@@ -1,0 +1,102 @@
+"""A model that hangs costs its time-out a few times, not every search."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from time import monotonic
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kagent_memory import Memories
+from kagent_memory.errors import ModelError
+from kagent_memory.records import Scope
+from kagent_memory.retrieval import helping_model
+from kagent_memory.retrieval.helping_model import MAX_FAILURES
+from kagent_memory.testing import HashEmbedder
+
+SCOPE = Scope("", "ada", "app")
+
+
+class Models(HashEmbedder):
+    """An embedder, a language model and a reranker that hang, or fail at once, as they are told."""
+
+    def __init__(self) -> None:
+        super().__init__(64)
+        self.hangs = self.fails = False
+        self.asked = {"embed": 0, "complete": 0, "rerank": 0}
+
+    async def _wait(self, what: str) -> None:
+        self.asked[what] += 1
+        if self.fails:
+            raise ModelError("gone")
+        if self.hangs:
+            await asyncio.sleep(600)
+
+    async def embed(self, texts: Sequence[str], *, kind: Any) -> Any:
+        if kind == "query":
+            await self._wait("embed")
+        return await super().embed(texts, kind=kind)
+
+    async def complete(self, prompt: str, *, schema: Any) -> Any:
+        await self._wait("complete")
+        return schema(query="tea")
+
+    async def rerank(self, query: str, documents: Sequence[str]) -> Sequence[float]:
+        await self._wait("rerank")
+        return [0.5] * len(documents)
+
+
+async def test_hanging_models_cost_three_searches(monkeypatch: pytest.MonkeyPatch):
+    """Later searches go on at once without them, one tries again after a pause, and a success
+    brings them back.
+    """
+    monkeypatch.setattr(helping_model, "SLOW_SECONDS", 0.01)
+    models, asked = Models(), 0
+    options: dict[str, Any] = {"llm": models, "rerank": models, "rewrite": True}
+    async with await Memories.open(
+        "libsql:///:memory:",
+        embedding=models,
+        search_timeout_seconds=0.5,  # in which they answer on a busy machine, too
+        **options,
+    ) as memories:
+        await memories.add(SCOPE, ["Ada likes tea", "Grace likes tea and milk"])
+
+        async def search(count: int, *degraded: str) -> None:
+            """Ask another question each time: what was embedded once is not asked for again."""
+            nonlocal asked
+            for _ in range(count):
+                asked += 1
+                answer = await memories.recall(SCOPE, f"tea {asked}", timeout_seconds=60)
+                assert len(answer) == 2
+                assert [text.partition(":")[0] for text in answer.degraded] == [*degraded]
+                assert answer.mode == ("keyword" if degraded else "hybrid")
+            if count > MAX_FAILURES:
+                assert "it is asked again in" in str(answer.degraded)
+
+        parts = ("rewrite", "embedder", "rerank")
+        await search(1)
+        models.hangs, models.asked = True, dict.fromkeys(models.asked, 0)
+        await search(MAX_FAILURES + 5, *parts)
+        assert set(models.asked.values()) == {MAX_FAILURES}
+        later = monotonic() + 31
+        monkeypatch.setattr(helping_model, "time", SimpleNamespace(monotonic=lambda: later))
+        await search(2, *parts)
+        assert set(models.asked.values()) == {MAX_FAILURES + 1}
+        later += 31
+        models.hangs = False
+        await search(2)
+
+
+async def test_quick_failures_are_asked_again():
+    """They cost nobody anything."""
+    models = Models()
+    async with await Memories.open("libsql:///:memory:", embedding=models) as memories:
+        await memories.add(SCOPE, ["Ada likes tea"])
+        models.fails = True
+        for number in range(MAX_FAILURES + 2):
+            before = models.asked["embed"]
+            assert len(await memories.recall(SCOPE, f"tea {number}")) == 1
+            assert models.asked["embed"] > before
