@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import TypeAlias
 
 import numpy as np
 from cachetools import TTLCache
@@ -23,6 +24,7 @@ from ..stores.base import EXTERNAL, Batch, EmbeddingSpace, embed_job
 
 logger = logging.getLogger(__name__)
 
+_Key: TypeAlias = tuple[str, str, bytes]  # a tenant, the kind of a text, and its hash
 SAME_MODEL_COSINE = 0.98
 ENTRY_BYTES = 470
 CACHED_SECONDS = 600.0
@@ -75,7 +77,7 @@ class StoreEmbedder:
     def forget(self) -> None:
         """Keep no vector of a text that may have been forgotten."""
         # what is under way goes into the former cache, which nobody reads
-        self._cached = TTLCache[tuple[str, Kind, bytes], Vector](
+        self._cached = TTLCache[_Key, Vector](
             self._max_bytes, CACHED_SECONDS, getsizeof=lambda row: row.nbytes + ENTRY_BYTES
         )
 
@@ -163,7 +165,7 @@ class StoreEmbedder:
         """
         space, cached = await self.space(), self._cached
         keys = [(tenant, kind, _digest(text)) for text in texts]
-        found: dict[tuple[str, Kind, bytes], Vector | None] = {
+        found: dict[_Key, Vector | None] = {
             key: row for key in keys if (row := cached.get(key)) is not None
         }
         fresh = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}

@@ -42,7 +42,9 @@ class HelpingModel:
         begin, seconds, answered = time.monotonic(), search.seconds(self._seconds), False
         pause = self._paused_until - begin if self._failures >= MAX_FAILURES else 0.0
         if pause > 0:
-            reason = f"no answer {self._failures} times in a row; it is asked again in {pause:.0f} s"
+            reason = (
+                f"no answer {self._failures} times in a row; it is asked again in {pause:.0f} s"
+            )
         else:
             self._paused_until = begin + PAUSE_SECONDS  # one caller waits for it, not all
             try:
