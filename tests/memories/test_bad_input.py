@@ -371,11 +371,11 @@ async def nobody_gets_in(uri: str, kind: type[KagentMemoryError], advice: str) -
 
 
 PLACES: dict[str, tuple[str, type[KagentMemoryError], str]] = {
-    "directory": ("libsql:///{folder}", ConfigurationError, "is a directory; name a file in it"),
+    "directory": ("libsql:///{folder}", ConfigurationError, "name a file, not a directory"),
     "no directory": (
         "libsql:///{folder}/none/memory.db",
         ConfigurationError,
-        "does not exist; create it first",
+        "in a directory that exists",
     ),
     "no database": ("libsql:///{folder}/letter.txt", ConfigurationError, "name another file"),
     "no server": (

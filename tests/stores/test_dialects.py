@@ -9,10 +9,9 @@ from contextlib import closing
 
 import pytest
 
-from kagent_memory.stores.libsql.connection import Connection, value_names
-from kagent_memory.stores.libsql.schema import migrate
+from kagent_memory.stores.libsql.connection import connect, migrate, value_names
 from kagent_memory.stores.libsql.session import SIDE_BY_SIDE
-from kagent_memory.stores.sql import migrations, queries, schema
+from kagent_memory.stores.sql import migrations, queries, upgrade
 from kagent_memory.stores.sql.scope_lists import SCOPES_OF
 
 ALONE = {
@@ -88,7 +87,7 @@ def test_statements_are_static_but_for_a_spaces_number(dialect):
 
 @pytest.fixture
 def connection():
-    with closing(Connection(":memory:")) as opened:
+    with closing(connect(":memory:")) as opened:
         migrate(opened)
         yield opened
 
@@ -97,7 +96,7 @@ def connection():
 def test_every_libsql_statement_fits_the_schema(connection, name):
     made = queries("libsql")["make_vectors"].replace("{space}", "1")
     if name != "make_vectors":
-        connection.run(made, {})
+        connection.rows(made)
     text = queries("libsql")[name].replace("{space}", "1")
     assert connection.rows(f"EXPLAIN {text}", dict.fromkeys(value_names(text)))
 
@@ -118,7 +117,7 @@ NEWER_THAN_3_35 = re.compile(
 def test_a_file_asks_nothing_that_sqlite_3_35_does_not_know():
     assert NEWER_THAN_3_35.search("SELECT value ->> 0")
     scripts = [
-        schema("libsql"),
+        *upgrade("libsql", None).scripts,
         *queries("libsql").values(),
         *(step.script for step in migrations("libsql")),
     ]
@@ -141,7 +140,7 @@ SCOPED = (
 @pytest.mark.parametrize("name", SCOPED)
 def test_hot_libsql_statements_use_an_index_by_scope(connection, name):
     """Hot libsql statements reach every table by an index that starts with the scope."""
-    connection.run(queries("libsql")["make_vectors"].replace("{space}", "1"), {})
+    connection.rows(queries("libsql")["make_vectors"].replace("{space}", "1"))
     text = queries("libsql")[name].replace("{space}", "1")
     plan = connection.rows(f"EXPLAIN QUERY PLAN {text}", dict.fromkeys(value_names(text)))
     steps = [row["detail"] for row in plan if row["detail"].startswith(("SEARCH", "SCAN"))]
@@ -173,7 +172,7 @@ def test_scopes_are_listed_in_the_order_of_an_index(connection, name):
 def test_no_libsql_statement_materialises_a_whole_scope(connection):
     """No libsql statement writes a view out for a whole scope before it picks from it."""
     asked = {name: text.replace("{space}", "1") for name, text in queries("libsql").items()}
-    connection.run(asked.pop("make_vectors"), {})
+    connection.rows(asked.pop("make_vectors"))
     written_out = set()
     for name, text in asked.items():
         plan = connection.rows(f"EXPLAIN QUERY PLAN {text}", dict.fromkeys(value_names(text)))

@@ -18,7 +18,7 @@ from kagent_memory.memories import Memories
 from kagent_memory.records import Scope
 from kagent_memory.stores import open_store
 from kagent_memory.stores.libsql import database
-from kagent_memory.stores.libsql.connection import Busy, Connection
+from kagent_memory.stores.libsql.connection import Busy, FileConnection, connect
 from kagent_memory.stores.libsql.session import LibSQLSession
 
 
@@ -35,19 +35,19 @@ def key(request):
 
 @pytest.fixture
 def connection(path, key):
-    opened = Connection(str(path), key)
-    opened.rows("PRAGMA journal_mode=WAL", {})
-    opened.run("CREATE TABLE note (id TEXT PRIMARY KEY, body TEXT)", {})
+    opened = connect(str(path), key)
+    opened.rows("PRAGMA journal_mode=WAL")
+    opened.rows("CREATE TABLE note (id TEXT PRIMARY KEY, body TEXT)")
     yield opened
     opened.close()
 
 
 def add(connection, id, body="x"):
-    return connection.run("INSERT INTO note VALUES (:id, :body)", {"id": id, "body": body})
+    return connection.rows("INSERT INTO note VALUES (:id, :body)", {"id": id, "body": body})
 
 
 def ids(connection):
-    return [row[0] for row in connection.tuples("SELECT id FROM note ORDER BY id", {})]
+    return [row["id"] for row in connection.rows("SELECT id FROM note ORDER BY id")]
 
 
 @pytest.mark.parametrize("text", ["a\0b", "\ud800"])
@@ -62,7 +62,7 @@ async def test_text_that_a_driver_would_cut_is_refused(path, key, text):
 
 def test_a_second_writer_is_told_at_once(connection, path, key):
     """A writer takes the lock at once and the next one is told so without waiting."""
-    other = Connection(str(path), key)
+    other = connect(str(path), key)
     with connection.transaction(write=True):
         started = time.perf_counter()
         with pytest.raises(Busy), other.transaction(write=True):
@@ -76,10 +76,9 @@ def test_a_second_writer_is_told_at_once(connection, path, key):
 def test_a_read_leaves_no_cursor_behind_that_holds_the_file(connection, path, key):
     add(connection, "1")
     ids(connection)
-    connection.rows("SELECT * FROM note", {})
-    other = Connection(str(path), key)
+    other = connect(str(path), key)
     add(other, "2")
-    assert other.tuples("PRAGMA wal_checkpoint(TRUNCATE)", {}) == [(0, 0, 0)]
+    assert other.rows("PRAGMA wal_checkpoint(TRUNCATE)")[0]["busy"] == 0
     other.close()
 
 
@@ -98,7 +97,7 @@ def test_a_transaction_is_kept_whole_or_not_at_all(connection):
 
 def test_a_full_disk_is_a_store_error(connection):
     """A full disk is a store error and nothing of the transaction stays."""
-    connection.rows("PRAGMA max_page_count = 10", {})
+    connection.rows("PRAGMA max_page_count = 10")
 
     def too_much():
         with connection.transaction(write=True):
@@ -115,7 +114,7 @@ def test_invalid_text_is_a_store_error(connection, key, capfd):
     on.
     """
     with pytest.raises(StoreError):
-        connection.rows("SELECT CAST(x'ff' AS TEXT)", {})
+        connection.rows("SELECT CAST(x'ff' AS TEXT)")
     assert ids(connection) == []
     assert ("panicked" in capfd.readouterr().err) == (key is not None)
 
@@ -197,7 +196,7 @@ def opened(monkeypatch):
     made = SimpleNamespace(
         entered=threading.Event(), release=threading.Event(), closed=threading.Event()
     )
-    migrate, close = database.migrate, Connection.close
+    migrate, close = database.migrate, FileConnection.close
 
     def slow(connection):
         migrate(connection)
@@ -209,7 +208,7 @@ def opened(monkeypatch):
         made.closed.set()
 
     monkeypatch.setattr(database, "migrate", slow)
-    monkeypatch.setattr(Connection, "close", noted)
+    monkeypatch.setattr(FileConnection, "close", noted)
     return made
 
 

@@ -20,8 +20,7 @@ from kagent_memory.memories import Memories
 from kagent_memory.records import Scope
 from kagent_memory.stores import open_store, store_exists
 from kagent_memory.stores.libsql import database, hrana
-from kagent_memory.stores.libsql.connection import Busy, Connection
-from kagent_memory.stores.libsql.location import Server, to_place
+from kagent_memory.stores.libsql.connection import Busy, Server, connect, to_place
 
 TOKEN = "a.Very-Secret_token"
 SCOPE = Scope("", "ada", "notes")
@@ -44,8 +43,8 @@ def impatient(monkeypatch):
 
 @pytest.fixture
 def connection(server):
-    opened = Connection(to_place(server.uri("notes")))
-    opened.run("CREATE TABLE note (id TEXT PRIMARY KEY, body)", {})
+    opened = connect(to_place(server.uri("notes")))
+    opened.rows("CREATE TABLE note (id TEXT PRIMARY KEY, body)")
     server.requests.clear()
     yield opened
     opened.close()
@@ -53,7 +52,7 @@ def connection(server):
 
 
 def add(connection, id, body: Any = "x"):
-    return connection.run("INSERT INTO note VALUES (:id, :body)", {"id": id, "body": body})
+    return connection.rows("INSERT INTO note VALUES (:id, :body)", {"id": id, "body": body})
 
 
 def write(connection, *ids, then=lambda: None):
@@ -76,7 +75,7 @@ def test_a_failed_transaction_leaves_nothing(connection, server):
     add(connection, "1")
     for wrong, kind in (
         (lambda: add(connection, "1"), Conflict),
-        (lambda: connection.run("SELEC 1", {}), StoreError),
+        (lambda: connection.rows("SELEC 1"), StoreError),
     ):
         with pytest.raises(kind):
             write(connection, "2", then=wrong)
@@ -85,7 +84,9 @@ def test_a_failed_transaction_leaves_nothing(connection, server):
     with pytest.raises(Conflict):
         write(
             connection,
-            then=lambda: connection.run_many("INSERT INTO note VALUES (:id, :body)", rows),
+            then=lambda: connection.run(
+                *(("INSERT INTO note VALUES (:id, :body)", row) for row in rows)
+            ),
         )
     with pytest.raises(ZeroDivisionError):
         write(connection, "5", then=lambda: 1 / 0)
@@ -97,7 +98,7 @@ def test_a_failed_transaction_leaves_nothing(connection, server):
 
 
 def test_a_writer_elsewhere_is_waited_for_and_not_mistaken(connection, server):
-    other = Connection(to_place(server.uri("notes")))
+    other = connect(to_place(server.uri("notes")))
     with connection.transaction(write=True):
         add(connection, "1")
         with pytest.raises(Busy), other.transaction(write=True):
@@ -135,7 +136,7 @@ def test_the_token_goes_nowhere_but_to_a_web_server(connection, server, url):
 
 
 def test_a_server_reached_by_tls_cannot_lead_away_from_it():
-    stream = hrana.Stream(Server("https://db.example", TOKEN))
+    stream = hrana.ServerConnection(Server("https://db.example", TOKEN))
     with pytest.raises(ValueError, match="token"):
         stream._follow(None, "http://db.example")
     stream.close()
@@ -149,8 +150,6 @@ WRONG_ANSWERS = {
     "no results": b'{"baton": null, "base_url": null, "results": []}',
     "not text": b"\xff\xfe",
     "deep": b"[" * 100_000,
-    "a number for a baton": lambda answer: {**answer, "baton": 1},
-    "too many": lambda answer: {**answer, "results": answer["results"] * 2},
     "another kind": lambda answer: {
         **answer,
         "results": [{"type": "ok", "response": {"type": "close"}}],
@@ -182,7 +181,7 @@ def test_an_answer_of_no_libsql_server_is_a_store_error(connection, server, wron
     """An answer of no libsql server is a store error and nothing is kept."""
     server.plan(None, {**WRONG_ANSWERS, **WRONG_ROWS}[wrong])
     with pytest.raises(StoreError, match="does not speak libSQL's protocol") as told:
-        write(connection, "1", then=lambda: connection.rows("SELECT id FROM note", {}))
+        write(connection, "1", then=lambda: connection.rows("SELECT id FROM note"))
     assert not isinstance(told.value, Busy)
     server.expire()
     assert ids(server) == []
@@ -220,7 +219,7 @@ def test_a_lone_read_may_be_tried_again_a_write_may_not(connection, server):
     """A lone statement that only reads may be tried again and one that writes may not."""
     server.plan("drop")
     with pytest.raises(Busy):
-        connection.tuples("SELECT id FROM note", {})
+        connection.rows("SELECT id FROM note")
     server.plan("drop")
     with pytest.raises(StoreError, match="whether this was written is unknown"):
         add(connection, "1")
@@ -298,7 +297,7 @@ async def test_a_server_that_lets_nobody_in_is_a_wrong_configuration(server, sta
 async def test_a_wrong_token_is_named_but_never_shown(server, caplog):
     caplog.set_level(logging.DEBUG)
     uri = server.uri("x").replace(TOKEN, "Wrong-Token-77")
-    with pytest.raises(ConfigurationError, match=r"does not accept this authToken \(401\)") as told:
+    with pytest.raises(ConfigurationError, match=r"answered 401.* this authToken") as told:
         await Memories.open(uri, llm=False)
     findings = await examine(uri, llm=False)
     shown = f"{told.value} {told.value.__cause__!r} {findings} {caplog.text} {to_place(uri)!r}"
@@ -341,9 +340,7 @@ async def test_a_server_that_hangs_is_waited_for_once(server, monkeypatch):
         assert {type(error) for error in told} == {StoreError}
         assert server.hung == 1
         server._plan.clear()
-        memories.parts.store.memories.database._connection._driver._resting_until = (
-            0.0  # as a moment later
-        )
+        memories.parts.store.memories.database._connection._resting_until = 0.0  # as a moment later
         assert len(await memories.recall(SCOPE, "tea")) == 1
 
 
@@ -386,8 +383,8 @@ def test_what_a_uri_names(uri, server):
         ("libsql+ws://db.example", "libsql://host"),
         ("wss://db-ada.turso.io?authToken=pass77", "libsql://host"),
         ("https://db-ada.turso.io?authToken=pass77", "libsql://host"),
-        ("libsql://db.example?authToken=", "authToken is empty"),
-        ("libsql://db.example?authToken=pass77%0Ax", "characters that no token has"),
+        ("libsql://db.example?authToken=", "one query parameter"),
+        ("libsql://db.example?authToken=pass77%0Ax", "one query parameter"),
         ("libsql://db.example?authToken=pass77&authToken=b", "one query parameter"),
         ("libsql://db.example?authtoken=pass77", "Unknown query parameter 'authtoken'"),
         ("libsql:///memory.db?authToken=pass77", "Unknown query parameter 'authToken'"),

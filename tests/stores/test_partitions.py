@@ -18,7 +18,7 @@ from pgvector.psycopg import register_vector
 from kagent_memory.records import Scope, new_id
 from kagent_memory.stores.postgres.distribution import DISTRIBUTED, REFERENCE
 from kagent_memory.stores.postgres.session import statement
-from kagent_memory.stores.sql import queries, schema
+from kagent_memory.stores.sql import queries, upgrade
 from kagent_memory.stores.sql.scope_lists import SCOPES_OF
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -149,7 +149,7 @@ def test_nothing_is_locked_but_in_one_scope():
 
 
 def test_every_table_is_distributed_or_a_reference():
-    made = set(re.findall(r"CREATE TABLE (\w+)", schema("postgres")))
+    made = set(re.findall(r"CREATE TABLE (\w+)", upgrade("postgres", None).scripts[0]))
     assert made == {*DISTRIBUTED, *REFERENCE}
     assert not {*DISTRIBUTED} & {*REFERENCE}
     # statements that list them all

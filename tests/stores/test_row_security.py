@@ -17,9 +17,8 @@ from kagent_memory import Memories
 from kagent_memory.cli import main
 from kagent_memory.errors import ConfigurationError
 from kagent_memory.records import Change, Scope, new_id
-from kagent_memory.stores import MemoryStore, open_store
+from kagent_memory.stores import MemoryStore, open_store, sql
 from kagent_memory.stores.base import Batch, Token
-from kagent_memory.stores.postgres import schema
 from kagent_memory.stores.postgres.connection import fetch
 from kagent_memory.stores.sql import Migration, migrations
 from kagent_memory.testing import HashEmbedder
@@ -387,7 +386,8 @@ async def test_a_later_migration_leaves_rows_guarded(guarded_uri, monkeypatch):
     later = Migration(
         9999, "later", "UPDATE memory SET attribute = 'upgraded'; DELETE FROM memory_vector_1"
     )
-    monkeypatch.setattr(schema, "migrations", lambda dialect: [*migrations(dialect), later])
+    known = [*migrations("postgres"), later]
+    monkeypatch.setattr(sql, "migrations", lambda _: known)
     async with await open_store(guarded_uri) as store:
         for scope in (ADA, BEN):
             assert {

@@ -12,8 +12,7 @@ import pytest
 from kagent_memory import Memories, Message, Scope
 from kagent_memory.errors import ConfigurationError
 from kagent_memory.stores import open_store
-from kagent_memory.stores.libsql.connection import Connection
-from kagent_memory.stores.libsql.schema import migrate
+from kagent_memory.stores.libsql.connection import connect, migrate
 from kagent_memory.stores.sql import migrations
 
 
@@ -72,9 +71,9 @@ async def test_a_schema_of_an_unpublished_build_is_refused(postgres_uri: str) ->
 
 
 def test_a_database_with_an_empty_table_of_migrations_is_refused() -> None:
-    with closing(Connection(":memory:")) as connection:
+    with closing(connect(":memory:")) as connection:
         migrate(connection)
-        connection.run("DELETE FROM schema_migration", {})
+        connection.rows("DELETE FROM schema_migration")
         with pytest.raises(ConfigurationError, match=REFUSED):
             migrate(connection)
 

@@ -1,5 +1,5 @@
 """The embedded store: one libSQL file that several processes may share, or memory for one."""
 
-from .store import LibSQLStore
+from .database import LibSQLStore
 
 __all__ = ["LibSQLStore"]

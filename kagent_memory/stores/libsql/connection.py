@@ -1,27 +1,38 @@
-"""One connection to a database, whatever its driver: sqlite3, libsql where the file has a key, or
-Hrana for a server.
+"""Connections to a file, by sqlite3 or, where the file has a key, by libsql; what they share with
+those to a server; and the schema of both.
 
 All of it runs on the store's one thread. libsql keeps Python's global lock during every call, a
-wait for another process included; so nothing waits inside a driver, and long writes come in chunks.
+wait for another process included, so nothing waits inside a driver.
 """
 
 from __future__ import annotations
 
 import re
 import sqlite3
+from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, TypeAlias
+from urllib.parse import unquote, urlsplit
+
+from typing_extensions import override
 
 from ...errors import ConfigurationError, Conflict, KagentMemoryError, StoreError, needs_extra
-from .location import MEMORY, Server
+from ..codec import to_iso
+from ..sql import Upgrade, upgrade
 
-CHUNK_ROWS = 200
+DIALECT = "libsql"
+MEMORY = ":memory:"
 OLDEST = (3, 35, 0)
-PREPARED = 512  # all of our statements
+_FILES = (".db", ".sqlite", ".sqlite3")  # no host's name ends like this
+_HTTP = {"libsql": "https", "libsql+https": "https", "libsql+http": "http"}
+_ENDED = re.compile(r".*?;$", re.DOTALL | re.MULTILINE)  # a statement of a script
 _NAME = re.compile(r"--[^\n]*|:([A-Za-z_]\w*)")
+_TOKEN = re.compile(r"(?:authToken=([^&]+))?")
 Value: TypeAlias = str | bytes | int | float | None
 Values: TypeAlias = Mapping[str, Value]
 
@@ -32,44 +43,28 @@ class Busy(StoreError):
     """
 
 
-_CAUSES: Sequence[tuple[tuple[str, ...], type[KagentMemoryError], str]] = (
-    (
-        ("is locked", "is busy", "SQLITE_BUSY"),
+_CAUSES: Mapping[tuple[str, ...], tuple[type[KagentMemoryError], str]] = {
+    ("is locked", "is busy", "SQLITE_BUSY"): (
         Busy,
         "The database file is locked by another process; try again.",
     ),
-    (("UNIQUE constraint",), Conflict, "The row exists already; read it again and retry."),
-    (
-        ("readonly database",),
+    ("UNIQUE constraint",): (Conflict, "The row exists already; read it again and retry."),
+    ("readonly database", "nable to open"): (
         ConfigurationError,
-        "The database file cannot be written; make the file and its directory writable for this "
-        "user.",
+        "The database file cannot be opened or cannot be written: name a file, not a directory, in "
+        "a directory that exists, and make both readable and writable for this user.",
     ),
-    (
-        ("not a database", "file is encrypted"),
+    ("not a database", "file is encrypted"): (
         ConfigurationError,
         "The file is not an SQLite database, or it is encrypted with another "
         "file_encryption_key; set the right one, name another file, or move this one away.",
     ),
-    (
-        ("Unable to open", "unable to open"),
-        ConfigurationError,
-        "The database file cannot be opened; see that its directory exists and that this user "
-        "may read and write both.",
-    ),
-    (
-        ("disk is full",),
-        StoreError,
-        "The disk is full; free some space. Nothing of this call was written.",
-    ),
-    (("disk image is malformed",), StoreError, "The database file is damaged; restore a backup."),
-)
+}
 
 
-def mapped(error: BaseException) -> KagentMemoryError:
-    """Our error for one of a driver's; only the text tells libsql's apart."""
-    message = str(error)
-    for marks, kind, advice in _CAUSES:
+def mapped(message: str) -> KagentMemoryError:
+    """Return our error for the message of a driver's; nothing else tells libsql's apart."""
+    for marks, (kind, advice) in _CAUSES.items():
         if any(mark in message for mark in marks):
             return kind(f"{advice} ({message})")
     return StoreError(f"The database refused: {message}")
@@ -77,60 +72,136 @@ def mapped(error: BaseException) -> KagentMemoryError:
 
 @cache
 def value_names(sql: str) -> Sequence[str]:
-    """The names of the values that a statement takes, in the order in which it first names them."""
+    """Return the names of the values that a statement takes, each where it first stands."""
     return tuple(dict.fromkeys(filter(None, _NAME.findall(sql))))
 
 
-class Cursor(Protocol):
-    """Answer of a driver to a statement."""
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A libSQL server: Turso, or sqld.
 
-    @property
-    def description(self) -> Sequence[tuple[Any, ...]] | None:
-        """The columns, their names first."""
-        ...
+    Attributes:
+        url: the part before `/v2/pipeline`.
+        token: opens it; "" where it lets everybody in.
+    """
 
-    @property
-    def rowcount(self) -> int:
-        """Rows changed; -1 or 0 for what changes none."""
-        ...
-
-    def fetchall(self) -> list[tuple[Any, ...]] | None:
-        """All rows."""
-        ...
+    url: str
+    token: str = field(repr=False)
 
 
-class Driver(Protocol):
-    """Interface of the drivers. Values go by name; to libsql, which knows no names, by place."""
+def to_place(uri: str) -> str | Server:
+    """Return the path in `libsql:///relative.db` or `libsql:////absolute.db`, ":memory:", or the
+    server in `libsql://host`.
 
-    @property
-    def in_transaction(self) -> bool:
-        """True if a transaction is open."""
-        ...
+    Raises:
+        ConfigurationError: the URI names nothing, or has what its kind does not take.
+    """
+    parts = urlsplit(uri)
+    if parts.netloc or parts.scheme != "libsql":
+        return _to_server(uri)
+    path = unquote(parts.path.removeprefix("/"))
+    if parts.query or parts.fragment:
+        raise ConfigurationError(
+            f"{uri!r} has a query that libSQL does not know; write ? as %3F and # as %23 in names."
+        )
+    if not path or "\0" in path:
+        raise ConfigurationError(f"{uri!r} names no file; write, for example, libsql:///memory.db.")
+    if "{tenant}" in path:
+        raise ConfigurationError(
+            f"{uri!r} names a file for each tenant, and a store is one file; open one service "
+            "per file, or use PostgreSQL with row level security."
+        )
+    return path
 
-    def execute(self, sql: str, values: Any, /) -> Cursor:
-        """Run one statement."""
-        ...
 
-    def executemany(self, sql: str, rows: Any, /) -> Cursor:
-        """Run one statement for each set of values."""
-        ...
+def _to_server(uri: str) -> Server:
+    # errors in words of our own: the URI may hold the token
+    parts = urlsplit(uri)
+    try:
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port = None, None
+    if not host or parts.scheme not in _HTTP or set("@{}") & set(parts.netloc):
+        raise ConfigurationError(
+            "A libSQL server is libsql://host?authToken=…, or libsql+http://host:port without "
+            "TLS; it must not contain a user or a password."
+        )
+    if not port and host.endswith(_FILES):
+        raise ConfigurationError(
+            f"libsql://{host} names a server; a file has one more slash: libsql:///{host}, "
+            f"or libsql:////var/{host}."
+        )
+    query = _TOKEN.fullmatch(parts.query)
+    token = unquote(query[1] or "") if query else " "
+    if parts.fragment or not (token.isascii() and token.isprintable()) or " " in token:
+        raise ConfigurationError(
+            "The URI of a libSQL server takes one query parameter, authToken, as the server issued "
+            "it."
+        )
+    return Server(f"{_HTTP[parts.scheme]}://{parts.netloc}{parts.path.rstrip('/')}", token)
 
+
+class Answer(NamedTuple):
+    """Answer to one statement: its rows, the names of their columns, and how many rows it
+    changed.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    changed: int
+
+
+class Connection(ABC):
+    """One connection, used from one thread only. Statements name their values as `:name`."""
+
+    @abstractmethod
+    def run(self, *statements: tuple[str, Values]) -> Sequence[Answer]:
+        """Run statements, each only when the one before it succeeded."""
+
+    @abstractmethod
+    def begin(self, *, write: bool) -> None:
+        """Begin a transaction. A writer takes the lock at once: one that first reads could no
+        longer get it.
+
+        Raises:
+            Busy: another connection is writing; nothing was done.
+        """
+
+    @abstractmethod
+    def commit(self) -> None:
+        """Keep what the transaction wrote."""
+
+    @abstractmethod
+    def rollback(self) -> None:
+        """Take back what the transaction wrote, where one is open."""
+
+    @abstractmethod
     def close(self) -> None:
         """Close; an open transaction is rolled back."""
-        ...
+
+    def rows(self, sql: str, values: Values | None = None) -> list[dict[str, Any]]:
+        """Return all rows of a statement, by the names of their columns."""
+        [answer] = self.run((sql, values or {}))
+        return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
+
+    @contextmanager
+    def transaction(self, *, write: bool) -> Generator[None, None, None]:
+        """Commit at the end, or roll back when anything at all is raised.
+
+        Raises:
+            Busy: another connection is writing; nothing was done.
+        """
+        self.begin(write=write)
+        try:
+            yield
+            self.commit()
+        except BaseException:
+            self.rollback()
+            raise
 
 
-@runtime_checkable
-class BatchDriver(Protocol):
-    """A driver that sends several statements in one request."""
-
-    def execute_batch(self, statements: Sequence[str], /) -> None:
-        """Run statements, each only when the one before it succeeded."""
-        ...
-
-
-class Connection:
-    """One connection, used from one thread only. Statements name their values as `:name`.
+class FileConnection(Connection):
+    """Connection to a file, or to memory, that waits for nobody's lock.
 
     Raises:
         ConfigurationError: the file cannot be opened, written or understood, or the driver is not
@@ -138,116 +209,74 @@ class Connection:
         Busy: another process is opening it at this moment.
     """
 
-    def __init__(self, place: str | Server, key: str | None = None) -> None:
-        self._by_place = key is not None
+    def __init__(self, path: str, key: str | None = None) -> None:
+        self._by_place = key is not None  # libsql knows no names
+        # never one of the drivers' own "file:" URIs
+        place = path if path == MEMORY else str(Path(path).absolute())
         with _driver_errors():
-            self._driver = _connect(place, key)
+            self._driver: Any = _plain(place) if key is None else _encrypted(place, key)
 
-    def rows(self, sql: str, values: Values) -> list[dict[str, Any]]:
-        """All rows of a statement that reads."""
+    @override
+    def run(self, *statements: tuple[str, Values]) -> Sequence[Answer]:
         with _driver_errors():
-            cursor = self._driver.execute(sql, self._given(sql, values))
-            names = [column[0] for column in cursor.description or ()]
-            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall() or ()]
+            return [self._run(sql, values) for sql, values in statements]
 
-    def tuples(self, sql: str, values: Values) -> list[tuple[Any, ...]]:
-        """The same as plain tuples, for many small rows."""
+    def _run(self, sql: str, values: Values) -> Answer:
+        given = [values[name] for name in value_names(sql)] if self._by_place else values
+        cursor = self._driver.execute(sql, given)
+        rows = cursor.fetchall() or ()  # an open cursor would keep its lock
+        return Answer([column[0] for column in cursor.description or ()], rows, cursor.rowcount)
+
+    @override
+    def begin(self, *, write: bool) -> None:
+        self.run(("BEGIN IMMEDIATE" if write else "BEGIN", {}))
+
+    @override
+    def commit(self) -> None:
+        self.run(("COMMIT", {}))
+
+    @override
+    def rollback(self) -> None:
         with _driver_errors():
-            return self._driver.execute(sql, self._given(sql, values)).fetchall() or []
+            if self._driver.in_transaction:  # a full disk has rolled back already
+                self._driver.execute("ROLLBACK")
 
-    def run(self, sql: str, values: Values) -> int:
-        """Run a statement and return the number of rows that it changed."""
-        with _driver_errors():
-            cursor = self._driver.execute(sql, self._given(sql, values))
-            cursor.fetchall()  # an open cursor would keep its lock
-            return cursor.rowcount
-
-    def run_many(self, sql: str, rows: Sequence[Values]) -> None:
-        """Run the statement for each set of values, in chunks that let other threads breathe."""
-        given = [self._given(sql, values) for values in rows]
-        for start in range(0, len(given), CHUNK_ROWS):
-            with _driver_errors():
-                self._driver.executemany(sql, given[start : start + CHUNK_ROWS])
-
-    def run_script(self, script: str) -> None:
-        """Run statements without values, each only when the one before it succeeded; within a
-        transaction.
-        """
-        statements = split(script)
-        with _driver_errors():
-            if isinstance(self._driver, BatchDriver):
-                self._driver.execute_batch(statements)
-                return
-            for statement in statements:
-                self._driver.execute(statement, ())
-
-    @contextmanager
-    def transaction(self, *, write: bool) -> Generator[None, None, None]:
-        """Commit at the end, or roll back when anything at all is raised.
-
-        A writer takes the lock at once: one that first reads could no longer get it.
-
-        Raises:
-            Busy: another connection is writing; nothing was done.
-        """
-        self.run("BEGIN IMMEDIATE" if write else "BEGIN", {})
-        try:
-            yield
-            self.run("COMMIT", {})
-        except BaseException:
-            with _driver_errors():
-                is_open = self._driver.in_transaction
-            if is_open:  # a full disk has rolled back already
-                self.run("ROLLBACK", {})
-            raise
-
+    @override
     def close(self) -> None:
-        """Close; an open transaction is rolled back."""
         with _driver_errors():
             self._driver.close()
 
-    def _given(self, sql: str, values: Values) -> Values | Sequence[Value]:
-        return [values[name] for name in value_names(sql)] if self._by_place else values
+
+def connect(place: str | Server, key: str | None = None) -> Connection:
+    """Connect to a file or server.
+
+    Raises:
+        ConfigurationError: the key encrypts nothing; or see `FileConnection`.
+    """
+    if isinstance(place, str):
+        return FileConnection(place, key)
+    if key is not None:
+        raise ConfigurationError(
+            "file_encryption_key is for a file here; a server encrypts its own."
+        )
+    from .hrana import ServerConnection
+
+    return ServerConnection(place)
 
 
-def split(script: str) -> Sequence[str]:
-    """The statements of a script, each of which ends with a semicolon."""
-    statements = [""]
-    for piece in script.split(";")[:-1]:
-        statements[-1] += f"{piece};"
-        if sqlite3.complete_statement(statements[-1]):
-            statements.append("")
-    return statements[:-1]
-
-
-def _connect(place: str | Server, key: str | None) -> Driver:
-    """A connection that waits for nobody's lock and begins no transaction by itself."""
-    if isinstance(place, Server):
-        if key is not None:
-            raise ConfigurationError(
-                "file_encryption_key is for a file here; a server encrypts its own."
-            )
-        from .hrana import Stream
-
-        return Stream(place)
-    # never one of the drivers' own "file:" URIs
-    path = place if place == MEMORY else str(Path(place).absolute())
-    return _plain(path) if key is None else _encrypted(path, key)
-
-
-def _plain(path: str) -> Driver:
+def _plain(path: str) -> sqlite3.Connection:
     if sqlite3.sqlite_version_info < OLDEST:
         raise ConfigurationError(
             f"This Python has SQLite {sqlite3.sqlite_version}, and a memory file needs 3.35 or "
             "newer: take a newer Python or system."
         )
-    connection = sqlite3.connect(path, timeout=0, isolation_level=None, cached_statements=PREPARED)
+    connection = sqlite3.connect(path, timeout=0, isolation_level=None)
     if sqlite3.sqlite_version_info < (3, 41):
         connection.create_function("unhex", 1, bytes.fromhex, deterministic=True)
     return connection
 
 
-def _encrypted(path: str, key: str) -> Driver:
+def _encrypted(path: str, key: str) -> Any:
     if path == MEMORY:
         raise ConfigurationError(
             "file_encryption_key encrypts a file, and :memory: has none; leave it out."
@@ -271,5 +300,51 @@ def _driver_errors() -> Generator[None, None, None]:
             isinstance(error, sqlite3.Error | ValueError)
             or type(error).__name__ == "PanicException"
         ):
-            raise mapped(error) from error
+            raise mapped(str(error)) from error
         raise
+
+
+# -- the schema ---------------------------------------------------------------------------------
+
+_LEDGER = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'schema_migration'"
+_NOTE = "INSERT INTO schema_migration (number, name, applied_at) VALUES (:number, :name, :at)"
+
+
+def migrate(connection: Connection) -> None:
+    """Bring the database to the newest schema, in one transaction; who comes second waits for the
+    first one's lock and finds it done.
+
+    Raises:
+        ConfigurationError: a newer kagent_memory has written it, or one from before the first
+            release.
+        Busy: another connection is writing.
+    """
+    if not _upgrade(connection).steps:
+        return
+    with connection.transaction(write=True):
+        needed = _upgrade(connection)
+        at = to_iso(datetime.now(UTC))
+        statements: list[tuple[str, Values]] = [
+            (statement, {}) for script in needed.scripts for statement in _ENDED.findall(script)
+        ]
+        statements += [
+            (_NOTE, {"number": step.number, "name": step.name, "at": at}) for step in needed.steps
+        ]
+        connection.run(*statements)
+
+
+def is_migrated(connection: Connection) -> bool:
+    """Return True if the database was migrated once."""
+    return bool(connection.rows(_LEDGER))
+
+
+def _upgrade(connection: Connection) -> Upgrade:
+    if not is_migrated(connection):
+        return upgrade(DIALECT, None)
+    rows = connection.rows("SELECT number, name FROM schema_migration")
+    found = upgrade(DIALECT, {row["number"]: row["name"] for row in rows})
+    if found.is_newer:
+        raise ConfigurationError(
+            "A newer kagent_memory wrote this libSQL database; upgrade this installation."
+        )
+    return found

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import stat
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
@@ -20,14 +19,17 @@ from tenacity import (
     stop_before_delay,
     wait_random_exponential,
 )
+from typing_extensions import Unpack, override
 
 from ...errors import KagentMemoryError, StoreError
 from ...records import Scope
+from ..adapter import Adapter
 from ..encryption import KeyRing
+from ..parts import Store
 from ..sql.session import Script
-from .connection import Busy, Connection
-from .location import MEMORY, Server, check_file, to_place
-from .schema import has_ledger, migrate
+from ..sql.store import store_in
+from ..values import OpenOptions
+from .connection import MEMORY, Busy, Server, connect, is_migrated, migrate, to_place
 from .session import LibSQLSession
 
 PATIENCE_SECONDS = 5.0
@@ -37,12 +39,37 @@ _PRAGMAS = (
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = NORMAL",
     "PRAGMA secure_delete = ON",  # what is deleted is overwritten
-    "PRAGMA foreign_keys = OFF",
     "PRAGMA cache_size = -32768",
     "PRAGMA temp_store = MEMORY",
 )
 _logger = logging.getLogger(__name__)
 T = TypeVar("T")
+
+
+class LibSQLStore(Adapter):
+    """One SQLite file, memory, or a libSQL server.
+
+    URIs: `libsql:///relative.db`, `libsql:////absolute.db` and `libsql:///:memory:` (each store its
+    own).
+    """
+
+    supports = frozenset({"encryption_keys", "file_encryption_key"})
+
+    @classmethod
+    @override
+    async def open(cls, uri: str, **options: Unpack[OpenOptions]) -> Store:
+        """Open or make the file; the options but `cache_mb` and the keys are a server's, and are
+        left aside: a file has one schema and one connection, and waits five seconds for another
+        process's lock.
+        """
+        ring = KeyRing.parse(options.get("encryption_keys"))
+        database = await Database.open(uri, ring, key=options.get("file_encryption_key"))
+        return store_in(database, options)
+
+    @classmethod
+    @override
+    async def exists(cls, uri: str, *, schema: str = "kagent_memory") -> bool:
+        return await asyncio.to_thread(_exists, to_place(uri))
 
 
 class Database:
@@ -56,11 +83,10 @@ class Database:
     trouble: str | None = None
 
     def __init__(self, place: str | Server, ring: KeyRing | None, key: str | None) -> None:
+        self.ring = ring
         self._place = place
-        self._ring = ring
         self._key = key
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="kagent-memory-libsql")
-        self._is_file = isinstance(place, str)
         self._path = place if isinstance(place, str) and place != MEMORY else None
         self._opened = ExitStack()
         self._writing = asyncio.Lock()
@@ -82,17 +108,8 @@ class Database:
             raise
         return database
 
-    @classmethod
-    async def exists(cls, uri: str) -> bool:
-        """Return True if the database is there and was migrated once, or cannot be looked into.
-
-        Raises:
-            ConfigurationError: the URI names no file.
-        """
-        return await asyncio.to_thread(_is_ours, to_place(uri))
-
     def within(self, scope: Scope) -> Self:
-        """The same: a file has no users to tell apart."""
+        """Return the same: a file has no users to tell apart."""
         return self
 
     def read(self, script: Script[T]) -> Coroutine[Any, Any, T]:
@@ -114,7 +131,7 @@ class Database:
         """Empty the log, which still holds what was deleted; when another process is reading in
         it, later. A server's log is its own affair.
         """
-        if not self._is_file:
+        if self._path is None:
             return
         self._owes_erasure = True
         await self._erase(ERASE_PATIENCE_SECONDS)
@@ -137,23 +154,18 @@ class Database:
         await asyncio.shield(asyncio.wrap_future(ended))  # closed also where nobody waits
 
     def _end(self) -> Future[None]:
-        """Take no more work; what was handed over before still runs, and then the connection is
-        closed, whoever waits no longer.
-        """
-        ended = self._thread.submit(lambda: self._opened.close())
+        """Shut down: finish queued work, then close the connection, whoever waits no longer."""
+        ended = self._thread.submit(self._opened.close)
         self._thread.shutdown(wait=False)
         return ended
 
     def _connect(self) -> None:
-        if isinstance(self._place, str):
-            check_file(self._place)
-        with ExitStack() as opened:
-            self._connection = opened.enter_context(closing(Connection(self._place, self._key)))
-            # a server sets its own, and refuses these
-            for pragma in _PRAGMAS if self._is_file else ():
-                self._connection.rows(pragma, {})
-            migrate(self._connection)
-            self._opened = opened.pop_all()
+        self._opened.close()  # of a try before
+        self._connection = self._opened.enter_context(closing(connect(self._place, self._key)))
+        # a server sets its own, and refuses these
+        for pragma in _PRAGMAS if isinstance(self._place, str) else ():
+            self._connection.rows(pragma)
+        migrate(self._connection)
         self._identity = _identity(self._path) if self._path else None
 
     async def _patiently(self, seconds: float, action: Callable[[], T]) -> T:
@@ -187,11 +199,10 @@ class Database:
         if write and self._path is not None and _identity(self._path) != self._identity:
             raise StoreError(
                 f"{self._path} was deleted or replaced while it was open: nothing was written. "
-                "Put the file back, or "
-                "open the store again."
+                "Put the file back, or open the store again."
             )
         with self._connection.transaction(write=write):
-            steps = script(LibSQLSession(self._connection, self._ring))
+            steps = script(LibSQLSession(self._connection, self.ring))
             try:
                 steps.send(None)
             except StopIteration as end:
@@ -207,8 +218,8 @@ class Database:
         self._owes_erasure = False
 
     def _empty_log(self) -> None:
-        busy, *_ = self._connection.tuples("PRAGMA wal_checkpoint(TRUNCATE)", {})[0]
-        if busy:
+        [checkpoint] = self._connection.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+        if checkpoint["busy"]:
             raise Busy("Another connection is using the log.")
 
 
@@ -221,22 +232,13 @@ def _identity(path: str) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _is_ours(place: str | Server) -> bool:
+def _exists(place: str | Server) -> bool:
     if place == MEMORY:
         return True
     try:
-        if (
-            isinstance(place, str)
-            and not (found := Path(place).stat()).st_size
-            and stat.S_ISREG(found.st_mode)
-        ):
+        if isinstance(place, str) and not Path(place).exists():
             return False
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError:
-        return True
-    try:
-        with closing(Connection(place)) as connection:
-            return has_ledger(connection)
-    except KagentMemoryError:
+        with closing(connect(place)) as connection:
+            return is_migrated(connection)
+    except (OSError, KagentMemoryError):  # `open` says why
         return True

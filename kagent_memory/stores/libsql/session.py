@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
-from functools import cache, lru_cache
+from datetime import datetime
+from functools import cache
 from typing import Any, cast
 
 import numpy as np
@@ -22,25 +22,16 @@ from ..spaces import EmbeddingSpace
 from ..sql import queries
 from ..sql.row_codec import Row
 from ..sql.session import Values
-from .connection import CHUNK_ROWS, Connection, value_names
+from .connection import DIALECT, Connection, value_names
 
-DIALECT = "libsql"
+CHUNK_ROWS = 200
 MAX_INTEGER = 2**31 - 1  # libsql cuts longer ones
 
 _TIMES = (*MEMORY_TIMES, "last_delivered_at", "at", "run_after", "lease_until", "oldest")
 _OBJECTS = ("metadata", "payload")
 _TRUTHS = ("is_error", "pinned", "verbatim", "explicit", "asks", "active", "is_operator", "final")
 
-_IDS = ("ids",)
 SIDE_BY_SIDE: Mapping[str, Sequence[str]] = {
-    "unlink_memories": _IDS,
-    "erase_memories": _IDS,
-    "erase_stats": _IDS,
-    "end_decisions": _IDS,
-    "erase_revisions": _IDS,
-    "erase_vectors": _IDS,
-    "extend_memories": _IDS,
-    "reset_delivered": _IDS,
     "insert_tombstones": ("kinds", "keys"),
     "count_usage": ("ids", "retrieved", "delivered", "successes", "failures"),
     "insert_taken": ("session_ids", "event_ids"),
@@ -48,8 +39,6 @@ SIDE_BY_SIDE: Mapping[str, Sequence[str]] = {
 """Statements that take lists of equal length; here they take one list, "rows", of what stands side
 by side in them.
 """
-
-
 ANSWERED_BY: Mapping[str, str] = {"touch_scope": "scope_row"}
 """Statements that write and give a row, where a dialect knows RETURNING; here another one reads
 it.
@@ -58,66 +47,55 @@ it.
 
 _DECODERS: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(_TIMES, datetime.fromisoformat),
-    **dict.fromkeys(MEMORY_LISTS, lambda text: tuple(json.loads(text)) if text != "[]" else ()),
-    **dict.fromkeys(_OBJECTS, lambda text: json.loads(text) if text != "{}" else {}),
+    **dict.fromkeys(MEMORY_LISTS, lambda text: tuple(json.loads(text))),
+    **dict.fromkeys(_OBJECTS, json.loads),
     **dict.fromkeys(_TRUTHS, bool),
     "embedding": lambda raw: np.frombuffer(raw, np.float16).astype(np.float32),
 }
 
 
 def decoded(row: Row) -> Row:
-    """A row as the scripts are promised it; the column's name tells what its text means."""
+    """Return a row as scripts are promised it; a column's name tells the meaning of its text."""
     return {
         name: value if value is None or name not in _DECODERS else _DECODERS[name](value)
         for name, value in row.items()
     }
 
 
-def _json(value: object) -> str:
-    return json_text(value, "The value")
+def encoded(value: object) -> Any:
+    """Return a value as the driver keeps it. Integers over 31 bits go as digits, which the
+    database takes for the number.
 
-
-def _list(value: Sequence[Any]) -> str:
-    return _json([_element(one) for one in value])
+    Raises:
+        InvalidInput: text holds what none can, or a mapping or list what JSON cannot.
+    """
+    match value:
+        case str():
+            return checked_text(value, "The value")
+        case bool():
+            return int(value)
+        case int():
+            return value if abs(value) <= MAX_INTEGER else str(value)
+        case datetime():
+            return to_iso(value)
+        case np.ndarray():
+            return np.asarray(value, np.float16).tobytes()
+        case list() | tuple():
+            elements = [_element(one) for one in cast("Sequence[object]", value)]
+            return json_text(elements, "The value")
+        case Mapping():
+            return json_text(dict(cast("Mapping[str, object]", value)), "The value")
+        case _:
+            return value
 
 
 def _element(value: object) -> object:
     return value.hex() if isinstance(value, bytes) else value
 
 
-# The rows of one batch have most of their times in common. Of UTC alone: elsewhere two times are
-# equal an hour apart, where a clock is set back.
-_utc_text = lru_cache(256)(to_iso)
-_KEPT = frozenset({bytes, float, type(None)})
-_ENCODERS: Mapping[type, Callable[[Any], Any]] = {
-    bool: int,
-    str: lambda value: checked_text(value, "The value"),
-    int: lambda value: value if abs(value) <= MAX_INTEGER else str(value),
-    datetime: lambda value: _utc_text(value) if value.tzinfo is UTC else to_iso(value),
-    np.ndarray: lambda value: np.asarray(value, np.float16).tobytes(),
-    dict: lambda value: _json(value) if value else "{}",
-    list: lambda value: _list(value) if value else "[]",
-    tuple: lambda value: _list(value) if value else "[]",
-}
-
-
-def encoded(value: object) -> Any:
-    """A value as the driver keeps it. Integers over 31 bits go as digits, which the database takes
-    for the number.
-
-    Raises:
-        InvalidInput: text holds what none can, or a mapping or list what JSON cannot.
-    """
-    if type(value) in _KEPT:
-        return value
-    if encoder := _ENCODERS.get(type(value)):
-        return encoder(value)
-    return _json(dict(cast("Mapping[str, Any]", value))) if isinstance(value, Mapping) else value
-
-
 @cache
 def sql(query: str, space_number: int | None = None) -> str:
-    """The text of a named query."""
+    """Return the text of a named query."""
     return queries(DIALECT)[query].replace("{space}", str(space_number))
 
 
@@ -135,37 +113,30 @@ class LibSQLSession:
     async def rows(
         self, query: str, values: Values, *, space_number: int | None = None
     ) -> Sequence[Row]:
-        """All rows of the named query, decoded."""
+        """Return all rows of the named query, decoded."""
         if query in ANSWERED_BY:
-            text = sql(query, space_number)
-            self.connection.run(text, bound(text, values))
+            await self.run(query, values, space_number=space_number)
         text = sql(ANSWERED_BY.get(query, query), space_number)
         return [decoded(row) for row in self.connection.rows(text, bound(text, values))]
 
     async def several(self, queries: Sequence[tuple[str, Values]]) -> Sequence[Sequence[Row]]:
-        """The rows of several named queries, in their order."""
+        """Return the rows of several named queries, in their order."""
         return [await self.rows(query, values) for query, values in queries]
 
     async def run(self, query: str, values: Values, *, space_number: int | None = None) -> int:
         """Run the named statement and return the number of rows that it changed."""
         text = sql(query, space_number)
-        return self.connection.run(text, bound(text, values))
+        [answer] = self.connection.run((text, bound(text, values)))
+        return answer.changed
 
     async def run_many(
         self, query: str, values: Sequence[Values], *, space_number: int | None = None
     ) -> None:
-        """The named statement once for each set of values."""
+        """Run the named statement once for each set of values."""
         text = sql(query, space_number)
-        if query in SIDE_BY_SIDE:
-            for one in values:
-                columns = ([_element(item) for item in one[name]] for name in SIDE_BY_SIDE[query])
-                rows = list(zip(*columns, strict=True))
-                for start in range(0, len(rows), CHUNK_ROWS):
-                    self.connection.run(
-                        text, bound(text, {**one, "rows": rows[start : start + CHUNK_ROWS]})
-                    )
-        else:
-            self.connection.run_many(text, [bound(text, one) for one in values])
+        sets = [bound(text, _side_by_side(query, one)) for one in values]
+        for start in range(0, len(sets), CHUNK_ROWS):
+            self.connection.run(*((text, one) for one in sets[start : start + CHUNK_ROWS]))
 
     async def about(self) -> Sequence[Row]:
         """See `Session`."""
@@ -181,5 +152,12 @@ class LibSQLSession:
 
 
 def bound(text: str, values: Values) -> dict[str, Any]:
-    """The values that the statement names, encoded; scripts may give more."""
+    """Return the values that the statement names, encoded; scripts may give more."""
     return {name: encoded(values[name]) for name in value_names(text)}
+
+
+def _side_by_side(query: str, values: Values) -> Values:
+    if query not in SIDE_BY_SIDE:
+        return values
+    lists = ([_element(item) for item in values[name]] for name in SIDE_BY_SIDE[query])
+    return {**values, "rows": list(zip(*lists, strict=True))}

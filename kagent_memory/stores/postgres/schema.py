@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import psycopg
 from psycopg import errors, sql
 
 from ...errors import ConfigurationError
-from ..sql import Migration, migrations, missing, queries
-from ..sql import schema as whole_schema
+from ..sql import Upgrade, queries, upgrade
 from .connection import DIALECT, AnyConnection, Traits, fetch, within
 from .distribution import distribute
 from .errors import ours
@@ -68,7 +65,7 @@ async def _is_new(connection: AnyConnection, traits: Traits, *, guarded: bool) -
     async with connection.transaction():
         if traits.row_security:  # else not even the schema may be looked into
             await join_roles(connection, target)
-        if traits.halfvec is None or await _missing(connection, traits) != []:
+        if traits.halfvec is None or (await _upgrade(connection, traits)).steps:
             return False
         return not guarded or await is_guarded(connection, target)
 
@@ -95,8 +92,8 @@ async def _prepare(
             await distribute(connection, traits, shards=shards or SHARDS)
 
 
-async def _missing(connection: AnyConnection, traits: Traits) -> Sequence[Migration] | None:
-    """Return the migrations that the schema lacks; None where none of our tables is there yet.
+async def _upgrade(connection: AnyConnection, traits: Traits) -> Upgrade:
+    """Return how to bring the schema to the newest one.
 
     Raises:
         ConfigurationError: a build from before the first release made it.
@@ -107,9 +104,9 @@ async def _missing(connection: AnyConnection, traits: Traits) -> Sequence[Migrat
         connection, "SELECT to_regclass(%(place)s::text) IS NOT NULL AS there", place
     )
     if not found["there"]:
-        return None
+        return upgrade(DIALECT, None)
     rows = await fetch(connection, sql.SQL("SELECT number, name FROM {}").format(ledger))
-    return missing(migrations(DIALECT), {row["number"]: row["name"] for row in rows})
+    return upgrade(DIALECT, {row["number"]: row["name"] for row in rows})
 
 
 async def _migrate(connection: AnyConnection, traits: Traits) -> None:
@@ -136,18 +133,12 @@ async def _migrate(connection: AnyConnection, traits: Traits) -> None:
         sql.Identifier(name).as_string(connection) for name in (schema, found[0]["name"])
     )
     await connection.execute("SELECT set_config('search_path', %s, true)", (path,))
-    text, lacking = queries(DIALECT), await _missing(connection, traits)
-    if lacking is None:
-        await connection.execute(whole_schema(DIALECT))
-        for step in migrations(DIALECT):
-            await connection.execute(
-                text["note_migration"], {"number": step.number, "name": step.name}
-            )
-        return
-    if traits.row_security and lacking:
+    text, needed = queries(DIALECT), await _upgrade(connection, traits)
+    if traits.row_security and needed.steps:
         await connection.execute(text["unguard_tables"])
-    for step in lacking:
-        await connection.execute(step.script)
+    for script in needed.scripts:
+        await connection.execute(script)
+    for step in needed.steps:
         await connection.execute(text["note_migration"], {"number": step.number, "name": step.name})
 
 

@@ -67,31 +67,44 @@ def migrations(dialect: str) -> Sequence[Migration]:
     return [INITIAL, *later]
 
 
-@cache
-def schema(dialect: str) -> LiteralString:
-    """Return the script that makes a new database as all migrations leave an old one."""
-    return cast("LiteralString", _files(dialect)[_SCHEMA])
+class Upgrade(NamedTuple):
+    """How to bring a database to the newest schema.
+
+    Attributes:
+        scripts: to run.
+        steps: to note when they ran.
+        is_newer: whether the database has steps that this release does not know.
+    """
+
+    scripts: Sequence[LiteralString]
+    steps: Sequence[Migration]
+    is_newer: bool = False
 
 
-def missing(steps: Sequence[Migration], applied: Mapping[int, str]) -> Sequence[Migration]:
-    """Return the steps that a database lacks.
+def upgrade(dialect: str, applied: Mapping[int, str] | None) -> Upgrade:
+    """Return how to bring a database to the newest schema.
 
     Args:
-        steps: all that are known.
-        applied: the numbers and names that its table of migrations holds.
+        dialect: of the database.
+        applied: the numbers and names that its table of migrations holds; None: it has none, and
+            `schema.sql` makes it as all migrations leave an old one.
 
     Raises:
         ConfigurationError: a build from before the first release made the database.
     """
+    known = migrations(dialect)
+    if applied is None:
+        return Upgrade([cast("LiteralString", _files(dialect)[_SCHEMA])], known)
     if applied.get(INITIAL.number) != INITIAL.name:
         raise ConfigurationError(
             "A build of kagent_memory from before its first release made this database, and its "
-            "tables are others. "
-            "Nothing was changed. Export it with that build (kagent-memory export --uri … > "
-            "all.jsonl), and import the "
-            "file into a new database with this one (kagent-memory import all.jsonl --uri …)."
+            "tables are others. Nothing was changed. Export it with that build (kagent-memory "
+            "export --uri … > all.jsonl), and import the file into a new database with this one "
+            "(kagent-memory import all.jsonl --uri …)."
         )
-    return [step for step in steps if step.number not in applied]
+    lacking = [step for step in known if step.number not in applied]
+    is_newer = not applied.keys() <= {step.number for step in known}
+    return Upgrade([step.script for step in lacking], lacking, is_newer)
 
 
 @cache

@@ -156,10 +156,15 @@ Script: TypeAlias = Callable[[Session], Coroutine[Any, Any, T]]
 
 
 class Database(Protocol):
-    """Runs scripts, which wait for nothing but their session."""
+    """Runs scripts, which wait for nothing but their session.
+
+    Attributes:
+        has_nearest: whether statements search vectors.
+        ring: the keys that rows are encrypted with; None: they are not.
+    """
 
     has_nearest: bool
-    """Whether statements search vectors."""
+    ring: KeyRing | None
 
     @property
     def trouble(self) -> str | None:

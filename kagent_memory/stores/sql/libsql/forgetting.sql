@@ -78,27 +78,27 @@ UPDATE scope SET erased = version WHERE scope_id = :scope_id
 UPDATE memory SET links = (
     SELECT json_group_array(l.value)
     FROM json_each(memory.links) AS l
-    WHERE l.value NOT IN (SELECT json_extract(value, '$[0]') FROM json_each(:rows))
+    WHERE l.value NOT IN (SELECT value FROM json_each(:ids))
 )
 WHERE scope_id = :scope_id AND id IN (
     SELECT l.value
     FROM memory AS gone, json_each(gone.links) AS l
-    WHERE gone.scope_id = :scope_id AND gone.id IN (SELECT json_extract(value, '$[0]') FROM json_each(:rows))
+    WHERE gone.scope_id = :scope_id AND gone.id IN (SELECT value FROM json_each(:ids))
 )
 
 -- name: erase_memories
-DELETE FROM memory WHERE scope_id = :scope_id AND id IN (SELECT json_extract(value, '$[0]') FROM json_each(:rows))
+DELETE FROM memory WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
 
 -- name: erase_stats
-DELETE FROM memory_stats WHERE scope_id = :scope_id AND id IN (SELECT json_extract(value, '$[0]') FROM json_each(:rows))
+DELETE FROM memory_stats WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
 
 -- name: end_decisions
 -- Of what one decision changed a part goes now: the rest cannot be undone any more.
 UPDATE memory_revision SET final = 1
 WHERE scope_id = :scope_id AND change_group IN (
     SELECT r.change_group
-    FROM json_each(:rows) AS gone
-    JOIN memory_revision AS r ON r.scope_id = :scope_id AND r.memory_id = json_extract(gone.value, '$[0]')
+    FROM json_each(:ids) AS gone
+    JOIN memory_revision AS r ON r.scope_id = :scope_id AND r.memory_id = gone.value
     WHERE r.change_group IS NOT NULL
 )
 
@@ -108,11 +108,11 @@ WHERE scope_id = :scope_id AND memory_id = :memory_id AND revision = :revision
 
 -- name: erase_revisions
 DELETE FROM memory_revision
-WHERE scope_id = :scope_id AND memory_id IN (SELECT json_extract(value, '$[0]') FROM json_each(:rows))
+WHERE scope_id = :scope_id AND memory_id IN (SELECT value FROM json_each(:ids))
 
 -- name: erase_vectors
 DELETE FROM memory_vector_{space}
-WHERE scope_id = :scope_id AND id IN (SELECT json_extract(value, '$[0]') FROM json_each(:rows))
+WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
 
 -- name: tenant_scopes
 -- Whatever is left of them, be it only what was forgotten.

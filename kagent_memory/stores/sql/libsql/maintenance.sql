@@ -34,11 +34,11 @@ WHERE m.scope_id = :scope_id AND m.expires_at <= :now AND NOT m.pinned
 -- name: extend_memories
 UPDATE memory SET
     expires_at = :expires_at, touched = (SELECT s.version FROM scope AS s WHERE s.scope_id = :scope_id)
-WHERE scope_id = :scope_id AND id IN (SELECT json_extract(value, '$[0]') FROM json_each(:rows))
+WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
 
 -- name: reset_delivered
 UPDATE memory_stats SET delivered = 0
-WHERE scope_id = :scope_id AND id IN (SELECT json_extract(value, '$[0]') FROM json_each(:rows))
+WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
 
 -- name: crowded_scopes
 SELECT s.tenant, s.user_id, s.app, c.visible
