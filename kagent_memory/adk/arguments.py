@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
-from typing import Any, TypeVar, cast
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any, TypeVar, cast, get_type_hints
 
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_configs import ToolArgsConfig
+from pydantic import BaseModel, BeforeValidator, ValidationError, create_model
 
 from ..errors import ConfigurationError, InvalidInput
-from ..memories.tool_answers import moment
-from ..records import MEMORY_TYPES, Filter
 
 Policy = TypeVar("Policy")
 Tool = TypeVar("Tool", bound=BaseTool)
+Model = TypeVar("Model", bound=BaseModel)
 
 
 def checked_whole(what: str, given: int | None, *, least: int = 0) -> int | None:
@@ -45,46 +45,39 @@ def from_yaml(cls: type[Tool], config: ToolArgsConfig | None, config_abs_path: s
     return cls(**(config.model_dump() if config else {}))
 
 
-def asked_filter(args: Mapping[str, Any]) -> Filter:
-    """Return the filter that a model's arguments name.
+def arguments_of(function: Callable[..., Any]) -> type[BaseModel]:
+    """Return a model of the keyword-only arguments of a function."""
+    kinds = get_type_hints(function, include_extras=True)
+    fields: dict[str, Any] = {
+        name: (kinds[name], ... if one.default is one.empty else one.default)
+        for name, one in inspect.signature(function).parameters.items()
+        if one.kind is one.KEYWORD_ONLY
+    }
+    return create_model("Arguments", **fields)
+
+
+def read(model: type[Model], given: Mapping[str, Any]) -> Model:
+    """Return given values as a model reads them.
 
     Raises:
-        InvalidInput: one of them does not fit; the text is for the model.
+        InvalidInput: one does not fit; names it and what it takes.
     """
-    types_ = labels(args, "types")
-    if unknown := sorted(set(types_) - set(MEMORY_TYPES)):
-        raise InvalidInput(f"Unknown types {', '.join(unknown)}; use {', '.join(MEMORY_TYPES)}.")
-    importance = args.get("min_importance")
-    if importance is not None and (
-        isinstance(importance, bool) or not isinstance(importance, (int, float))
-    ):
-        raise InvalidInput("min_importance must be a number from 0 to 1.")
-    return Filter(
-        types=cast("Any", types_),
-        topics=labels(args, "topics"),
-        tags=labels(args, "tags"),
-        min_importance=float(importance) if importance is not None else None,
-        happened_after=moment(args, "after"),
-        happened_before=moment(args, "before"),
-    )
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        told = fault["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+        raise InvalidInput(f"{fault['loc'][0]}: {told}.") from None
 
 
-def narrowed(fixed: Filter, asked: Filter) -> Filter:
-    """Return what the model asked for; a field that the developer's filter sets stays as it is."""
-    unset = Filter()
-    names = (field.name for field in fields(Filter))
-    kept = {name: getattr(fixed, name) for name in names}
-    return replace(
-        asked, **{name: value for name, value in kept.items() if value != getattr(unset, name)}
-    )
+def _listed(labels: object) -> object:
+    """Return labels as the tuple of them; a single text is one."""
+    if isinstance(labels, str):
+        return (labels,)
+    if isinstance(labels, (list, set)):
+        return tuple(cast("Iterable[object]", labels))
+    return labels
 
 
-def labels(args: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """Return a list of texts; models give a single one bare."""
-    value = args.get(name)
-    if value is None or value == "":
-        return ()
-    listed = cast("Sequence[Any]", value) if isinstance(value, (list, tuple)) else [value]
-    if not all(isinstance(label, str) for label in listed):
-        raise InvalidInput(f"{name} must be a list of strings.")
-    return tuple(listed)
+AS_LABELS = BeforeValidator(_listed)
+Labels = Annotated[tuple[str, ...], AS_LABELS]

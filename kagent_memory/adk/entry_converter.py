@@ -1,23 +1,21 @@
-"""Single memories between ADK and us: entries become facts or findings, hits become entries.
-Pure.
-"""
+"""Single memories between ADK and us: entries become facts, hits become entries. Pure."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
-from typing import Annotated, Any, cast
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Annotated, Any
 
 from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from ..checks import parsed_time
 from ..errors import InvalidInput
-from ..memories.tool_answers import Found, filled
 from ..records import Fact, Hit, MemoryType, Origin
+from .arguments import Labels, read
 from .event_converter import attached, text_of
 
 _SECONDS = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*s\s*$")
@@ -33,17 +31,6 @@ def to_entry(hit: Hit) -> MemoryEntry:
         timestamp=(memory.happened_at or memory.created_at).isoformat(),
         custom_metadata=dict(memory.metadata),
     )
-
-
-def to_found(entry: MemoryEntry) -> Found:
-    """An entry of another service as a model reads it; an invalid timestamp is left out."""
-    text = text_of(entry.content)
-    fields = {"id": entry.id, "text": text, "happened_at": entry.timestamp, "author": entry.author}
-    try:
-        at = datetime.fromisoformat(entry.timestamp) if entry.timestamp else None
-    except ValueError:
-        at = None
-    return Found(text, at, "", filled(fields))
 
 
 def to_fact(entry: MemoryEntry, custom_metadata: Mapping[str, object] | None = None) -> Fact:
@@ -90,18 +77,6 @@ def _days(ttl: object) -> object:
     return seconds / 86_400 or None
 
 
-def _listed(labels: object) -> object:
-    """Return labels as the tuple of them; a single text is one."""
-    if isinstance(labels, str):
-        return (labels,)
-    if isinstance(labels, (list, set)):
-        return tuple(cast("Iterable[object]", labels))
-    return labels
-
-
-_Labels = Annotated[tuple[str, ...] | None, BeforeValidator(_listed)]
-
-
 class _Fields(BaseModel):
     """Fields of a fact in custom metadata; every other key is its `metadata`."""
 
@@ -112,8 +87,8 @@ class _Fields(BaseModel):
     session_id: str | None = None
     type: MemoryType | None = None
     origin: Origin | None = None
-    topics: _Labels = None
-    tags: _Labels = None
+    topics: Labels | None = None
+    tags: Labels | None = None
     importance: Annotated[float, Field(ge=0, le=1)] | None = None
     pinned: bool | None = None
 
@@ -124,19 +99,14 @@ def to_fields(custom_metadata: Mapping[str, object] | None) -> dict[str, Any]:
     Raises:
         InvalidInput: a key that we understand has a value that does not fit.
     """
-    try:
-        read = _Fields.model_validate(custom_metadata or {})
-    except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        told = fault["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-        raise InvalidInput(f"{fault['loc'][0]}: {told}.") from None
-    days = read.ttl if read.ttl_days is None else read.ttl_days
+    given = read(_Fields, custom_metadata or {})
+    days = given.ttl if given.ttl_days is None else given.ttl_days
     fields = {
-        name: getattr(read, name)
+        name: getattr(given, name)
         for name in _Fields.model_fields
         if name not in ("ttl", "ttl_days")
     }
-    fields |= {"ttl_days": None if days is None else math.ceil(days), "metadata": read.model_extra}
+    fields |= {"ttl_days": None if days is None else math.ceil(days), "metadata": given.model_extra}
     return {
         name: value for name, value in fields.items() if value is not None and value not in ((), {})
     }

@@ -13,9 +13,9 @@ from google.adk.plugins.base_plugin import BasePlugin
 from typing_extensions import override
 
 from ..memories.tool_answers import report
-from . import backend
 from .arguments import checked_policy
-from .autosave import AutoSave, save_if_due, settle_compactions
+from .autosave import AutoSave, save_if_due
+from .context import service_of
 from .prefetch import Prefetch
 from .service import KagentMemoryService
 
@@ -56,9 +56,7 @@ class MemoryPlugin(BasePlugin):
         if self.prefetch is None:
             return
         try:
-            await self.prefetch.insert(
-                callback_context, llm_request, backend.service_of(callback_context)
-            )
+            await self.prefetch.insert(callback_context, llm_request, service_of(callback_context))
         except Exception as error:
             report(self.name, error)
 
@@ -79,7 +77,6 @@ class MemoryPlugin(BasePlugin):
         for service in list(self._served):
             left = max(0.0, end - time.monotonic())
             try:
-                await settle_compactions(service)
                 await asyncio.wait_for(service.drain(left), left + 0.1)
             except Exception as error:
                 report(self.name, error)

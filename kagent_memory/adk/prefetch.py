@@ -5,15 +5,12 @@ current turn.
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cachetools import LRUCache
 from google.adk.agents.context import Context
 from google.adk.events.event import Event
-from google.adk.memory.base_memory_service import BaseMemoryService
 from google.adk.models.llm_request import LlmRequest
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_context import ToolContext
@@ -25,18 +22,13 @@ from ..memories.tool_answers import report
 from ..models.prompts.fence import OPENING, fenced, memory_line
 from ..records import MAX_QUERY_CHARS, ORIGINS, Filter
 from ..retrieval.query import WordGate
-from . import backend
 from .arguments import checked_whole, from_yaml
+from .context import Run, service_of
 from .event_converter import is_user_turn, text_of
 from .service import KagentMemoryService
-from .sessions import Key, PerService, mode_of, session_key
+from .sessions import SessionState, mode_of
 
-REMEMBERED_SESSIONS = 10_000
-REMEMBERED_BLOCKS = 1_000
 HISTORY_TURNS = 3
-DEFAULT_PREFETCH_TOKENS = 1024
-DEFAULT_PREFETCH_LIMIT = 10
-NOBODY = ""  # no invocation
 TOOL_QUERY, IS_FACT = "tool_query", "is_fact"  # in the run's custom_metadata
 NO_TOOLS = Filter(origins=tuple(origin for origin in ORIGINS if origin != "tool"))
 
@@ -59,8 +51,8 @@ class Prefetch:
     """
 
     every_turn: bool = False
-    limit: int | None = DEFAULT_PREFETCH_LIMIT
-    budget_tokens: int = DEFAULT_PREFETCH_TOKENS
+    limit: int | None = 10
+    budget_tokens: int = 1024
     tool_memories: bool = False
     timeout_seconds: float = 5.0
 
@@ -71,7 +63,7 @@ class Prefetch:
             raise ConfigurationError("Prefetch(timeout_seconds=…) must be more than 0.")
 
     async def insert(
-        self, context: Context, request: LlmRequest, service: BaseMemoryService | None
+        self, context: Context, request: LlmRequest, service: KagentMemoryService | None
     ) -> None:
         """Put the block of this invocation into a request; nothing when there is nothing, or no
         answer in time.
@@ -80,66 +72,58 @@ class Prefetch:
             return
         if mode_of(context.get_invocation_context()) == "off":
             return
-        block = await _blocks.of(service).get(self, context, service)
+        invocation = context.invocation_id
+        state = service.sessions.state(context.session)
+        if not self.every_turn and not _may_search(state, context):
+            return
+        block = state.blocks.get((self, invocation))
+        if block is None:
+            block = await self._block(context, service, state)
+            others = {key: one for key, one in state.blocks.items() if key[1] == invocation}
+            state.blocks = {**others, (self, invocation): block}
+            if not block and state.prefetched_in == invocation:
+                state.prefetched_in = ""  # the next message may search
         texts = (part.text or "" for content in request.contents for part in content.parts or [])
         if block and not any(text.startswith(OPENING) for text in texts):
             insert_before(request.contents, block, context.user_content)
 
-    async def block(self, context: Context, service: BaseMemoryService) -> Block:
-        """Return the memories that may help with the current message, fenced, oldest first; empty
-        on a failure.
+    async def _block(
+        self, context: Context, service: KagentMemoryService, state: SessionState
+    ) -> str:
+        """Return the memories that may help with the current message, fenced, oldest first; "" on a
+        failure.
         """
         query = shortened(text_of(context.user_content, between=" "))
         if not query.strip():
-            return Block(searched=False)
-        run_config = context.get_invocation_context().run_config
-        earlier = (text_of(event.content, between=" ") for event in _earlier_events(context))
-        search = backend.find(
-            service,
-            context,
+            return ""
+        config = context.get_invocation_context().run_config
+        earlier = [text for event in _earlier_turns(context) if (text := _asked(event))]
+        search = Run(service, context).find(
             query,
             limit=self.limit,
             filter=Filter() if self.tool_memories else NO_TOOLS,
             budget_tokens=self.budget_tokens,
             gate=True,
             handover=True,
-            **_marks(run_config.custom_metadata if run_config else None),
-            history=[shortened(text) for text in earlier if text][-HISTORY_TURNS:]
-            if self.every_turn
-            else (),
+            **_marks(config.custom_metadata if config else None),
+            history=earlier[-HISTORY_TURNS:] if self.every_turn else (),
             timeout_seconds=self.timeout_seconds,
         )
         try:
-            recalled = await asyncio.wait_for(
-                backend.guarded(service, search), self.timeout_seconds
-            )
+            found = await asyncio.wait_for(service.availability.guard(search), self.timeout_seconds)
         except Exception as error:
             report("prefetch_memory", error)
-            # else it heals by itself: the next turn tries again
-            return Block(searched=isinstance(error, TimeoutError))
+            return ""
         # The search lends a hit's neighbours their place; what a tool said stays out however it was
         # found.
         shown = sorted(
-            (memory for memory in recalled if self.tool_memories or memory.origin != "tool"),
+            (memory for memory in found if self.tool_memories or memory.origin != "tool"),
             key=lambda memory: memory.at.timestamp() if memory.at else 0.0,
         )
-        if isinstance(service, KagentMemoryService):
-            service.injected.add(
-                context.session, [text for one in shown for text in (one.text, *one.said)]
-            )
-        lines = [
-            memory_line(one.text, at=one.at, origin=one.origin, said=one.said) for one in shown
-        ]
-        text = fenced(lines)
-        return Block(text, searched=bool(shown))
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Text put before the model in one invocation; `searched` means later ones need no search."""
-
-    text: str = ""
-    searched: bool = True
+        state.add_recalled(text for one in shown for text in (one.text, *one.said))
+        return fenced(
+            [memory_line(one.text, at=one.at, origin=one.origin, said=one.said) for one in shown]
+        )
 
 
 def shortened(text: str) -> str:
@@ -171,77 +155,40 @@ def insert_before(contents: list[types.Content], block: str, turn: types.Content
     contents.insert(place, types.Content(role="user", parts=[types.Part(text=block)]))
 
 
-def _marks(metadata: Mapping[str, Any] | None) -> dict[str, bool | None]:
+def _marks(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the caller's marks on a message: a tool query, a question of general knowledge."""
     marks = metadata or {}
     fact = marks.get(IS_FACT)
     return {"tool": bool(marks.get(TOOL_QUERY)), "is_fact": None if fact is None else bool(fact)}
 
 
-def _earlier_events(context: Context) -> list[Event]:
-    events = context.session.events
+def _earlier_turns(context: Context) -> list[Event]:
     return [
         event
-        for event in events
+        for event in context.session.events
         if is_user_turn(event) and event.invocation_id != context.invocation_id
     ]
 
 
-class _Blocks:
-    """The blocks of the last invocations of one service, each made once however many requests ask
-    for it.
+def _asked(event: Event) -> str:
+    return shortened(text_of(event.content, between=" "))
+
+
+def _may_search(state: SessionState, context: Context) -> bool:
+    """Return True if this invocation is the one of its session that searches.
+
+    Of a session that this process did not see begin, its earlier turns tell, on which ADK notes how
+    their runs were marked: a truncated one may tell wrong.
     """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._made = LRUCache[tuple[Prefetch, Key, str], asyncio.Task[Block]](REMEMBERED_BLOCKS)
-        # which invocation of a session searches, or did
-        self._searching = LRUCache[Key, str](REMEMBERED_SESSIONS)
-
-    async def get(self, prefetch: Prefetch, context: Context, service: BaseMemoryService) -> str:
-        session = session_key(context.session)
-        if not prefetch.every_turn and not self._may_search(session, context):
-            return ""
-        key = (prefetch, session, context.invocation_id)
-        with self._lock:
-            task = self._made.get(key)
-            usable = task and (
-                not task.cancelled()
-                if task.done()
-                else task.get_loop() is asyncio.get_running_loop()
-            )
-            if task is None or not usable:
-                task = self._made[key] = asyncio.ensure_future(prefetch.block(context, service))
-        block = task.result() if task.done() else await asyncio.shield(task)
-        if not block.searched:
-            with self._lock:  # the next invocation may search
-                if self._searching.get(session) == context.invocation_id:
-                    self._searching[session] = NOBODY
-        return block.text
-
-    def _may_search(self, session: Key, context: Context) -> bool:
-        """Return True if this invocation is the one of its session that searches.
-
-        Of a session that this process did not see begin, its earlier turns tell, on which ADK notes
-        how their runs were marked: a truncated one may tell wrong.
-        """
+    if state.prefetched_in is None:
         gate = WordGate()
-        with self._lock:
-            searching = self._searching.get(session)
-            turns = _earlier_events(context) if searching is None else []
-            for event in turns:
-                text, marks = (
-                    shortened(text_of(event.content, between=" ")),
-                    _marks(event.custom_metadata),
-                )
-                if gate.searches(text, tool=bool(marks["tool"]), is_fact=marks["is_fact"]):
-                    return False
-            if searching in (None, NOBODY):
-                self._searching[session] = searching = context.invocation_id
-            return searching == context.invocation_id
-
-
-_blocks = PerService(_Blocks)
+        earlier = ((event, _marks(event.custom_metadata)) for event in _earlier_turns(context))
+        searched = (
+            event.invocation_id for event, marks in earlier if gate.searches(_asked(event), **marks)
+        )
+        state.prefetched_in = next(searched, "")
+    state.prefetched_in = state.prefetched_in or context.invocation_id
+    return state.prefetched_in == context.invocation_id
 
 
 class PrefetchMemoryTool(BaseTool):
@@ -250,7 +197,7 @@ class PrefetchMemoryTool(BaseTool):
 
     Args:
         memory_service: for use inside AgentTool; None: the run's.
-        limit, budget_tokens, tool_memories, timeout_seconds: see `Prefetch`.
+        **options: `limit`, `budget_tokens`, `tool_memories` and `timeout_seconds` of `Prefetch`.
 
     Raises:
         ConfigurationError: a number does not fit.
@@ -259,24 +206,12 @@ class PrefetchMemoryTool(BaseTool):
     every_turn = False
 
     def __init__(
-        self,
-        *,
-        memory_service: BaseMemoryService | None = None,
-        limit: int | None = DEFAULT_PREFETCH_LIMIT,
-        budget_tokens: int = DEFAULT_PREFETCH_TOKENS,
-        tool_memories: bool = False,
-        timeout_seconds: float = 5.0,
+        self, *, memory_service: KagentMemoryService | None = None, **options: Any
     ) -> None:
         name = "preload_memory" if self.every_turn else "prefetch_memory"
         super().__init__(name=name, description=name)
         self.memory_service = memory_service
-        self.prefetch = Prefetch(
-            every_turn=self.every_turn,
-            limit=limit,
-            budget_tokens=budget_tokens,
-            tool_memories=tool_memories,
-            timeout_seconds=timeout_seconds,
-        )
+        self.prefetch = Prefetch(every_turn=self.every_turn, **options)
 
     from_config = from_yaml
 
@@ -286,7 +221,7 @@ class PrefetchMemoryTool(BaseTool):
     ) -> None:
         """Insert the block of this invocation; it never raises."""
         try:
-            service = backend.service_of(tool_context, self.memory_service)
+            service = service_of(tool_context, self.memory_service)
             await self.prefetch.insert(tool_context, llm_request, service)
         except Exception as error:
             report(self.name, error)

@@ -31,7 +31,7 @@ from .availability import Availability
 from .entry_converter import to_entry, to_fact, to_fields
 from .event_converter import messages, taken_back
 from .loop_thread import LoopThread
-from .sessions import Injected, recorded
+from .sessions import Sessions, recorded
 from .sync_memories import SyncMemories, ThreadsafeMemories
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class KagentMemoryService(BaseMemoryService):
             )
 
         self._thread = LoopThread(opener, methodcaller("close"))
-        self.injected = Injected()
+        self.sessions = Sessions()
         tenant = composed.tenant
 
         async def ping(memories: Memories) -> object:
@@ -385,16 +385,18 @@ class KagentMemoryService(BaseMemoryService):
         Raises:
             StoreError: it could not be queued.
         """
-        events, injected = recorded(session.events, session.state), self.injected.of(session)
+        events = recorded(session.events, session.state)
         if session.events and not events:
             return False  # all of it is off the record
+        state = self.sessions.state(session)
         scope = self.scope(session.app_name, session.user_id)
         model = at_hand(llm, self.settings) if llm is not None else None
 
         async def queue(memories: Memories) -> str | None:
-            heard = await run_in_thread(EVENT_WEIGHT * len(events), messages, events, injected)
+            weight = EVENT_WEIGHT * len(events)
+            heard = await run_in_thread(weight, messages, events, state.recalled)
             said = [*taken_back(events), *heard]
-            self.injected.add(session, (text for message in said for text in message.recalled))
+            state.add_recalled(text for message in said for text in message.recalled)
             return await memories.remember(
                 scope,
                 said,

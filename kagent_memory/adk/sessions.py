@@ -1,22 +1,27 @@
-"""Sessions: whether memory keeps them, and what this process keeps beside them."""
+"""Sessions: whether memory keeps them, and what this process knows of each."""
 
 from __future__ import annotations
 
 import threading
-import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from cachetools import LRUCache
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
-from google.adk.memory.base_memory_service import BaseMemoryService
 from google.adk.sessions.session import Session
 
 from ..records import current_tenant
 
+if TYPE_CHECKING:
+    from .autosave import AutoSave, Progress
+    from .prefetch import Prefetch
+
 MemoryMode: TypeAlias = Literal["on", "read", "off"]
 MEMORY_KEY = "memory"  # in a run's custom_metadata and in a session's state
+MAX_SESSIONS = 10_000
+MAX_TEXTS = 200
 
 
 def mode_of(context: InvocationContext) -> MemoryMode:
@@ -38,102 +43,67 @@ def recorded(events: Sequence[Event], state: Mapping[str, Any] | None = None) ->
         events: of one session, oldest first; ADK notes on each how its run was marked.
         state: the session's state as it is now.
     """
-    modes = _state_modes(events, state)
-    hidden = {
-        event.invocation_id
-        for event, mode in zip(events, modes, strict=True)
-        if not event.actions.compaction
-        and (mode != "on" or _mode_in(event.custom_metadata) != "on")
-    }
-    if not hidden:
-        return list(events)
+    changes = [delta for event in events if MEMORY_KEY in (delta := event.actions.state_delta)]
+    mode = _mode_in(state)
+    if changes:  # what stood before the first change is its opposite
+        mode = "off" if _mode_in(changes[0]) == "on" else "on"
+    hidden: set[str] = set()
+    for event in events:
+        if MEMORY_KEY in event.actions.state_delta:
+            mode = _mode_in(event.actions.state_delta)
+        if not event.actions.compaction and {mode, _mode_in(event.custom_metadata)} != {"on"}:
+            hidden.add(event.invocation_id)
     times = [event.timestamp for event in events if event.invocation_id in hidden]
+
+    def repeats_hidden(event: Event) -> bool:
+        compaction = event.actions.compaction
+        return bool(compaction) and any(
+            compaction.start_timestamp <= at <= compaction.end_timestamp for at in times
+        )
+
     return [
-        event
-        for event in events
-        if event.invocation_id not in hidden and not _covers_any(event, times)
+        event for event in events if event.invocation_id not in hidden and not repeats_hidden(event)
     ]
-
-
-def _state_modes(events: Sequence[Event], state: Mapping[str, Any] | None) -> list[MemoryMode]:
-    """Return the session's mode after each event; what stood before the first change is its
-    opposite.
-    """
-    deltas = [event.actions.state_delta for event in events]
-    first = next((delta for delta in deltas if MEMORY_KEY in delta), None)
-    mode: MemoryMode = _mode_in(state)
-    if first is not None:
-        mode = "off" if _mode_in(first) == "on" else "on"
-    modes: list[MemoryMode] = []
-    for delta in deltas:
-        if MEMORY_KEY in delta:
-            mode = _mode_in(delta)
-        modes.append(mode)
-    return modes
-
-
-def _covers_any(event: Event, times: Sequence[float]) -> bool:
-    compaction = event.actions.compaction
-    return bool(compaction) and any(
-        compaction.start_timestamp <= at <= compaction.end_timestamp for at in times
-    )
 
 
 def _mode_in(values: Mapping[str, Any] | None) -> MemoryMode:
     value = values.get(MEMORY_KEY) if values else None
-    if value == "off":
-        return "off"
-    return "read" if value == "read" else "on"
+    return value if value in ("off", "read") else "on"
 
 
-MAX_SESSIONS = 10_000
-MAX_TEXTS = 200
-Key = tuple[str | None, str, str, str]
-State = TypeVar("State")
+@dataclass(slots=True)
+class SessionState:
+    """What this process knows of one session.
 
-
-def session_key(session: Session) -> Key:
-    """Return a key of the session and its tenant, the same for every object that stands for it."""
-    return current_tenant(), session.app_name, session.user_id, session.id
-
-
-class PerService(Generic[State]):
-    """State of this process for each memory service, dropped with the service.
-
-    Args:
-        make: makes it when it is first asked for.
+    Attributes:
+        recalled: the last texts that memory put before the model.
+        progress: how far each policy of auto-save has followed it.
+        blocks: what was prefetched for its last invocation.
+        prefetched_in: the invocation whose prefetch found something; "" when none has yet, None
+            when it is unknown.
     """
 
-    def __init__(self, make: Callable[[], State]) -> None:
-        self._make = make
-        self._lock = threading.Lock()
-        self._states: weakref.WeakKeyDictionary[BaseMemoryService, State] = (
-            weakref.WeakKeyDictionary()
-        )
+    recalled: tuple[str, ...] = ()
+    progress: dict[AutoSave, Progress] = field(default_factory=dict["AutoSave", "Progress"])
+    blocks: dict[tuple[Prefetch, str], str] = field(
+        default_factory=dict[tuple["Prefetch", str], str]
+    )
+    prefetched_in: str | None = None
 
-    def of(self, service: BaseMemoryService) -> State:
-        """Return the state of this service."""
-        with self._lock:
-            if service not in self._states:
-                self._states[service] = self._make()
-            return self._states[service]
+    def add_recalled(self, texts: Iterable[str]) -> None:
+        """Note texts that were put before the model."""
+        self.recalled = tuple(dict.fromkeys([*self.recalled, *texts]))[-MAX_TEXTS:]
 
 
-class Injected:
-    """The texts put before a model in each of the last sessions of this process, newest last."""
+class Sessions:
+    """The states of a service's last sessions."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._texts = LRUCache[Key, tuple[str, ...]](MAX_SESSIONS)
+        self._states = LRUCache[tuple[str | None, str, str, str], SessionState](MAX_SESSIONS)
 
-    def add(self, session: Session, texts: Iterable[str]) -> None:
-        """Note texts that were put before a model in this session."""
-        key = session_key(session)
+    def state(self, session: Session) -> SessionState:
+        """Return the state of a session: the same one for every object that stands for it."""
+        key = current_tenant(), session.app_name, session.user_id, session.id
         with self._lock:
-            joined = dict.fromkeys([*self._texts.get(key, ()), *texts])
-            self._texts[key] = tuple(joined)[-MAX_TEXTS:]
-
-    def of(self, session: Session) -> tuple[str, ...]:
-        """Return the texts that were put before a model in this session."""
-        with self._lock:
-            return self._texts.get(session_key(session), ())
+            return self._states.setdefault(key, SessionState())

@@ -1,103 +1,129 @@
 """The memory tools: what a model may do, with plain answers; whose memories they are is never the
 model's choice.
+
+The keyword arguments of the method that answers are what a tool declares to the model.
 """
 
 from __future__ import annotations
 
 import json
-from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import fields, replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Annotated, Any, Literal
 
-from google.adk.memory.base_memory_service import BaseMemoryService
+from google.adk.agents.context import Context
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
+from pydantic import AfterValidator, Field
 from typing_extensions import override
 
+from ..checks import parsed_time
 from ..errors import ConfigurationError, InvalidInput, NotFound
 from ..memories.tool_answers import (
+    CONTENT,
     DEFAULT_ANSWER_TOKENS,
     LOAD_MEMORY,
     QUERY,
-    SAVE_ARGUMENTS,
+    REPLACES,
     SAVE_MEMORY,
     SAVED,
     SOURCE,
     Found,
     affordable,
     answered,
-    given,
+    linked,
     of_memory,
-    whole,
+    saved_id,
 )
-from ..models.prompts.fence import fenced_answer, memory_line
-from ..records import MEMORY_TYPES, Fact, Filter, Scope
-from . import backend
-from .arguments import asked_filter, checked_whole, from_yaml, labels, narrowed
+from ..models.prompts.fence import fenced_answer
+from ..records import Fact, Filter, MemoryType
+from .arguments import AS_LABELS, Labels, arguments_of, checked_whole, from_yaml, read
+from .confirmation import ask_person
+from .context import Run, service_of
+from .event_converter import is_user_turn, storable_id
 from .service import KagentMemoryService
 from .sessions import mode_of
-
-if TYPE_CHECKING:
-    from ..memories import Memories
 
 MAX_DECIDED = 10  # memories that are forgotten or confirmed at once
 MAX_WAITING = 50  # that a list of confirm_memory holds
 SHOWN_TOKENS = 500  # of one memory that somebody decides about
-_QUESTIONS = {
-    "confirm": "Let these memories out of quarantine, so that agents find them?",
-    "reject": "Erase these memories, which wait in quarantine, for good?",
-}
 DEFAULT_LIMIT, MAX_LIMIT = 5, 50  # of recall_memory
-_TEXT = {"type": "string"}
-_TEXTS = {"type": "array", "items": _TEXT}
+NO_SERVICE = {"error": "Memory service is not available."}
+OFF_RECORD = {
+    "error": "This conversation is off the record: memory is not used, and nothing was changed."
+}
+READ_ONLY = {
+    "error": "This conversation is off the record: nothing was changed. Memory may only be read."
+}
+
+
+def _filled(text: str) -> str:
+    if not text.strip():
+        raise ValueError("is required")
+    return text
+
+
+Text = Annotated[str, AfterValidator(_filled)]
+Query = Annotated[Text, Field(description=QUERY)]
+Ids = Annotated[Labels, Field(max_length=MAX_DECIDED)]
+Types = Annotated[tuple[MemoryType, ...], AS_LABELS]
+Day = Annotated[str, Field(description="ISO 8601 date or time; when it happened.")]
 
 
 class _MemoryTool(BaseTool):
-    """A tool that a model calls with plain arguments and that answers with a plain dict."""
+    """A tool that a model calls with plain arguments and that answers with a plain dict.
+
+    Args:
+        name: what the model calls it.
+        description: what the model reads of it.
+        answer: a method of the run, and of the model's arguments by keyword.
+        memory_service: for use inside AgentTool; None: the run's.
+    """
 
     changes_memory = True
 
     def __init__(
-        self, name: str, description: str, memory_service: BaseMemoryService | None
+        self,
+        name: str,
+        description: str,
+        answer: Callable[..., Awaitable[dict[str, Any]]],
+        memory_service: KagentMemoryService | None,
     ) -> None:
         super().__init__(name=name, description=description)
         self.memory_service = memory_service
+        self._answer = answer
+        self._arguments = arguments_of(answer)
 
     from_config = from_yaml
 
-    @property
-    @abstractmethod
-    def _arguments(self) -> Mapping[str, Any]:
-        """The JSON schema of the arguments."""
-
-    @abstractmethod
-    async def _answer(
-        self, service: BaseMemoryService, args: Mapping[str, Any], context: ToolContext
-    ) -> dict[str, Any]: ...
-
     @override
     def _get_declaration(self) -> types.FunctionDeclaration:
-        schema = {"type": "object", **self._arguments}
         return types.FunctionDeclaration(
-            name=self.name, description=self.description, parameters_json_schema=schema
+            name=self.name,
+            description=self.description,
+            parameters_json_schema=self._arguments.model_json_schema(),
         )
 
     @override
     async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> dict[str, Any]:
         """The tool's answer; it never raises."""
-        service = backend.service_of(tool_context, self.memory_service)
+        service = service_of(tool_context, self.memory_service)
         if service is None:
-            return backend.NO_SERVICE
+            return NO_SERVICE
         mode = mode_of(tool_context.get_invocation_context())
         if mode == "off":
-            return backend.OFF_RECORD
+            return OFF_RECORD
         if mode == "read" and self.changes_memory:
-            return backend.READ_ONLY
-        answer = self._answer(service, args, tool_context)
-        return await answered(self.name, backend.guarded(service, answer))
+            return READ_ONLY
+        answer = self._read_and_answer(Run(service, tool_context), args)
+        return await answered(self.name, service.availability.guard(answer))
+
+    async def _read_and_answer(self, run: Run, args: Mapping[str, Any]) -> dict[str, Any]:
+        # models give "" and null for what they leave out
+        given = {name: value for name, value in args.items() if value not in (None, "")}
+        return await self._answer(run, **dict(read(self._arguments, given)))
 
 
 class SaveMemoryTool(_MemoryTool):
@@ -115,11 +141,11 @@ class SaveMemoryTool(_MemoryTool):
     def __init__(
         self,
         *,
-        memory_service: BaseMemoryService | None = None,
+        memory_service: KagentMemoryService | None = None,
         ttl_days: int | None = None,
         tags: Sequence[str] = (),
     ) -> None:
-        super().__init__("save_memory", SAVE_MEMORY, memory_service)
+        super().__init__("save_memory", SAVE_MEMORY, self._save, memory_service)
         if isinstance(tags, str):
             raise ConfigurationError(
                 f"SaveMemoryTool(tags=…) takes a list of strings, such as [{tags!r}]."
@@ -127,30 +153,34 @@ class SaveMemoryTool(_MemoryTool):
         self.ttl_days = checked_whole("SaveMemoryTool(ttl_days=…)", ttl_days)
         self.tags = tuple(tags)
 
-    @property
-    @override
-    def _arguments(self) -> Mapping[str, Any]:
-        return {"properties": SAVE_ARGUMENTS, "required": ["content"]}
-
-    @override
-    async def _answer(
-        self, service: BaseMemoryService, args: Mapping[str, Any], context: ToolContext
+    async def _save(
+        self,
+        run: Run,
+        *,
+        content: Annotated[Text, Field(description=CONTENT)],
+        replaces: Annotated[str, Field(description=REPLACES)] = "",
     ) -> dict[str, Any]:
-        content = given(args, "content")
+        context, session = run.context, run.context.session
+        # the event that began this invocation, so that forgetting what came of it holds
+        begun = [
+            storable_id(event.id)
+            for event in session.events
+            if event.invocation_id == context.invocation_id and is_user_turn(event)
+        ]
         fact = Fact(
             content,
             origin="agent",
             author=context.agent_name,
-            session_id=context.session.id,
-            event_ids=backend.user_event_ids(context),
+            session_id=session.id,
+            event_ids=tuple(begun[-1:]),
             tags=self.tags,
             ttl_days=self.ttl_days,
             metadata=SOURCE,
         )
-        memory_id = await backend.store(
-            service, context, fact, str(args.get("replaces") or "") or None
+        ids = await run.memories.add(
+            run.scope, [fact], who=context.agent_name, replaces=replaces or None
         )
-        return {"status": "saved", **({"id": memory_id} if memory_id else {}), "message": SAVED}
+        return {"status": "saved", "id": saved_id(ids), "message": SAVED}
 
 
 class LoadMemoryTool(_MemoryTool):
@@ -168,48 +198,27 @@ class LoadMemoryTool(_MemoryTool):
     """
 
     changes_memory = False
-    has_floor = True
 
     def __init__(
         self,
         *,
-        memory_service: BaseMemoryService | None = None,
+        memory_service: KagentMemoryService | None = None,
         limit: int | None = None,
         filter: Filter = Filter(),
         budget_tokens: int = DEFAULT_ANSWER_TOKENS,
         name: str = "load_memory",
     ) -> None:
-        super().__init__(name, LOAD_MEMORY, memory_service)
+        super().__init__(name, LOAD_MEMORY, self._load, memory_service)
         self.limit = checked_whole(f"The limit of {name}", limit)
         self.budget_tokens = checked_whole(f"The budget_tokens of {name}", budget_tokens)
         self.filter = filter
 
-    @property
-    @override
-    def _arguments(self) -> Mapping[str, Any]:
-        return {"properties": {"query": QUERY}, "required": ["query"]}
+    async def _load(self, run: Run, *, query: Query) -> dict[str, Any]:
+        return await self._found(run, query, limit=self.limit, filter=self.filter, handover=True)
 
-    @override
-    async def _answer(
-        self, service: BaseMemoryService, args: Mapping[str, Any], context: ToolContext
-    ) -> dict[str, Any]:
-        query = given(args, "query")
-        wanted, limit = self._narrowed(args, context)
-        budget = self.budget_tokens
-        findings = await backend.find(
-            service,
-            context,
-            query,
-            limit=limit,
-            filter=wanted,
-            budget_tokens=budget,
-            handover=self.has_floor,
-        )
-        return fenced_answer([memory.fields for memory in findings])
-
-    def _narrowed(self, args: Mapping[str, Any], context: ToolContext) -> tuple[Filter, int | None]:
-        """Return the filter of a search, and the most memories that it returns."""
-        return self.filter, self.limit
+    async def _found(self, run: Run, query: str, **options: Any) -> dict[str, Any]:
+        found = await run.find(query, budget_tokens=self.budget_tokens, **options)
+        return fenced_answer([memory.fields for memory in found])
 
 
 class RecallMemoryTool(LoadMemoryTool):
@@ -221,81 +230,70 @@ class RecallMemoryTool(LoadMemoryTool):
     Args:
         limit: memories at most, and as many as come when the model names no number; None: 5 come,
             and the model may ask for up to 50.
-        memory_service: for use inside AgentTool; None: the run's.
-        filter: which memories count, whatever the model asks.
-        budget_tokens: see `LoadMemoryTool`.
+        **options: see `LoadMemoryTool`.
 
     Raises:
         ConfigurationError: a number does not fit.
     """
 
-    has_floor = False
+    def __init__(self, limit: int | None = None, **options: Any) -> None:
+        super().__init__(limit=limit, name="recall_memory", **options)
+        self._answer, self._arguments = self._recall, arguments_of(self._recall)
 
-    def __init__(
+    async def _recall(
         self,
-        limit: int | None = None,
+        run: Run,
         *,
-        memory_service: BaseMemoryService | None = None,
-        filter: Filter = Filter(),
-        budget_tokens: int = DEFAULT_ANSWER_TOKENS,
-    ) -> None:
-        super().__init__(
-            memory_service=memory_service,
-            limit=limit,
-            filter=filter,
-            budget_tokens=budget_tokens,
-            name="recall_memory",
+        query: Query,
+        limit: Annotated[int | None, Field(ge=1, description="Max results.")] = None,
+        types: Types = (),
+        topics: Annotated[Labels, Field(description="Any of these.")] = (),
+        tags: Annotated[Labels, Field(description="All of these.")] = (),
+        min_importance: Annotated[float, Field(ge=0, le=1)] = 0,
+        after: Day = "",
+        before: Day = "",
+        this_session: Annotated[
+            bool, Field(description="Only what was remembered in this conversation.")
+        ] = False,
+    ) -> dict[str, Any]:
+        asked = Filter(
+            types=types,
+            topics=topics,
+            tags=tags,
+            min_importance=min_importance or None,
+            happened_after=parsed_time(after, "after") if after else None,
+            happened_before=parsed_time(before, "before") if before else None,
+            session_id=run.context.session.id if this_session else None,
         )
-
-    @property
-    @override
-    def _arguments(self) -> Mapping[str, Any]:
-        plain = super()._arguments
-        day = {"type": "string", "description": "ISO 8601 date or time; when it happened."}
-        more = {
-            "limit": {
-                "type": "integer",
-                "minimum": 1,
-                "description": f"Max results (default: {self._default})",
-            },
-            "types": {"type": "array", "items": {"type": "string", "enum": list(MEMORY_TYPES)}},
-            "topics": {**_TEXTS, "description": "Any of these."},
-            "tags": {**_TEXTS, "description": "All of these."},
-            "min_importance": {"type": "number", "minimum": 0, "maximum": 1},
-            "after": day,
-            "before": day,
-            "this_session": {
-                "type": "boolean",
-                "description": "Only what was remembered in this conversation.",
-            },
-        }
-        return {"properties": {**plain["properties"], **more}, "required": plain["required"]}
-
-    @property
-    def _default(self) -> int:
-        return DEFAULT_LIMIT if self.limit is None else self.limit
-
-    @override
-    def _narrowed(self, args: Mapping[str, Any], context: ToolContext) -> tuple[Filter, int]:
-        asked = asked_filter(args)
-        if str(args.get("this_session")).lower() == "true":  # models write booleans as texts too
-            asked = replace(asked, session_id=context.session.id)
-        wanted, limit = narrowed(self.filter, asked), whole(args, "limit")
-        most = MAX_LIMIT if self.limit is None else self.limit
-        return wanted, self._default if limit is None else min(limit, most)
+        # a field that the developer's filter sets stays as it is
+        fixed = {field.name: getattr(self.filter, field.name) for field in fields(Filter)}
+        unset = Filter()
+        fixed = {name: one for name, one in fixed.items() if one != getattr(unset, name)}
+        most, default = (MAX_LIMIT, DEFAULT_LIMIT) if self.limit is None else (self.limit,) * 2
+        return await self._found(
+            run,
+            query,
+            limit=min(limit or default, most),
+            filter=replace(asked, **fixed),
+        )
 
 
 LINKED = "These say the same in other words and are not erased, unless their ids are named too."
+_AGAIN = "Call again with the ids to erase"
 _FORGET = {
     "model": "Erases memories for good. First call it with a query, or with ids that "
-    "load_memory showed: it lists what"
-    " would be erased and erases nothing. Tell the user; after they agree call it again with "
-    "those ids and the token.",
+    "load_memory showed: it lists what would be erased and erases nothing. Tell the user; after "
+    "they agree call it again with those ids and the token.",
     "person": (
         "Erases memories for good. With a query it lists what fits; with ids it asks the "
         "user, who decides."
     ),
 }
+Doomed = Annotated[Ids, Field(description=f"Ids of the memories to erase, {MAX_DECIDED} at most.")]
+About = Annotated[str, Field(description="What the memories to erase are about.")]
+Token = Annotated[
+    str, Field(description="Of the answer that listed these memories; only after the user agreed.")
+]
 
 
 class ForgetMemoryTool(_MemoryTool):
@@ -317,7 +315,7 @@ class ForgetMemoryTool(_MemoryTool):
     def __init__(
         self,
         *,
-        memory_service: BaseMemoryService | None = None,
+        memory_service: KagentMemoryService | None = None,
         confirm: Literal["model", "person"] | None = None,
     ) -> None:
         self.confirm = confirm or "model"
@@ -325,62 +323,70 @@ class ForgetMemoryTool(_MemoryTool):
             raise ConfigurationError(
                 f'ForgetMemoryTool(confirm=…) takes "model" or "person", not {confirm!r}.'
             )
-        super().__init__("forget_memory", _FORGET[self.confirm], memory_service)
+        answer = self._forget if self.confirm == "model" else self._forget_by_person
+        super().__init__("forget_memory", _FORGET[self.confirm], answer, memory_service)
 
-    @property
-    @override
-    def _arguments(self) -> Mapping[str, Any]:
-        ids = {**_TEXTS, "description": f"Ids of the memories to erase, {MAX_DECIDED} at most."}
-        query = {**_TEXT, "description": "What the memories to erase are about."}
-        token = {
-            **_TEXT,
-            "description": "Of the answer that listed these memories; only after the user agreed.",
-        }
-        more = {"token": token} if self.confirm == "model" else {}
-        return {"properties": {"ids": ids, "query": query, **more}}
-
-    @override
-    async def _answer(
-        self, service: BaseMemoryService, args: Mapping[str, Any], context: ToolContext
+    async def _forget_by_person(
+        self,
+        run: Run,
+        *,
+        ids: Doomed = (),
+        query: About = "",
     ) -> dict[str, Any]:
-        ids = _named(args)
-        if not ids:
-            query = str(args.get("query") or "").strip()
-            if not query:
-                raise InvalidInput("ids or query is required.")
-            fitting = await backend.find(
-                service, context, query, limit=MAX_DECIDED, budget_tokens=DEFAULT_ANSWER_TOKENS
-            )
-            return self._listed(context, fitting)
-        memories = [_cut(memory) for memory in await backend.read(service, context, ids)]
-        same = fenced_answer(
-            [memory.fields for memory in await backend.linked_with(service, context, ids)]
-        )
-        linked = {"linked": {**same, "message": LINKED}} if same["memories"] else {}
-        if self.confirm == "person":
-            if (asked := _asked(context, "Erase these memories for good?", memories)) is not None:
-                return {**asked, **linked}
-        elif args.get("token") != _token(context, memories):
-            return {**self._listed(context, memories), **linked}
-        return {"status": "forgotten", "ids": await backend.erase(service, context, ids), **linked}
+        return await self._forget(run, ids=ids, query=query)
 
-    def _listed(self, context: ToolContext, memories: Sequence[Found]) -> dict[str, Any]:
+    async def _forget(
+        self,
+        run: Run,
+        *,
+        ids: Doomed = (),
+        query: About = "",
+        token: Token = "",
+    ) -> dict[str, Any]:
+        context = run.context
+        if not ids:
+            if not query.strip():
+                raise InvalidInput("ids or query is required.")
+            budget = DEFAULT_ANSWER_TOKENS
+            found = await run.find(query, limit=MAX_DECIDED, budget_tokens=budget)
+            return self._listed(context, found)
+        ids = tuple(dict.fromkeys(ids))
+        memories, scope = run.memories, run.scope
+        doomed = [_cut(of_memory(await memories.get(scope, id, superseded=True))) for id in ids]
+        same = fenced_answer([of_memory(one).fields for one in await linked(memories, scope, ids)])
+        beside = {"linked": {**same, "message": LINKED}} if same["memories"] else {}
+        if self.confirm == "person":
+            asked = ask_person(context, "Erase these memories for good?", doomed)
+            if asked is not None:
+                return {**asked, **beside}
+        elif token != _token(context, doomed):
+            return {**self._listed(context, doomed), **beside}
+        erased = await memories.forget(scope, ids, who=self.name)
+        return {"status": "forgotten", "ids": list(erased), **beside}
+
+    def _listed(self, context: Context, memories: Sequence[Found]) -> dict[str, Any]:
         """Return what would be erased, and how to go on."""
+        shown = fenced_answer([one.fields for one in memories])
         if not memories:
-            return {"status": "nothing found", **fenced_answer([])}
-        again = "Call again with the ids to erase"
-        going_on = {"message": f"Nothing was erased. {again}."}
+            return {"status": "nothing found", **shown}
+        going_on = {"message": f"Nothing was erased. {_AGAIN}."}
         if self.confirm == "model":
-            told = (
-                f"Nothing was erased. Tell the user what would be. {again} and the token "
-                "once they agreed."
-            )
-            going_on = {"message": told, "token": _token(context, memories)}
-        return {
-            "status": "confirmation required",
-            **going_on,
-            **fenced_answer([one.fields for one in memories]),
-        }
+            told = f"Nothing was erased. Tell the user what would be. {_AGAIN} and the token "
+            going_on = {"message": f"{told}once they agreed.", "token": _token(context, memories)}
+        return {"status": "confirmation required", **going_on, **shown}
+
+
+Waiting = Annotated[
+    Ids,
+    Field(description=f"Ids from this tool's list, {MAX_DECIDED} at most; none: list what waits."),
+]
+Decision = Annotated[
+    Literal["confirm", "reject"], Field(description="Default: confirm. reject erases.")
+]
+_QUESTIONS = {
+    "confirm": "Let these memories out of quarantine, so that agents find them?",
+    "reject": "Erase these memories, which wait in quarantine, for good?",
+}
 
 
 class ConfirmMemoryTool(_MemoryTool):
@@ -395,50 +401,38 @@ class ConfirmMemoryTool(_MemoryTool):
         memory_service: for use inside AgentTool; None: the run's.
     """
 
-    def __init__(self, *, memory_service: BaseMemoryService | None = None) -> None:
+    def __init__(self, *, memory_service: KagentMemoryService | None = None) -> None:
         super().__init__(
             "confirm_memory",
             "Lists the memories that wait in quarantine until a person confirms them; with "
             "their ids it asks the user"
             " to confirm them, or to erase them (decision=reject). Only call it with ids when "
             "the user wants that.",
+            self._confirm,
             memory_service,
         )
 
-    @property
-    @override
-    def _arguments(self) -> Mapping[str, Any]:
-        ids = {
-            **_TEXTS,
-            "description": (
-                f"Ids from this tool's list, {MAX_DECIDED} at most; none: list what waits."
-            ),
-        }
-        decision = {
-            **_TEXT,
-            "enum": list(_QUESTIONS),
-            "description": "Default: confirm. reject erases.",
-        }
-        return {"properties": {"ids": ids, "decision": decision}}
-
-    @override
-    async def _answer(
-        self, service: BaseMemoryService, args: Mapping[str, Any], context: ToolContext
+    async def _confirm(
+        self,
+        run: Run,
+        *,
+        ids: Waiting = (),
+        decision: Decision = "confirm",
     ) -> dict[str, Any]:
-        if not isinstance(service, KagentMemoryService):
-            raise InvalidInput("Quarantine is not supported by this memory service.")
-        ids, decision = _named(args), args.get("decision")
-        decision = "confirm" if decision is None or decision == "" else decision
-        if decision not in ("confirm", "reject"):
-            raise InvalidInput("decision must be confirm or reject.")
-        memories, scope = service.memories, backend.scope_of(service, context)
-        if not ids:
-            return await _waiting(memories, scope)
+        ids = tuple(dict.fromkeys(ids))
+        memories, scope = run.memories, run.scope
+        if not ids:  # list what waits, newest first, as far as an answer may be long
+            which = Filter(superseded="quarantined")
+            page = await memories.list(scope, filter=which, limit=MAX_WAITING)
+            listed = affordable([of_memory(one) for one in page.memories], DEFAULT_ANSWER_TOKENS)
+            more = page.cursor is not None or len(listed) < len(page.memories)
+            note = {"message": "More wait than are shown here."} if more else {}
+            return {**fenced_answer([one.fields for one in listed]), **note}
         held = [await memories.get(scope, id, superseded=True) for id in ids]
         if settled := [memory.id for memory in held if memory.state != "quarantined"]:
             raise NotFound(f"No memory {settled[0]} waits in the quarantine of this scope.")
         shown = [_cut(of_memory(memory)) for memory in held]
-        if (asked := _asked(context, _QUESTIONS[decision], shown)) is not None:
+        if (asked := ask_person(run.context, _QUESTIONS[decision], shown)) is not None:
             return asked
 
         async def decide(id: str) -> dict[str, Any]:
@@ -454,57 +448,14 @@ class ConfirmMemoryTool(_MemoryTool):
         return {"status": status, "ids": done, **({"failed": failed} if failed else {})}
 
 
-async def _waiting(memories: Memories, scope: Scope) -> dict[str, Any]:
-    """Return what waits, newest first, as far as a tool's answer may be long."""
-    page = await memories.list(scope, filter=Filter(superseded="quarantined"), limit=MAX_WAITING)
-    shown = affordable([of_memory(memory) for memory in page.memories], DEFAULT_ANSWER_TOKENS)
-    more = page.cursor is not None or len(shown) < len(page.memories)
-    note = {"message": "More wait than are shown here."} if more else {}
-    return {**fenced_answer([memory.fields for memory in shown]), **note}
-
-
-def _named(args: Mapping[str, Any]) -> tuple[str, ...]:
-    ids = tuple(dict.fromkeys(labels(args, "ids")))
-    if len(ids) > MAX_DECIDED:
-        raise InvalidInput(f"ids may name {MAX_DECIDED} memories at once.")
-    return ids
-
-
 def _cut(memory: Found) -> Found:
     """Return a memory as somebody reads it who decides about it: cut where it is long."""
     return affordable([memory], SHOWN_TOKENS)[0]
 
 
-def _token(context: ToolContext, memories: Sequence[Found]) -> str:
+def _token(context: Context, memories: Sequence[Found]) -> str:
     """Return what only an answer that listed exactly these memories can have told."""
     session = context.session
     listed = sorted(str(memory.fields.get("id")) for memory in memories)
     raw = json.dumps([session.app_name, session.user_id, session.id, listed])
     return blake2b(raw.encode(), digest_size=8).hexdigest()
-
-
-def _asked(context: ToolContext, question: str, memories: Sequence[Found]) -> dict[str, Any] | None:
-    """Ask a person by ADK's tool confirmation; None once they agreed to exactly this.
-
-    Raises:
-        InvalidInput: what they agreed to was something else.
-    """
-    lines = [
-        f"{memory_line(one.text, at=one.at, origin=one.origin)} ({one.fields['id']})"
-        for one in memories
-    ]
-    hint = "\n".join([question, *lines])
-    if not context.tool_confirmation:
-        context.request_confirmation(hint=hint)
-        context.actions.skip_summarization = True
-        return {
-            "status": "confirmation required",
-            "message": "Nothing was changed yet: the user is asked.",
-        }
-    if not context.tool_confirmation.confirmed:
-        return {"status": "declined", "message": "Nothing was changed: the user did not agree."}
-    if hint != backend.confirmed_hint(context):
-        raise InvalidInput(
-            "Nothing was changed: it is not what the user was shown. Call the tool again."
-        )
-    return None

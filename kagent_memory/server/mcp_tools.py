@@ -37,10 +37,11 @@ from ..concurrency import run_in_thread
 from ..errors import ConfigurationError, NotFound
 from ..memories import Memories
 from ..memories.tool_answers import (
+    CONTENT,
     DEFAULT_ANSWER_TOKENS,
     LOAD_MEMORY,
     QUERY,
-    SAVE_ARGUMENTS,
+    REPLACES,
     SAVE_MEMORY,
     SAVED,
     SOURCE,
@@ -99,8 +100,8 @@ ClientContext: TypeAlias = Context[Client]
 
 async def _save(
     context: ClientContext,
-    content: Annotated[str, Field(description=SAVE_ARGUMENTS["content"]["description"])],
-    replaces: Annotated[str, Field(description=SAVE_ARGUMENTS["replaces"]["description"])] = "",
+    content: Annotated[str, Field(description=CONTENT)],
+    replaces: Annotated[str, Field(description=REPLACES)] = "",
 ) -> Answer:
     client = context.request_context.lifespan_context
     fact = Fact(content, origin="agent", metadata=SOURCE)
@@ -110,7 +111,7 @@ async def _save(
 
 async def _load(
     context: ClientContext,
-    query: Annotated[str, Field(pattern=r"\S", description=QUERY["description"])],
+    query: Annotated[str, Field(pattern=r"\S", description=QUERY)],
     limit: Annotated[int | None, Field(ge=1, description=LOAD_LIMIT)] = None,
     as_of: Annotated[str, Field(description=AS_OF)] = "",
 ) -> Answer:

@@ -6,27 +6,19 @@ from typing import Any
 
 from google.adk.agents import BaseAgent, LlmAgent
 from google.adk.apps import App
+from google.adk.events.event import Event
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.genai import types
 
-from kagent_memory.testing import ScriptedModel, agents, call
-
-__all__ = [
-    "APP",
-    "USER",
-    "Chat",
-    "ScriptedModel",
-    "assistant",
-    "call",
-    "declarations",
-    "responses",
-    "said",
-    "scripted",
-]
-__all__ += ["system", "texts"]
+from kagent_memory import KagentMemoryService, Scope
+from kagent_memory.models.prompts.fence import OPENING
+from kagent_memory.testing import ScriptedModel, agents
+from kagent_memory.testing import call as call
 
 APP, USER = "app", "ada"
+SCOPE = Scope("", USER, APP)
+REQUEST = "adk_request_confirmation"
 
 
 def scripted(*steps: Any) -> ScriptedModel:
@@ -35,6 +27,11 @@ def scripted(*steps: Any) -> ScriptedModel:
 
 def texts(request: LlmRequest) -> list[str]:
     return [part.text for content in request.contents for part in content.parts or [] if part.text]
+
+
+def blocks(request: LlmRequest) -> list[str]:
+    """The blocks of memory in a request."""
+    return [text for text in texts(request) if text.startswith(OPENING)]
 
 
 def system(request: LlmRequest) -> str:
@@ -79,3 +76,34 @@ class Chat(agents.Chat):
 
 def assistant(model: BaseLlm, **options: Any) -> LlmAgent:
     return LlmAgent(model=model, **{"name": "assistant", "instruction": "Help.", **options})
+
+
+async def contents(service: KagentMemoryService, scope: Scope = SCOPE) -> list[str]:
+    """What the memories of a scope say, oldest first."""
+    page = await service.memories.list(scope, order="oldest")
+    return [memory.content for memory in page.memories]
+
+
+async def answer_of(tool: Any, service: Any, **args: Any) -> dict[str, Any]:
+    """What a tool answers a model that calls it with these arguments."""
+    model = scripted(call(tool.name, **args), "done")
+    await Chat(assistant(model, tools=[tool]), service).say("hello there")
+    return responses(model.requests[-1])[-1]
+
+
+def confirmations(events: list[Event]) -> list[types.FunctionCall]:
+    """ADK's requests to a person to confirm something."""
+    return [one for event in events for one in event.get_function_calls() if one.name == REQUEST]
+
+
+async def reply(chat: Chat, id: str | None, response: dict[str, Any]) -> list[Event]:
+    """What happens when a client of ADK answers a request to confirm something."""
+    part = types.Part(
+        function_response=types.FunctionResponse(id=id, name=REQUEST, response=response)
+    )
+    run = chat.runner.run_async(
+        user_id=USER,
+        session_id=chat.session_id,
+        new_message=types.Content(role="user", parts=[part]),
+    )
+    return [event async for event in run]

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from google.adk.events.event import Event
-from google.adk.memory import InMemoryMemoryService
 from google.genai import types
 
 from kagent_memory import (
@@ -318,12 +317,6 @@ async def test_wrong_arguments_are_told_to_the_model(
     assert answer["error"] != "memory unavailable"
     assert not requests(events)
     assert await waiting(service) == {id}
-
-
-async def test_another_memory_service_has_no_quarantine() -> None:
-    assert await listed(InMemoryMemoryService()) == {
-        "error": "Quarantine is not supported by this memory service."
-    }
 
 
 async def test_what_was_shown_for_a_decision_is_not_stored_as_said(

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from google.adk.agents.context import Context
-from google.adk.memory.base_memory_service import BaseMemoryService
 from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
@@ -30,26 +29,14 @@ from kagent_memory import (
 from .scripted import APP, USER, Chat, assistant, call, responses, scripted
 
 
-class Broken(BaseMemoryService):
-    """Throws what no one expects, from every method."""
+def broken(monkeypatch: pytest.MonkeyPatch, error: Exception) -> KagentMemoryService:
+    """A service that throws this whatever it is asked."""
 
-    def __init__(self, error: Exception) -> None:
-        self.error = error
+    async def fail(*_: Any, **__: Any) -> Any:
+        raise error
 
-    async def add_session_to_memory(self, session: Any) -> None:
-        raise self.error
-
-    async def add_events_to_memory(self, **_: Any) -> None:
-        raise self.error
-
-    async def add_memory(self, **_: Any) -> None:
-        raise self.error
-
-    async def search_memory(self, **_: Any) -> Any:
-        raise self.error
-
-    async def delete_memory(self, **_: Any) -> None:
-        raise self.error
+    monkeypatch.setattr("kagent_memory.remote.open_memories", fail)
+    return KagentMemoryService("libsql:///:memory:", llm=False)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +50,7 @@ class Broken(BaseMemoryService):
     ],
 )
 async def test_no_failure_of_memory_reaches_the_run_or_the_log(
-    error: Exception, caplog: pytest.LogCaptureFixture
+    error: Exception, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tools = [
         SaveMemoryTool(),
@@ -83,7 +70,11 @@ async def test_no_failure_of_memory_reaches_the_run_or_the_log(
         assistant(model), tools=[*tools, PreloadMemoryTool()], auto_save=AutoSave(every_turns=1)
     )
     with caplog.at_level(logging.WARNING, "kagent_memory"):
-        chat = Chat(agent, Broken(error), plugins=[MemoryPlugin(auto_save=AutoSave(every_turns=1))])
+        chat = Chat(
+            agent,
+            broken(monkeypatch, error),
+            plugins=[MemoryPlugin(auto_save=AutoSave(every_turns=1))],
+        )
         events = await chat.say("What do you know about me?")
     assert events[-1].content.parts[0].text == "done"
     assert responses(model.requests[-1]) == [{"error": "memory unavailable"}] * 4
@@ -92,12 +83,15 @@ async def test_no_failure_of_memory_reaches_the_run_or_the_log(
     assert "secret words" not in caplog.text
 
 
-async def test_the_log_tells_the_operator_what_to_change(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_log_tells_the_operator_what_to_change(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = scripted(call("load_memory", query="tea"), "done")
     wrong = ConfigurationError("The URI postgresql://ada:hunter2pass@db/x is none; write another.")
     with caplog.at_level(logging.WARNING, "kagent_memory"):
         chat = Chat(
-            enable_memory(assistant(model), auto_save=AutoSave(every_turns=1)), Broken(wrong)
+            enable_memory(assistant(model), auto_save=AutoSave(every_turns=1)),
+            broken(monkeypatch, wrong),
         )
         await chat.say("Which tea do I like?")
     assert responses(model.requests[-1]) == [{"error": "memory unavailable"}]

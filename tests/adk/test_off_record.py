@@ -8,7 +8,6 @@ import pytest
 from google.adk.agents.run_config import RunConfig
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions, EventCompaction
-from google.adk.memory import InMemoryMemoryService
 
 from kagent_memory import AutoSave, KagentMemoryService, MemoryPlugin, Scope, enable_memory
 from kagent_memory.adk.sessions import recorded
@@ -138,14 +137,3 @@ async def test_a_switched_off_policy_saves_nothing(service: KagentMemoryService,
     await chat_of(assistant(scripted()), service, policy).say(f"My secret is {CANARY}")
     assert list(await service.memories.jobs()) == []
     assert CANARY not in disk(uri)()
-
-
-async def test_services_of_others_get_no_run_off_the_record() -> None:
-    """The session that another service is given holds no event of such a run."""
-    theirs = InMemoryMemoryService()
-    chat = chat_of(assistant(scripted()), theirs)
-    await chat.say(f"My secret is {CANARY}", run_config=marked("off"))
-    await chat.say("I live in Oslo")
-    found = await theirs.search_memory(app_name=APP, user_id=USER, query=f"{CANARY} Oslo")
-    assert "Oslo" in str(found)
-    assert CANARY not in str(found)

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from google.adk.agents import LlmAgent
-from google.adk.memory import InMemoryMemoryService
 from google.adk.tools.agent_tool import AgentTool
 from google.genai import types
 
@@ -21,21 +20,23 @@ from kagent_memory import (
     LoadMemoryTool,
     RecallMemoryTool,
     SaveMemoryTool,
-    Scope,
 )
 from kagent_memory.language.tokenizer import estimated_tokens
 from kagent_memory.records import Message
 from kagent_memory.testing import ScriptedLlm
 
-from .scripted import APP, USER, Chat, assistant, call, declarations, responses, scripted
-
-SCOPE = Scope("", USER, APP)
-
-
-async def answer_of(tool: Any, service: Any, **args: Any) -> dict[str, Any]:
-    model = scripted(call(tool.name, **args), "done")
-    await Chat(assistant(model, tools=[tool]), service).say("hello there")
-    return responses(model.requests[-1])[-1]
+from .scripted import (
+    APP,
+    SCOPE,
+    USER,
+    Chat,
+    answer_of,
+    assistant,
+    call,
+    declarations,
+    responses,
+    scripted,
+)
 
 
 async def test_a_saved_memory_names_its_session_and_event(
@@ -91,13 +92,13 @@ async def test_loaded_memories_are_plain_and_leave_out_what_is_empty(
 @pytest.mark.parametrize(
     ("tool", "args", "error"),
     [
-        (SaveMemoryTool(), {"content": "  "}, "content is required."),
-        (LoadMemoryTool(), {"query": ""}, "query is required."),
-        (RecallMemoryTool(), {}, "query is required."),
+        (SaveMemoryTool(), {"content": "  "}, "content: is required."),
+        (LoadMemoryTool(), {"query": ""}, "query: Field required."),
+        (RecallMemoryTool(), {}, "query: Field required."),
         (
             RecallMemoryTool(),
             {"query": "x", "types": ["odd"]},
-            "Unknown types odd; use semantic, episodic, procedural, reflective.",
+            "types: 'semantic', 'episodic', 'procedural' or 'reflective'.",
         ),
         (
             RecallMemoryTool(),
@@ -282,14 +283,6 @@ async def test_a_tool_with_its_own_service_works_inside_agent_tool(
     assert [hit.memory.content for hit in found] == ["The code word is heron"]
 
 
-async def test_the_tools_serve_memory_services_of_others_too() -> None:
-    theirs = InMemoryMemoryService()
-    answer = await answer_of(SaveMemoryTool(), theirs, content="User prefers dark mode")
-    assert answer["status"] == "saved"
-    answer = await answer_of(LoadMemoryTool(), theirs, query="dark mode")
-    assert [memory["text"] for memory in answer["memories"]] == ["User prefers dark mode"]
-
-
 @pytest.mark.parametrize("tool", [LoadMemoryTool(limit=50), RecallMemoryTool(50)])
 async def test_an_answer_keeps_to_a_budget_of_tokens(
     service: KagentMemoryService, tool: Any
@@ -332,7 +325,8 @@ async def test_a_memory_longer_than_the_budget_is_cut_and_says_so(
         (RecallMemoryTool(), {"limit": 2}, 2),
         (RecallMemoryTool(), {"limit": "3"}, 3),
         (RecallMemoryTool(), {"limit": 7.0}, 7),
-        (RecallMemoryTool(), {"limit": float("inf")}, 50),
+        (RecallMemoryTool(), {"limit": 10**6}, 50),
+        (RecallMemoryTool(), {"limit": "", "tags": None}, 5),
         (RecallMemoryTool(3), {"limit": 50}, 3),
         (RecallMemoryTool(60), {"limit": 60}, 60),
     ],
@@ -344,15 +338,13 @@ async def test_the_model_may_say_how_many_it_wants(
     assert len((await answer_of(tool, service, query="deploy", **asked))["memories"]) == found
 
 
-@pytest.mark.parametrize("limit", [0, 1.5, "many", "", True, [3], float("nan")])
+@pytest.mark.parametrize("limit", [0, 1.5, "many", [3], float("nan")])
 async def test_a_limit_that_cannot_be_is_told_to_the_model(
     service: KagentMemoryService, limit: Any
 ) -> None:
+    """A limit that is no whole number of 1 or more is an error that names it."""
     answer = await answer_of(RecallMemoryTool(), service, query="deploy", limit=limit)
-    expected = (
-        {"memories": []} if limit == "" else {"error": "limit must be a whole number, 1 or more."}
-    )
-    assert answer == expected
+    assert answer["error"].startswith("limit: ")
 
 
 async def test_the_tools_find_what_their_session_keeps_for_itself(tmp_path: Any) -> None:
