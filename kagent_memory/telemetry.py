@@ -55,25 +55,27 @@ _oldest_job_age = _meter.create_gauge(
     "embedder or the database "
     "is unavailable. 0 when no job is open.",
 )
-_cache_lookups = _meter.create_counter(
-    "kagent_memory.cache.lookups",
-    unit="{lookup}",
-    description="Looks into the caches of scopes and embeddings, by cache and result.",
-)
-_pruned = _meter.create_counter(
-    "kagent_memory.prune.memories",
-    unit="{memory}",
-    description="What prunes did with memories, by outcome.",
-)
-_delivered = _meter.create_counter(
-    "kagent_memory.deliveries", unit="{memory}", description="Memories that were handed over."
-)
-_standby_asked = _meter.create_counter(
-    "kagent_memory.standby.reads",
-    unit="{read}",
-    description="Reads that were meant for the standby: it answered, or the primary, since it was "
-    "behind or away.",
-)
+_counters = {
+    "cache": _meter.create_counter(
+        "kagent_memory.cache.lookups",
+        unit="{lookup}",
+        description="Looks into the caches of scopes and embeddings, by cache and result.",
+    ),
+    "pruned": _meter.create_counter(
+        "kagent_memory.prune.memories",
+        unit="{memory}",
+        description="What prunes did with memories, by outcome.",
+    ),
+    "delivered": _meter.create_counter(
+        "kagent_memory.deliveries", unit="{memory}", description="Memories that were handed over."
+    ),
+    "standby": _meter.create_counter(
+        "kagent_memory.standby.reads",
+        unit="{read}",
+        description="Reads that were meant for the standby: it answered, or the primary, since it "
+        "was behind or away.",
+    ),
+}
 
 
 class Listener(Protocol):
@@ -190,31 +192,30 @@ def cache_looked_up(
     """Count looks into a cache: of scopes ("text", "vectors"), where a hit held what the database
     holds; or of embeddings ("documents", "queries"), where a hit made no call of the embedder.
     """
-    if count:
-        attributes: Attributes = {"cache": cache, "result": "hit" if hit else "miss"}
-        _cache_lookups.add(count, attributes)
-        _tell("cache", count, attributes)
+    _count("cache", count, cache=cache, result="hit" if hit else "miss")
 
 
 def standby_asked(outcome: Literal["answered", "behind", "away"]) -> None:
     """Count a read that was meant for a standby, and what came of it."""
-    _standby_asked.add(1, {"outcome": outcome})
-    _tell("standby", 1, {"outcome": outcome})
+    _count("standby", 1, outcome=outcome)
 
 
 def pruned(outcomes: Mapping[str, int]) -> None:
     """Count a prune that was made, and what became of memories in it."""
     _tell("prune", 1, {})
     for outcome, count in outcomes.items():
-        if count:
-            _pruned.add(count, {"outcome": outcome})
-            _tell("pruned", count, {"outcome": outcome})
+        _count("pruned", count, outcome=outcome)
 
 
 def delivered(count: int) -> None:
     """Count memories that were handed over."""
-    _delivered.add(count)
-    _tell("delivered", count, {})
+    _count("delivered", count)
+
+
+def _count(counter: str, count: int, **attributes: str) -> None:
+    if count:
+        _counters[counter].add(count, attributes)
+        _tell(counter, count, {**attributes})
 
 
 @lru_cache(maxsize=64)

@@ -33,7 +33,6 @@ from ..memories.tool_answers import (
     Found,
     affordable,
     answered,
-    linked,
     of_memory,
     saved_id,
 )
@@ -353,8 +352,9 @@ class ForgetMemoryTool(_MemoryTool):
         ids = tuple(dict.fromkeys(ids))
         memories, scope = run.memories, run.scope
         doomed = [_cut(of_memory(await memories.get(scope, id, superseded=True))) for id in ids]
-        same = fenced_answer([of_memory(one).fields for one in await linked(memories, scope, ids)])
-        beside = {"linked": {**same, "message": LINKED}} if same["memories"] else {}
+        linked = (await memories.forget(scope, ids, dry_run=True)).linked
+        same = fenced_answer([of_memory(await memories.get(scope, id)).fields for id in linked])
+        beside = {"linked": {**same, "message": LINKED}} if linked else {}
         if self.confirm == "person":
             asked = ask_person(context, "Erase these memories for good?", doomed)
             if asked is not None:

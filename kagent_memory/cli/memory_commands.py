@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..checks import parsed_time
 from ..errors import InvalidInput, NotFound, family_of
-from ..memories.tool_answers import linked
+from ..memories.forgetting import Forgotten
 from ..records import MEMORY_TYPES, ORIGINS, Fact, Filter, Hit, Memory, Scope, Scopes, WhichScopes
 from .command import (
     BESIDE,
@@ -369,6 +368,7 @@ async def _forget_ids(
     memories: Memories, args: argparse.Namespace, scope: Scope, say: Output
 ) -> Answer:
     erased: dict[str, None] = {}
+    linked: set[str] = set()
     missing: list[str] = []
     for named in args.ids:
         id = await memory_id(memories, scope, named)
@@ -380,7 +380,9 @@ async def _forget_ids(
             missing.append(id)
         else:
             erased |= dict.fromkeys(gone)
-    answer = await _forgotten(memories, args, scope, tuple(erased))
+            linked |= {*gone.linked}
+    gone = Forgotten(tuple(erased), tuple(sorted(linked - erased.keys())))
+    answer = await _forgotten(memories, args, scope, gone)
     if not missing:
         return answer
     say.note(f"kagent-memory: No memory {', '.join(map(printable, missing))} in this scope.")
@@ -389,7 +391,7 @@ async def _forget_ids(
 
 
 async def _forgotten(
-    memories: Memories, args: argparse.Namespace, scope: Scope, erased: Sequence[str]
+    memories: Memories, args: argparse.Namespace, scope: Scope, erased: Forgotten
 ) -> Answer:
     if not args.dry_run:
         return Answer({"forgotten": [*erased]}, lines=[f"{len(erased)} forgotten."])
@@ -401,9 +403,10 @@ async def _forgotten(
             rows.append([id, None, None, None, "expired", None])
     value: dict[str, Any] = {"would_forget": [*erased]}
     lines = [f"{len(erased)} would be forgotten."]
-    if same := await linked(memories, scope, erased) if args.ids else []:
-        value["linked"] = [memory.id for memory in same]
+    if erased.linked:
+        value["linked"] = [*erased.linked]
         lines.append("These say the same and stay, unless they are named too:")
+        same = [await memories.get(scope, id) for id in erased.linked]
         lines += [f"{memory.id}  {printable(memory.content)}" for memory in same]
     return Answer(value, MEMORY_HEAD if rows else (), rows, lines)
 

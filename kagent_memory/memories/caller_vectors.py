@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -39,8 +40,8 @@ class CallerVectors:
         embedding: Sequence[Vector],
         name: str | None,
     ) -> Batch:
-        """The batch with the vectors that a caller brings for its memories, one each, also for one
-        that is None.
+        """Return the batch with the vectors that a caller brings for its memories, one each, also
+        for one that is None.
 
         Raises:
             InvalidInput: there are more or fewer vectors than memories, or as `space_for`.
@@ -91,8 +92,8 @@ class CallerVectors:
     async def nearest(
         self, scope: Scope, vector: Vector, *, limit: int
     ) -> Sequence[tuple[Memory, float]]:
-        """The memories whose own vectors, as callers brought them, are nearest to this one, each
-        with its cosine.
+        """Return the memories whose own vectors, as callers brought them, are nearest to this one,
+        each with its cosine.
 
         Raises:
             InvalidInput: the vector does not fit.
@@ -106,8 +107,8 @@ class CallerVectors:
         return [(rows[id], cosine) for id, cosine in near if id in rows]
 
     async def space_for(self, scope: Scope, name: str | None, vector: Vector) -> EmbeddingSpace:
-        """The embedding space that a caller's own vectors are kept in, made when it is an external
-        one and new.
+        """Return the embedding space that a caller's own vectors are kept in, made when it is an
+        external one and new.
 
         Raises:
             InvalidInput: as `space`; or the tenant keeps vectors of too many other widths.
@@ -125,77 +126,74 @@ class CallerVectors:
                 )
         return held or await self._store.spaces.add(external_name(width), width, None)
 
-    async def check_room(self, tenant: str, widths: Collection[int]) -> None:
-        """See that a tenant may keep vectors of all these widths beside those that it keeps; note
-        none of them.
+    async def check_room(self, wanted: Iterable[tuple[str, int]]) -> None:
+        """See that tenants may keep vectors of these widths beside those that they keep; note none
+        of them.
+
+        Args:
+            wanted: tenants and widths.
 
         Raises:
             InvalidInput: those would be too many.
         """
-        wanted = {*widths} - {DIMENSIONS}
-        kept = await self._store.spaces.note_width(tenant, min(wanted), most=0) if wanted else ()
-        if (others := sorted(wanted.difference(kept))) and len(kept) + len(others) > MOST_WIDTHS:
-            raise InvalidInput(
-                f"Vectors of {', '.join(map(str, kept)) or 'no'} dimensions are kept here, and "
-                "with those of "
-                f"{', '.join(map(str, others))} there would be more than {MOST_WIDTHS} widths. "
-                f"{MAKE_ROOM}"
-            )
+        widths = defaultdict[str, set[int]](set)
+        for tenant, width in wanted:
+            if width != DIMENSIONS:
+                widths[tenant].add(width)
+        for tenant, new in widths.items():
+            kept = await self._store.spaces.note_width(tenant, min(new), most=0)
+            if (others := sorted(new.difference(kept))) and len(kept) + len(others) > MOST_WIDTHS:
+                raise InvalidInput(
+                    f"Vectors of {', '.join(map(str, kept)) or 'no'} dimensions are kept here, "
+                    f"and with those of {', '.join(map(str, others))} there would be more than "
+                    f"{MOST_WIDTHS} widths. {MAKE_ROOM}"
+                )
 
     async def space(
         self, scopes: Sequence[Scope], name: str | None, vector: Vector
     ) -> EmbeddingSpace | None:
-        """The embedding space that a caller's own vector belongs to; None when it is an external
-        one still to be made.
+        """Return the embedding space that a caller's own vector belongs to; None when it is an
+        external one still to be made.
 
         Raises:
             InvalidInput: there is no embedding space of this name and the vector's width; or
                 without a name, one of the scopes holds callers' vectors of other widths only.
         """
         width, known = len(vector), await self._store.spaces.all()
-        wanted = name or external_name(width)
-        space = next(
-            (held for held in known if (held.name, held.dimensions) == (wanted, width)), None
-        )
-        if wanted == external_name(width):
-            if name is None:
-                external = [held for held in known if held.name.startswith(EXTERNAL)]
-                for scope in scopes:
-                    await self._check_width(scope, space, width, external)
-            return space
-        # a name of that form says how wide its vectors are, whatever is kept under it
-        if space is None or (
-            wanted.startswith(EXTERNAL) and wanted.removeprefix(EXTERNAL).isdecimal()
-        ):
+        external = external_name(width)
+        wanted = (name or external, width)
+        space = next((one for one in known if (one.name, one.dimensions) == wanted), None)
+        if name is None:
+            others = [one for one in known if one.name.startswith(EXTERNAL) and one is not space]
+            for scope in scopes if others else ():
+                if space is None or not await self._holds(scope, space):
+                    await self._check_holds_none(scope, others, width)
+        if space is None and wanted[0] != external:
             others = [
-                f"{held.name} ({held.dimensions})"
-                for held in known
-                if not held.name.startswith(EXTERNAL)
+                f"{one.name} ({one.dimensions})"
+                for one in known
+                if not one.name.startswith(EXTERNAL)
             ]
             raise InvalidInput(
-                f"No embedding space {wanted!r} holds vectors of {width} dimensions"
+                f"No embedding space {name!r} holds vectors of {width} dimensions"
                 + (f"; the embedders' are {', '.join(others)}" if others else "")
-                + f". Vectors of your own are kept by their width, as {external_name(width)!r}."
+                + f". Vectors of your own are kept by their width, as {external!r}."
             )
         return space
 
-    async def _check_width(
-        self, scope: Scope, own: EmbeddingSpace | None, width: int, known: Sequence[EmbeddingSpace]
+    async def _check_holds_none(
+        self, scope: Scope, others: Sequence[EmbeddingSpace], width: int
     ) -> None:
-        others = [held for held in known if held is not own]
-        if not others or (own is not None and await self._holds(scope, own)):
-            return
-        for held in others:
-            if await self._holds(scope, held):
+        for other in others:
+            if await self._holds(scope, other):
                 raise InvalidInput(
-                    f"The vector has {width} dimensions, and those here have {held.dimensions}; "
-                    "pass vectors of that "
-                    f"width, or start others with embedding_space={external_name(width)!r}."
+                    f"The vector has {width} dimensions, and those here have {other.dimensions}; "
+                    "pass vectors of that width, or start others with "
+                    f"embedding_space={external_name(width)!r}."
                 )
 
-    async def _holds(self, scope: Scope, held: EmbeddingSpace) -> bool:
-        anywhere = [np.ones(held.dimensions, np.float32)]
-        [nearest] = await self._store.view(scope, now=self._clock()).nearest(
-            held.number, anywhere, limit=1
-        )
+    async def _holds(self, scope: Scope, space: EmbeddingSpace) -> bool:
+        anything = np.ones(space.dimensions, np.float32)
+        view = self._store.view(scope, now=self._clock())
+        [nearest] = await view.nearest(space.number, [anything], limit=1)
         return bool(nearest)

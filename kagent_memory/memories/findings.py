@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
@@ -65,15 +65,14 @@ class Audit:
         return not any(self.counts.values())
 
     def plus(self, other: Audit, most: int) -> Audit:
-        """Both audits as one, with at most so many findings of each defect."""
-        found: dict[Defect, list[Finding]] = defaultdict(list)
-        for one in (*self.findings, *other.findings):
-            found[one.defect].append(one)
+        """Return both audits as one, with at most so many findings of each defect."""
+        every = (*self.findings, *other.findings)
         counts = Counter(self.counts)
         counts.update(other.counts)
+        found = [[one for one in every if one.defect == defect][:most] for defect in DEFECTS]
         return Audit(
             scopes=self.scopes + other.scopes,
             memories=self.memories + other.memories,
             counts=dict(counts),
-            findings=tuple(chain.from_iterable(each[:most] for each in found.values())),
+            findings=tuple(chain.from_iterable(found)),
         )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .. import telemetry
+from ..concurrency import run_in_thread
 from ..errors import ConfigurationError, KagentMemoryError
 from ..records import Change, Scope, Scopes, new_id
 from .findings import DEFECTS, MAX_FINDINGS, Audit, Defect, Progress
@@ -207,12 +208,22 @@ class Maintenance(Opened):
             total = total.plus(part, most)
         return total
 
-    async def each_scope(self, which: Scope | Scopes | None) -> AsyncGenerator[Scope]:
-        """Yield every scope that a pattern means; None: all that exist."""
+    async def each_scope(
+        self,
+        which: Scope | Scopes | None = None,
+        *,
+        tenant: str | None = None,
+        user: str | None = None,
+        app: str | None = None,
+    ) -> AsyncGenerator[Scope]:
+        """Yield every scope that a pattern, or names of a tenant, user or app, mean; without any,
+        all that exist.
+        """
         if isinstance(which, Scope):
             yield which
             return
-        tenant, user, app = (which.tenant, which.user, which.app) if which else (None, None, None)
+        if which is not None:
+            tenant, user, app = which.tenant, which.user, which.app
         after: Scope | None = None
         while page := await self.scopes(tenant=tenant, user=user, app=app, after=after):
             for scope in page:
@@ -242,7 +253,8 @@ class Maintenance(Opened):
         """
         from .transfer import export
 
-        async for line in export(self.parts, tenant=tenant, user=user, app=app, vectors=vectors):
+        scopes = self.each_scope(tenant=tenant, user=user, app=app)
+        async for line in export(self.parts, scopes, vectors=vectors):
             yield line
 
     @verb("POST /import")
@@ -273,9 +285,10 @@ class Maintenance(Opened):
             ModelError: the embedder, which must say whether the file's vectors are its own, is
                 unavailable.
         """
-        from .transfer import import_
+        from .transfer import READ, ExportFile, Import
 
-        return await import_(self.parts, path, tenant=tenant, dry_run=dry_run, progress=progress)
+        file = await run_in_thread(READ, ExportFile.checked, Path(path), tenant)
+        return await Import(self.parts, file, dry_run, progress).run()
 
     @verb()
     async def reembed(

@@ -41,15 +41,22 @@ class Tokens:
         Returns:
             The secret, which is not kept and cannot be shown again, and the token's record.
         """
-        tenant = self._tenant if tenant is None else tenant
-        secret, token = new_token(
-            tenant, user, label, now=self._clock(), days=days, is_operator=is_operator
+        secret, now = PREFIX + secrets.token_urlsafe(32), self._clock()
+        token = Token(
+            id=new_id(now),
+            digest=digest(secret),
+            tenant=self._tenant if tenant is None else tenant,
+            user=user,
+            label=label,
+            created_at=now,
+            expires_at=now + timedelta(days=days) if days else None,
+            is_operator=is_operator,
         )
         await self._store.add(token)
         return secret, token
 
     async def list(self) -> Sequence[Token]:
-        """All tokens, oldest first, expired ones too; never their secrets."""
+        """Return all tokens, oldest first, expired ones too; never their secrets."""
         return await self._store.find()
 
     async def revoke(self, token_id: str) -> None:
@@ -61,7 +68,7 @@ class Tokens:
         await self._store.drop(token_id)
 
     async def authenticate(self, secret: str) -> Token | None:
-        """The token that a secret proves; None when it is unknown, revoked or expired."""
+        """Return the token that a secret proves; None when it is unknown, revoked or expired."""
         if not secret.startswith(PREFIX):
             return None
         token = next(iter(await self._store.find(digest=digest(secret))), None)
@@ -70,34 +77,8 @@ class Tokens:
         return token
 
 
-def new_token(
-    tenant: str,
-    user: str | None,
-    label: str,
-    *,
-    now: datetime,
-    days: int | None = None,
-    is_operator: bool = False,
-) -> tuple[str, Token]:
-    """A fresh secret and the row that proves it: 256 random bits, of which only the SHA-256 is
-    kept.
-    """
-    secret = PREFIX + secrets.token_urlsafe(32)
-    token = Token(
-        id=new_id(now),
-        digest=digest(secret),
-        tenant=tenant,
-        user=user,
-        label=label,
-        created_at=now,
-        expires_at=now + timedelta(days=days) if days else None,
-        is_operator=is_operator,
-    )
-    return secret, token
-
-
 def digest(secret: str) -> str:
-    """Return the stored hash of a secret. Plain SHA-256 is enough: secrets are random, not
-    chosen by people.
+    """Return the stored hash of a secret. Plain SHA-256 is enough: secrets are 256 random bits,
+    not chosen by people.
     """
     return hashlib.sha256(secret.encode(errors="replace")).hexdigest()

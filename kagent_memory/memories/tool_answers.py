@@ -5,15 +5,14 @@ and those of MCP.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from ..checks import parsed_time
 from ..errors import ConfigurationError, Conflict, InvalidInput, NotFound
-from ..records import DROPPED, Hit, Memory, Scope
+from ..records import DROPPED, Hit, Memory
 
 log = logging.getLogger("kagent_memory")
 DEFAULT_ANSWER_TOKENS = 2048
@@ -180,31 +179,6 @@ def of_memory(memory: Memory, *, relevance: float | None = None, shared: bool = 
     }
     at = memory.happened_at or memory.created_at
     return Found(memory.content, at, memory.origin, filled(fields), memory.session_id)
-
-
-class Readable(Protocol):
-    """Memories that can be read by their ids."""
-
-    async def get(self, scope: Scope, id: str) -> Memory:
-        """Return a memory."""
-        ...
-
-
-async def linked(memories: Readable, scope: Scope, ids: Iterable[str]) -> list[Memory]:
-    """Return the memories that are linked with some, which forgetting those leaves where they
-    are.
-    """
-    named = tuple(ids)
-
-    async def read(ids: Iterable[str]) -> list[Memory]:
-        there: list[Memory] = []
-        for id in ids:
-            with suppress(NotFound):
-                there.append(await memories.get(scope, id))
-        return there
-
-    links = dict.fromkeys(link for memory in await read(named) for link in memory.links)
-    return await read(link for link in links if link not in named)
 
 
 def filled(fields: Mapping[str, Any]) -> dict[str, Any]:

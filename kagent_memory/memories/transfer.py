@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from pathlib import Path
 
 import numpy as np
 
 from ..concurrency import run_in_thread
 from ..records import Filter, Scope
 from ..retrieval.embedding_spaces import same_model
-from ..stores.base import EXTERNAL, EmbeddingSpace, embed_job
+from ..stores.base import EXTERNAL, EmbeddingSpace, embed_job, external_name
 from ..stores.values import Restored, Whole
 from .components import Components
 from .export_file import (
@@ -33,7 +31,6 @@ from .export_file import (
 from .findings import Progress
 
 ATTEMPTS = 3
-SCOPES = 1000
 READ = 1_000_000  # characters: lines of a file are work for a thread, however long they are
 
 
@@ -57,20 +54,12 @@ class Imported:
 
 
 async def export(
-    parts: Components,
-    *,
-    tenant: str | None = None,
-    user: str | None = None,
-    app: str | None = None,
-    vectors: bool = False,
+    parts: Components, scopes: AsyncIterable[Scope], *, vectors: bool
 ) -> AsyncGenerator[str]:
-    """See `Memories.export`."""
+    """Yield all memories of some scopes as lines; see `Memories.export`."""
     await parts.deliveries.flush()
-    spaces = (
-        [one for one in await parts.store.memories.spaces.all() if one.state != "retired"]
-        if vectors
-        else []
-    )
+    every = await parts.store.memories.spaces.all()
+    spaces = [one for one in every if vectors and one.state != "retired"]
     head = Head(
         format="kagent-memory",
         version=VERSION_WITH_VECTORS if vectors else VERSION,
@@ -87,35 +76,29 @@ async def export(
         ],
     )
     yield head.model_dump_json(exclude=None if vectors else {"embedding_spaces"})
-    count = 0
-    after: Scope | None = None
-    while scopes := await parts.store.scopes(
-        tenant=tenant, user=user, app=app, after=after, limit=SCOPES
-    ):
-        for scope in scopes:
-            ids = await parts.store.memories.kept(scope, Filter())
-            for start in range(0, len(ids), PART):
-                memories = await _read(parts, scope, ids[start : start + PART], spaces)
-                count += len(memories)
-                numbers = [one.number for one in spaces]
-                for line in await run_in_thread(READ, partial(_lines, scope, memories, numbers)):
-                    yield line
-        after = scopes[-1]
+    count, numbers = 0, [one.number for one in spaces]
+    async for scope in scopes:
+        ids = await parts.store.memories.kept(scope, Filter())
+        for start in range(0, len(ids), PART):
+            memories = await _read(parts, scope, ids[start : start + PART], numbers)
+            count += len(memories)
+            for line in await run_in_thread(READ, _lines, scope, memories, numbers):
+                yield line
     yield End(memories=count).model_dump_json()
 
 
 async def _read(
-    parts: Components, scope: Scope, ids: Sequence[str], spaces: Sequence[EmbeddingSpace]
+    parts: Components, scope: Scope, ids: Sequence[str], numbers: Sequence[int]
 ) -> Sequence[Whole]:
-    """Memories with their vectors of these embedding spaces; of a scope that never rests, without
-    them.
+    """Return memories with their vectors of these embedding spaces; of a scope that never rests,
+    without them.
     """
-    store = parts.store
-    for _ in range(ATTEMPTS if spaces else 0):
-        version = await store.memories.version(scope)
-        memories = await store.memories.whole(scope, ids)
-        kept = {one.number: await store.memories.vectors(scope, one.number, ids) for one in spaces}
-        if await store.memories.version(scope) == version:  # else a vector may be of other words
+    store = parts.store.memories
+    for _ in range(ATTEMPTS if numbers else 0):
+        version = await store.version(scope)
+        memories = await store.whole(scope, ids)
+        kept = {number: await store.vectors(scope, number, ids) for number in numbers}
+        if await store.version(scope) == version:  # else a vector may be of other words
             return [
                 replace(
                     one,
@@ -127,7 +110,7 @@ async def _read(
                 )
                 for one in memories
             ]
-    return await store.memories.whole(scope, ids)
+    return await store.whole(scope, ids)
 
 
 def _lines(scope: Scope, memories: Sequence[Whole], numbers: Sequence[int]) -> list[str]:
@@ -144,22 +127,14 @@ def _lines(scope: Scope, memories: Sequence[Whole], numbers: Sequence[int]) -> l
     return lines
 
 
-async def import_(
-    parts: Components,
-    path: Path | str,
-    *,
-    tenant: str | None = None,
-    dry_run: bool = False,
-    progress: Progress | None = None,
-) -> Imported:
-    """See `Memories.import_`."""
-    file = await run_in_thread(READ, partial(ExportFile.checked, Path(path), tenant))
-    return await _Import(parts, file, dry_run, progress).run()
-
-
 @dataclass(slots=True)
-class _Import:
-    """One import of a checked file."""
+class Import:
+    """One import of a checked file.
+
+    Attributes:
+        dry_run: only count what would be done.
+        progress: called with the number of memories done so far.
+    """
 
     parts: Components
     file: ExportFile
@@ -177,16 +152,17 @@ class _Import:
                 unavailable.
             ConfigurationError: the embedder is not the one whose vectors the store holds.
         """
-        for tenant, widths in self._external_widths().items():
-            await self.parts.caller_vectors.check_room(tenant, widths)
+        await self.parts.caller_vectors.check_room(self.file.external)
         numbers = await self._space_numbers()
         blocked = await self._forgotten()
         touched: dict[Scope, None] = {}
         batches = self.file.batches()
-        while batch := await run_in_thread(READ, partial(next, batches, None)):
+        while batch := await run_in_thread(READ, next, batches, None):
             scope, lines = batch
-            memories = await run_in_thread(READ, partial(self._with_vectors, lines, numbers))
-            if await self._restore(scope, memories, blocked.get(scope, set())):
+            left = [line for line in lines if line.memory.id not in blocked.get(scope, ())]
+            self.counts["forgotten"] += len(lines) - len(left)
+            memories = await run_in_thread(READ, self._with_vectors, left, numbers)
+            if await self._restore(scope, memories):
                 touched[scope] = None
             if self.progress is not None:
                 self.progress(self.counts.total())
@@ -195,19 +171,11 @@ class _Import:
             await self._embed_later(touched)
         return Imported(**self.counts, vectors=self.vectors)
 
-    async def _restore(self, scope: Scope, memories: Sequence[Whole], blocked: set[str]) -> bool:
-        """Write memories and count the outcomes; return True if any was added. `blocked` ones are
-        only counted.
-        """
-        kept, out = (
-            [one for one in memories if (one.memory.id in blocked) is is_out]
-            for is_out in (False, True)
-        )
-        outcomes = await self._outcomes(scope, kept, dry_run=self.dry_run)
+    async def _restore(self, scope: Scope, memories: Sequence[Whole]) -> bool:
+        """Write memories and count the outcomes; return True if any was added."""
+        outcomes = await self._outcomes(scope, memories, dry_run=self.dry_run)
         self.counts.update(outcomes)
-        for outcome in await self._outcomes(scope, out, dry_run=True):
-            self.counts["present" if outcome == "present" else "forgotten"] += 1
-        added = [one for one, outcome in zip(kept, outcomes, strict=True) if outcome == "added"]
+        added = [one for one, outcome in zip(memories, outcomes, strict=True) if outcome == "added"]
         self.vectors += sum(len(one.vectors) for one in added)
         self.parts.retriever.has_short_term |= any(
             one.memory.state == "short_term" for one in added
@@ -230,7 +198,7 @@ class _Import:
         """
         forgotten: dict[Scope, set[str]] = {}
         batches = self.file.batches(deriving=True) if self.file.lineage else iter(())
-        while batch := await run_in_thread(READ, partial(next, batches, None)):
+        while batch := await run_in_thread(READ, next, batches, None):
             scope, lines = batch
             memories = [Whole(line.memory, line.revisions) for line in lines]
             outcomes = await self._outcomes(scope, memories, dry_run=True)
@@ -262,14 +230,6 @@ class _Import:
             await store.enqueue([embed_job(scope, now, name) for name in ("", *filling)])
         self.parts.worker.wake()
 
-    def _external_widths(self) -> Mapping[str, set[int]]:
-        """Return the dimensions of callers' own vectors, by tenant."""
-        widths: dict[str, set[int]] = {}
-        for (_, width), owners in self.file.external.items():
-            for tenant in owners:
-                widths.setdefault(tenant, set()).add(width)
-        return widths
-
     async def _space_numbers(self) -> Mapping[SpaceKey, int]:
         """Return the store's numbers of the embedding spaces whose vectors are kept."""
         numbers: dict[SpaceKey, int] = {}
@@ -288,13 +248,13 @@ class _Import:
                 and same_model(match.probe, space.vector)
             ):
                 numbers[space.key] = match.number
-        for (name, width), owners in self.file.external.items():
-            numbers[name, width] = -width  # of a dry run: a number that no other space has
-            for scope in () if self.dry_run else owners.values():
-                space = await self.parts.caller_vectors.space_for(
-                    scope, name, np.ones(width, np.float32)
-                )
-                numbers[name, width] = space.number
+        for (_, width), scope in self.file.external.items():
+            name, number = external_name(width), -width  # of a dry run: no other space has it
+            if not self.dry_run:
+                any_vector = np.ones(width, np.float32)
+                space = await self.parts.caller_vectors.space_for(scope, name, any_vector)
+                number = space.number
+            numbers[name, width] = number
         return numbers
 
     async def _first_space(self, space: Space) -> EmbeddingSpace | None:

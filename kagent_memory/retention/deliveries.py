@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import islice
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential
 
@@ -26,7 +27,7 @@ CLOSE_SECONDS = 10.0
 GATHER_SECONDS = 60.0
 MAX_WAITING = 20_000  # scopes, and memories of one scope
 BACKOFF = wait_exponential(multiplier=0.4, exp_base=4, max=30.0)
-ROWS_AT_ONCE = 500
+SCOPES_AT_ONCE = 100
 
 
 @dataclass(slots=True)
@@ -36,10 +37,6 @@ class _Tally:
     at: datetime
     retrieved: Counter[str] = field(default_factory=Counter[str])
     delivered: Counter[str] = field(default_factory=Counter[str])
-
-    @property
-    def rows(self) -> int:
-        return len(self.retrieved) + len(self.delivered)
 
     def add(self, other: _Tally) -> None:
         self.at = max(self.at, other.at)
@@ -59,10 +56,9 @@ class Deliveries:
         self._store = store
         self._clock = clock
         self._waiting: dict[Scope, _Tally] = {}
-        self._noted = asyncio.Event()
-        self._settled = asyncio.Event()
-        self._settled.set()
-        self._hurried = asyncio.Event()
+        self._is_due = asyncio.Event()
+        self._all_counted = asyncio.Event()
+        self._all_counted.set()
         self._writing = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
 
@@ -72,29 +68,30 @@ class Deliveries:
             return
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._write(), name="kagent-memory-deliveries")
-        self._take(scope, _Tally(self._clock(), Counter(set(retrieved)), Counter(set(delivered))))
-        self._settled.clear()
-        self._noted.set()
-        if len(self._waiting) + self._waiting[scope].rows > MAX_WAITING:
-            self._hurried.set()
+        self._add(scope, _Tally(self._clock(), Counter(set(retrieved)), Counter(set(delivered))))
+        self._all_counted.clear()
+        if len(self._waiting) + len(self._waiting[scope].retrieved) > MAX_WAITING:
+            self._is_due.set()
 
     def count_answer(self, scopes: Sequence[Scope], answer: Recall) -> None:
         """Count what a search of these scopes retrieved and handed over."""
-        delivered: dict[Scope, list[str]] = {}
-        left_out: dict[Scope, list[str]] = {}
+        delivered, retrieved = (
+            defaultdict[Scope, list[str]](list),
+            defaultdict[Scope, list[str]](list),
+        )
         for hit in answer:
-            delivered.setdefault(hit.scope, []).append(hit.memory.id)
+            delivered[hit.scope].append(hit.memory.id)
+            retrieved[hit.scope].append(hit.memory.id)
         for out in answer.left_out:  # of a single scope they name none
-            left_out.setdefault(out.scope or scopes[0], []).append(out.memory_id)
-        for scope in {**delivered, **left_out}:
-            ids = delivered.get(scope, [])
-            self.count(scope, retrieved=[*ids, *left_out.get(scope, [])], delivered=ids)
+            retrieved[out.scope or scopes[0]].append(out.memory_id)
+        for scope, ids in retrieved.items():
+            self.count(scope, retrieved=ids, delivered=delivered[scope])
 
     async def drain(self) -> None:
         """Wait until all that was noted is counted; write now what waits for more to come."""
-        if not self._settled.is_set():
-            self._hurried.set()
-            await self._settled.wait()
+        if not self._all_counted.is_set():
+            self._is_due.set()
+            await self._all_counted.wait()
 
     async def flush(self) -> None:
         """Count at once what is noted by now.
@@ -104,34 +101,28 @@ class Deliveries:
         """
         async with self._writing:
             left, self._waiting = self._waiting, {}
-            writes: list[list[Delivery]] = []
-            rows = ROWS_AT_ONCE
-            for scope, tally in left.items():
-                if rows >= ROWS_AT_ONCE:
-                    writes.append([])
-                    rows = 0
-                writes[-1].append(
-                    Delivery(
-                        scope=scope,
-                        retrieved=tally.retrieved,
-                        delivered=tally.delivered,
-                        at=tally.at,
-                    )
-                )
-                rows += tally.rows
             try:
-                for deliveries in writes:
-                    await self._store.count(deliveries)
-                    telemetry.delivered(sum(sum(one.delivered.values()) for one in deliveries))
-                    for one in deliveries:
+                while left:
+                    part = [
+                        Delivery(
+                            scope=scope,
+                            retrieved=tally.retrieved,
+                            delivered=tally.delivered,
+                            at=tally.at,
+                        )
+                        for scope, tally in islice(left.items(), SCOPES_AT_ONCE)
+                    ]
+                    await self._store.count(part)
+                    telemetry.delivered(sum(sum(one.delivered.values()) for one in part))
+                    for one in part:
                         del left[one.scope]
             except Exception:
                 for scope, tally in left.items():
-                    self._take(scope, tally)
+                    self._add(scope, tally)
                 raise
             if not self._waiting:
-                self._settled.set()
-                self._hurried.clear()
+                self._is_due.clear()
+                self._all_counted.set()
 
     async def close(self) -> None:
         """Count what is noted, within some seconds, and stop."""
@@ -146,16 +137,14 @@ class Deliveries:
             )
         await cancel_and_wait(self._task)
 
-    def _take(self, scope: Scope, tally: _Tally) -> None:
+    def _add(self, scope: Scope, tally: _Tally) -> None:
         self._waiting.setdefault(scope, _Tally(tally.at)).add(tally)
 
     async def _write(self) -> None:
         while True:
-            await self._noted.wait()
             with suppress(TimeoutError):
                 async with asyncio.timeout(GATHER_SECONDS):
-                    await self._hurried.wait()
-            self._noted.clear()
+                    await self._is_due.wait()
             retrying = AsyncRetrying(
                 retry=retry_if_exception_type(KagentMemoryError),
                 wait=BACKOFF,

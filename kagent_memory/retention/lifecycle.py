@@ -5,7 +5,7 @@ use.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -72,32 +72,22 @@ def to_memory(
     uses the same. A fact of one of the origins in `quarantine` waits to be confirmed.
     """
     days = max(ttl_days if fact.ttl_days is None else fact.ttl_days, 0)
+    given = {one.name: getattr(fact, one.name) for one in fields(fact) if one.name != "text"}
+    given |= {
+        "topics": _topics(fact),
+        "importance": clamped(fact.importance),
+        "said_at": now if fact.said_at is None else min(fact.said_at, now),
+        "ttl_days": days,
+    }
     return Memory(
         id=id or new_id(now),
         content=fact.text,
-        type=fact.type,
-        topics=_topics(fact),
-        tags=fact.tags,
-        importance=clamped(fact.importance),
-        is_error=fact.is_error,
-        origin=fact.origin,
-        author=fact.author,
-        category=fact.category,
-        session_id=fact.session_id,
-        event_ids=fact.event_ids,
-        subject=fact.subject,
-        attribute=fact.attribute,
-        metadata=fact.metadata,
         created_at=now,
         updated_at=now,
-        happened_at=fact.happened_at,
-        said_at=now if fact.said_at is None else min(fact.said_at, now),
         expires_at=expiry(now, days),
-        ttl_days=days,
-        pinned=fact.pinned,
-        verbatim=fact.verbatim,
         explicit=explicit,
         state="quarantined" if fact.origin in quarantine else "active",
+        **given,
     )
 
 

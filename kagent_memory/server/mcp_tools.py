@@ -48,7 +48,6 @@ from ..memories.tool_answers import (
     Found,
     affordable,
     answered,
-    linked,
     of_hit,
     of_memory,
     saved_id,
@@ -153,17 +152,20 @@ async def _forget(
     memories, scope = client.memories, client.scope
     doomed = await memories.forget(scope, [id], dry_run=True)
     expected = _token(scope, doomed)
-    same = await linked(memories, scope, doomed)
-    also = {"linked": await _fenced(list(map(of_memory, same)))} if same else {}
+    also = {"linked": await _shown(memories, scope, doomed.linked)} if doomed.linked else {}
     if token == expected:
         erased = await memories.forget(scope, [id], who=client.who)
         return {"status": "forgotten", "ids": [*erased], **also}
-    there: list[Memory] = []
-    for one in doomed:
-        with suppress(NotFound):  # expired
-            there.append(await memories.get(scope, one, superseded=True))
-    listed = await _fenced(list(map(of_memory, there)))
+    listed = await _shown(memories, scope, doomed)
     return {"status": "confirmation required", "message": ASK, "token": expected, **listed, **also}
+
+
+async def _shown(memories: Memories, scope: Scope, ids: Sequence[str]) -> Answer:
+    there: list[Memory] = []
+    for id in ids:
+        with suppress(NotFound):  # expired
+            there.append(await memories.get(scope, id, superseded=True))
+    return await _fenced(list(map(of_memory, there)))
 
 
 def _token(scope: Scope, ids: Sequence[str]) -> str:

@@ -1,23 +1,62 @@
-"""Memories as the tests of this folder open them, here or through a server."""
+"""What the tests of memories stand on: memories here or through a server, their clock, and what
+they hold.
+"""
 
 from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
 import psycopg
 
-from kagent_memory import Memories
+from kagent_memory import Filter, Memories, Scope
 from kagent_memory.remote import RemoteMemories
 from kagent_memory.server.app import create_app
 from kagent_memory.server.auth import Access
+from kagent_memory.testing import FrozenClock
+
+START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+ADA, GRACE = Scope("acme", "ada", "notes"), Scope("acme", "grace", "notes")
+CANARY = "Quokka77"
+"""A word that must be gone from everything once it was forgotten."""
+
+
+class TickingClock(FrozenClock):
+    """Moves on by a step whenever it is asked, so that nothing happens at the same time."""
+
+    def __init__(self, step: timedelta) -> None:
+        super().__init__(START)
+        self.step = step
+
+    def __call__(self) -> datetime:
+        self.now += self.step
+        return self.now
 
 
 async def opened(uri: str = "libsql:///:memory:", **options: Any) -> Memories:
     """Open memories that call no model unless told to, and work only when asked."""
     return await Memories.open(uri, **{"llm": False, "worker": False, **options})
+
+
+def later(memories: Memories, **time: float) -> datetime:
+    """Move the frozen clock of some memories on, and return the time it shows then."""
+    clock: Any = memories.parts.clock
+    return clock.advance(**time)
+
+
+async def listed(memories: Memories, scope: Scope = ADA, **conditions: Any) -> set[str]:
+    """Return the texts of the memories that a filter of these conditions lets through."""
+    page = await memories.list(scope, filter=Filter(**conditions), limit=1000)
+    return {memory.content for memory in page.memories}
+
+
+async def kept(memories: Memories, scope: Scope = ADA) -> list[str]:
+    """Return the ids of all memories of a scope, visible or not."""
+    return list(await memories.store.memories.kept(scope, Filter()))
 
 
 async def through_a_server(memories: Memories, token: str = "", **options: Any) -> RemoteMemories:

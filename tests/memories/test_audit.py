@@ -15,12 +15,9 @@ from kagent_memory.stores.base import Batch
 from kagent_memory.stores.values import Whole
 from kagent_memory.testing import HashEmbedder
 from memories import opening
+from memories.opening import ADA, GRACE, START, TickingClock, later
 
-ADA, GRACE, OTHER = (
-    Scope("acme", "ada", "notes"),
-    Scope("acme", "grace", "notes"),
-    Scope("", "ada", "notes"),
-)
+OTHER = Scope("", "ada", "notes")
 SECRET = "ghp_" + "a1B2" * 9
 SOUND = [
     "Ada keeps bees behind the greenhouse",
@@ -28,33 +25,17 @@ SOUND = [
     "Grace teaches violin on Thursdays",
     "The spare key hangs beside the fuse box",
 ]
-NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
-
-
-class Clock:
-    now = NOW
-
-    def __call__(self) -> datetime:
-        self.now += timedelta(milliseconds=1)
-        return self.now
 
 
 async def opened(uri: str = "libsql:///:memory:", **more: Any) -> Memories:
-    return await opening.opened(uri, **{"embedding": HashEmbedder(), "clock": Clock(), **more})
+    clock = TickingClock(timedelta(milliseconds=1))
+    return await opening.opened(uri, **{"embedding": HashEmbedder(), "clock": clock, **more})
 
 
-def a_day_later(memories: Memories) -> None:
-    memories.parts.clock.now += timedelta(days=1, hours=1)
-
-
-async def delivered(memories: Memories, scope: Scope) -> None:
+async def delivered(memories: Memories, scope: Scope = ADA) -> None:
     """Everything visible has been handed over."""
-    page = await memories.list(scope, limit=1000)
-    memories.parts.deliveries.count(
-        scope,
-        retrieved=[one.id for one in page.memories],
-        delivered=[one.id for one in page.memories],
-    )
+    ids = [one.id for one in (await memories.list(scope, limit=1000)).memories]
+    memories.parts.deliveries.count(scope, retrieved=ids, delivered=ids)
 
 
 def turn(text: str, event: str, **more: Any) -> Fact:
@@ -79,8 +60,8 @@ async def add_old(memories: Memories, scope: Scope, *ones: Memory) -> list[str]:
     return [one.id for one in ones]
 
 
-async def plant(memories: Memories, uri: str) -> dict[str, set[tuple[str, ...]]]:
-    """Every defect in one scope; gives which memories each is about."""
+async def fill(memories: Memories, uri: str) -> dict[str, set[tuple[str, ...]]]:
+    """Keep every defect in one scope; return which memories each is about."""
     add = memories.add
     sound = await add(ADA, SOUND)
     turns = await add(
@@ -102,9 +83,9 @@ async def plant(memories: Memories, uri: str) -> dict[str, set[tuple[str, ...]]]
         revision=1,
         kind="edit",
         before=replace(edited, content=SECRET, revision=1),
-        at=NOW,
+        at=START,
     )
-    await memories.store.memories.restore(ADA, [Whole(edited, (former,))], now=NOW)
+    await memories.store.memories.restore(ADA, [Whole(edited, (former,))], now=START)
     (token, mail, both, labelled) = await add_old(
         memories,
         ADA,
@@ -116,7 +97,7 @@ async def plant(memories: Memories, uri: str) -> dict[str, set[tuple[str, ...]]]
     [lost] = await add_old(
         memories, ADA, old("Once upon a time", state="superseded", superseded_by=new_id())
     )
-    await delivered(memories, ADA)
+    await delivered(memories)
     idle = await add(
         ADA, ["Cedar planks lie under the tarpaulin", "Umbrellas are lent at reception"]
     )
@@ -157,9 +138,9 @@ def evidence(found: Audit) -> dict[str, set[tuple[str, ...]]]:
 async def test_exactly_what_was_planted_is_found(uri):
     """An audit finds each planted defect in its scope and nothing else, and quotes no memory."""
     async with await opened(uri) as memories:
-        planted = await plant(memories, uri)
+        planted = await fill(memories, uri)
         await memories.add(GRACE, SOUND)
-        a_day_later(memories)
+        later(memories, hours=25)
         await delivered(memories, GRACE)
         told: list[int] = []
         found = await memories.audit(ADA, progress=told.append)
@@ -201,7 +182,7 @@ async def test_what_is_no_defect_is_not_found():
         # again
         await memories.add(ADA, [turn("The weather is fine", "e4", origin="agent")])
         await memories.add(ADA, [turn("Fine is the weather", "e5", origin="agent")])
-        await delivered(memories, ADA)
+        await delivered(memories)
         found = await memories.audit(ADA)
         assert {(one.defect, len(one.memory_ids)) for one in found.findings} <= {("recall_loop", 2)}
         assert found.counts["recall_loop"] == 1  # "Tea is what the user likes"
@@ -209,7 +190,7 @@ async def test_what_is_no_defect_is_not_found():
         for never_delivered in (0, 1, 0):  # new, then old, then expired
             found = await memories.audit(ADA)
             assert found.counts["never_delivered"] == never_delivered
-            a_day_later(memories)
+            later(memories, hours=25)
 
 
 async def test_three_of_a_kind_are_one_finding():
@@ -250,7 +231,7 @@ async def test_a_server_audits_what_is_the_callers():
     async with await opened() as memories:
         await memories.add(ADA, ["Sound but never handed over"])
         await memories.add(OTHER, ["Sound too"])
-        a_day_later(memories)
+        later(memories, hours=25)
         of_user, _ = await memories.tokens.create(tenant="acme", user="ada")
         of_tenant, _ = await memories.tokens.create(tenant="acme")
         for secret in (of_user, of_tenant):

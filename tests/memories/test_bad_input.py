@@ -45,14 +45,21 @@ from kagent_memory.testing import HashEmbedder
 from memories.opening import opened
 
 SCOPE = Scope("", USER, APP)
+WHOSE = {"app_name": APP, "user_id": USER}
 QUESTION = "Where was it that we wanted to go?"
 UNAVAILABLE = {"error": "memory unavailable"}
 SAVE = call("save_memory", content="Ada sails on Sundays")
 LOAD = call("load_memory", query="Where does Ada sail?")
 
 
-def an_entry(text: str) -> MemoryEntry:
-    return MemoryEntry(content=types.Content(role="user", parts=[types.Part(text=text)]))
+def service_of(uri: str, **options: Any) -> KagentMemoryService:
+    return KagentMemoryService(uri, llm=False, worker=False, **options)
+
+
+def saving(service: KagentMemoryService) -> Any:
+    """Return the coroutine that saves a memory by ADK's own verb."""
+    content = types.Content(role="user", parts=[types.Part(text="Ada sails")])
+    return service.add_memory(**WHOSE, memories=[MemoryEntry(content=content)])
 
 
 @pytest.fixture
@@ -153,6 +160,7 @@ def test_a_filter_of_the_wrong_kind_is_refused(values: Any, advice: str) -> None
 
 @pytest.mark.parametrize("pii", [None, "mask", "refuse"])
 async def test_what_is_said_of_a_change_is_masked_as_memories_are(pii: Any, tmp_path: Path) -> None:
+    """Secrets in `why` are masked, and personal data as the setting says."""
     async with await opened(f"libsql:///{tmp_path}/m.db", pii=pii) as memories:
         [id] = await memories.add(SCOPE, ["Ada sails"])
         why = "ada@example.org said so; password=hunter2hunter2"
@@ -166,9 +174,10 @@ async def test_what_is_said_of_a_change_is_masked_as_memories_are(pii: Any, tmp_
 @pytest.mark.parametrize("name", ["NUL", "lone surrogate"])
 async def test_a_query_that_no_database_takes_is_refused(store_uri: str, name: str) -> None:
     bad, advice = CONTENT[name]
-    async with KagentMemoryService(store_uri, llm=False, worker=False) as service:
+    """A query with NUL or a lone surrogate is refused, in a turn by the tool's answer."""
+    async with service_of(store_uri) as service:
         with pytest.raises(InvalidInput, match=advice):
-            await service.search_memory(app_name=APP, user_id=USER, query=bad)
+            await service.search_memory(**WHOSE, query=bad)
         [answer] = await turn(service, call("load_memory", query=bad), auto_save=False)
         assert re.search(advice, answer["error"])
 
@@ -287,17 +296,10 @@ async def test_a_second_embedder_on_a_store_is_refused(store_uri: str, name: str
 
         with pytest.raises(ConfigurationError, match=advice):
             await used()
-        async with KagentMemoryService(
-            store_uri, embedding=make(), llm=False, worker=False
-        ) as service:
-            with pytest.raises(ConfigurationError, match=advice):
-                await service.search_memory(
-                    app_name=APP, user_id=USER, query="Where does Ada sail?"
-                )
-            with pytest.raises(ConfigurationError, match=advice):
-                await service.add_memory(
-                    app_name=APP, user_id=USER, memories=[an_entry("Ada skis")]
-                )
+        async with service_of(store_uri, embedding=make()) as service:
+            for refused in (service.search_memory(**WHOSE, query=QUESTION), saving(service)):
+                with pytest.raises(ConfigurationError, match=advice):
+                    await refused
             assert await turn(service, SAVE, LOAD, auto_save=False) == [UNAVAILABLE] * 2
         assert await all_of(memories) == before
 
@@ -351,7 +353,7 @@ async def test_what_cannot_serve_is_refused_at_open(tmp_path: Path, name: str) -
         await Memories.open(uri, worker=False, **{argument: given})
     async with KagentMemoryService(uri, worker=False, **{argument: given}) as service:
         with pytest.raises(ConfigurationError, match=advice):
-            await service.search_memory(app_name=APP, user_id=USER, query="Where does Ada sail?")
+            await service.search_memory(**WHOSE, query=QUESTION)
     assert not (tmp_path / "memory.db").exists()
 
 
@@ -362,11 +364,10 @@ async def nobody_gets_in(uri: str, kind: type[KagentMemoryError], advice: str) -
     """One typed error from the verbs and from the service, and a turn that goes on."""
     with pytest.raises(kind, match=advice):
         await opened(uri)
-    async with KagentMemoryService(uri, llm=False, worker=False) as service:
-        with pytest.raises(kind, match=advice):
-            await service.search_memory(app_name=APP, user_id=USER, query="Where does Ada sail?")
-        with pytest.raises(kind, match=advice):
-            await service.add_memory(app_name=APP, user_id=USER, memories=[an_entry("Ada sails")])
+    async with service_of(uri) as service:
+        for refused in (service.search_memory(**WHOSE, query=QUESTION), saving(service)):
+            with pytest.raises(kind, match=advice):
+                await refused
         assert await turn(service, SAVE, LOAD) == [UNAVAILABLE] * 2
 
 
@@ -390,6 +391,7 @@ PLACES: dict[str, tuple[str, type[KagentMemoryError], str]] = {
 async def test_a_place_that_is_none_is_one_error_that_says_what_to_do(
     tmp_path: Path, name: str
 ) -> None:
+    """A folder, a file of another kind or a server that is away is named with what to do."""
     uri, kind, advice = PLACES[name]
     (tmp_path / "letter.txt").write_text("This is a letter. " * 500)
     await nobody_gets_in(uri.format(folder=tmp_path), kind, advice)
@@ -397,11 +399,11 @@ async def test_a_place_that_is_none_is_one_error_that_says_what_to_do(
 
 async def test_a_read_only_database_is_one_error_that_says_what_to_do(postgres_uri: str) -> None:
     uri = f"{postgres_uri}&options={quote('-c default_transaction_read_only=on')}"
-    async with KagentMemoryService(uri, llm=False, worker=False) as service:
-        with pytest.raises(
-            StoreError, match=r"memory unavailable: .*read-only: use its primary, or allow writes"
-        ):
-            await service.add_memory(app_name=APP, user_id=USER, memories=[an_entry("Ada sails")])
+    """A read-only database answers searches, and says of a save what to do."""
+    advice = r"memory unavailable: .*read-only: use its primary, or allow writes"
+    async with service_of(uri) as service:
+        with pytest.raises(StoreError, match=advice):
+            await saving(service)
         assert await turn(service, SAVE, LOAD) == [UNAVAILABLE, {"memories": []}]
 
 
@@ -429,9 +431,9 @@ async def test_a_wrong_password_is_one_error_that_tells_none(server: Any, server
         uri.format("wrong-one"), ConfigurationError, "check the user and the password in the URI"
     )
     with pytest.raises(ConfigurationError) as caught:
-        await Memories.open(uri.format("wrong-one"), llm=False)
+        await opened(uri.format("wrong-one"))
     assert "wrong-one" not in str(caught.value)
-    async with await Memories.open(uri.format("right-one"), llm=False) as memories:
+    async with await opened(uri.format("right-one")) as memories:
         assert len(await memories.add(SCOPE, ["Ada sails"])) == 1
 
 

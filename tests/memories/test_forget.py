@@ -4,7 +4,7 @@ no others.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +17,13 @@ from kagent_memory import Fact, Filter, InvalidInput, KagentMemoryService, Memor
 from kagent_memory.memories import forgetting
 from kagent_memory.testing import FrozenClock, HashEmbedder
 from memories import opening
-
-START = datetime(2026, 3, 1, 12, tzinfo=UTC)
-SCOPE, OTHER = Scope("t", "ada", "notes"), Scope("t", "grace", "notes")
-CANARY = "Quokka77"
+from memories.opening import ADA, CANARY, GRACE, HOUR, START, kept, later, listed
 
 
-async def opened(uri: str = "libsql:///:memory:", clock: Any = None, **options: Any) -> Memories:
-    embedder = HashEmbedder(dimensions=16)
+async def opened(**options: Any) -> Memories:
     return await opening.opened(
-        uri, embedding=embedder, clock=clock or FrozenClock(START), **options
+        embedding=HashEmbedder(dimensions=16), clock=FrozenClock(START), **options
     )
-
-
-async def texts(memories: Memories, scope: Scope = SCOPE) -> set[str]:
-    return {memory.content for memory in (await memories.list(scope, limit=1000)).memories}
 
 
 FACTS = {
@@ -55,9 +47,9 @@ FACTS = {
         ({"author": "Grace"}, {"cocoa", "key"}),
         ({"session_id": "s1"}, {"tea", "cocoa"}),
         ({"session_id": "s1", "author": "Grace"}, {"cocoa"}),
-        ({"before": START + timedelta(hours=2)}, {"tea", "cocoa"}),
+        ({"before": START + 2 * HOUR}, {"tea", "cocoa"}),
         (
-            {"after": START + timedelta(hours=1), "before": START + timedelta(hours=3)},
+            {"after": START + HOUR, "before": START + 3 * HOUR},
             {"cocoa", "key"},
         ),
         ({"filter": Filter(types=("procedural",))}, {"boat"}),
@@ -68,22 +60,21 @@ FACTS = {
     ids=lambda value: str(sorted(value) if isinstance(value, set) else value),
 )
 async def test_exactly_what_meets_every_condition_goes(options, gone):
-    clock = FrozenClock(START)
-    async with await opened(clock=clock) as memories:
+    """Conditions erase what meets all of them, expired too, and nothing of another scope."""
+    async with await opened() as memories:
         ids: dict[str, str] = {}
-        for hour, (name, fact) in enumerate(FACTS.items()):
-            clock.now = START + timedelta(hours=hour)
-            (ids[name],) = await memories.add(SCOPE, [fact])
-            await memories.add(OTHER, [fact])
-        clock.now = START + timedelta(days=3)  # "key" has expired, and goes all the same
-        before = await texts(memories)
-        doomed = await memories.forget(SCOPE, dry_run=True, **options)
-        assert await texts(memories) == before
-        assert set(doomed) == {ids[name] for name in gone}
-        assert set(await memories.forget(SCOPE, **options)) == set(doomed)
-        left = await memories.store.memories.kept(SCOPE, Filter())
-        assert set(left) == {ids[name] for name in FACTS.keys() - gone}
-        assert len(await memories.store.memories.kept(OTHER, Filter())) == len(FACTS)
+        for name, fact in FACTS.items():
+            [ids[name]] = await memories.add(ADA, [fact])
+            await memories.add(GRACE, [fact])
+            later(memories, hours=1)
+        later(memories, days=3)  # "key" has expired, and goes all the same
+        before = await listed(memories)
+        doomed = await memories.forget(ADA, dry_run=True, **options)
+        assert await listed(memories) == before
+        assert {*doomed} == {ids[name] for name in gone}
+        assert {*await memories.forget(ADA, **options)} == {*doomed}
+        assert {*await kept(memories)} == {ids[name] for name in FACTS.keys() - gone}
+        assert len(await kept(memories, GRACE)) == len(FACTS)
 
 
 @pytest.mark.parametrize(
@@ -108,11 +99,11 @@ async def test_exactly_what_meets_every_condition_goes(options, gone):
 async def test_what_is_ambiguous_or_lets_all_through_erases_nothing(options):
     """A call that names no way, two ways, a condition twice or everything unsaid is refused."""
     async with await opened() as memories:
-        await memories.add(SCOPE, list(FACTS.values()))
+        await memories.add(ADA, list(FACTS.values()))
         for dry_run in (True, False):
             with pytest.raises(InvalidInput):
-                await memories.forget(SCOPE, **options, dry_run=dry_run)
-        assert len(await texts(memories)) == len(FACTS)
+                await memories.forget(ADA, **options, dry_run=dry_run)
+        assert len(await listed(memories)) == len(FACTS)
 
 
 @pytest.mark.parametrize(
@@ -129,17 +120,17 @@ async def test_a_condition_that_does_not_fit_is_named(argument, value):
     """The error begins with the name of the argument, whatever it becomes inside."""
     async with await opened() as memories:
         with pytest.raises(InvalidInput, match=f"^{argument} "):
-            await memories.forget(SCOPE, **{argument: value})
+            await memories.forget(ADA, **{argument: value})
 
 
 async def test_a_superseded_memory_is_found_by_its_conditions_too():
     async with await opened() as memories:
-        (old,) = await memories.add(SCOPE, [Fact("Ada works at Initech", tags=("work",))])
-        (new,) = await memories.add(SCOPE, ["Ada works at Hooli"], replaces=old)
+        (old,) = await memories.add(ADA, [Fact("Ada works at Initech", tags=("work",))])
+        (new,) = await memories.add(ADA, ["Ada works at Hooli"], replaces=old)
         only = Filter(superseded="only")
-        assert [*await memories.forget(SCOPE, filter=only, dry_run=True)] == [old]
-        assert [*await memories.forget(SCOPE, tag="work")] == [old]
-        assert await memories.store.memories.kept(SCOPE, Filter()) == [new]
+        assert [*await memories.forget(ADA, filter=only, dry_run=True)] == [old]
+        assert [*await memories.forget(ADA, tag="work")] == [old]
+        assert await kept(memories) == [new]
 
 
 @pytest.mark.parametrize(
@@ -149,7 +140,7 @@ async def test_many_go_in_parts_and_an_interruption_is_taken_up_again(options, m
     monkeypatch.setattr(forgetting, "PART", 7)
     async with await opened() as memories:
         facts = [Fact(f"Fact number {n}", session_id="s", tags=("t",)) for n in range(30)]
-        ids = await memories.add(SCOPE, facts)
+        ids = await memories.add(ADA, facts)
         store, asked = memories.store, 0
         real = type(store.memories).forget
 
@@ -162,11 +153,11 @@ async def test_many_go_in_parts_and_an_interruption_is_taken_up_again(options, m
 
         monkeypatch.setattr(type(store.memories), "forget", breaks)
         with pytest.raises(ConnectionError):
-            await memories.forget(SCOPE, **options)
-        left = await store.memories.kept(SCOPE, Filter())
+            await memories.forget(ADA, **options)
+        left = await kept(memories)
         assert len(left) == 16
-        assert set(await memories.forget(SCOPE, **options)) == set(left) < set(ids)
-        assert not await store.memories.kept(SCOPE, Filter())
+        assert set(await memories.forget(ADA, **options)) == set(left) < set(ids)
+        assert not await kept(memories)
 
 
 async def test_what_is_queued_of_an_author_is_not_learnt_afterwards():
@@ -176,15 +167,15 @@ async def test_what_is_queued_of_an_author_is_not_learnt_afterwards():
             Message(text="Linus has a kayak", author="Linus", event_id="e2"),
             Message(text=f"{CANARY} has a bike", author="Grace"),
         ]
-        await memories.remember(SCOPE, said, "s1")
+        await memories.remember(ADA, said, "s1")
         await memories.remember(
-            SCOPE, [Message(text="Grace skis in Oslo", author="Grace", event_id="e4")], "s2"
+            ADA, [Message(text="Grace skis in Oslo", author="Grace", event_id="e4")], "s2"
         )
-        assert not await memories.forget(SCOPE, author="Grace", session_id="s1", dry_run=True)
-        await memories.forget(SCOPE, author="Grace", session_id="s1")
-        await memories.remember(SCOPE, said, "s1")  # ADK hands over the whole session again
+        assert not await memories.forget(ADA, author="Grace", session_id="s1", dry_run=True)
+        await memories.forget(ADA, author="Grace", session_id="s1")
+        await memories.remember(ADA, said, "s1")  # ADK hands over the whole session again
         await memories.work(until_idle=True)
-        assert await texts(memories) == {"Linus has a kayak", "Grace skis in Oslo"}
+        assert await listed(memories) == {"Linus has a kayak", "Grace skis in Oslo"}
 
 
 async def test_a_deleted_session_of_adk_takes_its_memories_along(tmp_path: Path):

@@ -19,9 +19,9 @@ from kagent_memory.stores.sql import forgetting
 from kagent_memory.stores.values import ForgottenTenant
 from kagent_memory.testing import HashEmbedder
 from memories import opening
+from memories.opening import CANARY, listed
 
 GONE, STAYS = "acme", ("acme-corp", "ACME", "acme ", "other")
-CANARY = "Quokka77"
 
 pytestmark = pytest.mark.usefixtures("packs_at_once")
 
@@ -30,7 +30,7 @@ async def opened(uri: str, **options: Any) -> Memories:
     return await opening.opened(uri, embedding=HashEmbedder(dimensions=16), **options)
 
 
-async def lived(memories: Memories, tenant: str, count: int = 3) -> None:
+async def fill(memories: Memories, tenant: str, count: int = 3) -> None:
     """A tenant of two users with everything that a store keeps."""
     for user in ("ada", f"{CANARY} {tenant}"):
         scope = Scope(tenant, user, "notes")
@@ -40,17 +40,11 @@ async def lived(memories: Memories, tenant: str, count: int = 3) -> None:
         await memories.edit(scope, ids[0], content=f"{CANARY} of {tenant} keeps no key", who=CANARY)
         await memories.add(scope, [f"{CANARY} brings a vector"], embedding=[[1.0] * 7])
         await memories.forget(scope, ids[1])
-        await memories.remember(
-            scope,
-            [Message(role="user", text=f"{CANARY} was here", event_id=f"{CANARY}-e")],
-            f"{CANARY}-s",
-        )
-        await memories.work(until_idle=True)
-        await memories.remember(
-            scope,
-            [Message(role="user", text=f"{CANARY} waits", event_id=f"{CANARY}-f")],
-            f"{CANARY}-t",
-        )
+        for number in (1, 2):  # one is ingested, one waits
+            said = Message(text=f"{CANARY} said {number}", event_id=f"{CANARY}-{number}")
+            await memories.remember(scope, [said], f"{CANARY}-{number}")
+            if number == 1:
+                await memories.work(until_idle=True)
         await memories.recall(scope, "keeps key")
         await memories.feedback(scope, ids[0], success=True)
     await memories.tokens.create(tenant=tenant, label=CANARY)
@@ -58,14 +52,10 @@ async def lived(memories: Memories, tenant: str, count: int = 3) -> None:
 
 async def state(memories: Memories, tenant: str) -> Any:
     scopes = await memories.scopes(tenant=tenant)
-    pages = [
-        [memory.content for memory in (await memories.list(scope)).memories] for scope in scopes
-    ]
-    jobs = await memories.jobs(tenant=tenant)
-    tokens = [
-        token.tenant for token in await memories.store.tokens.find() if token.tenant == tenant
-    ]
-    return scopes, pages, [job.id for job in jobs], tokens
+    texts = [await listed(memories, scope) for scope in scopes]
+    jobs = [job.id for job in await memories.jobs(tenant=tenant)]
+    tokens = [token.id for token in await memories.tokens.list() if token.tenant == tenant]
+    return scopes, texts, jobs, tokens
 
 
 def rows_left(uri: str, tmp_path: Path) -> dict[str, int]:
@@ -102,7 +92,7 @@ def rows_left(uri: str, tmp_path: Path) -> dict[str, int]:
 async def test_nothing_is_left_of_the_tenant_and_all_of_the_others(uri, tmp_path):
     async with await opened(uri) as memories:
         for tenant in (*STAYS, GONE):
-            await lived(memories, tenant)
+            await fill(memories, tenant)
         before = {tenant: await state(memories, tenant) for tenant in STAYS}
         erased = await memories.forget_tenant(GONE)
         assert erased.done
@@ -148,8 +138,8 @@ async def test_what_is_saved_afterwards_is_a_beginning(uri):
 
 async def test_a_part_at_a_time_goes_on_where_it_ended(uri):
     async with await opened(uri) as memories:
-        await lived(memories, GONE, count=12)
-        await lived(memories, "other", count=2)
+        await fill(memories, GONE, count=12)
+        await fill(memories, "other", count=2)
         parts = []
         while not parts or not parts[-1].done:
             parts.append(await memories.forget_tenant(GONE, limit=5))
@@ -173,7 +163,7 @@ async def test_an_interrupted_erasure_is_ended_by_the_next_call(uri, monkeypatch
         return done
 
     async with await opened(uri) as memories:
-        await lived(memories, GONE)
+        await fill(memories, GONE)
         monkeypatch.setattr(forgetting, "erase_some", breaks)
         with pytest.raises(StoreError):
             await memories.forget_tenant(GONE)
@@ -202,7 +192,7 @@ async def test_a_job_of_an_erased_tenant_writes_nothing(uri):
 async def test_saves_at_the_same_time_break_nothing(uri):
     scope = Scope(GONE, "ada", "notes")
     async with await opened(uri) as memories:
-        await lived(memories, GONE, count=5)
+        await fill(memories, GONE, count=5)
 
         async def save(number: int) -> None:
             await memories.add(scope, [f"meanwhile {number}"])
@@ -225,8 +215,8 @@ async def test_over_http_an_erasure_goes_on_until_it_is_done(tmp_path):
     """A client asks for part after part; with a limit it is told that some is left."""
     uri = f"libsql:///{tmp_path}/memory.db"
     async with await opened(uri) as memories:
-        await lived(memories, GONE)
-        await lived(memories, "other")
+        await fill(memories, GONE)
+        await fill(memories, "other")
     with served(lambda: opened(uri)) as address:
         async with await open_memories(address) as remote:
             assert (await remote.forget_tenant(GONE, limit=1)).done is False

@@ -6,31 +6,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from kagent_memory import Change, Fact, Filter, Memories, Memory, Scope
+from kagent_memory import Change, Fact, Memories, Memory, Scope
 from kagent_memory.ingestion.editing import retired
 from kagent_memory.records import new_id
 from kagent_memory.stores.base import Batch
 from kagent_memory.testing import HashEmbedder
-from memories.opening import opened
+from memories.opening import ADA, CANARY, HOUR, START, TickingClock, kept, listed, opened
 
-CANARY = "Quokka77"
 TOLD = f"Ada has a cat called {CANARY}"
-HOUR = timedelta(hours=1)
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = datetime(2026, 3, 1, 12, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        self.now += HOUR
-        return self.now
 
 
 class Ground:
@@ -89,10 +76,10 @@ class Ground:
 
     async def said(self) -> str:
         """Everything that the store tells of the scope, at any time."""
-        every = await self.memories.store.memories.kept(self.scope, Filter())
+        every = await kept(self.memories, self.scope)
         wholes = await self.memories.store.memories.whole(self.scope, every)
         found = [await self.memories.history(self.scope, id) for id in every]
-        now, at = self.memories.parts.clock(), datetime(2026, 3, 1, 13, tzinfo=UTC)
+        now, at = self.memories.parts.clock(), START + HOUR
         while at < now:
             recalled = await self.memories.recall(self.scope, f"{CANARY} cat", as_of=at, limit=50)
             found.append([hit.memory.content for hit in recalled])
@@ -100,20 +87,11 @@ class Ground:
         return f"{wholes} {found}"
 
 
-@pytest.fixture(params=["libsql", "postgres"])
-def options(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
-    if request.param == "postgres":
-        return {"uri": request.getfixturevalue("postgres_uri")}
-    return {"uri": f"libsql:///{tmp_path}/m.db"}
-
-
 @pytest.fixture
-async def memories(options: dict[str, Any], tmp_path: Path) -> AsyncIterator[Memories]:
+async def memories(store_uri: str, tmp_path: Path) -> AsyncIterator[Memories]:
     """A store; at its end none of its files holds the canary."""
-    embedder = HashEmbedder(dimensions=16)
-    async with await opened(
-        embedding=embedder, policy="archive", clock=Clock(), **options
-    ) as memories:
+    options = {"embedding": HashEmbedder(dimensions=16), "policy": "archive"}
+    async with await opened(store_uri, clock=TickingClock(HOUR), **options) as memories:
         yield memories
     assert not [path for path in tmp_path.iterdir() if CANARY.encode() in path.read_bytes()]
 
@@ -225,22 +203,18 @@ async def test_what_took_their_place_and_was_undone(memories):
 
 
 async def test_what_was_withdrawn_does_not_come_back_by_an_import(tmp_path):
-    options = {"embedding": None, "llm": False, "worker": False, "policy": "archive"}
-    scope, file = Scope("acme", "ada", "withdrawn"), tmp_path / "export.jsonl"
-    async with (
-        await Memories.open("libsql:///:memory:", **options) as here,
-        await Memories.open("libsql:///:memory:", **options) as there,
-    ):
-        [told, kept] = await here.add(scope, [TOLD, "Ada rows at dawn"])
-        [withdrawn] = await here.add(scope, [f"Ada had {CANARY} once"], replaces=told)
-        await here.undo(scope, withdrawn)
-        [standing] = await here.add(scope, ["Ada rows at dusk"], replaces=kept)
-        assert set(await here.forget(scope, [told], dry_run=True)) == {told, withdrawn}
+    """An import leaves out what had replaced a forgotten memory and was withdrawn."""
+    file = tmp_path / "export.jsonl"
+    async with await opened(policy="archive") as here, await opened(policy="archive") as there:
+        told, rows = await here.add(ADA, [TOLD, "Ada rows at dawn"])
+        [withdrawn] = await here.add(ADA, [f"Ada had {CANARY} once"], replaces=told)
+        await here.undo(ADA, withdrawn)
+        await here.add(ADA, ["Ada rows at dusk"], replaces=rows)
+        assert {*await here.forget(ADA, told, dry_run=True)} == {told, withdrawn}
         file.write_text("\n".join([line async for line in here.export()]) + "\n")
-        await there.forget(scope, await there.add(scope, [TOLD, "Ada rows at dawn"]))
+        await there.forget(ADA, await there.add(ADA, [TOLD, "Ada rows at dawn"]))
         assert (await there.import_(file)).added == 1
-        left = (await there.list(scope, filter=Filter(superseded=True))).memories
-        assert [one.id for one in left] == [standing]
+        assert await listed(there, superseded=True) == {"Ada rows at dusk"}
 
 
 async def test_chains_of_what_was_made_and_undone(memories):

@@ -4,7 +4,6 @@ erases it.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -16,15 +15,15 @@ from kagent_memory import (
     Filter,
     InvalidInput,
     Memories,
+    Memory,
     Message,
     NotFound,
     Scope,
 )
-from kagent_memory.records import Memory
 from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
 from memories import opening
+from memories.opening import DAY, START, later, listed
 
-START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SCOPE = Scope("", "ada", "notes")
 WAITING = Filter(superseded="quarantined")
 CLAIM = "The warehouse code is Xylophone"
@@ -39,93 +38,73 @@ async def waiting(memories: Memories) -> list[Memory]:
     return list((await memories.list(SCOPE, filter=WAITING)).memories)
 
 
+async def ingested(memories: Memories, session: str, *said: Message, ended: bool = False) -> None:
+    await memories.remember(SCOPE, said, session, ended=ended)
+    await memories.work(until_idle=True)
+
+
 async def seen(memories: Memories) -> set[str]:
-    """Everything that any search or listing of what stands gives."""
-    found: set[str] = set()
-    for filter in (
-        Filter(),
-        Filter(superseded=True),
-        Filter(superseded="only"),
-        WAITING,
-        Filter(origins=("tool",)),
-    ):
-        for query in (CLAIM, "code", "warehouse code?"):
-            found |= {
-                hit.memory.content
-                for hit in await memories.recall(SCOPE, query, filter=filter, limit=50)
-            }
-    page = await memories.list(SCOPE)
-    replaced = await memories.list(SCOPE, filter=Filter(superseded="only"))
-    return found | {one.content for one in (*page.memories, *replaced.memories)}
+    """Return everything that any search or listing of what stands gives."""
+    found = await listed(memories, SCOPE) | await listed(memories, SCOPE, superseded="only")
+    for filter in (Filter(), Filter(superseded=True), WAITING, Filter(origins=("tool",))):
+        for query in (CLAIM, "warehouse code?"):
+            hits = await memories.recall(SCOPE, query, filter=filter, limit=50)
+            found |= {hit.memory.content for hit in hits}
+    return found
 
 
 async def test_what_a_tool_says_is_found_once_it_is_confirmed(uri):
+    """Quarantine hides a memory from every search until it is confirmed; an undo puts it back."""
+    door = "The code is on the door"
     async with await opened(uri, embedding=HashEmbedder()) as memories:
-        own, claim = await memories.add(
-            SCOPE, ["The code is on the door", Fact(CLAIM, origin="tool", ttl_days=2)]
-        )
-        assert await seen(memories) == {"The code is on the door"}
+        own, claim = await memories.add(SCOPE, [door, Fact(CLAIM, origin="tool", ttl_days=2)])
+        assert await seen(memories) == {door}
         assert [one.id for one in await waiting(memories)] == [claim]
         for use in (memories.get, memories.pin):
             with pytest.raises(NotFound):
                 await use(SCOPE, claim)
-        explained = await memories.recall(SCOPE, CLAIM, explain=True)
-        assert [(out.memory_id, out.reason) for out in explained.left_out] == [
-            (claim, "quarantined")
-        ]
+        [out] = (await memories.recall(SCOPE, CLAIM, explain=True)).left_out
+        assert (out.memory_id, out.reason) == (claim, "quarantined")
         stats = await memories.stats(SCOPE)
         assert (stats.visible, stats.superseded, stats.quarantined) == (1, 0, 1)
         for wrong in (own, "01a20526-5a7b-7b4e-aa68-863bb7cf2dd3", "nonsense"):
             for verb in (memories.confirm, memories.reject):
                 with pytest.raises(NotFound, match="quarantine"):
                     await verb(SCOPE, wrong)
-        memories.parts.clock.now += timedelta(days=1)
+        now = later(memories, days=1)
         let_in = await memories.confirm(SCOPE, claim, who="ops")
-        assert (let_in.state, let_in.expires_at) == (
-            "active",
-            memories.parts.clock() + timedelta(days=2),
-        )
+        assert (let_in.state, let_in.expires_at) == ("active", now + 2 * DAY)
         assert await memories.get(SCOPE, claim) == let_in
         hit = (await memories.recall(SCOPE, CLAIM)).hits[0]
-        assert hit.memory.id == claim
-        assert hit.cosine is not None
-        assert hit.cosine > 0.99
-        assert [(one.kind, one.who) for one in await memories.history(SCOPE, claim)] == [
-            ("confirm", "ops")
-        ]
+        assert (hit.memory.id, round(hit.cosine or 0, 2)) == (claim, 1.0)
+        [revision] = await memories.history(SCOPE, claim)
+        assert (revision.kind, revision.who) == ("confirm", "ops")
         with pytest.raises(NotFound):
             await memories.confirm(SCOPE, claim)
         await memories.undo(SCOPE, claim)
-        assert await seen(memories) == {"The code is on the door"}
+        assert await seen(memories) == {door}
         assert await memories.reject(SCOPE, claim, who="ops") == (claim,)
         assert await waiting(memories) == []
         assert [(one.memories, one.who) for one in await memories.receipts()] == [(1, "ops")]
 
 
 async def test_nothing_unconfirmed_changes_what_is_trusted():
+    """What waits neither revives, replaces nor doubles a trusted memory."""
     async with await opened() as memories:
-        [trusted] = await memories.add(
-            SCOPE, [Fact("Ada pays by card", subject="Ada", attribute="payment")]
-        )
+        card = Fact("Ada pays by card", subject="Ada", attribute="payment")
+        [trusted] = await memories.add(SCOPE, [card])
         before = await memories.get(SCOPE, trusted)
-        poison = Fact(
-            "Ada pays by card",
-            origin="tool",
-            pinned=True,
-            metadata={"note": "obey"},
-            importance=1.0,
-        )
+        poison = Fact(card.text, origin="tool", pinned=True, metadata={"note": "obey"})
         assert await memories.add(SCOPE, [poison]) == [trusted]
         assert await memories.get(SCOPE, trusted) == before
         with pytest.raises(InvalidInput, match="confirmed"):
             await memories.add(SCOPE, [Fact("Ada pays cash", origin="tool")], replaces=trusted)
-        twice = await memories.add(
-            SCOPE, [Fact(CLAIM, origin="tool"), Fact(f"{CLAIM}.", origin="tool")]
-        )
-        assert len({*twice}) == 1
+        claims = [Fact(CLAIM, origin="tool"), Fact(f"{CLAIM}.", origin="tool")]
+        [claim, twin] = await memories.add(SCOPE, claims)
+        assert claim == twin
         await memories.add(SCOPE, [CLAIM])
         with pytest.raises(Conflict, match="already"):
-            await memories.confirm(SCOPE, twice[0])
+            await memories.confirm(SCOPE, claim)
         assert len(await waiting(memories)) == 1
         await memories.forget(SCOPE, everything=True)
         assert await waiting(memories) == []
@@ -145,10 +124,10 @@ async def test_an_agent_that_repeats_a_tool_is_trusted_no_more(llm: bool):
         facts = [
             {"text": text, "sources": [number]} for text, number in zip(texts, sources, strict=True)
         ]
-        later = [{"text": "Sunny with 23 degrees.", "sources": [1]}]
-        is_later = "they said" in prompt
+        if "they said" in prompt:
+            facts = [{"text": "Sunny with 23 degrees.", "sources": [1]}]
         return {
-            "facts": later if is_later else facts,
+            "facts": facts,
             "summary": "A talk about Oslo.",
             "decisions": [],
         }
@@ -160,19 +139,17 @@ async def test_an_agent_that_repeats_a_tool_is_trusted_no_more(llm: bool):
             Message(text=repeated, role="agent", event_id="e3"),
             Message(text=own, role="agent", event_id="e4"),
         ]
-        later = Message(text="As they said, sunny, 23 degrees.", role="agent", event_id="e5")
-        await memories.remember(SCOPE, first, "s1", ended=True)
-        await memories.work(until_idle=True)
-        await memories.remember(SCOPE, [later], "s1")
-        await memories.work(until_idle=True)
-        trusted = {memory.content for memory in (await memories.list(SCOPE)).memories}
+        again = Message(text="As they said, sunny, 23 degrees.", role="agent", event_id="e5")
+        await ingested(memories, "s1", *first, ended=True)
+        await ingested(memories, "s1", again)
+        trusted = await listed(memories, SCOPE)
         held = {memory.content for memory in await waiting(memories)}
         if llm:
             assert trusted == {"The user goes to Oslo.", "A table is booked for Friday."}
             assert held == {repeated, "A talk about Oslo.", "Sunny with 23 degrees."}
         else:
             assert trusted == {first[0].text, own}
-            assert held == {heard, repeated, later.text}
+            assert held == {heard, repeated, again.text}
 
 
 async def test_transcripts_are_quarantined_without_a_model():
@@ -195,16 +172,13 @@ async def test_transcripts_are_quarantined_without_a_model():
             (("user", "Apple"), ("tool", "Xylophone"), ("tool", "Xylophone"))
         ):
             said = Message(text=f"The warehouse code is {text}", role=role, event_id=f"e{number}")  # pyright: ignore[reportArgumentType] one of the roles
-            await memories.remember(SCOPE, [said], f"s{number}")
-            await memories.work(until_idle=True)
+            await ingested(memories, f"s{number}", said)
         assert await seen(memories) == {"The warehouse code is Apple"}
         held = await waiting(memories)
         assert [one.content for one in held] == [CLAIM]
         assert len(prompts) == 3  # one an extraction, none to decide about what waits
         await memories.reject(SCOPE, held[0].id)
-        again = Message(text=CLAIM, role="tool", event_id="e1")
-        await memories.remember(SCOPE, [again], "s1")
-        await memories.work(until_idle=True)
+        await ingested(memories, "s1", Message(text=CLAIM, role="tool", event_id="e1"))
         assert await waiting(memories) == []
 
 

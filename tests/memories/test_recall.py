@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import Any
 
@@ -15,13 +13,11 @@ import pytest
 
 from kagent_memory.errors import ConfigurationError, InvalidInput
 from kagent_memory.memories import Memories
-from kagent_memory.records import Change, Fact, Filter, Recall, Scope
+from kagent_memory.records import Fact, Filter, Recall, Scope
 from kagent_memory.retrieval.ranking import RankSettings
-from kagent_memory.stores.base import Batch
-from kagent_memory.testing import HashEmbedder, ScriptedLlm
-from memories.opening import opened
+from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
+from memories.opening import ADA, DAY, START, later, opened
 
-SCOPE = Scope("acme", "ada", "desk")
 NOTES = (
     "Ada's favourite tea is oolong from the shop on Mill Lane.",
     "The billing service goes live every Thursday at 14:00.",
@@ -38,8 +34,19 @@ def texts(found: Recall) -> list[str]:
 @pytest.fixture
 async def memories(store_uri: str) -> AsyncIterator[Memories]:
     async with await opened(store_uri, embedding=HashEmbedder(256)) as memories:
-        await memories.add(SCOPE, NOTES)
+        await memories.add(ADA, NOTES)
         yield memories
+
+
+async def best(memories: Memories, query: str, **options: Any) -> str:
+    """Return the text of the first hit."""
+    return texts(await memories.recall(ADA, query, **options))[0]
+
+
+async def is_gated(memories: Memories, query: str, **options: Any) -> bool:
+    """Return True if the gate holds a query back."""
+    found = await memories.recall(ADA, query, gate=True, **options)
+    return found.degraded == ("gated",)
 
 
 @pytest.fixture
@@ -49,7 +56,7 @@ def store_uri(tmp_path) -> str:
 
 
 async def test_both_legs_answer_and_the_hits_say_why(memories: Memories):
-    found = await memories.recall(SCOPE, "What happened with ERR-00123?", explain=True)
+    found = await memories.recall(ADA, "What happened with ERR-00123?", explain=True)
     assert texts(found)[0] == NOTES[2]
     assert found.mode == "hybrid"
     assert found[0].why["legs"] == ["text", "vector"]
@@ -59,14 +66,12 @@ async def test_both_legs_answer_and_the_hits_say_why(memories: Memories):
 
 async def test_k_rows_come_back_whenever_the_scope_holds_k(memories: Memories):
     """Limits are kept and k rows come back whenever the scope holds k."""
-    assert len(await memories.recall(SCOPE, "tea", limit=0)) == 0
-    assert len(await memories.recall(SCOPE, "tea", limit=1)) == 1
-    assert len(await memories.recall(SCOPE, "tea", limit=1000)) == len(NOTES)
-    await memories.add(SCOPE, [f"Shelf {number} holds box {number}." for number in range(300)])
-    assert len(await memories.recall(SCOPE, "Where is box 7?", limit=250)) == 250
-    assert texts(await memories.recall(SCOPE, "Where is box 7?", limit=1)) == [
-        "Shelf 7 holds box 7."
-    ]
+    assert len(await memories.recall(ADA, "tea", limit=0)) == 0
+    assert len(await memories.recall(ADA, "tea", limit=1)) == 1
+    assert len(await memories.recall(ADA, "tea", limit=1000)) == len(NOTES)
+    await memories.add(ADA, [f"Shelf {number} holds box {number}." for number in range(300)])
+    assert len(await memories.recall(ADA, "Where is box 7?", limit=250)) == 250
+    assert texts(await memories.recall(ADA, "Where is box 7?", limit=1)) == ["Shelf 7 holds box 7."]
 
 
 async def test_nothing_irrelevant_is_handed_over_by_default():
@@ -75,9 +80,9 @@ async def test_nothing_irrelevant_is_handed_over_by_default():
 
     async def answers(handover: bool, **options: Any) -> list[bool]:
         async with await opened(**options) as memories:
-            await memories.add(SCOPE, notes)
+            await memories.add(ADA, notes)
             return [
-                bool(await memories.recall(SCOPE, query, handover=handover))
+                bool(await memories.recall(ADA, query, handover=handover))
                 for query in (asked, unrelated)
             ]
 
@@ -98,9 +103,9 @@ async def test_nothing_irrelevant_is_handed_over_by_default():
 async def test_of_few_memories_one_shared_word_is_handed_over(note: str, asked: str):
     """In a small scope one word of the question is enough; among many memories it is not."""
     async with await opened() as memories:
-        await memories.add(SCOPE, [note])
-        assert texts(await memories.recall(SCOPE, asked, handover=True)) == [note]
-        assert not await memories.recall(SCOPE, "Write a haiku about leaves", handover=True)
+        await memories.add(ADA, [note])
+        assert texts(await memories.recall(ADA, asked, handover=True)) == [note]
+        assert not await memories.recall(ADA, "Write a haiku about leaves", handover=True)
 
 
 OF_THE_COMPANY = [
@@ -121,42 +126,43 @@ OF_THE_COMPANY = [
     ],
 )
 async def test_the_gate_lets_through_what_the_scope_knows(asked: str):
+    """A question that looks like general knowledge is searched where the scope knows its words."""
     async with await opened() as memories:
-        assert (await memories.recall(SCOPE, asked, gate=True)).degraded == ("gated",)
-        await memories.add(SCOPE, OF_THE_COMPANY)
-        found = await memories.recall(SCOPE, asked, gate=True, handover=True)
-        assert (found.degraded, len(found) > 0) == ((), True)
+        assert await is_gated(memories, asked)
+        await memories.add(ADA, OF_THE_COMPANY)
+        assert await memories.recall(ADA, asked, gate=True, handover=True)
 
 
 @pytest.mark.parametrize(
     "asked", ["Hello!", "Who wrote Hamlet?", "What's 15% of 80?", "How does photosynthesis work?"]
 )
 async def test_the_gate_holds_back_what_the_scope_does_not_know(asked: str):
+    """Greetings, sums and general knowledge are not searched."""
     async with await opened() as memories:
-        await memories.add(SCOPE, [*OF_THE_COMPANY, "Hello!", "Work starts at 15 past 8."])
-        assert (await memories.recall(SCOPE, asked, gate=True)).degraded == ("gated",)
+        await memories.add(ADA, [*OF_THE_COMPANY, "Hello!", "Work starts at 15 past 8."])
+        assert await is_gated(memories, asked)
 
 
 @pytest.mark.parametrize("embedder", [None, HashEmbedder(64)], ids=["words", "vectors"])
 async def test_words_that_the_index_leaves_out_are_found(embedder: Any):
+    """Names made of stop words are found."""
     said = [
         "Ada sang Hello by Adele.",
         "The Who played at the pier.",
         "OK Go filmed on treadmills.",
-        *NOTES,
     ]
     async with await opened(embedding=embedder) as memories:
-        await memories.add(SCOPE, said)
-        for asked, wanted in (("Hello", 0), ("The Who", 1), ("OK Go", 2)):
-            assert texts(await memories.recall(SCOPE, asked))[0] == said[wanted]
-        assert (await memories.recall(SCOPE, "Hello", gate=True)).degraded == ("gated",)
+        await memories.add(ADA, [*said, *NOTES])
+        for asked, text in zip(("Hello", "The Who", "OK Go"), said, strict=True):
+            assert await best(memories, asked) == text
 
 
 async def test_of_a_pasted_text_64_words_count_its_names_first(memories: Memories):
-    await memories.add(SCOPE, ["Ticket ERR-4711 was a full disk."])
+    """Of a long query the identifiers count before the other words."""
+    await memories.add(ADA, ["Ticket ERR-4711 was a full disk."])
     fillers = ("".join(letters) for letters in product("bdfgk", "aeiou", "lmnrt", "aeiou"))
     pasted = " ".join((*fillers, "ERR-4711"))
-    assert texts(await memories.recall(SCOPE, pasted))[0] == "Ticket ERR-4711 was a full disk."
+    assert await best(memories, pasted) == "Ticket ERR-4711 was a full disk."
 
 
 @pytest.mark.parametrize(
@@ -169,51 +175,41 @@ async def test_of_a_pasted_text_64_words_count_its_names_first(memories: Memorie
         {"min_score": 2},
     ],
 )
-async def test_a_limit_or_floor_that_cannot_be_is_refused(
-    memories: Memories, unfit: dict[str, Any]
-):
+async def test_a_limit_or_floor_that_cannot_be_is_refused(memories: Memories, unfit: Any):
+    """A limit lies between 0 and 1,000, and a floor between -1 and 1."""
     with pytest.raises(InvalidInput):
-        await memories.recall(SCOPE, "tea", **unfit)
+        await memories.recall(ADA, "tea", **unfit)
 
 
 async def test_the_gate_is_off_when_the_argument_says_so():
+    """`gate=False` of `open` lets every query through."""
     async with await opened(gate=False) as memories:
-        await memories.add(SCOPE, ["Thanks a lot!"])
-        assert len(await memories.recall(SCOPE, "Thanks a lot!", gate=True)) == 1
+        await memories.add(ADA, ["Thanks a lot!"])
+        assert not await is_gated(memories, "Thanks a lot!")
 
 
 async def test_only_gated_callers_meet_the_gate(memories: Memories):
-    assert (await memories.recall(SCOPE, "Thanks a lot!", gate=True)).degraded == ("gated",)
-    assert (await memories.recall(SCOPE, "Thanks a lot!")).degraded == ()
+    """The gate is asked where the caller wants it, and knows what is meant for a tool."""
     asked = "Where is my spare key?"
-    assert (await memories.recall(SCOPE, asked, gate=True, tool=True)).degraded == ("gated",)
-    assert texts(await memories.recall(SCOPE, asked, tool=True))[0] == NOTES[4]
-    assert (
-        texts(await memories.recall(SCOPE, "Hi, where is my spare key?", gate=True))[0] == NOTES[4]
-    )
+    assert await is_gated(memories, "Thanks a lot!")
+    assert await is_gated(memories, asked, tool=True)
+    assert (await memories.recall(ADA, "Thanks a lot!")).degraded == ()
+    assert await best(memories, asked, tool=True) == NOTES[4]
+    assert await best(memories, f"Hi, {asked}", gate=True) == NOTES[4]
 
 
 async def test_a_callers_own_classifier_tells_the_gate(memories: Memories):
     """A caller's own classifier tells the gate what asks for general knowledge."""
     for asked in ("Who was Albert Einstein?", "When did the war end? " * 20):
-        held = await memories.recall(SCOPE, asked, gate=True, is_fact=True)
-        assert (held.degraded, len(held)) == (("gated",), 0)
-        for is_fact in (None, False):
-            assert (await memories.recall(SCOPE, asked, gate=True, is_fact=is_fact)).degraded == ()
-        assert (await memories.recall(SCOPE, asked, is_fact=True)).degraded == ()
-    assert (
-        texts(await memories.recall(SCOPE, "Where is my spare key?", gate=True, is_fact=True))[0]
-        == NOTES[4]
-    )
-    assert (await memories.recall(SCOPE, "What is the capital of France?", gate=True)).degraded == (
-        "gated",
-    )
-    assert (
-        await memories.recall(SCOPE, "What is the capital of France?", gate=True, is_fact=False)
-    ).degraded == ()
-    assert (await memories.recall(SCOPE, "Thanks a lot!", gate=True, is_fact=False)).degraded == (
-        "gated",
-    )
+        assert await is_gated(memories, asked, is_fact=True)
+        assert not await is_gated(memories, asked)
+        assert not await is_gated(memories, asked, is_fact=False)
+        assert (await memories.recall(ADA, asked, is_fact=True)).degraded == ()
+    assert await best(memories, "Where is my spare key?", gate=True, is_fact=True) == NOTES[4]
+    capital = "What is the capital of France?"
+    assert await is_gated(memories, capital)
+    assert not await is_gated(memories, capital, is_fact=False)
+    assert await is_gated(memories, "Thanks a lot!", is_fact=False)
 
 
 async def test_a_search_ends_within_its_caller_s_time_whatever_hangs(store_uri: str):
@@ -230,45 +226,39 @@ async def test_a_search_ends_within_its_caller_s_time_whatever_hangs(store_uri: 
             return []
 
     async with await opened(store_uri, embedding=Hanging(256), rerank=Asleep()) as memories:
-        await memories.add(SCOPE, NOTES)
+        await memories.add(ADA, NOTES)
         started = asyncio.get_running_loop().time()
-        found = await memories.recall(SCOPE, "Which tea for Ada and Grace?", timeout_seconds=2.0)
+        found = await memories.recall(ADA, "Which tea for Ada and Grace?", timeout_seconds=2.0)
         assert asyncio.get_running_loop().time() - started < 20
         assert (found.mode, texts(found)[0]) == ("keyword", NOTES[0])
         assert [trouble.split(" ")[0] for trouble in found.degraded] == ["embedder:", "rerank:"]
         for wrong in (0, -1.0, float("nan")):
             with pytest.raises(InvalidInput, match="timeout_seconds"):
-                await memories.recall(SCOPE, "tea", timeout_seconds=wrong)
+                await memories.recall(ADA, "tea", timeout_seconds=wrong)
 
 
 async def test_a_vague_follow_up_is_completed_from_the_last_turns(memories: Memories):
     history = ["Tell me about the parrots of Grace."]
-    assert texts(await memories.recall(SCOPE, "How many?", history=history, limit=1)) == [NOTES[3]]
+    assert texts(await memories.recall(ADA, "How many?", history=history, limit=1)) == [NOTES[3]]
 
 
 async def test_neighbours_answer_only_when_the_filter_admits_them(memories: Memories):
     """Neighbours of a match are answers only when the filter admits them."""
-    at = datetime(2026, 5, 1, tzinfo=UTC)
     asked = Fact(
         "Heron is the code word of the boat house.",
-        type="semantic",
         tags=("code",),
         topics=("boat",),
         metadata={"n": 1},
-        happened_at=at,
+        happened_at=START,
         importance=0.9,
         session_id="s",
     )
     beside = Fact(
-        "Nobody else may know.",
-        type="episodic",
-        origin="tool",
-        metadata={"n": True},
-        session_id="s",
+        "Nobody else may know.", "episodic", origin="tool", metadata={"n": True}, session_id="s"
     )
-    await memories.add(SCOPE, [asked, beside])
+    await memories.add(ADA, [asked, beside])
     question = "Which code word has the boat house?"
-    assert beside.text in texts(await memories.recall(SCOPE, question, limit=10))
+    assert beside.text in texts(await memories.recall(ADA, question, limit=10))
     for filter in (
         Filter(types=("semantic",)),
         Filter(origins=("user", "agent")),
@@ -276,42 +266,41 @@ async def test_neighbours_answer_only_when_the_filter_admits_them(memories: Memo
         Filter(topics=("boat",)),
         Filter(metadata={"n": 1}),
         Filter(min_importance=0.8),
-        Filter(happened_after=at),
-        Filter(happened_before=at + timedelta(days=1)),
+        Filter(happened_after=START),
+        Filter(happened_before=START + DAY),
     ):
-        found = texts(await memories.recall(SCOPE, question, limit=10, filter=filter))
+        found = texts(await memories.recall(ADA, question, limit=10, filter=filter))
         assert asked.text in found
         assert beside.text not in found
 
 
-async def test_explaining_tells_what_matched_and_may_not_be_seen(store_uri: str):
-    now = datetime(2026, 3, 1, tzinfo=UTC)
-    async with await opened(store_uri, clock=lambda: now) as memories:
+async def test_explaining_tells_what_matched_and_may_not_be_seen():
+    """An explanation names what matched and has expired, was superseded or is in quarantine."""
+    async with await opened(clock=FrozenClock(START), quarantine=["tool"]) as memories:
         expired, old, held = await memories.add(
-            SCOPE,
-            [Fact("Ada's tea is green", ttl_days=1), "Ada's tea is black", "Ada's tea is poison"],
+            ADA,
+            [
+                Fact("Ada's tea is green", ttl_days=1),
+                "Ada's tea is black",
+                Fact("Ada's tea is poison", origin="tool"),
+            ],
         )
-        [new] = await memories.add(SCOPE, ["Ada's tea is white"], replaces=old)
-        stored = await memories.get(SCOPE, held)
-        suspect = replace(stored, state="quarantined", revision=stored.revision + 1)
-        await memories.store.apply(
-            SCOPE, Batch(changes=[Change(kind="edit", memory=suspect, explicit=True)]), now=now
-        )
-        now += timedelta(days=2)
-        found = await memories.recall(SCOPE, "Which tea?", explain=True)
+        [new] = await memories.add(ADA, ["Ada's tea is white"], replaces=old)
+        later(memories, days=2)
+        found = await memories.recall(ADA, "Which tea?", explain=True)
         assert [hit.memory.id for hit in found] == [new]
         reasons = {out.memory_id: out.reason for out in found.left_out}
         assert reasons == {expired: "expired", old: "superseded", held: "quarantined"}
-        assert (await memories.recall(SCOPE, "Which tea?")).left_out == ()
+        assert (await memories.recall(ADA, "Which tea?")).left_out == ()
 
 
 async def test_explaining_counts_no_delivery_and_handing_over_does(memories: Memories):
-    await memories.recall(SCOPE, "oolong", explain=True)
+    await memories.recall(ADA, "oolong", explain=True)
     await memories.drain(60)
-    assert (await memories.stats(SCOPE)).delivered_total == 0
-    await memories.recall(SCOPE, "oolong", limit=2)
+    assert (await memories.stats(ADA)).delivered_total == 0
+    await memories.recall(ADA, "oolong", limit=2)
     await memories.drain(60)
-    assert (await memories.stats(SCOPE)).delivered_total == 2
+    assert (await memories.stats(ADA)).delivered_total == 2
 
 
 class Backwards:
@@ -330,12 +319,12 @@ class Broken:
 
 async def test_a_reranker_orders_anew_and_its_failure_leaves_the_order(store_uri: str):
     async with await opened(store_uri) as plain:
-        await plain.add(SCOPE, ["Tea is hot.", "Tea is green and hot.", "Iced tea is not hot tea."])
-        order = texts(await plain.recall(SCOPE, "hot tea"))
+        await plain.add(ADA, ["Tea is hot.", "Tea is green and hot.", "Iced tea is not hot tea."])
+        order = texts(await plain.recall(ADA, "hot tea"))
     async with await opened(store_uri, rerank=Backwards()) as turned:
-        assert texts(await turned.recall(SCOPE, "hot tea")) == order[::-1]
+        assert texts(await turned.recall(ADA, "hot tea")) == order[::-1]
     async with await opened(store_uri, rerank=Broken()) as broken:
-        found = await broken.recall(SCOPE, "hot tea")
+        found = await broken.recall(ADA, "hot tea")
         assert texts(found) == order
         assert found.degraded[0].startswith("rerank:")
 
@@ -347,45 +336,50 @@ async def test_what_an_explanation_names_adds_up_to_the_score(store_uri: str, re
         store_uri, embedding=HashEmbedder(256), rank=rank, rerank=rerank
     ) as memories:
         liked, disliked, plain = await memories.add(
-            SCOPE,
+            ADA,
             ["Ada's tea is green", "Grace's tea is black and hot", "Tea is sold on Mill Lane"],
         )
         for _ in range(5):
-            await memories.feedback(SCOPE, liked, success=True)
-            await memories.feedback(SCOPE, disliked, success=False)
+            await memories.feedback(ADA, liked, success=True)
+            await memories.feedback(ADA, disliked, success=False)
         for _ in range(4):
-            await memories.recall(SCOPE, "Which tea?")
+            await memories.recall(ADA, "Which tea?")
         await memories.drain(60)
-        found = await memories.recall(SCOPE, "Which tea?", explain=True)
+        found = await memories.recall(ADA, "Which tea?", explain=True)
         why = {hit.memory.id: hit.why["scores"] for hit in found}
         assert set(why) == {liked, disliked, plain}
         assert why[liked]["standing"] > why[plain]["standing"] > why[disliked]["standing"]
         for hit in found:
             assert sum(hit.why["scores"].values()) == pytest.approx(hit.score, abs=0.001)
-        unseen = await memories.recall(SCOPE, "Which tea?", explain=True)
+        unseen = await memories.recall(ADA, "Which tea?", explain=True)
         assert {hit.memory.id: hit.why["scores"] for hit in unseen} == why
 
 
 async def test_rewrite_asks_the_model_and_falls_back(store_uri: str):
-    def helpful(prompt: str) -> Any:
-        return {"query": "Grace's parrots"}
+    """A rewritten query is searched; without a rewrite the query is searched as it is."""
 
-    options: dict[str, Any] = {"embedding": HashEmbedder(256), "rewrite": True, "worker": False}
-    async with await Memories.open(store_uri, llm=ScriptedLlm(helpful), **options) as memories:
-        await memories.add(SCOPE, NOTES)
-        assert texts(await memories.recall(SCOPE, "the birds of my friend", limit=1)) == [NOTES[3]]
-    async with await Memories.open(store_uri, llm=ScriptedLlm([]), **options) as memories:
-        found = await memories.recall(SCOPE, "oolong tea", limit=1)
-        assert texts(found) == [NOTES[0]]
-        assert {reason.partition(":")[0] for reason in found.degraded} == {"rewrite"}
+    async def asked(llm: ScriptedLlm, query: str) -> Recall:
+        async with await opened(
+            store_uri, llm=llm, embedding=HashEmbedder(256), rewrite=True
+        ) as memories:
+            await memories.add(ADA, NOTES)
+            return await memories.recall(ADA, query, limit=1)
+
+    found = await asked(
+        ScriptedLlm(lambda _: {"query": "Grace's parrots"}), "the birds of my friend"
+    )
+    assert texts(found) == [NOTES[3]]
+    found = await asked(ScriptedLlm([]), "oolong tea")
+    assert texts(found) == [NOTES[0]]
+    assert {reason.partition(":")[0] for reason in found.degraded} == {"rewrite"}
     with pytest.raises(ConfigurationError, match="llm="):
-        await Memories.open(store_uri, rewrite=True)
+        await opened(store_uri, rewrite=True)
 
 
 async def test_secrets_in_queries_are_masked_before_the_embedder(store_uri: str):
     embedder = HashEmbedder()
     async with await opened(store_uri, embedding=embedder) as memories:
-        await memories.recall(SCOPE, "what is AKIA" + "IOSFODNN7EXAMPLE for?")
+        await memories.recall(ADA, "what is AKIA" + "IOSFODNN7EXAMPLE for?")
         assert not any("IOSFODNN7" in str(call) for call in embedder.calls)
 
 
@@ -393,7 +387,7 @@ async def test_a_preference_comes_before_an_equal_match(memories: Memories):
     """What the user wants from now on is a topic, and comes before what says as much in words."""
     about = ["The report on units was late again.", "Always give units in a report on distances."]
     for texts_in_order in (about, about[::-1]):
-        scope = Scope("acme", texts_in_order[0][:3], "desk")
+        scope = Scope("acme", texts_in_order[0][:3], "notes")
         await memories.add(scope, texts_in_order)
         found = await memories.recall(scope, "a report with units")
         assert texts(found)[0] == about[1]

@@ -14,9 +14,8 @@ from kagent_memory import Fact, Memories, Message, Scope
 from kagent_memory.cli import main
 from kagent_memory.server.app import create_app
 from kagent_memory.server.auth import Access
-from memories.opening import execute, opened, through_a_server
+from memories.opening import CANARY, execute, opened, through_a_server
 
-CANARY = "Quokka77"
 SCOPE, NEIGHBOUR = Scope("acme", CANARY, "notes"), Scope("acme", "grace", "notes")
 OTHER = Scope("", "ada", "notes")
 

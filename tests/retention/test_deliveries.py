@@ -1,27 +1,121 @@
-"""Counts of use are written together."""
+"""Deliveries are counted together, in few writes, and none is lost."""
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
+from typing import Any
+
 import psycopg
+import pytest
+from memories.opening import ADA, START, later, opened
 
 from kagent_memory import Memories, Scope
+from kagent_memory.errors import StoreError
 from kagent_memory.retention.deliveries import GATHER_SECONDS
+from kagent_memory.stores.base import Pruned
+from kagent_memory.testing import FrozenClock
 
-SCOPE = Scope("acme", "ada", "desk")
 RECALLS = int(10 * GATHER_SECONDS)
 
 
-async def test_ten_recalls_a_second_write_little_of_the_log(postgres_uri: str) -> None:
+async def test_ten_recalls_a_second_write_little_of_the_log(postgres_uri: str):
     """What is recalled within a minute is one write, of less than 1 KB a recall."""
-    async with await Memories.open(postgres_uri, worker=False) as memories:
-        ids = await memories.add(SCOPE, [f"Locker {n} is near gate {n % 9}." for n in range(200)])
+    async with await opened(postgres_uri) as memories:
+        ids = await memories.add(ADA, [f"Locker {n} is near gate {n % 9}." for n in range(200)])
         with psycopg.connect(postgres_uri, autocommit=True) as connection:
             log = "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn"
             [(before,)] = connection.execute(log)
             for number in range(RECALLS):
-                await memories.recall(SCOPE, f"locker {number % 200}")
-            await memories.parts.deliveries.drain()
+                await memories.recall(ADA, f"locker {number % 200}")
+            await memories.drain()
             [(after,)] = connection.execute(log)
         assert (after - before) / RECALLS < 1_000
-        stored = await memories.get(SCOPE, ids[7])
-        assert stored.usage.delivered >= RECALLS // 200
+        assert (await memories.get(ADA, ids[7])).usage.delivered >= RECALLS // 200
+
+
+async def test_no_delivery_is_lost_beside_searches_and_prunes(store_uri: str):
+    """No delivery is lost, however many search at once and whatever the prune does."""
+    scopes = [Scope("acme", f"user {number}", "app") for number in range(8)]
+    handed: Counter[str] = Counter()
+    left = 32
+
+    async def client(memories: Memories, number: int) -> None:
+        nonlocal left
+        for turn in range(25):
+            scope = scopes[(number + turn) % len(scopes)]
+            query = f"Which bird number {turn % 7} sings in ward {number % 5}?"
+            hits = await memories.recall(scope, query, limit=1 + turn % 5)
+            handed.update(hit.memory.id for hit in hits)
+        left -= 1
+
+    async with await opened(store_uri, popular_after=3) as memories:
+        for scope in scopes:
+            await memories.add(scope, [f"Bird number {n} sings in ward {n % 5}" for n in range(20)])
+        clients = [asyncio.create_task(client(memories, number)) for number in range(32)]
+        while left and not any(task.done() and task.exception() for task in clients):
+            await memories.prune()
+            await asyncio.sleep(0.05)
+        await asyncio.gather(*clients)
+    async with await opened(store_uri) as again:
+        totals: Counter[str] = Counter()
+        for scope in scopes:
+            rows = (await again.list(scope)).memories
+            totals.update({one.id: one.usage.delivered_total for one in rows})
+        assert totals == handed
+
+
+async def test_a_late_delivery_extends_a_memory_before_the_prune(store_uri: str):
+    """What was delivered by the end of its time is extended, however soon the prune comes."""
+    options = {"clock": FrozenClock(START), "ttl_days": 1, "popular_after": 3}
+    async with await opened(store_uri, **options) as memories:
+        popular, _ = await memories.add(ADA, ["Ada rows on Mondays", "Ada paints kites"])
+        for _ in range(3):
+            [hit] = await memories.recall(ADA, "Mondays", limit=1)
+            assert hit.memory.id == popular
+        later(memories, days=2)
+        assert await memories.prune() == Pruned(deleted=1, extended=1)
+        usage = (await memories.get(ADA, popular)).usage
+        assert (usage.delivered, usage.delivered_total) == (0, 3)
+        assert usage.last_delivered_at == START
+
+
+@pytest.mark.parametrize("outage", ["refuses", "hangs for a while"])
+async def test_deliveries_outlast_an_outage_of_the_database(
+    outage: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    """Deliveries outlast a database that takes none for a while."""
+    async with await opened() as memories:
+        [id] = await memories.add(ADA, ["Ada rows on Mondays"])
+        inner, tried = memories.store.memories.count, 0
+
+        async def count(deliveries: Any) -> None:
+            nonlocal tried
+            tried += 1
+            if tried <= 2 and outage == "refuses":
+                raise StoreError("The database is away.")
+            if tried == 1:
+                await asyncio.sleep(0.3)
+            await inner(deliveries)
+
+        monkeypatch.setattr(memories.store.memories, "count", count)
+        for turn in range(40):
+            await memories.recall(ADA, "Mondays")
+            await asyncio.sleep(0.01 * (turn % 3))
+        assert await memories.drain(60)
+        assert (await memories.get(ADA, id)).usage.delivered_total == 40
+        assert ("could not be counted yet" in caplog.text) is (outage == "refuses")
+
+
+async def test_who_drains_does_not_wait_for_more_deliveries_to_come(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """A drain writes at once what would be written within the minute."""
+    monkeypatch.setattr("kagent_memory.retention.deliveries.GATHER_SECONDS", 3600.0)
+    async with await opened() as memories:
+        [id] = await memories.add(ADA, ["Ada rows on Mondays"])
+        for handed in (1, 2):
+            await memories.recall(ADA, "Mondays")
+            assert (await memories.get(ADA, id)).usage.delivered_total == handed - 1
+            assert await memories.drain(60)
+            assert (await memories.get(ADA, id)).usage.delivered_total == handed

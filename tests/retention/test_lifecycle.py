@@ -1,53 +1,235 @@
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+"""Policies, how long memories live, and what the formulas of importance and age say of them."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, replace
+from pathlib import Path
+from typing import Any
 
 import pytest
+from memories.opening import ADA, DAY, START, opened
 
-from kagent_memory.errors import InvalidInput
-from kagent_memory.records import Fact, Usage
-from kagent_memory.retention.lifecycle import to_memory
+from kagent_memory import ConfigurationError, Fact, InvalidInput, Memories, Memory, Message
+from kagent_memory.records import Usage
+from kagent_memory.retention.lifecycle import has_faded, is_old_and_unused, to_memory
+from kagent_memory.retention.prune import least_important
 from kagent_memory.retrieval.ranking.importance import (
     ImportanceParts,
     ImportanceWeights,
     importance,
     importance_parts,
+    tiered_parts,
 )
+from kagent_memory.settings import MemorySettings, compose
+from kagent_memory.settings.policies import POLICIES
+from kagent_memory.testing import FrozenClock
 
-NOW = datetime(2024, 5, 8, tzinfo=UTC)
-DAY = timedelta(days=1)
+
+def aged(days: float, text: str = "x", *, used: Usage = Usage(), **values: Any) -> Memory:
+    made = to_memory(Fact(text, **values), now=START - days * DAY, ttl_days=0)
+    return replace(made, usage=used)
+
+
+# -- policies ------------------------------------------------------------------------------------
+
+
+def test_a_policy_sets_what_nobody_sets():
+    """Kagent's policy is the default; a value of one's own stands before the policy's."""
+    assert MemorySettings() == MemorySettings(policy="kagent")
+    names = ("ttl_days", "popular_after", "max_memories", "half_life_days", "prune_every_hours")
+    values = {
+        policy: tuple(getattr(MemorySettings(policy=policy), name) for name in names)
+        for policy in POLICIES
+    }
+    assert values["kagent"] == (15, 10, 0, 0, 24)
+    assert (values["archive"][0], *values["archive"][2:4]) == (0, 0, 0)
+    assert (values["tiers"][0], *values["tiers"][2:]) == (90, 10_000, 30, 168)
+    assert [policy.unimportant_after_days for policy in POLICIES.values()] == [0, 0, 180]
+    assert [policy.importance_boost for policy in POLICIES.values()] == [0, 0, 0.1]
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"), [(2.0, 1.0), (-1.0, 0.0), (float("nan"), 0.5), (0.3, 0.3)]
+    ("query", "environ", "options", "expected"),
+    [
+        ("policy=tiers", {}, {}, ("tiers", 90, 10_000)),
+        ("", {"POLICY": "tiers", "TTL_DAYS": "15"}, {}, ("tiers", 15, 10_000)),
+        ("ttl_days=7", {"MAX_MEMORIES": "0"}, {"policy": "tiers"}, ("tiers", 7, 0)),
+        ("policy=tiers&max_memories=3", {}, {"policy": "archive"}, ("archive", 0, 3)),
+        ("policy=archive", {"POLICY": "tiers"}, {}, ("archive", 0, 0)),
+    ],
 )
-def test_importance_stays_within_0_to_1(given, kept):
-    assert to_memory(Fact(text="x", importance=given), now=NOW, ttl_days=1).importance == kept
+def test_what_is_set_anywhere_counts_before_the_policy(query, environ, options, expected):
+    """Argument, URI and environment stand before the policy, wherever that is chosen."""
+    named = {f"KAGENT_MEMORY_{name}": value for name, value in environ.items()}
+    _, settings = compose(f"libsql:///x.db?{query}", None, options, named)
+    assert (settings.policy, settings.ttl_days, settings.max_memories) == expected
 
 
-def test_each_part_of_the_importance_formula_has_its_value():
-    memory = to_memory(Fact(text="x", importance=0.8, is_error=True), now=NOW, ttl_days=15)
-    used = Usage(delivered_total=9, successes=3, failures=0, last_delivered_at=NOW)
-    parts = importance_parts(
-        replace(memory, usage=used), now=NOW + 30 * DAY, nearest=0.25, often=99
-    )
-    assert parts == ImportanceParts(
-        recency=0.5, frequency=0.5, success=0.8, error=0.8, uniqueness=0.75
-    )
-    assert importance(parts) == pytest.approx((0.5 + 0.5 + 0.8 + 0.8 + 0.75) / 5)
-    fresh = importance_parts(replace(memory, is_error=False), now=NOW - DAY, nearest=-0.3)
-    assert fresh == ImportanceParts(
-        recency=1.0, frequency=0.0, success=0.5, error=0.0, uniqueness=1.0
-    )
+def test_another_policy_replaces_what_the_former_one_set():
+    """Another policy replaces what the former one set and nothing else."""
+    given = {"popular_after": 3, "half_life_days": 7}
+    settings = MemorySettings(policy="tiers", **given).updated({"policy": "archive"})
+    assert settings == MemorySettings(policy="archive", **given)
+    assert settings.updated({"search_limit": 9}).policy == "archive"
+
+
+@pytest.mark.parametrize("wrong", ["Tiers", 3])
+async def test_an_unknown_policy_is_one_error_that_names_the_three(wrong: Any, tmp_path: Path):
+    """An unknown policy is refused before a store is made, and the error names the known ones."""
+    with pytest.raises(ConfigurationError, match=r"policy.*kagent.*archive.*tiers"):
+        await Memories.open(f"libsql:///{tmp_path}/memory.db", policy=wrong)
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("setting", "wrong"),
+    [
+        ("ttl_days_by", "episode:3"),
+        ("ttl_days_by", {"semantic": -1}),
+        ("ttl_days_by", "semantic:36501"),
+        ("ttl_days_by", "tag=:3"),
+        ("ttl_days_by", "tag=a:3.5"),
+        ("ttl_days_by", '{"episodic": 30'),
+        ("half_life_days", -1),
+        ("half_life_days", "nan"),
+    ],
+)
+def test_values_that_do_not_fit_are_refused(setting: str, wrong: Any):
+    """A time to live that cannot be is refused by its setting's name."""
+    with pytest.raises(ConfigurationError, match=setting):
+        MemorySettings().updated({setting: wrong})
+
+
+@pytest.mark.parametrize(
+    "text", ["episodic:3, tag=note: it:0", '{"episodic": 3, "tag=note: it": "0"}']
+)
+def test_times_to_live_by_type_and_tag_are_also_read_from_text(text: str):
+    """`ttl_days_by` is read as pairs and as JSON; a tag may hold a colon."""
+    expected = {"episodic": 3, "tag=note: it": 0}
+    assert MemorySettings().updated({"ttl_days_by": text}).ttl_days_by == expected
+
+
+async def test_a_ttl_is_of_the_memory_its_tag_its_type_or_the_policy(store_uri: str):
+    """The time to live is the memory's own, else its tag's, its type's or the policy's."""
+    options = {"ttl_days_by": "episodic:30,tag=invoice:3650,tag=note: it:0", "short_term_hours": 0}
+    async with await opened(
+        store_uri, policy="tiers", clock=FrozenClock(START), **options
+    ) as memories:
+        facts = {
+            "by policy": (Fact("a"), 90),
+            "by type": (Fact("b", type="episodic"), 30),
+            "by tag": (Fact("c", type="episodic", tags=("invoice",)), 3650),
+            "never": (Fact("d", tags=("note: it",)), None),
+            "its own": (Fact("e", tags=("invoice",), ttl_days=2), 2),
+        }
+        ids = await memories.add(ADA, [fact for fact, _ in facts.values()])
+        found = [(await memories.get(ADA, id)).expires_at for id in ids]
+        assert found == [days and START + days * DAY for _, days in facts.values()]
+        await memories.remember(ADA, [Message(text="Ada sails", event_id="e1")], "s1")
+        await memories.work(until_idle=True)
+        [turn] = [one for one in (await memories.list(ADA)).memories if "sails" in one.content]
+        assert (turn.type, turn.expires_at) == ("episodic", START + 30 * DAY)
+
+
+# -- formulas ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "stored"), [(2.0, 1.0), (-1.0, 0.0), (float("nan"), 0.5), (0.3, 0.3)]
+)
+def test_importance_stays_within_0_to_1(given: float, stored: float):
+    """An importance beyond its bounds is stored as the nearest one; NaN as the default."""
+    assert aged(0, importance=given).importance == stored
+
+
+USED = Usage(delivered_total=9, successes=3, failures=0, last_delivered_at=START)
+
+
+@pytest.mark.parametrize(
+    ("memory", "nearest", "days", "parts"),
+    [
+        (aged(0, importance=0.8, is_error=True, used=USED), 0.25, 30, (0.5, 0.5, 0.8, 0.8, 0.75)),
+        (aged(0, importance=0.8), -0.3, -1, (1.0, 0.0, 0.5, 0.0, 1.0)),
+    ],
+)
+def test_each_part_of_the_importance_formula_has_its_value(memory, nearest, days, parts):
+    """Importance is the mean of recency, frequency, success, severity and uniqueness."""
+    found = importance_parts(memory, now=START + days * DAY, nearest=nearest, often=99)
+    assert astuple(found) == parts
+    assert importance(found) == pytest.approx(sum(parts) / 5)
+
+
+@pytest.mark.parametrize(
+    ("memory", "nearest", "parts"),
+    [
+        (aged(0), 0.0, (1.0, 0.0, 1.0, 0.5, 0.9)),
+        (aged(73), 0.9, (0.8, 0.0, 1.0, 0.5, 0.5)),
+        (aged(4000, is_error=True), -1.0, (0.0, 0.0, 1.0, 0.9, 0.9)),
+        (aged(0, used=Usage(delivered=1, delivered_total=5)), 1.0, (1.0, 0.5, 1.0, 0.5, 0.5)),
+        (aged(0, used=Usage(delivered_total=11, failures=1)), 0.0, (1.0, 1.0, 0.3, 0.5, 0.9)),
+    ],
+)
+def test_the_published_formula_to_the_letter(memory, nearest, parts):
+    """The policy "tiers" weighs by kagent's published formula."""
+    found = tiered_parts(memory, now=START, nearest=nearest)
+    assert astuple(found) == parts
+    assert importance(found) == pytest.approx(sum(parts) * 0.2)
 
 
 def test_weights_count_by_their_proportions_and_must_make_sense():
+    """Weights are shares of their sum; negative, infinite and all-zero ones are refused."""
     parts = ImportanceParts(recency=1.0, frequency=0.0, success=0.0, error=0.0, uniqueness=0.0)
     others = {"success": 0.0, "error": 0.0, "uniqueness": 0.0}
     assert importance(parts, ImportanceWeights(recency=3, frequency=1, **others)) == 0.75
-    for wrong in (
-        {"recency": -0.1},
-        {"recency": float("inf")},
-        {"recency": 0.0, "frequency": 0.0, **others},
-    ):
+    none = {"recency": 0.0, "frequency": 0.0, **others}
+    for wrong in ({"recency": -0.1}, {"recency": float("inf")}, none):
         with pytest.raises(InvalidInput):
             ImportanceWeights(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("memory", "half_life", "faded"),
+    [
+        (aged(121, importance=0.8), 30, True),
+        (aged(121, importance=0.8, pinned=True), 30, False),
+        (aged(30, importance=0.0), 30, True),
+        (aged(-9, importance=0.0), 30, False),
+        (aged(9999), 1e-300, True),
+    ],
+)
+def test_what_has_faded(memory: Memory, half_life: float, faded: bool):
+    """A memory fades once its importance, halved every half-life, is below 0.05."""
+    assert has_faded(memory, now=START, half_life_days=half_life) is faded
+
+
+@pytest.mark.parametrize(
+    ("memory", "unused"),
+    [
+        (aged(180), False),
+        (aged(181), True),
+        (aged(181, pinned=True), False),
+        (aged(181, used=Usage(delivered_total=3)), False),
+    ],
+)
+def test_what_is_old_and_unused(memory: Memory, unused: bool):
+    """A memory is unused if it is older than so many days and was delivered fewer than 3 times."""
+    assert is_old_and_unused(memory, now=START, after_days=180) is unused
+
+
+def test_the_least_important_go_first_and_pinned_ones_never():
+    """The old, the unused and the misleading go first, and pinned ones never."""
+    memories = [
+        aged(0, "new"),
+        aged(60, "old"),
+        aged(90, "old and pinned", pinned=True),
+        aged(60, "old and used", used=Usage(delivered_total=50)),
+        aged(60, "old and wrong", used=Usage(failures=8)),
+        aged(60, "old and severe", is_error=True, importance=1.0),
+    ]
+
+    def chosen(count: int, weights: ImportanceWeights = ImportanceWeights()) -> list[str]:
+        found = least_important(memories, count, now=START, likeness={}, weights=weights)
+        return [one.content for one in found]
+
+    assert chosen(9) == ["old and wrong", "old", "new", "old and used", "old and severe"]
+    assert chosen(1, ImportanceWeights(frequency=0, success=0, error=0, uniqueness=0)) == ["old"]

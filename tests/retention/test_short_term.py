@@ -7,27 +7,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import Any
 
 import pytest
+from memories import opening
+from memories.opening import ADA, DAY, HOUR, START, kept, later, listed
 
-from kagent_memory import ConfigurationError, Fact, Filter, Memories, Message, NotFound, Scope
+from kagent_memory import ConfigurationError, Fact, Filter, Memories, Memory, Message, NotFound
 from kagent_memory.ingestion.extraction import Transcript
-from kagent_memory.records import Memory
 from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
 
-START = datetime(2026, 3, 1, 12, tzinfo=UTC)
-SCOPE = Scope("", "ada", "notes")
-OWN = Filter(superseded="short_term")
+OWN: dict[str, Any] = {"superseded": "short_term"}
 TEA = "Ada drinks green tea at work"
-HOUR = timedelta(hours=1)
-
-
-@pytest.fixture
-def uri(store_uri: str) -> str:
-    """A new store on each database; row security has tests of its own."""
-    return store_uri
+CONSOLIDATION = "kagent_memory.ingestion.consolidation"
 
 
 class Said:
@@ -38,215 +31,166 @@ class Said:
     name = "said"
 
     async def facts(self, transcript: Transcript) -> Sequence[Fact]:
-        found: list[Fact] = []
-        for message in transcript.messages:
-            fields: dict[str, Any] = {"text": message.text}
-            if message.text.startswith("{"):
-                fields = json.loads(message.text)
-            found.append(Fact(**fields, event_ids=(message.event_id,)))
-        return found
+        return [
+            Fact(
+                **(json.loads(one.text) if one.text[0] == "{" else {"text": one.text}),
+                event_ids=(one.event_id,),
+            )
+            for one in transcript.messages
+        ]
 
 
 async def opened(uri: str = "libsql:///:memory:", **more: Any) -> Memories:
-    given = {
-        "embedding": None,
-        "llm": False,
-        "summary": Said(),
-        "worker": False,
-        "policy": "tiers",
-        "clock": FrozenClock(START),
-    }
-    return await Memories.open(uri, **{**given, **more})
+    given = {"summary": Said(), "policy": "tiers", "clock": FrozenClock(START)}
+    return await opening.opened(uri, **{**given, **more})
 
 
-_numbers = iter(range(10**9))
+_numbers = count()
 
 
 async def heard(
-    memories: Memories, session: str, *texts: str | dict[str, Any], scope: Scope = SCOPE
+    memories: Memories, session: str, *facts: str | dict[str, Any], ended: bool = False
 ) -> None:
-    """What is said in a session, and ingested."""
+    """Ingest what is said in a session, and let a minute pass."""
     said = [
         Message(
-            text=text if isinstance(text, str) else json.dumps(text), event_id=f"e{next(_numbers)}"
+            text=fact if isinstance(fact, str) else json.dumps(fact), event_id=f"e{next(_numbers)}"
         )
-        for text in texts
+        for fact in facts
     ]
-    await memories.remember(scope, said, session)
+    await memories.remember(ADA, said, session, ended=ended)
     await memories.work(until_idle=True)
     assert not await memories.jobs(state="dead")
+    later(memories, minutes=1)
 
 
 async def found(
     memories: Memories, query: str, session: str | None = None, **options: Any
 ) -> list[str]:
-    hits = await memories.recall(SCOPE, query, session_id=session, limit=100, **options)
+    hits = await memories.recall(ADA, query, session_id=session, limit=100, **options)
     return [hit.memory.content for hit in hits]
 
 
-async def texts(memories: Memories, filter: Filter = Filter()) -> set[str]:
-    return {one.content for one in (await memories.list(SCOPE, filter=filter, limit=500)).memories}
-
-
-async def only(memories: Memories, filter: Filter = OWN) -> Memory:
-    [one] = (await memories.list(SCOPE, filter=filter)).memories
+async def only(memories: Memories, **conditions: Any) -> Memory:
+    [one] = (await memories.list(ADA, filter=Filter(**conditions))).memories
     return one
 
 
-async def test_it_is_found_in_its_session_only_and_ends_with_its_hours(uri):
-    async with await opened(uri, embedding=HashEmbedder()) as memories:
-        [lasting] = await memories.add(SCOPE, ["Ada lives in Paris"])
+def parcels(numbers: range) -> set[str]:
+    return {f"Parcel {number} is blue" for number in numbers}
+
+
+async def test_it_is_found_in_its_session_only_and_ends_with_its_hours(store_uri):
+    """A short-term memory answers its own session for 24 hours, and nobody else."""
+    async with await opened(store_uri, embedding=HashEmbedder()) as memories:
+        [lasting] = await memories.add(ADA, ["Ada lives in Paris"])
         await heard(memories, "s1", TEA)
-        held = await only(memories)
-        assert (held.state, held.session_id, held.expires_at) == (
-            "short_term",
-            "s1",
-            memories.parts.clock() + 24 * HOUR,
-        )
-        hit = (await memories.recall(SCOPE, TEA, session_id="s1"))[0]
-        assert (hit.memory.id, hit.memory.state, hit.scope) == (held.id, "short_term", SCOPE)
+        held = await only(memories, **OWN)
+        told = (held.state, held.session_id, held.expires_at)
+        assert told == ("short_term", "s1", START + DAY)
+        hit = (await memories.recall(ADA, TEA, session_id="s1"))[0]
+        assert (hit.memory.id, hit.memory.state, hit.scope) == (held.id, "short_term", ADA)
         assert hit.cosine is not None
         assert hit.cosine > 0.99
         for session in (None, "s2", "S1", "s1 ", ""):
-            for filter in (Filter(), Filter(superseded=True), OWN, Filter(session_id="s1")):
+            for filter in (Filter(), Filter(superseded=True), Filter(session_id="s1")):
                 assert TEA not in await found(memories, "green tea", session, filter=filter)
-        assert await texts(memories) == {"Ada lives in Paris"}
-        assert (await memories.facets(SCOPE)).total == 1
-        stats = await memories.stats(SCOPE)
-        assert (stats.visible, stats.short_term, stats.superseded, stats.quarantined) == (
-            1,
-            1,
-            0,
-            0,
-        )
-        assert (await memories.get(SCOPE, held.id)).content == TEA
-        explained = await memories.recall(SCOPE, TEA, explain=True)
-        assert (held.id, "short_term") in {
-            (out.memory_id, out.reason) for out in explained.left_out
-        }
-        explained = await memories.recall(SCOPE, TEA, explain=True, session_id="s1")
-        assert held.id not in {out.memory_id for out in explained.left_out}
-        assert {hit.memory.id for hit in await memories.recall(SCOPE, "Ada", session_id="s1")} == {
-            lasting,
-            held.id,
-        }
-        memories.parts.clock.now += 24 * HOUR
+        assert await listed(memories) == {"Ada lives in Paris"}
+        stats = await memories.stats(ADA)
+        assert (stats.visible, stats.short_term, stats.superseded) == (1, 1, 0)
+        assert (await memories.facets(ADA)).total == 1
+        assert (await memories.get(ADA, held.id)).content == TEA
+        for session, is_left_out in ((None, True), ("s1", False)):
+            explained = await memories.recall(ADA, TEA, explain=True, session_id=session)
+            left_out = {(out.memory_id, out.reason) for out in explained.left_out}
+            assert ((held.id, "short_term") in left_out) is is_left_out
+        later(memories, hours=24)
         assert TEA not in await found(memories, "green tea", "s1")
         with pytest.raises(NotFound):
-            await memories.get(SCOPE, held.id)
-        assert [
-            (one.memory_id, one.reason) for one in (await memories.prune(dry_run=True)).gone
-        ] == [(held.id, "expired")]
+            await memories.get(ADA, held.id)
+        [gone] = (await memories.prune(dry_run=True)).gone
+        assert (gone.memory_id, gone.reason) == (held.id, "expired")
         assert (await memories.prune()).deleted == 1
-        assert await memories.store.memories.kept(SCOPE, Filter()) == [lasting]
+        assert await kept(memories) == [lasting]
 
 
-async def test_the_important_and_the_repeated_become_long_term(uri):
-    """What is important or met again in another session becomes long term."""
-    async with await opened(uri, embedding=HashEmbedder()) as memories:
-        vital = "Ada is allergic to penicillin"
-        await heard(
-            memories,
-            "s1",
-            TEA,
-            {"text": vital, "importance": 0.7},
-            {"text": "A bus was late", "importance": 0.69},
-        )
-        assert await texts(memories) == {vital}
-        first = next(
-            one for one in (await memories.list(SCOPE, filter=OWN)).memories if one.content == TEA
-        )
+async def test_the_important_and_the_repeated_become_long_term(store_uri):
+    """What is important, or met again in another session, becomes long term."""
+    async with await opened(store_uri, embedding=HashEmbedder()) as memories:
+        vital, bus = "Ada is allergic to penicillin", "A bus was late"
+        said = {"text": vital, "importance": 0.7}, {"text": bus, "importance": 0.69}
+        await heard(memories, "s1", TEA, *said)
+        assert await listed(memories) == {vital}
         await heard(memories, "s1", TEA)  # the same session again is no repetition
-        assert await texts(memories, OWN) == {TEA, "A bus was late"}
-        assert (await memories.get(SCOPE, first.id)).expires_at == first.expires_at
-        memories.parts.clock.now += HOUR
+        assert await listed(memories, **OWN) == {TEA, bus}
         await heard(memories, "s2", f"{TEA}.")
-        assert await texts(memories) == {vital, TEA}
-        lasting = await memories.get(SCOPE, first.id)
+        assert await listed(memories) == {vital, TEA}
+        [hit] = [hit for hit in await memories.recall(ADA, TEA) if hit.memory.content == TEA]
+        lasting = hit.memory
         assert (lasting.state, lasting.session_id) == ("active", "s1")
-        assert lasting.expires_at == memories.parts.clock() + timedelta(days=90)
-        assert [one.kind for one in await memories.history(SCOPE, first.id)] == ["promote"]
-        assert TEA in await found(memories, "green tea")
-        assert (await memories.recall(SCOPE, TEA))[0].cosine > 0.99
-        await memories.undo(SCOPE, first.id)
+        assert lasting.expires_at == lasting.updated_at + 90 * DAY
+        assert hit.cosine is not None
+        assert [one.kind for one in await memories.history(ADA, lasting.id)] == ["promote"]
+        await memories.undo(ADA, lasting.id)
         assert TEA not in await found(memories, "green tea")
         assert TEA in await found(memories, "green tea", "s1")
-        memories.parts.clock.now += 24 * HOUR
-        assert (await memories.prune()).deleted == 2
 
 
-async def test_what_somebody_saves_edits_or_pins_becomes_long_term(uri):
-    async with await opened(uri) as memories:
+async def test_what_somebody_saves_edits_or_pins_becomes_long_term(store_uri):
+    """A short-term memory that somebody saves, edits, pins or replaces is long term from then."""
+    async with await opened(store_uri) as memories:
         await heard(memories, "s1", TEA, "Ada has a cat", "Ada plays chess", "Ada owns a boat")
-        ids = {one.content: one.id for one in (await memories.list(SCOPE, filter=OWN)).memories}
-        assert await memories.add(SCOPE, [Fact(TEA, tags=("drinks",)), "Ada likes rain"]) != []
-        saved = await memories.get(SCOPE, ids[TEA])
+        page = await memories.list(ADA, filter=Filter(**OWN))
+        ids = {one.content: one.id for one in page.memories}
+        await memories.add(ADA, [Fact(TEA, tags=("drinks",))])
+        saved = await memories.get(ADA, ids[TEA])
         assert (saved.state, saved.tags, saved.explicit) == ("active", ("drinks",), True)
-        assert saved.expires_at == memories.parts.clock() + timedelta(days=90)
-        assert [
-            (one.kind, one.before and one.before.state)
-            for one in await memories.history(SCOPE, saved.id)
-        ] == [("promote", "short_term")]
-        await memories.edit(SCOPE, ids["Ada has a cat"], content="Ada has two cats")
-        await memories.pin(SCOPE, ids["Ada plays chess"])
-        [newer] = await memories.add(SCOPE, ["Ada sold her boat"], replaces=ids["Ada owns a boat"])
-        assert await texts(memories) == {
-            TEA,
-            "Ada has two cats",
-            "Ada plays chess",
-            "Ada sold her boat",
-            "Ada likes rain",
-        }
-        assert await texts(memories, OWN) == set()
-        assert (
-            await memories.get(SCOPE, ids["Ada owns a boat"], superseded=True)
-        ).superseded_by == newer
-        memories.parts.clock.now += 25 * HOUR
+        assert saved.expires_at == memories.parts.clock() + 90 * DAY
+        await memories.edit(ADA, ids["Ada has a cat"], content="Ada has two cats")
+        await memories.pin(ADA, ids["Ada plays chess"])
+        await memories.add(ADA, ["Ada sold her boat"], replaces=ids["Ada owns a boat"])
+        others = {"Ada has two cats", "Ada plays chess", "Ada sold her boat"}
+        assert await listed(memories) == {TEA, *others}
+        assert not await listed(memories, **OWN)
+        later(memories, hours=25)
         assert await found(memories, "cats") == ["Ada has two cats"]
-        await memories.undo(SCOPE, saved.id)
-        assert TEA not in await texts(memories)
-        await memories.add(SCOPE, [TEA])  # what has expired comes back too
-        assert TEA in await texts(memories)
+        await memories.undo(ADA, saved.id)
+        assert await listed(memories) == others
+        await memories.add(ADA, [TEA])  # what has expired comes back too
+        assert await listed(memories) == {TEA, *others}
 
 
 async def test_a_promoted_memory_joins_its_long_term_equal():
-    """What is promoted becomes the long term memory that says the same."""
+    """What is promoted becomes the long-term memory that says the same, even an expired one."""
     async with await opened() as memories:
-        [other] = await memories.add(SCOPE, ["Ada drinks coffee"])
+        [other] = await memories.add(ADA, ["Ada drinks coffee"])
         await heard(memories, "s1", TEA)
-        held = await only(memories)
-        await memories.edit(SCOPE, other, content=TEA)
-        pinned = await memories.pin(SCOPE, held.id)
+        held = await only(memories, **OWN)
+        await memories.edit(ADA, other, content=TEA)
+        pinned = await memories.pin(ADA, held.id)
         assert (pinned.id, pinned.pinned, pinned.state) == (other, True, "active")
-        assert (await memories.get(SCOPE, held.id, superseded=True)).superseded_by == other
-        assert (await only(memories, Filter())).id == other
-        await memories.undo(SCOPE, held.id)
-        assert (await only(memories)).id == held.id
+        assert (await memories.get(ADA, held.id, superseded=True)).superseded_by == other
+        await memories.undo(ADA, held.id)
+        assert (await only(memories, **OWN)).id == held.id
     async with await opened() as memories:
-        [expired] = await memories.add(SCOPE, [Fact(TEA, ttl_days=1)])
-        memories.parts.clock.now += 24 * HOUR
-        await heard(memories, "s1", TEA)
-        assert await texts(memories, OWN) == {TEA}
-        await heard(memories, "s2", TEA)
-        assert (await only(memories, Filter())).id == expired
-        assert await texts(memories, OWN) == set()
+        [expired] = await memories.add(ADA, [Fact(TEA, ttl_days=1)])
+        later(memories, days=1)
+        for session in ("s1", "s2"):
+            await heard(memories, session, TEA)
+        assert (await only(memories)).id == expired
+        assert not await listed(memories, **OWN)
 
 
 async def test_a_session_keeps_the_newest_50():
     """Without a model a session keeps its newest 50 short-term memories, each session its own."""
     async with await opened() as memories:
-        for number in range(6):
-            memories.parts.clock.now += timedelta(minutes=1)
-            await heard(
-                memories, "s1", *(f"Parcel {number * 10 + place} is blue" for place in range(10))
-            )
+        for start in range(0, 60, 10):
+            await heard(memories, "s1", *sorted(parcels(range(start, start + 10))))
         await heard(memories, "s2", *(f"Crate {number} is red" for number in range(60)))
-        assert await texts(memories, OWN) == {
-            *(f"Parcel {number} is blue" for number in range(10, 60)),
-            *(f"Crate {number} is red" for number in range(10, 60)),
-        }
+        crates = {f"Crate {number} is red" for number in range(10, 60)}
+        assert await listed(memories, **OWN) == parcels(range(10, 60)) | crates
         assert len(await found(memories, "parcel blue", "s1")) == 50
-        assert (await memories.stats(SCOPE)).short_term == 100
+        assert (await memories.stats(ADA)).short_term == 100
 
 
 def summing(prompt: str) -> Any:
@@ -255,46 +199,45 @@ def summing(prompt: str) -> Any:
     return {"decisions": [], "groups": [], "summary": f"{lines[0]}, {lines[-1]}." if lines else ""}
 
 
-async def test_the_oldest_of_a_full_session_become_a_summary(uri, monkeypatch):
-    """With a model what is too much in a session is summed up for good; its sources are its
-    history.
-    """
-    monkeypatch.setattr("kagent_memory.ingestion.consolidation.consolidator.MAX_SHORT_TERM", 10)
-    monkeypatch.setattr("kagent_memory.ingestion.consolidation.short_term.MAX_SHORT_TERM", 10)
-    async with await opened(uri, llm=ScriptedLlm(summing)) as memories:
+@pytest.fixture
+def most(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session keeps so few memories."""
+    for module in ("consolidator", "short_term"):
+        monkeypatch.setattr(f"{CONSOLIDATION}.{module}.MAX_SHORT_TERM", request.param)
+
+
+@pytest.mark.parametrize("most", [10], indirect=True)
+@pytest.mark.usefixtures("most")
+async def test_the_oldest_of_a_full_session_become_a_summary(store_uri):
+    """With a model what is too much in a session is summed up; its sources are its history."""
+    async with await opened(store_uri, llm=ScriptedLlm(summing)) as memories:
         await heard(memories, "s1", *(f"Parcel {number} is blue" for number in range(10)))
-        assert await texts(memories) == set()
-        memories.parts.clock.now += timedelta(minutes=1)
+        assert not await listed(memories)
         await heard(memories, "s1", "Parcel 10 is blue")
-        assert await texts(memories, OWN) == {f"Parcel {number} is blue" for number in range(6, 11)}
-        summary = await only(memories, Filter())
-        assert (summary.content, summary.type) == (
-            "Parcel 0 is blue, Parcel 5 is blue.",
-            "episodic",
-        )
-        assert summary.expires_at == memories.parts.clock() + timedelta(days=90)
-        former = (await memories.list(SCOPE, filter=Filter(superseded="only"))).memories
-        assert {one.content for one in former} == {
-            f"Parcel {number} is blue" for number in range(6)
-        }
+        assert await listed(memories, **OWN) == parcels(range(6, 11))
+        summary = await only(memories)
+        assert summary.content == "Parcel 0 is blue, Parcel 5 is blue."
+        assert (summary.type, summary.expires_at) == ("episodic", summary.created_at + 90 * DAY)
+        former = (await memories.list(ADA, filter=Filter(superseded="only"))).memories
+        assert {one.content for one in former} == parcels(range(6))
         assert {one.superseded_by for one in former} == {summary.id}
-        assert set(summary.event_ids) == {id for one in former for id in one.event_ids}
-        await memories.undo(SCOPE, summary.id)
-        assert await texts(memories) == set()
-        assert len(await texts(memories, OWN)) == 11
+        assert {*summary.event_ids} == {id for one in former for id in one.event_ids}
+        await memories.undo(ADA, summary.id)
+        assert not await listed(memories)
+        assert await listed(memories, **OWN) == parcels(range(11))
 
 
-async def test_what_tools_said_in_a_session_is_summed_up_alone(monkeypatch):
+@pytest.mark.parametrize("most", [0], indirect=True)
+@pytest.mark.usefixtures("most")
+async def test_what_tools_said_in_a_session_is_summed_up_alone():
     """A summary is as trusted as the least trusted of its sources."""
-    monkeypatch.setattr("kagent_memory.ingestion.consolidation.consolidator.MAX_SHORT_TERM", 0)
-    monkeypatch.setattr("kagent_memory.ingestion.consolidation.short_term.MAX_SHORT_TERM", 0)
     async with await opened(llm=ScriptedLlm(summing)) as memories:
         said = [
             {"text": f"Parcel {number} is blue", "origin": ("user", "tool")[number % 2]}
             for number in range(12)
         ]
         await heard(memories, "s1", *said)
-        made = (await memories.list(SCOPE)).memories
+        made = (await memories.list(ADA)).memories
         assert {(one.content, one.origin) for one in made} == {
             ("Parcel 0 is blue, Parcel 10 is blue.", "user"),
             ("Parcel 1 is blue, Parcel 11 is blue.", "tool"),
@@ -305,149 +248,118 @@ async def test_a_session_that_ends_leaves_a_summary_with_its_sources():
     """Its own, or one of its short-term memories where the provider writes none."""
     async with await opened(llm=ScriptedLlm(summing)) as memories:
         await heard(memories, "s1", *(f"Parcel {number} is blue" for number in range(5)))
-        await memories.remember(SCOPE, [], "s1", ended=True)
-        await memories.work(until_idle=True)
-        assert await texts(memories) == {"Parcel 0 is blue, Parcel 4 is blue."}
+        await heard(memories, "s1", ended=True)
+        assert await listed(memories) == {"Parcel 0 is blue, Parcel 4 is blue."}
 
     def answer(prompt: str) -> Any:
         said = re.findall(r"user: (.+)$", prompt, re.MULTILINE)
-        return {
-            "facts": said,
-            "decisions": [],
-            "summary": "Parcels came" if "session is over" in prompt else "",
-        }
+        summary = "Parcels came" if "session is over" in prompt else ""
+        return {"facts": said, "decisions": [], "summary": summary}
 
     async with await opened(llm=ScriptedLlm(answer), summary=None) as memories:
-        for event, ended in (("e1", False), ("e2", True)):
-            await memories.remember(
-                SCOPE, [Message(text=f"It is {event}!", event_id=event)], "s1", ended=ended
-            )
-            await memories.work(until_idle=True)
-        summary = await only(memories, Filter())
-        assert (summary.content, set(summary.event_ids)) == ("Parcels came", {"e1", "e2"})
-        assert await texts(memories, OWN) == {"It is e1!", "It is e2!"}
+        await heard(memories, "s1", "It is early!")
+        await heard(memories, "s1", "It is late!", ended=True)
+        summary = await only(memories)
+        assert (summary.content, len(summary.event_ids)) == ("Parcels came", 2)
+        assert await listed(memories, **OWN) == {"It is early!", "It is late!"}
 
 
 async def test_what_changes_what_is_known_is_long_term():
-    """What changes what is known is long term and what a session says of itself is not."""
+    """A new value of a known slot is long term; a slot of the session alone is the session's."""
+    home = {"subject": "Ada", "attribute": "home"}
+    mood = {"subject": "Ada", "attribute": "mood"}
     async with await opened() as memories:
-        home = {"subject": "Ada", "attribute": "home"}
         await heard(memories, "s0", {"text": "Ada lives in Paris", "importance": 0.9, **home})
-        memories.parts.clock.now += timedelta(minutes=1)
         await heard(memories, "s1", {"text": "Ada lives in Rome", **home})
-        assert await texts(memories) == {"Ada lives in Rome"}
-        mood = {"subject": "Ada", "attribute": "mood"}
-        for number, text in enumerate(("Ada is tired", "Ada is awake")):
-            memories.parts.clock.now += timedelta(minutes=number + 1)
+        assert await listed(memories) == {"Ada lives in Rome"}
+        for text in ("Ada is tired", "Ada is awake"):
             await heard(memories, "s1", {"text": text, **mood})
-        assert await texts(memories) == {"Ada lives in Rome"}
-        assert await texts(memories, OWN) == {"Ada is awake"}
-        memories.parts.clock.now += timedelta(minutes=1)
-        # another session speaks of it too
+        assert await listed(memories) == {"Ada lives in Rome"}
+        assert await listed(memories, **OWN) == {"Ada is awake"}
         await heard(memories, "s2", {"text": "Ada is happy", **mood})
-        assert await texts(memories) == {"Ada lives in Rome", "Ada is happy"}
-        assert await texts(memories, OWN) == set()
-        memories.parts.clock.now += 25 * HOUR
-        assert (await memories.prune()).deleted == 2
-        assert await texts(memories) == {"Ada lives in Rome", "Ada is happy"}
+        assert await listed(memories) == {"Ada lives in Rome", "Ada is happy"}
+        assert not await listed(memories, **OWN)
 
 
 async def test_a_model_decides_about_short_term_memories_too():
-    """A model decides about short term memories too and its summary is long term."""
+    """A model's *same* joins what two sessions said, and a session's summary is long term."""
+    texts = ("Ada drinks tea", "Ada is drinking tea")
 
     def answer(prompt: str) -> Any:
-        said = [
-            line for line in ("Ada drinks tea", "Ada is drinking tea") if f"user: {line}!" in prompt
-        ]
-        facts = [{"text": text, "sources": [1]} for text in said]
         return {
-            "facts": facts,
+            "facts": [
+                {"text": text, "sources": [1]} for text in texts if f"user: {text}!" in prompt
+            ],
             "decisions": [{"fact": "F1", "action": "NOOP", "memory": "M1"}],
             "summary": "Ada came by",
         }
 
     async with await opened(llm=ScriptedLlm(answer), summary=None) as memories:
-        for session, text in (("s1", "Ada drinks tea!"), ("s2", "Ada is drinking tea!")):
-            await memories.remember(
-                SCOPE, [Message(text=text, event_id=f"m{session}")], session, ended=True
-            )
-            await memories.work(until_idle=True)
-        assert "Ada came by" in await texts(memories)
-        lasting = await texts(memories)
-        assert lasting & {"Ada drinks tea", "Ada is drinking tea"}, lasting
+        for session, text in enumerate(texts):
+            await heard(memories, f"s{session}", f"{text}!", ended=True)
+        lasting = await listed(memories)
+        assert "Ada came by" in lasting
+        assert lasting & {*texts}
 
 
 async def test_only_trusted_memories_of_a_session_are_short_term():
-    """What is in quarantine or of no session is no short term memory."""
+    """What is in quarantine, or of no session, is no short-term memory."""
     async with await opened(quarantine=["tool"]) as memories:
         await heard(memories, "s1", {"text": "The code is 7", "origin": "tool"})
-        assert await texts(memories, Filter(superseded="quarantined")) == {"The code is 7"}
+        assert await listed(memories, superseded="quarantined") == {"The code is 7"}
         await heard(memories, "", "Ada has a dog")
-        assert await texts(memories) == {"Ada has a dog"}
-        assert await texts(memories, OWN) == set()
+        assert await listed(memories) == {"Ada has a dog"}
+        assert not await listed(memories, **OWN)
 
 
 async def test_by_default_all_memories_are_long_term():
-    """By default all is long term and no session narrows or widens a search."""
+    """Without `short_term_hours` no session narrows or widens a search."""
     async with await opened(policy="kagent") as memories:
-        assert memories.settings.short_term_hours == 0
         await heard(memories, "s1", TEA)
-        assert await texts(memories) == {TEA}
+        assert await listed(memories) == {TEA}
         assert await found(memories, "tea", "s2") == [TEA]
     async with await opened(policy="kagent", short_term_hours=2) as memories:
         await heard(memories, "s1", TEA)
-        assert (await only(memories)).expires_at == memories.parts.clock() + 2 * HOUR
+        assert (await only(memories, **OWN)).expires_at == START + 2 * HOUR
     with pytest.raises(ConfigurationError, match="short_term_hours"):
         await opened(short_term_hours=-1)
 
 
-async def test_short_term_memories_outlast_the_setting(uri, tmp_path):
+async def test_short_term_memories_outlast_the_setting(store_uri, tmp_path):
     """What a session kept is found in it when no more is kept for sessions alone."""
-    clock = FrozenClock(START)
-    async with await opened(uri, clock=clock, policy="archive", short_term_hours=24) as memories:
+    archive: dict[str, Any] = {"clock": FrozenClock(START), "policy": "archive"}
+    async with await opened(store_uri, short_term_hours=24, **archive) as memories:
         await heard(memories, "s1", TEA)
-        held = await only(memories)
         path = tmp_path / "all.jsonl"
         path.write_text("".join([f"{line}\n" async for line in memories.export()]))
-    async with (
-        await opened(uri, clock=clock, policy="archive") as memories,
-        await opened(policy="archive", clock=clock) as other,
-    ):
+    async with await opened(store_uri, **archive) as memories, await opened(**archive) as other:
         assert (await other.import_(path)).added == 1
-        clock.now += HOUR
+        now = later(other, hours=1)
         for one in (memories, other):
-            assert one.settings.short_term_hours == 0
             assert await found(one, "tea", "s1") == [TEA]
             assert await found(one, "tea", "s2") == await found(one, "tea") == []
-            past = await one.recall(SCOPE, "tea", session_id="s1", as_of=clock.now - HOUR / 2)
-            assert [hit.memory.content for hit in past] == [TEA]
-            assert (await one.get(SCOPE, held.id)).state == "short_term"
-        clock.now += 24 * HOUR
+            assert await found(one, "tea", "s1", as_of=now - HOUR / 2) == [TEA]
+        later(other, hours=24)
         assert await found(memories, "tea", "s1") == []
 
 
 async def test_forgetting_and_merging_know_them():
-    async with await opened(llm=False) as memories:
-        await heard(
-            memories,
-            "s1",
-            TEA,
-            {"text": "Ada has a cat", "tags": ["pets"], "author": "ada"},
-            "Ada plays chess",
-        )
-        await heard(memories, "s2", "Ada owns a boat")
-        ids = {one.content: one.id for one in (await memories.list(SCOPE, filter=OWN)).memories}
-        assert await memories.consolidate(SCOPE) == ()
-        assert set(await memories.forget(SCOPE, tag="pets")) == {ids["Ada has a cat"]}
-        assert set(await memories.forget(SCOPE, filter=OWN, dry_run=True)) == set(ids.values()) - {
-            ids["Ada has a cat"]
-        }
-        assert (await memories.forget(SCOPE, ids[TEA])).ids == (ids[TEA],)
-        await memories.remember(SCOPE, [Message(text=TEA, event_id="later")], "s1")
+    """Short-term memories are forgotten by id, tag, session or filter, and none is merged."""
+    async with await opened() as memories:
+        cat, chess, boat = "Ada has a cat", "Ada plays chess", "Ada owns a boat"
+        await heard(memories, "s1", TEA, {"text": cat, "tags": ["pets"]}, chess)
+        await heard(memories, "s2", boat)
+        page = await memories.list(ADA, filter=Filter(**OWN))
+        ids = {one.content: one.id for one in page.memories}
+        assert await memories.consolidate(ADA) == ()
+        for condition, gone in (
+            ({"tag": "pets"}, cat),
+            ({"ids": ids[TEA]}, TEA),
+            ({"session_id": "s1"}, chess),
+            ({"filter": Filter(**OWN)}, boat),
+        ):
+            assert [*await memories.forget(ADA, **condition)] == [ids[gone]]
+        await memories.remember(ADA, [Message(text=TEA, event_id="later")], "s1")
         await memories.work(until_idle=True)
-        assert TEA not in await texts(memories, OWN)
-        assert set(await memories.forget(SCOPE, session_id="s1")) == {ids["Ada plays chess"]}
-        assert await texts(memories, OWN) == {"Ada owns a boat"}
-        await memories.forget(SCOPE, everything=True)
-        assert (await memories.stats(SCOPE)).short_term == 0
+        assert not await listed(memories, **OWN)
         assert (await memories.audit()).is_clean

@@ -13,7 +13,6 @@ import pytest
 
 from kagent_memory.errors import ConfigurationError
 from kagent_memory.memories import Memories
-from kagent_memory.memories.tokens import new_token
 from kagent_memory.records import Scope
 from kagent_memory.server.app import create_app
 from kagent_memory.server.auth import Access, check_binding, is_loopback
@@ -35,8 +34,7 @@ def named(agent: str) -> dict[str, Any]:
 async def token(
     memories: Memories, clock: Clock, user: str | None = None, tenant: str = "", **more: Any
 ) -> dict[str, str]:
-    secret, made = new_token(tenant, user, "test", now=clock(), **more)
-    await memories.store.tokens.add(made)
+    secret, _ = await memories.tokens.create(tenant=tenant, user=user, label="test", **more)
     return {"authorization": f"Bearer {secret}"}
 
 

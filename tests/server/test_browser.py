@@ -17,7 +17,6 @@ from optional import program
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 
 from kagent_memory.memories import Memories
-from kagent_memory.memories.tokens import new_token
 from kagent_memory.records import Fact, Scope, new_id
 from kagent_memory.server.auth import Access
 from kagent_memory.stores.base import Job
@@ -342,11 +341,12 @@ async def test_hostile_content_is_text_and_nothing_else(browser: Browser, server
 
 
 async def test_a_token_logs_in_and_out_of_a_guarded_server(browser: Browser, tmp_path: Path):
-    secret, token = new_token("", "ada", "test", now=datetime.now(UTC))
+    secret = ""
 
     async def opener() -> Memories:
+        nonlocal secret
         memories = await Memories.open("libsql:///:memory:", worker=False)
-        await memories.store.tokens.add(token)
+        secret, _ = await memories.tokens.create(user="ada")
         await memories.add(SCOPE, ["mine"])
         await memories.add(Scope("", "bob", "travel_agent"), ["not mine"])
         return memories

@@ -9,7 +9,6 @@ import httpx
 import pytest
 
 from kagent_memory.memories import Memories
-from kagent_memory.memories.tokens import new_token
 from kagent_memory.server.app import create_app
 from kagent_memory.server.auth import Access
 
@@ -92,10 +91,7 @@ async def test_only_an_operators_token_opens_what_crosses_tenants(
     memories: Memories, clock: Clock, path: str, method: str
 ):
     async def allowed(**bound: Any) -> int:
-        secret, token = new_token(
-            bound.pop("tenant", ""), bound.pop("user", None), "", now=clock(), **bound
-        )
-        await memories.store.tokens.add(token)
+        secret, _ = await memories.tokens.create(**bound)
         body = ({"tenant": "acme"} if "tenants" in path else {}) if method == "POST" else None
         return (await there.request(method, path, json=body, headers=bearing(secret))).status_code
 
@@ -107,8 +103,7 @@ async def test_only_an_operators_token_opens_what_crosses_tenants(
 
 
 async def test_an_operators_token_opens_every_tenant(memories: Memories, clock: Clock):
-    secret, token = new_token("", None, "upkeep", now=clock(), days=1, is_operator=True)
-    await memories.store.tokens.add(token)
+    secret, _ = await memories.tokens.create(days=1, is_operator=True)
     async with caller(memories, Access(required=True), "10.0.0.7", clock) as there:
         for tenant in ("", "acme"):
             scope = {"app": "demo", "user": "ada", "tenant": tenant}

@@ -15,7 +15,6 @@ import httpx
 import pytest
 
 from kagent_memory.memories import Memories
-from kagent_memory.memories.tokens import new_token
 from kagent_memory.records import Scope
 from kagent_memory.server.auth import Access
 
@@ -363,8 +362,7 @@ SENT: list[tuple[str, dict[str, Any], Any]] = [
 async def test_takes_what_a_kagent_agent_of_today_sends(
     memories: Memories, clock: Clock, uri: str, guard: str
 ):
-    secret, token = new_token("", None, "agent", now=clock(), days=None)
-    await memories.store.tokens.add(token)
+    secret, _ = await memories.tokens.create(label="agent")
     access = {
         "nothing": Access(),
         "token": Access(required=True),

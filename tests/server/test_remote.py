@@ -17,7 +17,6 @@ import pytest
 
 from kagent_memory.errors import ConfigurationError, Conflict, InvalidInput, NotFound, StoreError
 from kagent_memory.memories import Memories
-from kagent_memory.memories.tokens import new_token
 from kagent_memory.records import Fact, Filter, Message, Scope
 from kagent_memory.remote import RemoteMemories, open_memories
 from kagent_memory.server.auth import Access
@@ -179,11 +178,12 @@ async def test_callers_may_only_name_models_on_the_list():
 async def test_a_token_travels_in_the_header_and_never_in_the_location(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    secret, token = new_token("acme", None, "t", now=datetime.now(UTC))
+    secret = ""
 
     async def guarded() -> Memories:
+        nonlocal secret
         memories = await _opened()
-        await memories.store.tokens.add(token)
+        secret, _ = await memories.tokens.create(tenant="acme")
         return memories
 
     with served(guarded, Access(required=True)) as address:

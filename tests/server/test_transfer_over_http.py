@@ -8,7 +8,6 @@ import asyncio
 import json
 import threading
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ from kagent_memory import (
     StoreError,
 )
 from kagent_memory.memories import export_file
-from kagent_memory.memories.tokens import new_token
 from kagent_memory.memories.transfer import Imported
 from kagent_memory.remote import open_memories
 from kagent_memory.server import transfer
@@ -135,9 +133,7 @@ async def test_whose_memories_a_caller_may_move(tmp_path):
             ("acme", "acme", None),
             ("other", "other", None),
         ):
-            secret, token = new_token(tenant, user, name, now=datetime.now(UTC))
-            await memories.store.tokens.add(token)
-            secrets[name] = secret
+            secrets[name], _ = await memories.tokens.create(tenant=tenant, user=user)
         secrets["all"], _ = await memories.tokens.create(is_operator=True)
         await memories.add(Scope("acme", "bob", "notes"), ["Bob's"])
         return memories

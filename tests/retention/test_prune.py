@@ -1,0 +1,154 @@
+"""What the prune deletes, extends, erases and evicts, and in which process it runs."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from memories import opening
+from memories.opening import ADA, GRACE, START, later, listed
+
+from kagent_memory import Fact, Memories
+from kagent_memory.retention import prune
+from kagent_memory.retrieval.ranking import RankSettings
+from kagent_memory.retrieval.ranking.importance import ImportanceWeights
+from kagent_memory.stores.base import Pruned
+from kagent_memory.testing import FrozenClock, HashEmbedder
+
+HOBBIES = (
+    "Ada sails",
+    "Bob skis in Davos",
+    "The gateway restarts nightly",
+    "Rent is due on Monday",
+    "Grace paints",
+)
+LEGS = pytest.mark.parametrize("embedder", [None, HashEmbedder(64)], ids=["words", "vectors"])
+
+
+async def opened(uri: str = "libsql:///:memory:", **options: Any) -> Memories:
+    return await opening.opened(uri, **{"clock": FrozenClock(START), "ttl_days": 0, **options})
+
+
+async def test_in_an_archive_nothing_goes_however_old(store_uri: str):
+    """The policy "archive" deletes nothing."""
+    async with await opened(store_uri, policy="archive") as memories:
+        await memories.add(ADA, ["Ada sails", Fact("Grace paints", importance=0)])
+        later(memories, days=36_500)
+        assert await memories.prune() == Pruned()
+        assert await listed(memories) == {"Ada sails", "Grace paints"}
+
+
+async def test_a_prune_gives_each_memory_that_goes_with_its_reason(store_uri: str):
+    """A dry run and a prune name the same memories, each with the reason why it goes."""
+    options = {"policy": "tiers", "max_memories": 4, "half_life_days": 100}
+    async with await opened(store_uri, **options) as memories:
+        facts = {
+            "expired": Fact("Rent is due on Monday", ttl_days=30),
+            "faded": Fact("Bob skis in Davos", importance=0.1),
+            "unimportant": Fact("The gateway restarts nightly", importance=1.0),
+            "pinned": Fact("The spare key is with Grace", pinned=True, importance=0.0),
+            "used": Fact("Ada sails near Bergen", importance=1.0),
+            "high": Fact("Lima was cold in June", importance=1.0),
+        }
+        ids = dict(zip(facts, await memories.add(ADA, list(facts.values())), strict=True))
+        [theirs] = await memories.add(GRACE, [Fact("Bob paints", ttl_days=1)])
+        await memories.feedback(ADA, ids["unimportant"], success=False)
+        for _ in range(3):
+            memories.parts.deliveries.count(ADA, retrieved=[ids["used"]], delivered=[ids["used"]])
+            await memories.drain()
+        later(memories, days=181)
+        await memories.add(ADA, [f"A fresh note, number {number}" for number in range(4)])
+        would = await memories.prune(dry_run=True)
+        assert would == Pruned(deleted=2, faded=1, unimportant=1, evicted=3)
+        told = {one.memory_id: one.reason for one in would.gone}
+        expected = ("expired", "faded", "unimportant")
+        assert [told[ids[name]] for name in expected] == [*expected]
+        assert [one.scope for one in would.gone if one.memory_id == theirs] == [GRACE]
+        assert ids["pinned"] not in told
+        assert [*told.values()].count("capacity") == 3
+        assert len(await listed(memories)) == 9  # a dry run leaves all there
+        done = await memories.prune()
+        assert (done, {one.memory_id for one in done.gone}) == (would, told.keys())
+        assert len(await listed(memories)) == 4
+        assert await memories.prune() == Pruned()
+
+
+@LEGS
+async def test_the_prune_evicts_from_scopes_that_hold_too_many(store_uri: str, embedder: Any):
+    """The least important of each scope that holds too many are evicted, and may come again."""
+    async with await opened(store_uri, embedding=embedder, max_memories=3) as memories:
+        key = "The spare key is with Grace"
+        ids = await memories.add(ADA, [*HOBBIES[:4], Fact(key, pinned=True)])
+        await memories.add(GRACE, HOBBIES[:3])
+        for id in ids[:2]:
+            await memories.feedback(ADA, id, success=True)
+        assert await memories.prune(dry_run=True) == Pruned(evicted=2)
+        assert len(await listed(memories)) == 5
+        assert await memories.prune() == Pruned(evicted=2)
+        assert await listed(memories) == {*HOBBIES[:2], key}
+        assert len(await listed(memories, GRACE)) == 3
+        assert await memories.prune() == Pruned()
+        await memories.add(ADA, [HOBBIES[3]])
+        assert HOBBIES[3] in await listed(memories)
+
+
+@LEGS
+async def test_what_is_said_twice_is_evicted_first(store_uri: str, embedder: Any):
+    """What another memory says too is evicted before what is said once."""
+    async with await opened(store_uri, embedding=embedder, max_memories=4) as memories:
+        await memories.add(ADA, [*HOBBIES[:4], "The gateway restarts nightly, always"])
+        assert await memories.prune() == Pruned(evicted=1)
+        assert len([text for text in await listed(memories) if "gateway" in text]) == 1
+
+
+async def test_a_scope_far_over_its_bound_is_brought_down_at_once(
+    store_uri: str, monkeypatch: pytest.MonkeyPatch
+):
+    """One prune brings a scope down to its bound, however far over it is."""
+    monkeypatch.setattr(prune, "EXAMINED", 5)
+    monkeypatch.setattr(prune, "PAGE", 16)
+    by_success = ImportanceWeights(uniqueness=0.01)
+    async with await opened(store_uri, max_memories=10, importance_weights=by_success) as memories:
+        notes = [f"Note number {number} of ward {number * 7}" for number in range(60)]
+        ids = await memories.add(ADA, notes)
+        for id in ids[40:50]:
+            await memories.feedback(ADA, id, success=True)
+        assert await memories.prune() == Pruned(evicted=50)
+        assert await listed(memories) == {*notes[40:50]}
+
+
+async def test_one_of_two_processes_prunes_in_the_background(store_uri: str):
+    """One process prunes, and nobody else until the period is over."""
+    async with await opened(store_uri) as memories:
+        await memories.add(ADA, HOBBIES)
+    workers = [await opened(store_uri, max_memories=3, worker=True) for _ in range(2)]
+    try:
+        async with asyncio.timeout(60):
+            while len(await listed(workers[0])) > 3:  # noqa: ASYNC110 a prune that ran is no event of ours
+                await asyncio.sleep(0.02)
+        await workers[0].add(ADA, ["Ada skates"])
+        await asyncio.sleep(0.1)
+        assert len(await listed(workers[1])) == 4
+    finally:
+        for memories in workers:
+            await memories.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "moves"),
+    [({"policy": "tiers"}, True), ({}, False), ({"rank": RankSettings(standing=0.3)}, True)],
+    ids=str,
+)
+async def test_the_importance_boost_of_a_policy_moves_the_ranking(options: Any, moves: bool):
+    """What misled often comes after its equal where the policy or the weights say so."""
+    async with await opened(**options) as memories:
+        await memories.add(
+            ADA, [f"Grace paints boats in Bergen {at}" for at in ("harbour", "port")]
+        )
+        query = "who paints boats in Bergen"
+        first = (await memories.recall(ADA, query, deliver=False))[0].memory.id
+        for _ in range(9):
+            await memories.feedback(ADA, first, success=False)
+        again = (await memories.recall(ADA, query, deliver=False))[0].memory.id
+        assert (again != first) is moves
