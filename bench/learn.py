@@ -40,7 +40,6 @@ from kagent_memory.retrieval.ranking import (
 )
 from kagent_memory.stores.index import Entry, ScopeIndex
 from kagent_memory.stores.postings import packed
-from kagent_memory.stores.values import RankFeatures
 
 SIGNS = ("match", "window", "session", "answer", "time", "author", "substance")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -80,7 +79,7 @@ class Scope:
             by_spelling[spelling(note.text)] = self.ids[note.key]
             position = positions[note.session] = positions.get(note.session, -1) + 1
             self.notes.append(note)
-            features = RankFeatures(
+            entry = Entry(
                 id=self.ids[note.key],
                 session_id=note.session,
                 position=position,
@@ -90,8 +89,9 @@ class Scope:
                 happened_at=note.at,
                 chars=len(note.text),
                 asks=note.text.rstrip().endswith("?"),
+                postings=packed(index_terms(note.text, note.author)),
             )
-            places.append(Entry(features, True, None, packed(index_terms(note.text, note.author))))
+            places.append(entry)
         self.index = ScopeIndex().updated(places)
         self.visible = self.index.visible(NOW)
         self.rows = [self.ids[note.key] for note in self.notes]
@@ -143,11 +143,11 @@ async def asked(scope: Scope, embedder: MiniLM | None) -> list[Question]:
             spans=named_spans(one.question, NOW),
         )
         answers = {hit.id for hit in found.ranked}
-        kept = np.array([place.id in answers for place in features], bool)
+        kept = np.array([id in answers for id in features.ids], bool)
         nothing = np.zeros(len(features))
         signs = np.stack([found.signs.get(name, nothing) for name in SIGNS], axis=1)[kept]
         evidence = {scope.ids[key] for key in one.evidence}
-        held = np.array([place.id in evidence for place in features], bool)[kept]
+        held = np.array([id in evidence for id in features.ids], bool)[kept]
         questions.append(Question(scope.talk.user, signs, held, len(evidence)))
     return questions
 

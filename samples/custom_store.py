@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -18,7 +19,8 @@ import numpy as np
 from kagent_memory import Memory, Scope
 from kagent_memory.errors import Conflict, InvalidInput, StoreError
 from kagent_memory.records import Change, new_id
-from kagent_memory.stores import Adapter, EmbeddingSpaces, MemoryStore, decisions, open_with, values
+from kagent_memory.stores import Adapter, EmbeddingSpaces, MemoryStore, codec, decisions, open_with
+from kagent_memory.stores.base import SESSION_END
 from kagent_memory.stores.planning import Plan, Texts, checked
 from kagent_memory.stores.spaces import EmbeddingSpace
 from kagent_memory.stores.values import Applied, Batch, Delivery, Pruned, ScopeStats, Whole
@@ -29,10 +31,8 @@ class Kept:
     """The contents of one scope."""
 
     scope: Scope
-    version: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
     salt: bytes = field(default_factory=lambda: os.urandom(16))
-    calls: int = 0
-    tokens: int = 0
     whole: dict[str, Whole] = field(default_factory=dict)
     vectors: dict[str, dict[int, np.ndarray]] = field(default_factory=dict)
     taken: set[tuple[str, str]] = field(default_factory=set)
@@ -52,7 +52,7 @@ class Kept:
         for id, whole in self.whole.items():  # a decision that is gone in part cannot be undone
             now = (replace(one, final=one.final or one.group in groups) for one in whole.revisions)
             self.whole[id] = replace(whole, revisions=tuple(now))
-        self.version += 1
+        self.counts["version"] += 1
 
 
 class DictStore(MemoryStore, EmbeddingSpaces):
@@ -92,25 +92,26 @@ class DictStore(MemoryStore, EmbeddingSpaces):
 
     async def apply(self, scope: Scope, batch: Batch, *, now: datetime) -> Applied:
         kept = await self._kept(scope)
-        number = batch.space_number
-        batch = checked(batch, None if number is None else await self._width(number))
-        events = {pair for pair in batch.taken if pair[1] != values.SESSION_END}
-        if batch.expected_version not in (None, kept.version) or events & kept.taken:
+        batch = checked(batch, batch.space_number and await self._width(batch.space_number))
+        events = {pair for pair in batch.taken if pair[1] != SESSION_END}
+        if batch.expected_version not in (None, kept.counts["version"]) or events & kept.taken:
             raise Conflict("The scope was written to meanwhile; read it again and retry.")
         stored = {one.id: one for one in kept.memories}
-        plan = Plan.of(
-            batch, stored, stones=kept.tombstones, salt=kept.salt, texts=Texts(), now=now
-        )
+        plan = Plan(batch, stored, stones=kept.tombstones, salt=kept.salt, texts=Texts(), now=now)
         # from here on nothing can fail
         kept.vectors = {id: row for id, row in kept.vectors.items() if id not in plan.reworded}
-        kept.whole |= plan.written(kept.whole)
+        for id, memory in plan.standing.items():  # as a copy in UTC
+            former = kept.whole.get(id, Whole(memory))
+            copy = codec.from_snapshot(codec.to_snapshot(memory))
+            revisions = (*former.revisions, *(one for one in plan.revisions if one.memory_id == id))
+            kept.whole[id] = Whole(replace(copy, usage=former.memory.usage), revisions)
         for id, vector in plan.vectors.items():
-            kept.vectors.setdefault(id, {})[number or 0] = vector
-        kept.taken -= {(session_id, values.SESSION_END) for session_id, _ in events}
+            kept.vectors.setdefault(id, {})[batch.space_number or 0] = vector
+        kept.taken -= {(session_id, SESSION_END) for session_id, _ in events}
         kept.taken |= {*batch.taken}
-        kept.calls, kept.tokens = kept.calls + batch.calls, kept.tokens + batch.tokens
-        kept.version += bool(batch.changes or batch.taken or batch.reinforced)
-        return Applied(ids=plan.ids, version=kept.version)
+        moved = bool(batch.changes or batch.taken or batch.reinforced)
+        kept.counts.update(calls=batch.calls, tokens=batch.tokens, version=moved)
+        return Applied(ids=plan.ids, version=kept.counts["version"])
 
     async def forget(
         self, scope: Scope, *, ids: Sequence[str] = (), session_id: str | None = None,
@@ -129,7 +130,7 @@ class DictStore(MemoryStore, EmbeddingSpaces):
     async def count(self, deliveries: Sequence[Delivery]) -> None:
         for one in deliveries:
             kept = await self._kept(one.scope)
-            kept.put(one.added_to(memory) for memory in kept.memories)
+            kept.put(replace(memory, usage=one.added_to(memory)) for memory in kept.memories)
 
     async def prune(self, *, now: datetime, popular_after: int, dry_run: bool = False) -> Pruned:
         await self.all()
@@ -157,16 +158,13 @@ class DictStore(MemoryStore, EmbeddingSpaces):
         self, scope: Scope, session_id: str, event_ids: Sequence[str]
     ) -> frozenset[str]:
         kept = await self._kept(scope)
-        pairs = {
-            *kept.taken,
-            *((session_id, key) for kind, key in kept.tombstones if kind == "event"),
-        }
-        return frozenset(event for event in event_ids if (session_id, event) in pairs)
+        held = {key for kind, key in kept.tombstones if kind == "event"}
+        return frozenset(e for e in event_ids if e in held or (session_id, e) in kept.taken)
 
     async def stats(self, scope: Scope, *, now: datetime, popular_after: int = 10) -> ScopeStats:
         kept = await self._kept(scope)
         counted = decisions.stats_of(kept.memories, now=now, popular_after=popular_after)
-        return replace(counted, calls=kept.calls, tokens=kept.tokens, version=kept.version)
+        return replace(counted, **kept.counts)
 
     async def scopes(self, **which: Any) -> Sequence[Scope]:
         await self.all()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Self, TypeAlias
+from typing import Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-
-from .values import RankFeatures
 
 NONE = np.iinfo(np.int64).min
 NEVER = np.iinfo(np.int64).max
@@ -43,7 +41,7 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Positions of memories, in columns; iterated, the features of each.
+    """Positions of memories, in columns.
 
     Attributes:
         ids: of the memories, in order.
@@ -55,30 +53,6 @@ class Places:
     ids: Sequence[str]
     columns: Columns
     names: Sequence[str]
-
-    @classmethod
-    def of(cls, features: Sequence[RankFeatures]) -> Self:
-        """Return the same in columns."""
-        texts = (name for one in features for name in (one.session_id, one.author) if name)
-        numbers = {name: number for number, name in enumerate(dict.fromkeys(texts))}
-        rows = [
-            (
-                numbers.get(one.session_id or "", -1),
-                NONE if one.position is None else one.position,
-                numbers.get(one.author or "", -1),
-                one.importance,
-                ticks(one.created_at, NONE),
-                ticks(one.happened_at, NONE),
-                one.chars,
-                one.asks,
-                one.names_a_time,
-                0,
-                NEVER,
-                True,
-            )
-            for one in features
-        ]
-        return cls([one.id for one in features], np.array(rows, COLUMNS), [*numbers])
 
     @classmethod
     def joined(cls, parts: Sequence[Self], keys: Sequence[Sequence[str]]) -> Self:
@@ -97,38 +71,6 @@ class Places:
         named = [key for some in keys for key in some]
         order = sorted(range(len(ids)), key=ids.__getitem__)
         return cls([named[row] for row in order], columns[order], names)
-
-    def __iter__(self) -> Iterator[RankFeatures]:
-        def name(number: int) -> str | None:
-            return self.names[number] if number >= 0 else None
-
-        rows: list[tuple[Any, ...]] = self.columns.tolist()
-        return (
-            RankFeatures(
-                id=id,
-                session_id=name(session),
-                position=None if position == NONE else position,
-                author=name(author),
-                importance=importance,
-                created_at=_EPOCH + created * _MICROSECOND,
-                happened_at=None if happened == NONE else _EPOCH + happened * _MICROSECOND,
-                chars=chars,
-                asks=asks,
-                names_a_time=names_a_time,
-            )
-            for id, (
-                session,
-                position,
-                author,
-                importance,
-                created,
-                happened,
-                chars,
-                asks,
-                names_a_time,
-                *_,
-            ) in zip(self.ids, rows, strict=True)
-        )
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -158,6 +100,11 @@ def spots_of(columns: Columns) -> tuple[Rows, Rows, Rows]:
 def ticks(at: datetime | None, unknown: int) -> int:
     """Return a time in microseconds since 1970."""
     return unknown if at is None else (at - _EPOCH) // _MICROSECOND
+
+
+def time_of(ticks: int) -> datetime | None:
+    """Return the time that `ticks` counted; None where it is NONE."""
+    return None if ticks == NONE else _EPOCH + ticks * _MICROSECOND
 
 
 def best(values: Floats, limit: int) -> Rows:

@@ -37,7 +37,7 @@ from .columns import (
     ticks,
 )
 from .postings import Postings, keys_of, spread
-from .values import RankFeatures, TermMatrix, TextMatches
+from .values import TermMatrix, TextMatches
 
 ENTRY_BYTES = 300
 SCOPE_BYTES = 4000  # of an index that holds nothing yet
@@ -48,22 +48,33 @@ _PARTS = 6  # that `packed` writes
 
 
 class Entry(NamedTuple):
-    """One memory as the index knows it.
+    """One memory as its scope's index knows it.
 
     Attributes:
+        chars: the length of its content.
+        asks: whether its content ends with a question mark (?, ？ or ؟), white space aside.
         expires_at: when readers cease to see it; None: never, as with pinned ones.
+        active: whether searches see it until then.
         postings: its packed terms (`postings.packed`).
     """
 
-    place: RankFeatures
-    active: bool
-    expires_at: datetime | None
-    postings: bytes
+    id: str
+    session_id: str | None
+    position: int | None
+    author: str | None
+    importance: float
+    created_at: datetime
+    happened_at: datetime | None
+    chars: int = 0
+    asks: bool = False
+    expires_at: datetime | None = None
+    active: bool = True
+    postings: bytes = b""
 
 
 def entry_of(memory: Memory, postings: bytes) -> Entry:
     """Return a memory as the index knows it."""
-    place = RankFeatures(
+    return Entry(
         id=memory.id,
         session_id=memory.session_id,
         position=memory.position,
@@ -73,9 +84,9 @@ def entry_of(memory: Memory, postings: bytes) -> Entry:
         happened_at=memory.happened_at,
         chars=len(memory.content),
         asks=is_question(memory.content),
-    )
-    return Entry(
-        place, memory.state in SEARCHED, None if memory.pinned else memory.expires_at, postings
+        expires_at=None if memory.pinned else memory.expires_at,
+        active=memory.state in SEARCHED,
+        postings=postings,
     )
 
 
@@ -139,12 +150,11 @@ class ScopeIndex:
         """Return the index with memories that are new or have changed, and without those that were
         erased.
         """
-        fresh = [*{entry.place.id: entry for entry in entries}.values()]
-        places, terms = _read(fresh)
+        fresh = _indexed([*{entry.id: entry for entry in entries}.values()])
         kept = np.ones(len(self.ids), bool)
-        kept[self.rows_of([*places.ids, *gone])] = False
+        kept[self.rows_of([*fresh.ids, *gone])] = False
         count = int(kept.sum())
-        ids = [*compress(self.ids, kept.tolist()), *places.ids]
+        ids = [*compress(self.ids, kept.tolist()), *fresh.ids]
         rising = sorted(range(len(ids)), key=ids.__getitem__)
         order = np.array(rising, np.int32)
         numbers = np.empty_like(order)
@@ -152,8 +162,8 @@ class ScopeIndex:
         former = np.full(len(self.ids), -1, np.int32)
         former[kept] = numbers[:count]
         named = {name: number for number, name in enumerate(self.names)}
-        own = [named.setdefault(name, len(named)) for name in places.names]
-        columns = np.concatenate([self.columns[kept], renamed(places.columns, own)])[order]
+        own = [named.setdefault(name, len(named)) for name in fresh.names]
+        columns = np.concatenate([self.columns[kept], renamed(fresh.columns, own)])[order]
         used = {number for name in NAMED for number in columns[name].tolist()}
         names = [name for name, number in named.items() if number in used]
         left = {name: number for number, name in enumerate(names)}
@@ -161,7 +171,7 @@ class ScopeIndex:
             [ids[row] for row in rising],
             renamed(columns, [left.get(name, -1) for name in named]),
             names,
-            self.postings.renumbered(former).joined(terms.renumbered(numbers[count:])),
+            self.postings.renumbered(former).joined(fresh.postings.renumbered(numbers[count:])),
         )
 
     # -- searches -------------------------------------------------------------------------------
@@ -243,19 +253,35 @@ class ScopeIndex:
         return np.array([self.rows[id] for id in ids if id in self.rows], np.int64)
 
 
-def _read(entries: Sequence[Entry]) -> tuple[Places, Postings]:
-    """Return where memories stand, and their terms by their places among them."""
-    places = Places.of([entry.place for entry in entries])
+def _indexed(entries: Sequence[Entry]) -> ScopeIndex:
+    """Return the index of these memories alone, in their order."""
+    texts = (name for one in entries for name in (one.session_id, one.author) if name)
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(texts))}
+    rows = [
+        (
+            numbers.get(one.session_id or "", -1),
+            NONE if one.position is None else one.position,
+            numbers.get(one.author or "", -1),
+            one.importance,
+            ticks(one.created_at, NONE),
+            ticks(one.happened_at, NONE),
+            one.chars,
+            one.asks,
+            False,
+            0,
+            ticks(one.expires_at, NEVER),
+            one.active,
+        )
+        for one in entries
+    ]
+    columns = np.array(rows, COLUMNS)
     postings = Postings.unpacked([entry.postings for entry in entries])
-    columns = places.columns
     columns["length"] = np.bincount(postings.rows, postings.counts, minlength=len(entries))
-    columns["expires"] = [ticks(entry.expires_at, NEVER) for entry in entries]
-    columns["active"] = [entry.active for entry in entries]
     timed = postings.where(np.isin(postings.terms, _TIME_KEYS))
     columns["names_a_time"] = np.bincount(timed.rows, minlength=len(entries)) > 0
     for row in columns["names_a_time"].nonzero()[0].tolist():
         # who is called April names no time by that
-        if own := time_terms_of(entries[row].place.author):
+        if own := time_terms_of(entries[row].author):
             others = keys_of(TIME_TERMS - own)
             columns["names_a_time"][row] = np.isin(timed.terms[timed.rows == row], others).any()
-    return places, postings
+    return ScopeIndex([one.id for one in entries], columns, [*numbers], postings)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import cache
-from typing import Self, TypeAlias
 
 from ..checks import checked_text, json_text
 from ..errors import Conflict, InvalidInput, NotFound
 from ..language import tokenizer
-from ..records import SEARCHED, Change, Memory, Revision, Usage, Vector
+from ..records import SEARCHED, Change, Memory, Revision, Usage
 from . import codec
+from .filter_match import is_visible
 from .postings import packed
 from .spaces import checked_vector
-from .values import Batch, Whole, checked_key
+from .values import Batch, checked_key
 
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 _BRINGS_TEXT = frozenset({"add", "update", "supersede", "merge"})
@@ -116,86 +116,62 @@ def held_back(
     """
     # Group → the source events of the stored memories that it merges: what is merged is there, and
     # comes from none.
-    merging = {
-        change.group for change in changes if change.kind == "merge" and change.group is not None
+    merged: dict[str | None, set[str]] = {
+        change.group: set() for change in changes if change.kind == "merge" and change.group
     }
-    merged: dict[str, frozenset[str]] = {}
     for change in changes:
-        former = stored.get(change.memory.id)
-        if former is not None and change.group is not None and change.group in merging:
-            merged[change.group] = merged.get(change.group, frozenset()) | frozenset(
-                former.event_ids
-            )
-    held = {
-        change.memory.id for change in changes if _is_held(change, stored, merged, stones, salt)
-    }
-    merges = {
-        change.group for change in changes if change.kind == "merge" and change.memory.id in held
-    }
-    held |= {change.memory.id for change in changes if change.group in merges}
-    return frozenset(
-        held | {change.memory.id for change in changes if change.memory.superseded_by in held}
-    )
+        if change.group in merged and (former := stored.get(change.memory.id)):
+            merged[change.group].update(former.event_ids)
+
+    def is_held(change: Change) -> bool:
+        memory, former = change.memory, stored.get(change.memory.id)
+        if change.explicit or change.kind not in _BRINGS_TEXT:
+            return False
+        events = {*memory.event_ids} - {*(former.event_ids if former else ())}
+        events |= {*change.event_ids}
+        events -= merged.get(change.group, set())
+        if any(("event", event) in stones for event in events):
+            return True
+        text = "text", codec.forgotten_key(salt, memory.session_id, memory.content)
+        return (former is None or former.content != memory.content) and text in stones
+
+    held = {change.memory.id for change in changes if is_held(change)}
+    merges = {one.group for one in changes if one.kind == "merge" and one.memory.id in held}
+    held |= {one.memory.id for one in changes if one.group in merges}
+    return frozenset(held | {one.memory.id for one in changes if one.memory.superseded_by in held})
 
 
-def _is_held(
-    change: Change,
-    stored: Mapping[str, Memory],
-    merged: Mapping[str, frozenset[str]],
-    stones: Set[tuple[str, str]],
-    salt: bytes,
-) -> bool:
-    """Return True if a tombstone blocks this change's new text or events."""
-    if change.explicit or change.kind not in _BRINGS_TEXT:
-        return False
-    former = stored.get(change.memory.id)
-    there = frozenset(former.event_ids if former else ())
-    events = ({*change.memory.event_ids} - there).union(change.event_ids) - merged.get(
-        change.group or "", frozenset()
-    )
-    if any(("event", event) in stones for event in events):
-        return True
-    said_before = former is not None and former.content == change.memory.content
-    return not said_before and (
-        ("text", codec.forgotten_key(salt, change.memory.session_id, change.memory.content))
-        in stones
-    )
-
-
-Key: TypeAlias = tuple[str, bytes]
-"""The state of a memory and its content hash."""
-
-
-@dataclass(slots=True)
 class Plan:
     """Rows that a batch writes.
 
-    Attributes:
+    Args:
         batch: what is to be done.
         stored: the rows that it names, and those that say the same as one that it brings, as they
             are.
-        held: the ids of the memories whose changes a tombstone holds back.
-        positions: the next free one of each session that it adds to.
-        standing: the rows that it writes, as they will be; `fresh` of them are new.
-        given: the id that a change named → the id that now holds it.
-        same: the state and the content hash of a row → its id.
+        stones: the tombstones that may hold its changes back.
+        salt: what keys those of texts.
+        positions: the next free one of each session that it adds to; None: `stored` are all
+            memories, and tell.
+        texts: its prepared texts.
+        now: the time.
+
+    Attributes:
+        ids: the id that holds each change now; None: a tombstone held it back.
+        standing: the rows that it writes, as they will be.
+        fresh: the ids of those that are new.
+        reworded: the ids of those that are stored and say something else now, so that no vector
+            fits them.
+        revisions: the history that it writes.
+        vectors: the batch's, by the ids of the memories that they are of now.
+
+    Raises:
+        NotFound: it changes a memory that is not there.
+        Conflict: it adds a memory under the id of another, or changes one that was changed since
+            it was read, or a memory would become equal to another active one.
     """
 
-    batch: Batch
-    stored: Mapping[str, Memory]
-    held: frozenset[str]
-    positions: dict[str, int]
-    texts: Texts
-    now: datetime
-    same: dict[Key, str] = field(default_factory=dict[Key, str])
-    standing: dict[str, Memory] = field(default_factory=dict[str, Memory])
-    fresh: list[str] = field(default_factory=list[str])
-    given: dict[str, str] = field(default_factory=dict[str, str])
-    revisions: list[Revision] = field(default_factory=list[Revision])
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         batch: Batch,
         stored: Mapping[str, Memory],
         *,
@@ -204,168 +180,98 @@ class Plan:
         positions: Mapping[str, int] | None = None,
         texts: Texts,
         now: datetime,
-    ) -> Self:
-        """Plan a batch.
-
-        Args:
-            batch: what is to be done.
-            stored: the rows that it meets.
-            stones: the tombstones that may hold its changes back.
-            salt: what keys those of texts.
-            positions: the next free one of each session that it adds to; None: `stored` are all
-                memories, and tell.
-            texts: its prepared texts.
-            now: the time.
-
-        Raises:
-            NotFound: it changes a memory that is not there.
-            Conflict: it adds a memory under the id of another, or changes one that was changed
-                since it was read, or a memory would become equal to another active one.
-        """
-        held = held_back(batch.changes, stored, stones, salt)
+    ) -> None:
         if positions is None:
             numbered = [(one.session_id or "", one.position or 0) for one in stored.values()]
             positions = {session_id: place + 1 for session_id, place in sorted(numbered)}
-        plan = cls(batch, stored, held, {**positions}, texts, now)
+        self._stored, self._texts, self._now = stored, texts, now
+        self._positions = {**positions}
+        self.standing: dict[str, Memory] = {}
+        self.fresh: list[str] = []
+        self.revisions: list[Revision] = []
+        self._holders: dict[str, str] = {}  # the id that a change named → that which holds it now
+        held = held_back(batch.changes, stored, stones, salt)
         live = [change for change in batch.changes if change.memory.id not in held]
         # What stops being active makes room for what says the same from now on.
         ended = {change.memory.id for change in live if change.memory.state != "active"}
-        for memory in stored.values():
-            if memory.state != "active" or memory.id not in ended:
-                plan.same[memory.state, texts.identity(memory)] = memory.id
-        for change in live:
-            plan._take(change)
-        for memory_id in batch.reinforced:
-            plan._renew(memory_id)
-        plan._close()
-        return plan
-
-    @property
-    def ids(self) -> tuple[str | None, ...]:
-        """Return the id that holds each change now; None: a tombstone held it back."""
-        named = (change.memory.id for change in self.batch.changes)
-        return tuple(None if id in self.held else self.given[id] for id in named)
-
-    @property
-    def vectors(self) -> dict[str, Vector]:
-        """Return the batch's vectors by the ids of the memories that they are of now."""
-        return {
-            self.given.get(id, id): vector
-            for id, vector in self.batch.vectors.items()
-            if id not in self.held and (id in self.given or id in self.stored)
+        self._same = {
+            (one.state, texts.identity(one)): one.id
+            for one in stored.values()
+            if one.state != "active" or one.id not in ended
         }
-
-    @property
-    def reworded(self) -> list[str]:
-        """Return the ids of stored memories that say something else now, so that no vector fits
-        them.
-        """
-        return [
+        for change in live:
+            memory = change.memory
+            self._holders[memory.id] = (
+                self._add(change) if change.kind == "add" else self._replace(change)
+            )
+        for memory_id in batch.reinforced:
+            current = self._current(memory_id)
+            if current is not None and current.state in SEARCHED:
+                self.standing[memory_id] = codec.renewed(current, now)
+        self._rename()
+        self._check_distinct()
+        self.ids = tuple(self._holders.get(change.memory.id) for change in batch.changes)
+        self.vectors = {
+            self._holders.get(id, id): vector
+            for id, vector in batch.vectors.items()
+            if id not in held and (id in self._holders or id in stored)
+        }
+        self.reworded = [
             id
             for id, memory in self.standing.items()
-            if (old := self.stored.get(id)) is not None
+            if (old := stored.get(id)) is not None
             and (old.content, old.author) != (memory.content, memory.author)
         ]
 
-    def written(self, wholes: Mapping[str, Whole]) -> dict[str, Whole]:
-        """Return what the plan writes, by all that a scope holds; it shares nothing with the
-        batch.
-        """
-        found: dict[str, Whole] = {}
-        for id, memory in self.standing.items():
-            former = wholes.get(id)
-            usage = former.memory.usage if former else Usage()
-            copy = replace(codec.from_snapshot(codec.to_snapshot(memory)), usage=usage)
-            found[id] = Whole(copy, former.revisions if former else ())
-        for one in self.revisions:
-            whole = found[one.memory_id]
-            found[one.memory_id] = replace(whole, revisions=(*whole.revisions, one))
-        return found
-
-    def _take(self, change: Change) -> None:
-        """Add one change to the plan."""
-        if change.kind != "add":
-            self._replace(change)
-            return
+    def _add(self, change: Change) -> str:
+        """Plan a new memory; return the id that holds it."""
         added = change.memory
-        if (there := self._there(change)) is not None:
-            self.given[added.id] = there
-            return
-        if added.id in self.stored or added.id in self.standing:
+        if (holder := self._equal_to(change)) is not None:
+            return holder
+        if self._current(added.id) is not None:
             raise Conflict(f"The memory {added.id} already exists with other content.")
         if added.session_id is not None:
-            position = self.positions.get(added.session_id, 0)
-            self.positions[added.session_id] = position + 1
+            position = self._positions.get(added.session_id, 0)
+            self._positions[added.session_id] = position + 1
             added = replace(added, position=position)
         self.standing[added.id] = added
         self.fresh.append(added.id)
-        self.given[added.id] = added.id
         if added.state in ("active", "quarantined"):
-            self.same[added.state, self.texts.identity(added)] = added.id
+            self._same[added.state, self._texts.identity(added)] = added.id
         if change.group is not None:
             self._note(change, None)
+        return added.id
 
-    def _renew(self, memory_id: str) -> None:
-        """Start the lifetime of a memory anew that was met again."""
-        current = self._current(memory_id)
-        if current is not None and current.state in SEARCHED:
-            self.standing[memory_id] = codec.renewed(current, self.now)
-
-    def _close(self) -> None:
-        """Settle what only the whole batch shows: who superseded whom, and that active memories
-        differ.
-        """
-        for memory in list(self.standing.values()):
-            if memory.superseded_by in self.given:
-                self.standing[memory.id] = replace(
-                    memory, superseded_by=self.given[memory.superseded_by]
-                )
-            elif not self.given.keys().isdisjoint(memory.links):
-                links = dict.fromkeys(self.given.get(link, link) for link in memory.links)
-                self.standing[memory.id] = replace(
-                    memory, links=tuple(one for one in links if one != memory.id)
-                )
-        seen = {key: id for key, id in self.same.items() if id not in self.standing}
-        for memory in self.standing.values():
-            if (
-                memory.state == "active"
-                and seen.setdefault(("active", self.texts.identity(memory)), memory.id) != memory.id
-            ):
-                raise Conflict(
-                    f"Another memory already has the content that {memory.id} would get; forget "
-                    "one of them."
-                )
-
-    def _there(self, change: Change) -> str | None:
+    def _equal_to(self, change: Change) -> str | None:
         """Return the memory that says the same as an added one and stands for it, revived unless
         the added one may not do that.
         """
-        added, identity = change.memory, self.texts.identity(change.memory)
-        same = self.same.get(("active", identity))
+        added, identity = change.memory, self._texts.identity(change.memory)
+        same = self._same.get(("active", identity))
         if added.state == "quarantined":  # nothing that is not confirmed changes what is there
-            return same or self.same.get(("quarantined", identity))
+            return same or self._same.get(("quarantined", identity))
         current = self._current(same)
         if same and current and added.state == "active":
-            self.standing[same] = codec.revived(current, added, self.now)
+            self.standing[same] = codec.revived(current, added, self._now)
             return same
         if same and current and added.state == "short_term":
-            alive = current.pinned or current.expires_at is None or current.expires_at > self.now
-            return same if alive else None
-        brief = self.same.get(("short_term", identity)) if added.state == "active" else None
+            return same if is_visible(current, self._now, superseded=True) else None
+        brief = self._same.get(("short_term", identity)) if added.state == "active" else None
         current = self._current(brief)
         if brief and current and current.state == "short_term":
             self._note(replace(change, kind="promote", memory=current), current)
-            lasting = codec.revived(current, added, self.now)
+            lasting = codec.revived(current, added, self._now)
             self.standing[brief] = replace(lasting, state="active", revision=current.revision + 1)
-            self.same["active", identity] = brief
+            self._same["active", identity] = brief
             return brief
         return None
 
     def _current(self, memory_id: str | None) -> Memory | None:
         """Return a memory as the changes so far leave it."""
-        return self.standing.get(memory_id or "") or self.stored.get(memory_id or "")
+        return self.standing.get(memory_id or "") or self._stored.get(memory_id or "")
 
-    def _replace(self, change: Change) -> None:
+    def _replace(self, change: Change) -> str:
+        """Plan the change of a stored memory; return the id that holds it."""
         memory = change.memory
         current = self._current(memory.id)
         if current is None:
@@ -375,30 +281,49 @@ class Plan:
                 f"The memory {memory.id} was changed in the meantime; read it again and retry."
             )
         self._note(change, current)
-        key = "active", self.texts.identity(memory)
-        same = self.same.get(key)
-        there = self._current(same)
-        if (
-            same
-            and there
-            and same != memory.id
-            and (current.state, memory.state) == ("short_term", "active")
-        ):
+        key = "active", self._texts.identity(memory)
+        same = self._same.get(key)
+        equal = self._current(same)
+        is_promoted = (current.state, memory.state) == ("short_term", "active")
+        if same and equal and same != memory.id and is_promoted:
             # what is long-term and says the same, though it may have expired, is what it is
             # promoted into
-            self.standing[same] = codec.revived(there, memory, self.now)
+            self.standing[same] = codec.revived(equal, memory, self._now)
             self.standing[memory.id] = replace(
-                memory, state="superseded", superseded_by=same, valid_to=self.now
+                memory, state="superseded", superseded_by=same, valid_to=self._now
             )
-            self.given[memory.id] = same
-            return
+            return same
         self.standing[memory.id] = memory
-        self.given[memory.id] = memory.id
-        former = "active", self.texts.identity(current)
-        if current.state == "active" and self.same.get(former) == memory.id:
-            del self.same[former]
+        former = "active", self._texts.identity(current)
+        if current.state == "active" and self._same.get(former) == memory.id:
+            del self._same[former]
         if memory.state == "active":
-            self.same.setdefault(key, memory.id)
+            self._same.setdefault(key, memory.id)
+        return memory.id
+
+    def _rename(self) -> None:
+        """Let successors and links name the ids that hold what they named."""
+        holders = self._holders
+        for memory in list(self.standing.values()):
+            if memory.superseded_by in holders:
+                self.standing[memory.id] = replace(
+                    memory, superseded_by=holders[memory.superseded_by]
+                )
+            elif not holders.keys().isdisjoint(memory.links):
+                links = dict.fromkeys(holders.get(link, link) for link in memory.links)
+                links.pop(memory.id, None)
+                self.standing[memory.id] = replace(memory, links=tuple(links))
+
+    def _check_distinct(self) -> None:
+        """Check that active memories differ."""
+        seen = {key: id for key, id in self._same.items() if id not in self.standing}
+        for memory in self.standing.values():
+            key = memory.state, self._texts.identity(memory)
+            if memory.state == "active" and seen.setdefault(key, memory.id) != memory.id:
+                raise Conflict(
+                    f"Another memory already has the content that {memory.id} would get; forget "
+                    "one of them."
+                )
 
     def _note(self, change: Change, before: Memory | None) -> None:
         revision = Revision(
@@ -406,7 +331,7 @@ class Plan:
             revision=before.revision if before else 0,
             kind=change.kind,
             before=before and replace(before, usage=Usage()),
-            at=self.now,
+            at=self._now,
             who=change.who,
             why=change.why,
             event_ids=change.event_ids,

@@ -20,6 +20,7 @@ from ..records import (
     Memory,
     Revision,
     Scope,
+    Usage,
     Vector,
     new_id,
 )
@@ -172,7 +173,7 @@ class Batch:
         job: (id, fence) of the job that this batch ends; the row goes. Another fence: Conflict.
         calls, tokens: what the model cost for this batch; added to the scope's totals.
         expected_version: the scope's version that the changes were planned on; another: Conflict.
-        jobs: follow-on jobs, queued in the same transaction.
+        jobs: follow-on jobs of the same scope, queued in the same transaction.
     """
 
     changes: Sequence[Change] = ()
@@ -220,8 +221,8 @@ class Delivery:
         names = ("retrieved", "delivered", "successes", "failures")
         return {name: getattr(self, name) for name in names}
 
-    def added_to(self, memory: Memory) -> Memory:
-        """Return the memory with these counts added to its usage."""
+    def added_to(self, memory: Memory) -> Usage:
+        """Return the usage of a memory with these counts added to it."""
         old, times = memory.usage, self.delivered.get(memory.id, 0)
         new: dict[str, Any] = {
             name: getattr(old, name) + counts.get(memory.id, 0)
@@ -230,7 +231,7 @@ class Delivery:
         if times:
             new["delivered_total"] = old.delivered_total + times
             new["last_delivered_at"] = max(old.last_delivered_at or self.at, self.at)
-        return replace(memory, usage=replace(old, **new))
+        return replace(old, **new)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,28 +285,6 @@ class TermMatrix(Mapping[str, tuple[int, Mapping[str, int]]]):
     @override
     def __len__(self) -> int:
         return len(self.ids)
-
-
-@dataclass(frozen=True, slots=True)
-class RankFeatures:
-    """Place of a memory, for ranking: no content.
-
-    Attributes:
-        chars: the length of its content.
-        asks: whether its content ends with a question mark (?, ？ or ؟), white space aside.
-        names_a_time: whether one of its index terms does (`language.time_words`).
-    """
-
-    id: str
-    session_id: str | None
-    position: int | None
-    author: str | None
-    importance: float
-    created_at: datetime
-    happened_at: datetime | None
-    chars: int = 0
-    asks: bool = False
-    names_a_time: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

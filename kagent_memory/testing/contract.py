@@ -4,26 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-THEMES = (
-    "isolation", "round_trip", "apply", "history", "taken", "forget", "paging", "filters", "text",
-    "vectors",
-    "concurrency", "keeping", "input",
-)  # fmt: skip
+THEMES = ("round_trip", "writes", "forget", "reads", "search", "keeping")
 pytest.register_assert_rewrite(*(f"kagent_memory.testing.contract_{theme}" for theme in THEMES))
 
-from .contract_apply import ApplyContract  # noqa: E402 after the themes asked for readable assertions
-from .contract_concurrency import ConcurrencyContract  # noqa: E402
-from .contract_filters import FilterContract  # noqa: E402
-from .contract_forget import ForgetContract  # noqa: E402
-from .contract_history import HistoryContract  # noqa: E402
-from .contract_input import InputContract  # noqa: E402
-from .contract_isolation import IsolationContract  # noqa: E402
-from .contract_keeping import KeepingContract  # noqa: E402
-from .contract_paging import PagingContract  # noqa: E402
-from .contract_round_trip import RoundTripContract  # noqa: E402
-from .contract_taken import TakenContract  # noqa: E402
-from .contract_text import TextSearchContract  # noqa: E402
-from .contract_vectors import VectorSearchContract  # noqa: E402
+# after the themes asked for readable assertions
+from .contract_forget import ForgetContract, TakenContract  # noqa: E402
+from .contract_keeping import ConcurrencyContract, InputContract, KeepingContract  # noqa: E402
+from .contract_reads import FilterContract, PagingContract  # noqa: E402
+from .contract_round_trip import IsolationContract, RoundTripContract  # noqa: E402
+from .contract_search import TextSearchContract, VectorSearchContract  # noqa: E402
+from .contract_writes import ApplyContract, HistoryContract  # noqa: E402
 
 
 class StoreContract(

@@ -20,7 +20,8 @@ from ..errors import ConfigurationError
 from ..records import EVERYTHING, Change, Filter, Memory, Scope, Vector, new_id
 from ..stores import Store
 from ..stores.codec import expiry
-from ..stores.values import Applied, Batch, Job, JobKind, RankFeatures, ScopeStats, TextMatches
+from ..stores.columns import NAMED, Places
+from ..stores.values import Applied, Batch, Job, JobKind, ScopeStats, TextMatches
 from ..stores.view import Nearest, View
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
@@ -121,6 +122,16 @@ def superseding(memory: Memory, by: Memory, kind: Any = "supersede", **values: A
     return replace(changing(memory, kind, state="superseded", superseded_by=by.id), **values)
 
 
+def features_of(places: Places) -> dict[str, dict[str, Any]]:
+    """Return the columns of each memory by its id, with the names of its session and author."""
+    names, columns = [*places.names, None], places.columns
+    found: dict[str, dict[str, Any]] = {}
+    for id, row in zip(places.ids, columns.tolist(), strict=True):
+        one = dict(zip(columns.dtype.names or (), row, strict=True))
+        found[id] = {**one, **{name: names[one[name]] for name in NAMED}}
+    return found
+
+
 @dataclass(frozen=True)
 class ScopedStore:
     """One scope of a store at one time, with what the tests of the contract do there."""
@@ -202,9 +213,9 @@ class ScopedStore:
         [found] = await self.view(filter).nearest(space, [vector(*row)], limit=limit)
         return found
 
-    async def features(self, *ids: str, reach: int = 0) -> Sequence[RankFeatures]:
-        """Return what a view tells of these memories."""
-        return list(await self.view().features(ids, reach=reach))
+    async def features(self, *ids: str, reach: int = 0) -> dict[str, dict[str, Any]]:
+        """Return what a view tells of these memories, by id."""
+        return features_of(await self.view().features(ids, reach=reach))
 
     async def space(self, dimensions: int = 2, name: str = "hash") -> int:
         """Return the number of an embedding space, made if it is new."""

@@ -55,7 +55,7 @@ def test_a_turn_shares_in_the_words_of_the_question_it_answers() -> None:
     scope.add("Which colour did you paint the fence?", author="Bo", session="s")
     answer = scope.add("A dark green one, it took us days", author="Ann", session="s")
     other = scope.add("A dark green one, it took us days", author="Ann", session="t")
-    cosines = {place.id: 0.3 for place in scope.features}
+    cosines = {place.id: 0.3 for place in scope.entries}
     ranked = scope.ids("What colour is the painted fence?", cosines)
     assert ranked.index(answer) < ranked.index(other)
 
@@ -75,7 +75,7 @@ def test_neighbours_are_by_session_and_position() -> None:
     for content in ("kayak", "first", "second", "third", "fourth"):
         scope.add(content, session="s")
     scope.add("alone")
-    cosines = {place.id: 0.3 for place in scope.features}
+    cosines = {place.id: 0.3 for place in scope.entries}
     settings = replace(PLAIN, window=0.5)
     scores = {hit.id: hit.score for hit in scope.rank("kayak", cosines, settings=settings).ranked}
     assert scores["m0001"] > scores["m0002"] > scores["m0003"] == scores["m0004"] == scores["m0005"]
@@ -147,7 +147,7 @@ def test_what_surrounds_a_long_text_counts_less() -> None:
         padding = " ".join(f"clause{number}" for number in range(words))
         for content in ("kayak", "first"):
             scope.add(f"{content} {padding}", session="s")
-        cosines = {place.id: 0.3 for place in scope.features}
+        cosines = {place.id: 0.3 for place in scope.entries}
         signs = scope.rank("kayak", cosines).explain("m0001")["scores"]
         return signs.get("window", 0.0) / signs["match"]
 

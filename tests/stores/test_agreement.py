@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 from kagent_memory.errors import KagentMemoryError
 from kagent_memory.records import Change, Filter, Memory
 from kagent_memory.stores import Store, open_store
-from kagent_memory.stores.base import Batch, Order, RankFeatures
+from kagent_memory.stores.base import Batch, Order
 from kagent_memory.testing.fixtures import (
     DAY,
     NOW,
@@ -26,6 +26,7 @@ from kagent_memory.testing.fixtures import (
     a_scope,
     adding,
     changing,
+    features_of,
     superseding,
     vector,
 )
@@ -282,9 +283,9 @@ class RandomChanges(RuleBasedStateMachine):
         ids = self.pick(picked)
         self.both(lambda store: store.memories.get(self.scope, ids, now=self.now))
 
-        async def places(store: Store) -> list[RankFeatures]:
+        async def places(store: Store) -> dict[str, dict[str, Any]]:
             view = store.memories.view(self.scope, now=self.now)
-            return list(await view.features(ids, reach=reach))
+            return features_of(await view.features(ids, reach=reach))
 
         self.both(places)
         self.both(

@@ -19,12 +19,13 @@ from hypothesis import strategies as st
 from kagent_memory import ConfigurationError, Memories, StoreError
 from kagent_memory.records import Change, Memory, Scope, new_id
 from kagent_memory.stores import MemoryStore, open_store
-from kagent_memory.stores.base import Batch, RankFeatures
+from kagent_memory.stores.base import Batch
 from kagent_memory.stores.index import Entry, ScopeIndex
 from kagent_memory.stores.postings import packed
 from kagent_memory.stores.sql import index_cache
 from kagent_memory.stores.sql.index_reads import Stand
 from kagent_memory.stores.sql.scripts import run
+from kagent_memory.testing.fixtures import features_of
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 SCOPE = Scope("t", "u", "a")
@@ -132,7 +133,7 @@ async def searched_anew(store, *terms: str, now: datetime = NOW) -> tuple[Any, .
         found.documents,
         found.average_length,
         found.frequencies,
-        list(places),
+        features_of(places),
     )
 
 
@@ -264,26 +265,6 @@ async def test_what_is_left_after_an_erasure_is_packed_anew(pair, loaded, who):
     assert b'"Quokka 39"' not in kept
 
 
-async def test_closing_packs_what_is_new(tmp_path, loaded, monkeypatch):
-    """Closing a store packs the indexes that hold enough news."""
-    monkeypatch.setattr(index_cache, "PACKED_AT_LEAST", 5)
-    monkeypatch.setattr(index_cache, "PACKED_SHARE", 1)
-    uri = f"libsql:///{tmp_path}/memory.db"
-    async with await open_store(uri) as store:
-        await add(store, *(memory(f"tea number {number}") for number in range(20)))
-        await found(store, "tea")
-        await stored(store)
-        before = await kept_index(store)
-        await add(store, *(memory(f"mocha number {number}") for number in range(9)))
-        await found(store, "mocha")
-        assert not store.memories.indexes._packing
-        assert await kept_index(store) == before
-    async with await open_store(uri) as store:
-        loaded.clear()
-        assert len(await found(store, "mocha")) == 9
-        assert loaded["memories"] == 0
-
-
 async def test_the_newest_packed_index_stays(pair, loaded):
     """An older packed index never replaces a newer one."""
     here, there = pair
@@ -361,13 +342,13 @@ async def test_an_index_of_another_format_is_packed_anew(pair, loaded, monkeypat
 
 
 def entry(id: str, *terms: str, active: bool = True) -> Entry:
-    place = RankFeatures(id, None, None, None, 0.5, NOW, None)
-    return Entry(place, active, None, packed(dict.fromkeys(terms, 1)))
+    terms = packed(dict.fromkeys(terms, 1))
+    return Entry(id, None, None, None, 0.5, NOW, None, active=active, postings=terms)
 
 
 def placed(id: str, *terms: str, number: int = 0) -> Entry:
     """An entry that differs from others in everything that an index knows."""
-    place = RankFeatures(
+    return Entry(
         id=id,
         session_id=[None, "s", "t", "ö 🎉"][number % 4],
         position=None if number % 5 == 0 else number % 7,
@@ -377,9 +358,10 @@ def placed(id: str, *terms: str, number: int = 0) -> Entry:
         happened_at=None if number % 3 else datetime(1931, 5, 6, 7, 8, 9, 10, UTC),
         chars=number * 1000,
         asks=number % 2 == 0,
+        expires_at=None if number % 4 else NOW + timedelta(hours=number),
+        active=number % 6 != 5,
+        postings=packed(dict.fromkeys(terms, 1 + number * 100)),
     )
-    expires_at = None if number % 4 else NOW + timedelta(hours=number)
-    return Entry(place, number % 6 != 5, expires_at, packed(dict.fromkeys(terms, 1 + number * 100)))
 
 
 def told(index: ScopeIndex, ids: list[str]) -> list[Any]:
@@ -395,7 +377,8 @@ def told(index: ScopeIndex, ids: list[str]) -> list[Any]:
                 answers += [dict(found.matches), list(found.matches), found.documents]
                 answers += [found.average_length, found.frequencies]
         visible = index.visible(now)
-        answers += [list(index.features([id], reach, visible)) for id in ids for reach in (0, 1, 3)]
+        for id in ids:
+            answers += [features_of(index.features([id], reach, visible)) for reach in (0, 1, 3)]
     return answers
 
 
@@ -423,7 +406,7 @@ def test_an_index_answers_as_one_made_anew(rounds):
         entries = [placed(ids[one], *terms, number=number) for one, terms, number in writes]
         gone = {ids[one] for one in erased}
         index = index.updated(entries).updated((), gone)
-        said |= {one.place.id: one for one in entries}
+        said |= {one.id: one for one in entries}
         said = {id: one for id, one in said.items() if id not in gone}
         anew = ScopeIndex().updated([*said.values()])
         assert told(index, ids) == told(anew, ids)

@@ -16,7 +16,7 @@ from ...language.preferences import USER
 from ...language.time_words import asks_when
 from ...language.tokenizer import tokens
 from ...records import LeftOut
-from ...stores.columns import NONE, Places, spots_of
+from ...stores.columns import NONE, Places, spots_of, time_of
 from .candidates import Candidates, Numbers, bm25, fused, share_of_best, wordiness
 from .rank_settings import RankSettings
 from .relevance import relevance
@@ -301,7 +301,8 @@ def _time(query: str, features: Places, spans: Sequence[Span]) -> Numbers:
         else np.zeros(len(features))
     )
     if spans:
-        near = np.array([closeness(spans, one.happened_at) for one in features]).reshape(-1, 2)
+        happened = map(time_of, features.columns["happened"].tolist())
+        near = np.array([closeness(spans, at) for at in happened]).reshape(-1, 2)
         times = times + near[:, 0] + _NEAR_DAY * near[:, 1]
     return times
 

@@ -6,17 +6,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from cachetools import LRUCache
 
 from ... import telemetry
 from ...concurrency import LONG, cancel_and_wait, run_in_thread
 from ...errors import KagentMemoryError, StoreError
-from ...records import EVERYTHING, Filter, Scope
+from ...records import Filter, Scope
 from ..index import Entry, ScopeIndex
 from ..vectors import ROW_BYTES, VectorColumn
 from .index_reads import Changes, SqlIndexReads, Stand, VectorPage
@@ -24,7 +24,6 @@ from .index_reads import Changes, SqlIndexReads, Stand, VectorPage
 LOAD_ROWS = 250
 # of a memory to be taken in, against a character of what else is worked on in a thread
 ENTRY_WEIGHT = 20
-MAX_OUTGROWN = 1000
 MAX_PACKED_BYTES = 64 * 2**20
 PACKED_AT_LEAST = 50
 PACKED_SHARE = 10
@@ -75,7 +74,7 @@ class Cached:
             gone,
         )
         for column in self.vectors.values():
-            column.discard([*gone, *(entry.place.id for entry in entries)])
+            column.discard([*gone, *(entry.id for entry in entries)])
             column.mark = None if entries else column.mark
         # what was packed is erased with what is gone
         self.news = len(index.ids) if gone else self.news + len(entries)
@@ -105,26 +104,18 @@ class IndexCache:
         self._cached = LRUCache[bytes, Cached](
             2 * max_bytes, lambda one: min(one.size, 2 * max_bytes)
         )
-        self._outgrown = set[Scope]()
         self._packing = set[asyncio.Task[None]]()
-        # of more vectors than come in one answer: one, beside searches
+        # of one scope's vectors at a time, where the database searches them meanwhile
         self._loading = set[asyncio.Task[None]]()
 
     def __len__(self) -> int:
         return len(self._cached)
 
     async def close(self) -> None:
-        """Store the indexes that hold enough news, within some seconds, and let go of all."""
-        await cancel_and_wait(*self._loading)
-        self._outgrown |= {
-            one.scope for one in self._cached.values() if one.news >= PACKED_AT_LEAST
-        }
-        with suppress(TimeoutError):
-            async with asyncio.timeout(PACKING_SECONDS):
-                while self._outgrown or self._packing:
-                    self._pack_outgrown()
-                    await asyncio.wait(self._packing, return_when=asyncio.FIRST_COMPLETED)
-        await cancel_and_wait(*self._packing)
+        """Let go of all; what is being stored has some seconds for it."""
+        if self._packing:
+            await asyncio.wait(self._packing, timeout=PACKING_SECONDS)
+        await cancel_and_wait(*self._loading, *self._packing)
         self._cached.clear()
 
     def drop(self, scope: Scope | None = None) -> None:
@@ -165,33 +156,24 @@ class IndexCache:
         """
         if (cached := self._cached.get(scope.id)) is None:
             self._cached[scope.id] = cached = Cached(scope)
-        if (since := cached.stand) is None:
-            async with cached.lock:  # one loads for all who wait
-                if cached.stand is None:
-                    telemetry.cache_looked_up("text", hit=False)
-                    changes = await reads.changes(scope, None, filter=filter, now=now)
-                    return await self._updated(cached, reads, changes), changes and changes.matching
+        async with cached.lock:  # one loads for all who wait
             since = cached.stand
-        changes = await reads.changes(scope, since, filter=filter, now=now)
-        matching = changes and changes.matching
-        cached.steady = stands = changes is not None and changes.stand.is_at(since)
-        telemetry.cache_looked_up("text", hit=stands)
-        if changes is not None and changes.stand.is_at(cached.stand):
+            changes = await reads.changes(scope, since, filter=filter, now=now)
+            cached.steady = changes is not None and changes.stand.is_at(since)
+            telemetry.cache_looked_up("text", hit=cached.steady)
+            if changes is None:
+                if self._cached.get(scope.id) is cached:
+                    self.drop(scope)
+                return Cached(scope), None
+            if not cached.steady:
+                await self._update(cached, reads, changes)
             cached.stand = changes.stand
-            return cached, matching
-        async with cached.lock:
-            if cached.stand != since:  # another search loaded something meanwhile
-                changes = await reads.changes(scope, cached.stand, filter=EVERYTHING, now=now)
-            return await self._updated(cached, reads, changes), matching
+            if not cached.steady:
+                self._weigh(cached)
+            return cached, changes.matching
 
-    async def _updated(
-        self, cached: Cached, reads: SqlIndexReads, changes: Changes | None
-    ) -> Cached:
-        """Return the index with what changed since, under its lock."""
-        if changes is None:
-            if self._cached.get(cached.scope.id) is cached:
-                self.drop(cached.scope)
-            return Cached(cached.scope)
+    async def _update(self, cached: Cached, reads: SqlIndexReads, changes: Changes) -> None:
+        """Take in what changed, under the lock of what is kept."""
         entries: list[Entry] = []
         for start in range(0, len(changes.written), LOAD_ROWS):
             entries += await reads.entries(cached.scope, changes.written[start : start + LOAD_ROWS])
@@ -204,19 +186,33 @@ class IndexCache:
             cached.index, cached.news, cached.vectors = whole.index, whole.news, {}
         else:
             left = changes.left
-            gone = () if left is None else cached.index.rows.keys() - left
-            await cached.update(entries, gone)
-        cached.stand = changes.stand
-        self._weigh(cached)
-        return cached
+            await cached.update(entries, () if left is None else cached.index.rows.keys() - left)
 
     def _weigh(self, cached: Cached) -> None:
+        """Note the new size, and begin to store an index that has grown, a few at a time."""
         if self._cached.get(cached.scope.id) is cached:
             self._cached[cached.scope.id] = cached
         since = (len(cached.index.ids) - cached.news) // PACKED_SHARE
-        if cached.news >= max(PACKED_AT_LEAST, since) and len(self._outgrown) < MAX_OUTGROWN:
-            self._outgrown.add(cached.scope)
-        self._pack_outgrown()
+        if (
+            cached.news >= max(PACKED_AT_LEAST, since)
+            and len(self._packing) < PACKING_AT_ONCE
+            and cached.stand is not None
+        ):
+            work = self._pack(cached, cached.stand, cached.index)
+            _start(self._packing, work, "kagent-memory-index")
+            cached.news = 0
+
+    async def _pack(self, cached: Cached, stand: Stand, index: ScopeIndex) -> None:
+        packed = await run_in_thread(LONG, index.packed)
+        if len(packed) > MAX_PACKED_BYTES:
+            return
+        try:
+            await self._keep(cached.scope, stand, packed)
+        except StoreError as error:
+            logger.warning(
+                "A scope's index could not be kept; each process loads it memory by memory: %s",
+                error,
+            )
 
     # -- vectors --------------------------------------------------------------------------------
 
@@ -251,11 +247,10 @@ class IndexCache:
                 cached.vectors.pop(space_number, None)
                 count = len(cached.index.ids)
                 fits = count * (4 * dimensions + ROW_BYTES) <= self._max_bytes
-                # one search is not worth it where others write all the time
-                if reads.has_nearest and not (trusted and fits):
-                    return None
-                if reads.has_nearest and count * dimensions > MAX_NUMBERS_AT_ONCE:
-                    self._load_aside(cached, space_number, dimensions, reads)
+                if reads.has_nearest:
+                    # one search is not worth it where others write all the time
+                    if trusted and fits:
+                        self._load_aside(cached, space_number, dimensions, reads)
                     return None
                 column = await self._load_vectors(cached, space_number, dimensions, reads)
             self._weigh(cached)
@@ -276,9 +271,7 @@ class IndexCache:
             self._weigh(cached)
 
         if not self._loading:
-            task = asyncio.create_task(load(), name="kagent-memory-vectors")
-            self._loading.add(task)
-            task.add_done_callback(self._loading.discard)
+            _start(self._loading, load(), "kagent-memory-vectors")
 
     async def _load_vectors(
         self, cached: Cached, space_number: int, dimensions: int, reads: SqlIndexReads
@@ -335,32 +328,12 @@ class IndexCache:
         column.mark = page.stand.mark if cached.index is index else None
         return column
 
-    # -- packing --------------------------------------------------------------------------------
 
-    def _pack_outgrown(self) -> None:
-        """Begin to store the packed indexes of scopes that have outgrown theirs: a few at a time,
-        beside searches.
-        """
-        while self._outgrown and len(self._packing) < PACKING_AT_ONCE:
-            task = asyncio.create_task(self._pack(self._outgrown.pop()), name="kagent-memory-index")
-            self._packing.add(task)
-            task.add_done_callback(self._packing.discard)
-
-    async def _pack(self, scope: Scope) -> None:
-        cached = self._cached.get(scope.id)
-        if cached is None or (stand := cached.stand) is None:
-            return
-        cached.news = 0
-        packed = await run_in_thread(LONG, cached.index.packed)
-        if len(packed) > MAX_PACKED_BYTES:
-            return
-        try:
-            await self._keep(scope, stand, packed)
-        except StoreError as error:
-            logger.warning(
-                "A scope's index could not be kept; each process loads it memory by memory: %s",
-                error,
-            )
+def _start(tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None], name: str) -> None:
+    """Run some work beside searches; the set holds it until it ends."""
+    task = asyncio.create_task(work, name=name)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
 
 
 async def _put(column: VectorColumn, page: VectorPage) -> None:

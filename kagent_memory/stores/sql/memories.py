@@ -113,8 +113,7 @@ class SqlMemoryStore(MemoryStore):
         batch, texts = await _prepared(batch, dimensions)
         self.indexes.unsettle(scope)
         script = partial(write_queries.apply, batch=batch, texts=texts, now=now)
-        others = (job.scope for job in batch.jobs)
-        return await run(self.database, script, scope, *others, write=True)
+        return await run(self.database, script, scope, write=True)
 
     @override
     async def forget(

@@ -22,7 +22,7 @@ from .. import codec
 from ..encryption import FORMAT, KeyRing, key_id, missing_key
 from ..index import Entry
 from ..planning import Texts, slot_of
-from ..values import Job, RankFeatures
+from ..values import Job
 
 Row: TypeAlias = Mapping[str, Any]
 
@@ -31,8 +31,6 @@ _MEMORY = tuple(field.name for field in fields(Memory) if field.name != "usage")
 _USAGE = tuple(field.name for field in fields(Usage))
 _REVISION = tuple(field.name for field in fields(Revision))
 _JOB = tuple(field.name for field in fields(Job) if field.name != "scope")
-# its terms tell that
-_PLACE = tuple(field.name for field in fields(RankFeatures) if field.name != "names_a_time")
 _ERROR = "\x1f"  # begins a sealed error
 
 
@@ -143,9 +141,7 @@ class RowCodec:
     def entry(self, row: Row) -> Entry:
         """Return what the index holds of a row of `indexed`."""
         row = self.with_terms(row)
-        place = RankFeatures(**{name: row[name] for name in _PLACE})
-        expires_at = None if row["pinned"] else row["expires_at"]
-        return Entry(place, bool(row["active"]), expires_at, bytes(row["postings"]))
+        return Entry(**{name: row[name] for name in Entry._fields})
 
     def with_terms(self, row: Row) -> Row:
         """Return a memory's row with its index terms, and what the index reads of its texts."""

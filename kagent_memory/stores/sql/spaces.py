@@ -4,19 +4,10 @@ several at once.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
 import numpy as np
-from tenacity import (
-    AsyncRetrying,
-    RetryError,
-    retry_if_result,
-    stop_after_attempt,
-    wait_random_exponential,
-)
 from typing_extensions import override
 
 from ...errors import Conflict, InvalidInput, StoreError
@@ -28,11 +19,10 @@ from ..spaces import (
     SpaceState,
     external_name,
 )
-from .scripts import reading, run, writing
+from .scripts import reading, writing
 from .session import Database, Transaction
 
 Answer = TypeVar("Answer")
-ATTEMPTS = 20
 
 
 class SqlEmbeddingSpaces(EmbeddingSpaces):
@@ -41,7 +31,6 @@ class SqlEmbeddingSpaces(EmbeddingSpaces):
     def __init__(self, database: Database) -> None:
         self.database = self.reads = database
         self._dimensions: dict[int, int] = {}
-        self._making = asyncio.Lock()  # of this process; others may be first all the same
 
     async def dimensions_of(self, space_number: int) -> int:
         """Return the width of an embedding space.
@@ -77,79 +66,52 @@ class SqlEmbeddingSpaces(EmbeddingSpaces):
 
     @override
     async def add(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
-        async def found_or_made() -> EmbeddingSpace | None:
-            present = _found(await self.all(), name, dimensions)
-            script = partial(_made, name=name, dimensions=dimensions, probe=probe)
-            return present or await run(self.database, script, write=True)
+        present = _found(await self.all(), name, dimensions)
+        return present or await self._add(name, dimensions, probe)
 
-        return await self._registered(found_or_made)
-
-    async def _registered(self, register: Callable[[], Awaitable[Answer | None]]) -> Answer:
-        """Return what `register` gives at last, however many processes register others at the same
-        time.
-        """
-
-        async def once() -> Answer | None:
-            async with self._making:
-                return await register()
-
-        retrying = AsyncRetrying(
-            retry=retry_if_result(lambda made: made is None),
-            stop=stop_after_attempt(ATTEMPTS),
-            wait=wait_random_exponential(multiplier=0.01, max=0.2),
-        )
-        try:
-            return await retrying(once)
-        except RetryError as error:
-            raise StoreError(
-                "Several processes are registering embedders or vector widths at the same time; "
-                "try again."
-            ) from error
+    @writing
+    async def _add(
+        self, session: Transaction, name: str, dimensions: int, probe: Vector | None
+    ) -> EmbeddingSpace:
+        return await _registered(session, name, dimensions, probe, "current")
 
     @override
     async def note_width(self, tenant: str, dimensions: int, *, most: int) -> Sequence[int]:
-        async def noted() -> Sequence[int] | None:
-            widths = await self._widths(tenant)
-            if dimensions in widths or len(widths) >= most:
-                return widths
-            await self._take_width(tenant, dimensions, most)
-            return None
-
-        return await self._registered(noted)
+        widths = await self._widths(tenant)
+        if dimensions in widths or len(widths) >= most:
+            return widths
+        return await self._note_width(tenant, dimensions, most)
 
     @reading
     async def _widths(self, session: Transaction, tenant: str) -> Sequence[int]:
-        return [row["dimensions"] for row in await session.rows("widths", tenant=tenant)]
+        return await _widths(session, tenant)
 
     @writing
-    async def _take_width(
+    async def _note_width(
         self, session: Transaction, tenant: str, dimensions: int, most: int
-    ) -> None:
-        await session.run("note_width", tenant=tenant, dimensions=dimensions, most=most)
+    ) -> Sequence[int]:
+        while True:  # whoever takes the same slot at the same time is waited for
+            widths = await _widths(session, tenant)
+            if dimensions in widths or len(widths) >= most:
+                return widths
+            await session.run("note_width", tenant=tenant, dimensions=dimensions, most=most)
 
     @override
-    async def replace(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
-        return await self._registered(lambda: self._begun(name, dimensions, probe))
-
     @writing
-    async def _begun(
+    async def replace(
         self, session: Transaction, name: str, dimensions: int, probe: Vector | None
-    ) -> EmbeddingSpace | None:
-        known = await embedding_spaces(session)
+    ) -> EmbeddingSpace:
         replaced = any(
-            one.state == "current" and not one.name.startswith(EXTERNAL) for one in known
+            one.state == "current" and not one.name.startswith(EXTERNAL)
+            for one in await embedding_spaces(session)
         )
-        space = _found(known, name, dimensions)
-        if space is None:
-            state: SpaceState = "filling" if replaced else "current"
-            space = await _made(session, name, dimensions, probe, state)
-        if space is None:
-            return None
+        state: SpaceState = "filling" if replaced else "current"
+        space = await _registered(session, name, dimensions, probe, state)
         if space.state != "current":
             await session.run("fill_embedding_space", number=space.number)
         if not replaced:
             await _finish_replacing(session, space.number)
-        return _found(await embedding_spaces(session), name, dimensions)
+        return await _registered(session, name, dimensions, probe, state)
 
     @override
     @writing
@@ -213,24 +175,23 @@ def _found(known: Sequence[EmbeddingSpace], name: str, dimensions: int) -> Embed
     return next((one for one in known if (one.name, one.dimensions) == (name, dimensions)), None)
 
 
-async def _made(
-    session: Transaction,
-    name: str,
-    dimensions: int,
-    probe: Vector | None,
-    state: SpaceState = "current",
-) -> EmbeddingSpace | None:
-    """Return a new embedding space with its table; None when somebody else added one at the same
-    time.
-    """
+async def _registered(
+    session: Transaction, name: str, dimensions: int, probe: Vector | None, state: SpaceState
+) -> EmbeddingSpace:
+    """Return the embedding space of this name and width, made with its table if it is new."""
     packed = None if probe is None else np.asarray(probe, "<f4").tobytes()
     values = {"name": name, "dimensions": dimensions, "probe": packed, "state": state}
-    if not await session.run("insert_embedding_space", **values):
-        return None
-    space = _found(await embedding_spaces(session), name, dimensions)
-    if space is not None:
+    is_new = False
+    while (space := _found(await embedding_spaces(session), name, dimensions)) is None:
+        # none where another one was added at the same time, which was waited for
+        is_new = bool(await session.run("insert_embedding_space", **values))
+    if is_new:
         await session.session.make_vectors(space)
     return space
+
+
+async def _widths(session: Transaction, tenant: str) -> Sequence[int]:
+    return [row["dimensions"] for row in await session.rows("widths", tenant=tenant)]
 
 
 async def _finish_replacing(session: Transaction, number: int) -> None:

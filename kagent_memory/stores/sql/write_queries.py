@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from ...errors import Conflict
-from ...records import Change, Revision, State
+from ...errors import Conflict, InvalidInput
+from ...records import Change, Memory, Revision, State
 from .. import codec
 from ..codec import is_id, known
 from ..planning import Plan, Texts
@@ -24,18 +24,20 @@ MATCHED: Final = frozenset[State](("active", "quarantined", "short_term"))
 
 async def apply(session: Transaction, batch: Batch, *, texts: Texts, now: datetime) -> Applied:
     """Write a batch: see `MemoryStore.apply`; `texts` are of its memories."""
+    if any(job.scope != session.scope for job in batch.jobs):
+        raise InvalidInput("The jobs that follow a batch must belong to its scope.")
     step = int(bool(batch.changes or batch.taken or batch.reinforced))
-    row, met = await _meet(session, batch, step, texts)
+    row, met = await _read(session, batch, step, texts)
     version, salt = row["version"], session.codec.salt(row)
     if batch.expected_version not in (None, version - step):
         raise Conflict(
             f"The scope is no longer at version {batch.expected_version}; read it again and retry."
         )
-    if batch.calls or batch.tokens:
-        await session.run("add_costs", calls=batch.calls, tokens=batch.tokens)
-    await _end_job(session, batch)
-    await _take(session, batch, met["taken_pairs"], now)
-    plan = Plan.of(
+    if met["taken_pairs"]:
+        raise Conflict(
+            "An event of this batch was already ingested; read which ones and retry without them."
+        )
+    plan = Plan(
         batch,
         {row["id"]: session.codec.memory(row) for row in met["stored_memories"]},
         stones=await _stones(session, batch.changes, salt),
@@ -44,9 +46,13 @@ async def apply(session: Transaction, batch: Batch, *, texts: Texts, now: dateti
         texts=texts,
         now=now,
     )
-    embedders = await _put_vectors(session, plan, met["written_spaces"])
+    if batch.calls or batch.tokens:
+        await session.run("add_costs", calls=batch.calls, tokens=batch.tokens)
+    await _end_job(session, batch)
+    await _take(session, batch, now)
+    embedders = await _put_vectors(session, batch, plan, met["written_spaces"])
     # last: the database works on the vectors meanwhile
-    await _write(session, plan, version)
+    await _write(session, plan, texts, version)
     follow_on = (embed_job(session.scope, now, name) for name in embedders)
     await put(session, [*batch.jobs, *follow_on])
     return Applied(ids=plan.ids, version=version)
@@ -61,30 +67,27 @@ async def keep_index(session: Transaction, stand: Stand, packed: bytes) -> None:
         await session.send("put_index", version=stand.version, packed=sealed)
 
 
-async def _meet(
+async def _read(
     session: Transaction, batch: Batch, step: int, texts: Texts
 ) -> tuple[Row, Mapping[str, Sequence[Row]]]:
-    """Take the locks of the batch's scopes; return the scope's row, and what the batch meets by the
-    statements that tell it.
+    """Take the scope's lock; return its row, and the rows that the batch meets by the statements
+    that found them.
     """
-    scopes = sorted({job.scope for job in batch.jobs} | {session.scope}, key=lambda one: one.id)
-    place = scopes.index(session.scope)
-    asked = [("touch_scope", touching(session.of(other), 0)) for other in scopes]
-    asked[place] = ("touch_scope", touching(session, step, vectors=bool(batch.vectors)))
-    answers: list[Sequence[Row]] = []
+    touch = "touch_scope", touching(session, step, vectors=bool(batch.vectors))
+    locked: Sequence[Sequence[Row]] = ()
     if session.codec.ring is not None:  # hashes are keyed by the scope's salt
-        answers, asked = [*await session.several(asked)], []
-        session.codec.salt(answers[place][0])
+        locked = await session.several([touch])
+        session.codec.salt(locked[0][0])
     questions = _questions(session, batch, texts)
-    if rest := [*asked, *questions.items()]:
-        answers += await session.several(rest)
-    found = defaultdict[str, Sequence[Row]](tuple)
-    found.update(zip(questions, answers[len(scopes) :], strict=True))
+    if asked := [*(() if locked else (touch,)), *questions.items()]:
+        locked = [*locked, *await session.several(asked)]
+    [row], *answers = locked
+    found = defaultdict[str, Sequence[Row]](tuple, zip(questions, answers, strict=True))
     read = {row["id"] for row in found["stored_memories"]}
     if unread := known({row["id"] for row in found["equal_memories"]} - read):
         rows = await session.rows("stored_memories", ids=unread)
         found["stored_memories"] = [*found["stored_memories"], *rows]
-    return answers[place][0], found
+    return row, found
 
 
 def _questions(session: Transaction, batch: Batch, texts: Texts) -> dict[str, dict[str, Any]]:
@@ -121,12 +124,8 @@ async def _end_job(session: Transaction, batch: Batch) -> None:
             raise Conflict(f"The job {id} is no longer held with the fence {fence}.")
 
 
-async def _take(session: Transaction, batch: Batch, taken: Sequence[Row], now: datetime) -> None:
-    """Note the batch's events as taken in; `taken` are those of them that were before."""
-    if taken:
-        raise Conflict(
-            "An event of this batch was already ingested; read which ones and retry without them."
-        )
+async def _take(session: Transaction, batch: Batch, now: datetime) -> None:
+    """Note the batch's events as taken in."""
     if sessions := {session_id for session_id, _ in _events(batch)}:
         again = {"session_ids": list(sessions), "event_id": SESSION_END}
         await session.run("reopen_sessions", **again)
@@ -156,16 +155,18 @@ async def tombstoned(
     return frozenset((row["kind"], row["key"]) for row in found)
 
 
-async def _put_vectors(session: Transaction, plan: Plan, spaces: Sequence[Row]) -> Sequence[str]:
+async def _put_vectors(
+    session: Transaction, batch: Batch, plan: Plan, spaces: Sequence[Row]
+) -> Sequence[str]:
     """Write the plan's vectors, and erase those of memories that say something else now.
 
     Returns:
         The names of the embedders that must embed the same as well, since their vectors replace
         the plan's.
     """
-    number, reworded, vectors = plan.batch.space_number, plan.reworded, plan.vectors
-    if reworded:
-        await erase_vectors(session, ids=reworded)
+    number, vectors = batch.space_number, plan.vectors
+    if plan.reworded:
+        await erase_vectors(session, ids=plan.reworded)
     own = next((one["state"] for one in spaces if one["number"] == number), "dropped")
     if vectors and own != "dropped":
         if alone := sorted(vectors.keys() - plan.standing.keys()):
@@ -177,18 +178,18 @@ async def _put_vectors(session: Transaction, plan: Plan, spaces: Sequence[Row]) 
     return [one["name"] for one in others if one["state"] == embedding]
 
 
-async def _write(session: Transaction, plan: Plan, version: int) -> None:
-    retold = {*plan.fresh, *plan.reworded}
+async def _write(session: Transaction, plan: Plan, texts: Texts, version: int) -> None:
+    told = {*plan.fresh, *plan.reworded}
 
-    def row(id: str) -> dict[str, Any]:
-        memory = plan.standing[id]
-        postings = plan.texts.postings(memory) if id in retold else None
-        return session.codec.memory_values(memory, plan.texts, touched=version, postings=postings)
+    def row(memory: Memory) -> dict[str, Any]:
+        postings = texts.postings(memory) if memory.id in told else None
+        return session.codec.memory_values(memory, texts, touched=version, postings=postings)
 
-    changed = [one for id, one in plan.standing.items() if id in plan.stored]
+    fresh = {*plan.fresh}
+    changed = [one for one in plan.standing.values() if one.id not in fresh]
     changed.sort(key=lambda memory: memory.state == "active")
-    await session.run_many("replace_memory", [row(memory.id) for memory in changed])
-    await session.run_many("insert_memory", [row(id) for id in plan.fresh])
+    await session.run_many("replace_memory", map(row, changed))
+    await session.run_many("insert_memory", [row(plan.standing[id]) for id in plan.fresh])
     await insert_revisions(session, plan.revisions)
 
 
