@@ -74,14 +74,14 @@ async def _read(
     that found them.
     """
     touch = "touch_scope", touching(session, step, vectors=bool(batch.vectors))
-    locked: Sequence[Sequence[Row]] = ()
+    answers: list[Sequence[Row]] = []
     if session.codec.ring is not None:  # hashes are keyed by the scope's salt
-        locked = await session.several([touch])
-        session.codec.salt(locked[0][0])
+        answers += await session.several([touch])
+        session.codec.salt(answers[0][0])
     questions = _questions(session, batch, texts)
-    if asked := [*(() if locked else (touch,)), *questions.items()]:
-        locked = [*locked, *await session.several(asked)]
-    [row], *answers = locked
+    if asked := [*(() if answers else (touch,)), *questions.items()]:
+        answers += await session.several(asked)
+    row = answers.pop(0)[0]
     found = defaultdict[str, Sequence[Row]](tuple, zip(questions, answers, strict=True))
     read = {row["id"] for row in found["stored_memories"]}
     if unread := known({row["id"] for row in found["equal_memories"]} - read):
