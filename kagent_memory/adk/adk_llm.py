@@ -70,18 +70,11 @@ class AdkLlm:
         )
         texts: list[str] = []
         async for response in self.model.generate_content_async(request, stream=False):
-            code = str(response.error_code or "").rpartition(".")[2]
-            if types.FinishReason.MAX_TOKENS.name in (
-                code,
-                getattr(response.finish_reason, "name", ""),
-            ):
-                raise TruncatedAnswer(f"The model {self.name} was cut off at its output limit.")
-            if code or response.finish_reason not in _WHOLE:
-                told = code or str(getattr(response.finish_reason, "name", ""))
-                told = told if _ERROR_CODE.fullmatch(told) else "an error"
-                away = told in _PASSING or told.startswith("5") or told == "429"
-                kind = ModelUnavailable if away else ModelError
-                raise kind(f"The model {self.name} answered the error {told}.")
+            problem = str(response.error_code or "").rpartition(".")[2]
+            if not problem and response.finish_reason not in _WHOLE:
+                problem = str(getattr(response.finish_reason, "name", "no reason"))
+            if problem:
+                raise self._error(problem)
             usage = response.usage_metadata
             if usage:
                 count_call(usage.prompt_token_count or 0, usage.candidates_token_count or 0)
@@ -92,6 +85,15 @@ class AdkLlm:
                 if part.text and not part.thought and not response.partial
             ]
         return "".join(texts)
+
+    def _error(self, problem: str) -> ModelError:
+        """Return the error of a problem that ADK named."""
+        if problem == types.FinishReason.MAX_TOKENS.name:
+            return TruncatedAnswer(f"The model {self.name} was cut off at its output limit.")
+        told = problem if _ERROR_CODE.fullmatch(problem) else "an error"
+        away = told in _PASSING or told.startswith("5") or told == "429"
+        kind = ModelUnavailable if away else ModelError
+        return kind(f"The model {self.name} answered the error {told}.")
 
 
 def _about_the_schema(error: BaseException) -> bool:

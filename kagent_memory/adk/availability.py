@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
-from contextlib import suppress
 from typing import Any, TypeVar
 
 from ..errors import StoreError
@@ -21,7 +20,8 @@ class Availability:
     """Tells a slow call from a database that answers nothing, by asking it for something small.
 
     Args:
-        ping: starts a small read, from any thread; None while the store is being opened.
+        ping: starts a small read that cannot fail, from any thread; None while the store is being
+            opened.
     """
 
     def __init__(self, ping: Callable[[], Future[object] | None]) -> None:
@@ -64,19 +64,11 @@ class Availability:
             self._ping, self._asked_at = self._start(), time.monotonic()
         if self._ping is None:
             return True
-        answered, loop = asyncio.Event(), asyncio.get_running_loop()
-
-        def wake(_: object) -> None:
-            with suppress(RuntimeError):  # the loop was closed: nobody waits any more
-                loop.call_soon_threadsafe(answered.set)
-
-        self._ping.add_done_callback(wake)
-        waiter = asyncio.ensure_future(answered.wait())
+        answer = asyncio.wrap_future(self._ping)
         left = self._asked_at + PING_SECONDS - time.monotonic()
         await asyncio.wait(
-            [task, waiter], timeout=max(0.0, left), return_when=asyncio.FIRST_COMPLETED
+            [task, answer], timeout=max(0.0, left), return_when=asyncio.FIRST_COMPLETED
         )
-        waiter.cancel()
         return task.done() or self._ping.done()
 
 

@@ -9,7 +9,6 @@ from google.adk.agents.context import Context
 
 from ..memories.tool_answers import Found, affordable, of_hit
 from ..records import Scope
-from .event_converter import storable_id
 from .service import KagentMemoryService
 
 if TYPE_CHECKING:
@@ -54,8 +53,6 @@ class Run:
         """
         session = self.context.session
         reading, own = self.service.scopes(session.app_name, session.user_id)
-        # under another id nothing can be kept
-        asking = session.id if storable_id(session.id) == session.id else None
-        recalled = await self.memories.recall(reading, query, session_id=asking, **options)
+        recalled = await self.memories.recall(reading, query, session_id=session.id, **options)
         found = [of_hit(hit, shared=hit.scope != own) for hit in recalled]
         return affordable(found, options.get("budget_tokens"), query)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +16,7 @@ from google.genai import types
 from pydantic import BaseModel
 
 from ..models.prompts.fence import fenced_answer_in, without_fenced
-from ..records import MAX_KEY_BYTES, Message
+from ..records import Message
 
 log = logging.getLogger("kagent_memory")
 
@@ -64,7 +63,7 @@ def messages(events: Sequence[Event], prefetched: Iterable[str] = ()) -> list[Me
         try:
             heard += _read(event, outputs)
         except Exception as error:  # a tool answers with any object; the other turns must not wait
-            unreadable[storable_id(event.id)] = type(error).__name__
+            unreadable[event.id] = type(error).__name__
     if unreadable:
         log.warning(
             "%s events could not be read and were left out, such as %s.",
@@ -85,7 +84,7 @@ def taken_back(events: Sequence[Event]) -> list[Message]:
     rewound = (
         event for event in events if event.content and not event.partial and id(event) not in live
     )
-    return [Message(text="", event_id=storable_id(event.id)) for event in rewound]
+    return [Message(text="", event_id=event.id) for event in rewound]
 
 
 def live_events(events: Sequence[Event]) -> list[Event]:
@@ -140,14 +139,12 @@ def text_of(content: types.Content | None, between: str = "\n") -> str:
 
 def _read(event: Event, outputs: Sequence[float]) -> list[Message]:
     """Return what one event says; `outputs` are the times of the session's tool answers."""
-    message = partial(Message, event_id=storable_id(event.id), at=_time(event.timestamp))
+    message = partial(Message, event_id=event.id, at=datetime.fromtimestamp(event.timestamp, UTC))
     if compaction := event.actions.compaction:
         start, end = compaction.start_timestamp, compaction.end_timestamp
-        if _time(start) is None or _time(end) is None:
-            return []  # the turns that it covers stand for themselves
         role = "tool" if any(start <= second <= end for second in outputs) else "agent"
         text = text_of(compaction.compacted_content)
-        return [message(text=text, role=role, compaction=(max(start, 0.0), max(end, 0.0)))]
+        return [message(text=text, role=role, compaction=(start, end))]
     parts = (event.content.parts if event.content else None) or []
     texts = [text for part in parts for text in _spoken(part)]
     voices = (event.input_transcription, event.output_transcription)
@@ -178,14 +175,6 @@ def _answered(name: str, answer: types.FunctionResponse) -> tuple[str, tuple[str
     says_nothing = all(value is None for value in response.values())
     said = [] if says_nothing else [json.dumps(response, ensure_ascii=False)]
     return "\n".join((*said, *attached(answer.parts or ()))), ()
-
-
-def _time(seconds: float) -> datetime | None:
-    """Return a time in epoch seconds; None for what is no time."""
-    try:
-        return datetime.fromtimestamp(seconds, UTC)
-    except (TypeError, OverflowError, OSError, ValueError):
-        return None
 
 
 def _spoken(part: types.Part) -> Iterator[str]:
@@ -238,12 +227,3 @@ def _jsonable(value: object) -> Any:
     if isinstance(value, (set, frozenset)):
         return list(cast("Iterable[Any]", value))
     return f"<{len(value)} bytes>" if isinstance(value, (bytes, bytearray)) else str(value)
-
-
-def storable_id(id: str) -> str:
-    """The id itself, or one made of it where it is too long for a database or no valid text."""
-    text = str(id or "")
-    raw = text.encode("utf-8", "surrogatepass")
-    if len(raw) <= MAX_KEY_BYTES and "\0" not in text and raw.decode("utf-8", "replace") == text:
-        return text
-    return f"odd-{hashlib.blake2b(raw, digest_size=16).hexdigest()}"

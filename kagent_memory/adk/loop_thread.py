@@ -7,10 +7,8 @@ live mode runs tools on another. Pools and workers live here and survive them al
 from __future__ import annotations
 
 import asyncio
-import atexit
 import contextlib
 import contextvars
-import os
 import threading
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine
@@ -34,9 +32,9 @@ class _RunningLoop(Generic[Resource]):
         self._opener = opener
         self._closer = closer
         self._opening: asyncio.Task[Resource] | None = None
-        self._tasks: set[asyncio.Task[Any]] = set()
-        # which go on though their callers may be gone
-        self.detached: set[asyncio.Task[Any]] = set()
+        # each with whether it goes on when its caller is gone
+        self._tasks: dict[asyncio.Task[Any], bool] = {}
+        self._stopped = asyncio.Event()
         self.loop = new_loop()
         self.thread = threading.Thread(
             target=self._run_loop, name="kagent-memory-loop", daemon=True
@@ -44,32 +42,21 @@ class _RunningLoop(Generic[Resource]):
         self.thread.start()
 
     def _run_loop(self) -> None:
-        asyncio.set_event_loop(self.loop)
-        try:
-            self.loop.run_forever()
-        finally:
-            if tasks := asyncio.all_tasks(self.loop):
-                for task in tasks:
-                    task.cancel()
-                self.loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
-            self.loop.run_until_complete(self.loop.shutdown_asyncgens())
-            # when Python exits, its threads have ended, and none may start
-            with contextlib.suppress(RuntimeError):
-                self.loop.run_until_complete(self.loop.shutdown_default_executor())
-            self.loop.close()
+        # when Python exits, its threads have ended, and none may start
+        with (
+            contextlib.suppress(RuntimeError),
+            asyncio.Runner(loop_factory=lambda: self.loop) as runner,
+        ):
+            runner.run(self._stopped.wait())
 
     async def use(self, use: Callable[[Resource], Awaitable[Result]], finish: bool) -> Result:
         """Use the resource, opened once for all who wait; a failed opening is tried again by the
         next.
         """
         task = asyncio.create_task(self._used(use))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        if finish:
-            self.detached.add(task)
-            task.add_done_callback(self.detached.discard)
-            return await asyncio.shield(task)
-        return await task
+        self._tasks[task] = finish
+        task.add_done_callback(self._tasks.pop)
+        return await (asyncio.shield(task) if finish else task)
 
     async def _used(self, use: Callable[[Resource], Awaitable[Result]]) -> Result:
         if self._opening is None or (self._opening.done() and _has_failed(self._opening)):
@@ -86,8 +73,9 @@ class _RunningLoop(Generic[Resource]):
         return self._opening is not None and self._opening.done() and not _has_failed(self._opening)
 
     async def settle(self, seconds: float) -> bool:
-        """Wait for detached work; True if none is left."""
-        return not self.detached or not (await asyncio.wait(self.detached, timeout=seconds))[1]
+        """Wait for the work that goes on without its callers; True if none is left."""
+        detached = [task for task, finish in self._tasks.items() if finish]
+        return not detached or not (await asyncio.wait(detached, timeout=seconds))[1]
 
     async def close(self) -> None:
         """Close the resource once running work has ended."""
@@ -101,14 +89,21 @@ class _RunningLoop(Generic[Resource]):
     def stop(self) -> None:
         """End the thread."""
         with contextlib.suppress(RuntimeError):  # its loop is closed already
-            self.loop.call_soon_threadsafe(self.loop.stop)
+            self.loop.call_soon_threadsafe(self._stopped.set)
+
+    def abandon(self) -> None:
+        """End the thread without closing the resource, whose work is durable."""
+        self.stop()
+        if not threading.main_thread().is_alive():  # it must not run into a dying interpreter
+            self.thread.join(EXIT_SECONDS)
 
 
 class LoopThread(Generic[Resource]):
     """Opens a resource at its first use, on a thread's event loop of its own, and runs callers'
     work there.
 
-    After `close`, and in a forked child, the next use starts afresh.
+    After `close`, and in a forked child, the next use starts afresh. A thread that nobody holds any
+    more ends.
 
     Args:
         opener: called on that loop.
@@ -120,7 +115,7 @@ class LoopThread(Generic[Resource]):
         self._closer = closer
         self._lock = threading.Lock()
         self._running: _RunningLoop[Resource] | None = None
-        _loop_threads.add(self)
+        self._finalizer: weakref.finalize[[], LoopThread[Resource]] | None = None
 
     def submit(
         self, use: Callable[[Resource], Awaitable[Result]], *, finish: bool
@@ -132,11 +127,15 @@ class LoopThread(Generic[Resource]):
             finish: the work goes on when the future is cancelled; otherwise it is cancelled too.
         """
         with self._lock:  # nothing is handed over behind what ends the loop
-            if self._running is None or not self._running.thread.is_alive():
-                self._running = _RunningLoop(self._opener, self._closer)
-            return asyncio.run_coroutine_threadsafe(
-                self._running.use(use, finish), self._running.loop
-            )
+            running = self._alive()
+            if running is None:
+                running = self._running = _RunningLoop(self._opener, self._closer)
+                self._finalizer = weakref.finalize(self, running.abandon)
+            return asyncio.run_coroutine_threadsafe(running.use(use, finish), running.loop)
+
+    def _alive(self) -> _RunningLoop[Resource] | None:
+        running = self._running
+        return running if running is not None and running.thread.is_alive() else None
 
     async def run(
         self, use: Callable[[Resource], Awaitable[Result]], *, finish: bool = False
@@ -150,11 +149,7 @@ class LoopThread(Generic[Resource]):
         Raises:
             RuntimeError: the calling thread is the loop's own, which would wait for itself.
         """
-        self._refuse_within(
-            "A blocking call on the memory's own event loop would wait for itself for ever: "
-            "code that runs there, such "
-            "as `embed` or `complete`, awaits the verbs of service.memories."
-        )
+        self._refuse_within()
         return self.submit(use, finish=True).result()
 
     def start(self, use: Callable[[Resource], Awaitable[Result]]) -> Future[Result] | None:
@@ -163,10 +158,12 @@ class LoopThread(Generic[Resource]):
         return self.submit(use, finish=False) if running is not None and running.is_open else None
 
     async def settled(self, seconds: float) -> bool:
-        """Wait up to `seconds` for detached work; True if none is left."""
+        """Wait up to `seconds` for the work that goes on without its callers; True if none is
+        left.
+        """
         with self._lock:
-            running = self._running
-            if running is None or not running.thread.is_alive():
+            running = self._alive()
+            if running is None:
                 return True
             waiting = asyncio.run_coroutine_threadsafe(running.settle(seconds), running.loop)
         return await asyncio.wrap_future(waiting)
@@ -178,7 +175,7 @@ class LoopThread(Generic[Resource]):
         Raises:
             RuntimeError: called on the resource's loop.
         """
-        self._refuse_within("A loop thread cannot be closed from within.")
+        self._refuse_within()
         await asyncio.to_thread(self.close_blocking)
 
     def close_blocking(self) -> None:
@@ -187,62 +184,27 @@ class LoopThread(Generic[Resource]):
         Raises:
             RuntimeError: called on the resource's loop.
         """
-        self._refuse_within("A loop thread cannot be closed from within.")
-        if (running := self._take()) is not None:
+        self._refuse_within()
+        with self._lock:
+            running, self._running = self._alive(), None
+            if self._finalizer is not None:
+                self._finalizer.detach()
+        if running is not None:
             try:
                 asyncio.run_coroutine_threadsafe(running.close(), running.loop).result()
             finally:
                 running.stop()
                 running.thread.join(JOIN_SECONDS)
 
-    def abandon(self) -> threading.Thread | None:
-        """Stop without waiting or closing the resource, whose work is durable; return the thread
-        that is ending.
-        """
-        if (running := self._take()) is None:
-            return None
-        running.stop()
-        return running.thread
-
-    def _take(self) -> _RunningLoop[Resource] | None:
-        """Return the running loop, which takes no more work."""
-        with self._lock:
-            running, self._running = self._running, None
-            return running if running is not None and running.thread.is_alive() else None
-
-    def _refuse_within(self, words: str) -> None:
+    def _refuse_within(self) -> None:
         running = self._running
         if running is not None and running.thread is threading.current_thread():
-            raise RuntimeError(words)
-
-    def forget_parent(self) -> None:
-        """In a forked child: the parent's thread does not exist here."""
-        self._lock = threading.Lock()
-        self._running = None
-
-    def __del__(self) -> None:
-        self.abandon()
+            raise RuntimeError(
+                "A blocking call or close() on the memory's own event loop would wait for itself: "
+                "code that runs there, such as `embed` or `complete`, awaits the verbs of "
+                "service.memories."
+            )
 
 
 def _has_failed(task: asyncio.Task[Any]) -> bool:
     return task.cancelled() or task.exception() is not None
-
-
-_loop_threads: weakref.WeakSet[LoopThread[Any]] = weakref.WeakSet()
-
-
-def _end_at_exit() -> None:
-    """Daemon threads must not run into a dying interpreter."""
-    for thread in [one.abandon() for one in list(_loop_threads)]:
-        if thread is not None:
-            thread.join(EXIT_SECONDS)
-
-
-def _after_fork() -> None:
-    for one in list(_loop_threads):
-        one.forget_parent()
-
-
-atexit.register(_end_at_exit)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

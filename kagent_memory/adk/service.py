@@ -23,7 +23,7 @@ from google.adk.sessions.session import Session
 from typing_extensions import override
 
 from ..concurrency import run_in_thread
-from ..errors import ConfigurationError, NotFound, StoreError
+from ..errors import ConfigurationError, KagentMemoryError, StoreError
 from ..records import Scope, current_tenant, names_tenants
 from ..settings import MemorySettings, compose, scheme_of
 from .adk_llm import AdkLlm, at_hand, resolve_llm
@@ -31,7 +31,7 @@ from .availability import Availability
 from .entry_converter import to_entry, to_fact, to_fields
 from .event_converter import messages, taken_back
 from .loop_thread import LoopThread
-from .sessions import Sessions, recorded
+from .sessions import Sessions, SessionState, recorded
 from .sync_memories import SyncMemories, ThreadsafeMemories
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class KagentMemoryService(BaseMemoryService):
         tenant = composed.tenant
 
         async def ping(memories: Memories) -> object:
-            with suppress(NotFound):
+            with suppress(KagentMemoryError):  # an answer all the same
                 return await memories.get(Scope(tenant, "", ""), NOBODY)
             return None
 
@@ -241,16 +241,8 @@ class KagentMemoryService(BaseMemoryService):
         fields = to_fields(custom_metadata)
         session = session_id or fields.get("session_id") or ""
         fields.pop("session_id", None)
-        scope, given = self.scope(app_name, user_id), recorded(events)
-
-        async def queue(memories: Memories) -> None:
-            said = [
-                replace(one, fields=fields)
-                for one in await run_in_thread(EVENT_WEIGHT * len(given), messages, given)
-            ]
-            await memories.remember(scope, [*taken_back(given), *said], session)
-
-        await self._thread.run(queue, finish=True)
+        scope = self.scope(app_name, user_id)
+        await self._queue(scope, session, recorded(events), SessionState(), fields)
 
     @override
     async def add_memory(
@@ -285,7 +277,7 @@ class KagentMemoryService(BaseMemoryService):
 
     @override
     async def search_memory(
-        self, *, app_name: str, user_id: str, query: str, session_id: str | None = None
+        self, *, app_name: str, user_id: str, query: str
     ) -> SearchMemoryResponse:
         """The memories that answer the query, best first; as many as `search_limit` says, narrowed
         by `search_*`.
@@ -294,16 +286,12 @@ class KagentMemoryService(BaseMemoryService):
             app_name: the app's name.
             user_id: whose memories of that app are searched.
             query: a question or some words.
-            session_id: the session that asks, for its short-term memories; ADK names none, our own
-                tools do.
 
         Raises:
             InvalidInput: the query holds what no text may hold.
             StoreError: memory is unavailable, which is not the same as nothing found.
         """
-        recall = self.memories.recall(
-            self.scopes(app_name, user_id)[0], query, session_id=session_id
-        )
+        recall = self.memories.recall(self.scopes(app_name, user_id)[0], query)
         recalled = await self.availability.guard(recall)
         return SearchMemoryResponse(memories=[to_entry(hit) for hit in recalled])
 
@@ -388,26 +376,41 @@ class KagentMemoryService(BaseMemoryService):
         events = recorded(session.events, session.state)
         if session.events and not events:
             return False  # all of it is off the record
-        state = self.sessions.state(session)
         scope = self.scope(session.app_name, session.user_id)
         model = at_hand(llm, self.settings) if llm is not None else None
+
+        job = await self._queue(
+            scope,
+            session.id,
+            events,
+            self.sessions.state(session),
+            {},
+            save=save,
+            end_after_minutes=end_after_minutes,
+            compaction=compaction,
+            llm=model,
+        )
+        return job is not None
+
+    async def _queue(
+        self,
+        scope: Scope,
+        session_id: str,
+        events: Sequence[Event],
+        state: SessionState,
+        fields: Mapping[str, Any],
+        **options: Any,
+    ) -> str | None:
+        """Queue what events say, with fields for all that they become; see `Memories.remember`."""
 
         async def queue(memories: Memories) -> str | None:
             weight = EVENT_WEIGHT * len(events)
             heard = await run_in_thread(weight, messages, events, state.recalled)
-            said = [*taken_back(events), *heard]
-            state.add_recalled(text for message in said for text in message.recalled)
-            return await memories.remember(
-                scope,
-                said,
-                session.id,
-                save=save,
-                end_after_minutes=end_after_minutes,
-                compaction=compaction,
-                llm=model,
-            )
+            state.add_recalled(text for message in heard for text in message.recalled)
+            said = [*taken_back(events), *(replace(one, fields=fields) for one in heard)]
+            return await memories.remember(scope, said, session_id, **options)
 
-        return await self._thread.run(queue, finish=True) is not None
+        return await self._thread.run(queue, finish=True)
 
     async def end_session(self, session: Session, *, llm: BaseLlm | None = None) -> None:
         """Say that a session is over: its tail is queued now, and its timer is done with.
@@ -433,11 +436,11 @@ class KagentMemoryService(BaseMemoryService):
             reached.
         """
         end = time.monotonic() + timeout
-        if not await self._thread.settled(timeout):
-            return False
-        left = max(0.0, end - time.monotonic())
         try:
-            return await asyncio.wait_for(self.memories.drain(left), left + DRAIN_GRACE_SECONDS)
+            async with asyncio.timeout(timeout + DRAIN_GRACE_SECONDS):
+                return await self._thread.settled(timeout) and await self.memories.drain(
+                    max(0.0, end - time.monotonic())
+                )
         except (StoreError, TimeoutError):
             return False
 

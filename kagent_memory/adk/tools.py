@@ -41,7 +41,7 @@ from ..records import Fact, Filter, MemoryType
 from .arguments import AS_LABELS, Labels, arguments_of, checked_whole, from_yaml, read
 from .confirmation import ask_person
 from .context import Run, service_of
-from .event_converter import is_user_turn, storable_id
+from .event_converter import is_user_turn
 from .service import KagentMemoryService
 from .sessions import mode_of
 
@@ -162,7 +162,7 @@ class SaveMemoryTool(_MemoryTool):
         context, session = run.context, run.context.session
         # the event that began this invocation, so that forgetting what came of it holds
         begun = [
-            storable_id(event.id)
+            event.id
             for event in session.events
             if event.invocation_id == context.invocation_id and is_user_turn(event)
         ]

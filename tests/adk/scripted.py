@@ -7,8 +7,10 @@ from typing import Any
 from google.adk.agents import BaseAgent, LlmAgent
 from google.adk.apps import App
 from google.adk.events.event import Event
+from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
+from google.adk.sessions.session import Session
 from google.genai import types
 
 from kagent_memory import KagentMemoryService, Scope
@@ -107,3 +109,21 @@ async def reply(chat: Chat, id: str | None, response: dict[str, Any]) -> list[Ev
         new_message=types.Content(role="user", parts=[part]),
     )
     return [event async for event in run]
+
+
+def entry(text: str, **fields: Any) -> MemoryEntry:
+    return MemoryEntry(content=types.Content(parts=[types.Part(text=text)]), **fields)
+
+
+def session_of(*turns: str, id: str = "s1") -> Session:
+    """A session in which the user says these."""
+    events = [
+        Event(
+            author="user",
+            invocation_id=f"i{number}",
+            content=said(text),
+            timestamp=1_700_000_000 + number,
+        )
+        for number, text in enumerate(turns)
+    ]
+    return Session(id=id, app_name=APP, user_id=USER, events=events)

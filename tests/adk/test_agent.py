@@ -33,6 +33,7 @@ def names(agent: LlmAgent) -> list[str]:
 
 
 def test_the_given_agent_is_never_changed() -> None:
+    """Tools and callback are added to a copy."""
     agent = assistant(scripted(), tools=[])
     copy = enable_memory(agent)
     assert (agent.tools, agent.after_agent_callback, agent.instruction) == ([], None, "Help.")
@@ -41,6 +42,7 @@ def test_the_given_agent_is_never_changed() -> None:
 
 
 def test_doing_it_twice_adds_nothing() -> None:
+    """An agent that remembers gets nothing more."""
     once = enable_memory(assistant(scripted()))
     twice = enable_memory(once)
     assert names(twice) == names(once)
@@ -48,6 +50,8 @@ def test_doing_it_twice_adds_nothing() -> None:
 
 
 def test_what_the_agent_has_already_stays_its_own() -> None:
+    """Tools and callbacks of the agent stay, and ours that do the same are not added."""
+
     async def mine(callback_context: Any) -> None: ...
 
     own = assistant(
@@ -62,6 +66,7 @@ def test_what_the_agent_has_already_stays_its_own() -> None:
 
 
 def test_other_tools_and_no_instruction_on_request() -> None:
+    """Tools, instruction and auto-save are each the caller's to choose."""
     agent = enable_memory(
         assistant(scripted()), tools=[ForgetMemoryTool()], augment_instruction=False, auto_save=None
     )
@@ -70,6 +75,8 @@ def test_other_tools_and_no_instruction_on_request() -> None:
 
 
 def test_functions_and_toolsets_are_tools_too() -> None:
+    """Functions and toolsets are added once, as ADK takes them."""
+
     def look_up(word: str) -> str:
         """Looks a word up."""
         return word
@@ -106,9 +113,8 @@ def test_functions_and_toolsets_are_tools_too() -> None:
         (lambda: SaveMemoryTool(tags="work"), r"such as \['work'\]"),
     ],
 )
-def test_a_developers_slip_is_told_at_once_and_not_to_the_model(
-    wrong: Callable[[], Any], advice: str
-) -> None:
+def test_a_developers_slip_is_told_at_once(wrong: Callable[[], Any], advice: str) -> None:
+    """A wrong argument is a ConfigurationError where it is written."""
     with pytest.raises(ConfigurationError, match=advice):
         wrong()
 
@@ -135,6 +141,7 @@ async def wish_later(context: Any) -> str:
 async def test_every_kind_of_instruction_survives(
     service: KagentMemoryService, options: dict[str, Any], expected: str
 ) -> None:
+    """An instruction of any kind is expanded by ADK as ever, and ours stays the same."""
     model = scripted("one", "two")
     chat = Chat(enable_memory(assistant(model, **options)), service)
     created = await chat.sessions.create_session(

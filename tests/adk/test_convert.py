@@ -81,6 +81,7 @@ def test_answers_that_tell_nothing_are_left_out(name: str, response: dict[str, A
 
 
 def test_voice_is_read_from_its_transcriptions() -> None:
+    """What is heard in live mode is read from transcriptions that are finished."""
     heard = event(input_transcription=types.Transcription(text="I like tea", finished=True))
     spoken = event(
         output_transcription=types.Transcription(text="Noted", finished=True), author="assistant"
@@ -92,7 +93,8 @@ def test_voice_is_read_from_its_transcriptions() -> None:
     ]
 
 
-def test_a_compaction_is_a_summary_of_its_range_and_no_user_text() -> None:
+def test_a_compaction_is_a_summary_of_its_range() -> None:
+    """A compaction is the agent's summary of its range, and no user's turn."""
     compaction = EventCompaction(
         start_timestamp=1.0,
         end_timestamp=2.0,
@@ -105,6 +107,7 @@ def test_a_compaction_is_a_summary_of_its_range_and_no_user_text() -> None:
 
 
 def test_rewound_invocations_are_dropped() -> None:
+    """What was rewound is not read."""
     back = event(
         author="user", invocation="i4", actions=EventActions(rewind_before_invocation_id="i2")
     )
@@ -149,6 +152,7 @@ def by_mcp(text: str) -> dict[str, Any]:
 def test_what_memory_answered_is_recalled_and_never_text(
     name: str, response: dict[str, Any]
 ) -> None:
+    """What a memory tool answered is recalled text, also over MCP and by ADK's own tools."""
     (message,) = messages([event(answer(name, response), author="assistant")])
     assert (message.text, message.recalled) == ("", ("Ada likes tea",))
 
@@ -191,9 +195,8 @@ def test_a_fenced_block_is_recalled_not_text() -> None:
 
 
 def test_user_turns_are_what_people_began() -> None:
-    scoped = event("do this")
-    if "isolation_scope" in Event.model_fields:
-        scoped.isolation_scope = "fc1"
+    """A turn is an invocation that a person began by words or a file, whatever else is in it."""
+    scoped = event("do this", isolation_scope="fc1")
     events = [
         event("one"),
         event("again", invocation="i1"),
@@ -203,10 +206,11 @@ def test_user_turns_are_what_people_began() -> None:
         event(invocation="i4"),
     ]
     assert user_turns(events) == 2
-    assert is_user_turn(scoped) is ("isolation_scope" not in Event.model_fields)
+    assert not is_user_turn(scoped)
 
 
 def test_a_tools_answer_given_by_a_person_is_theirs() -> None:
+    """An answer that a person gives in place of a tool is the user's."""
     assert told(event(answer("ask_person", {"answer": "blue"}))) == [
         ("user", "ask_person", '{"answer": "blue"}')
     ]
@@ -248,43 +252,8 @@ def test_an_unreadable_event_is_left_out_with_a_warning(caplog: pytest.LogCaptur
     assert "1 events could not be read and were left out, such as {'broken': 'ValueError'}" in (
         caplog.text
     )
-
-
-@pytest.mark.parametrize("timestamp", [float("nan"), float("inf"), -1e300, 1e17])
-def test_a_turn_of_no_possible_time_is_kept(timestamp: float) -> None:
-    """A time that no clock shows is left out, and what was said is kept."""
-    (message,) = messages([event("I like tea", timestamp=timestamp)])
-    assert (message.text, message.at) == ("I like tea", None)
-
-
-@pytest.mark.parametrize("id", ["e" * 1025, "é" * 600, "a\0b", "lone \ud800", "\0"])
-def test_an_id_no_database_takes_is_replaced(id: str) -> None:
-    """The replacement is the same each time, and another for another id."""
-    first, again, other = (
-        messages([event("I like tea").model_copy(update={"id": given})])[0].event_id
-        for given in (id, id, id + "x")
-    )
-    assert first == again != other
-    assert first.isprintable()
-    assert len(first) < 64
-    assert messages([event("I like tea", id="e" * 1024)])[0].event_id == "e" * 1024
-
-
-@pytest.mark.parametrize(
-    ("start", "covered"), [(1.0, (1.0, 2.0)), (-5.0, (0.0, 2.0)), (float("nan"), None)]
-)
-def test_a_compaction_of_no_range_leaves_its_turns(
-    start: float, covered: tuple[float, float] | None
-) -> None:
-    """A summary stands for the turns in its range; without one they stand for themselves."""
-    compaction = EventCompaction(
-        start_timestamp=start,
-        end_timestamp=2.0,
-        compacted_content=types.Content(parts=[types.Part(text="SUMMARY")]),
-    )
-    found = messages([event("I like tea"), event(actions=EventActions(compaction=compaction))])
-    assert [message.text for message in found] == ["I like tea", *(["SUMMARY"] if covered else [])]
-    assert found[-1].compaction == covered
+    nowhen = event("when?", timestamp=float("nan"))
+    assert [text for _, _, text in told(nowhen, event("after"))] == ["after"]
 
 
 # -- files: their names and URIs are kept --
@@ -330,13 +299,15 @@ def blob(**fields: Any) -> types.Part:
     ],
 )
 def test_a_files_name_and_uri_are_part_of_what_was_said(part: types.Part, line: str | None) -> None:
+    """A file stands in the text by its name, URI and kind; recorded speech does not."""
     assert told(event("See this:", part)) == [
         ("user", "user", "\n".join(filter(None, ("See this:", line))))
     ]
     assert told(event(part, author="painter")) == ([("agent", "painter", line)] if line else [])
 
 
-def test_files_in_a_tools_answer_are_named_beside_it_and_alone() -> None:
+def test_files_in_a_tools_answer_are_named() -> None:
+    """Files in a tool's answer are named."""
     parts = [
         types.FunctionResponsePart(
             file_data=types.FunctionResponseFileData(file_uri="gs://b/plot.png")
@@ -352,7 +323,8 @@ def test_files_in_a_tools_answer_are_named_beside_it_and_alone() -> None:
     ]
 
 
-def test_many_rewinds_of_a_long_session_are_read_in_no_time() -> None:
+def test_many_rewinds_are_read_in_no_time() -> None:
+    """Reading a session takes time that grows with it, however often it was rewound."""
     turns = [event(f"turn {number}", invocation=f"i{number}") for number in range(5_000)]
     backs = [
         event(

@@ -18,6 +18,7 @@ def names(agent: LlmAgent) -> list[str]:
 
 @pytest.mark.parametrize("config", [{}, ON, {"memory": ON, "model": {}}])
 def test_memory_that_is_on_brings_tools_a_suffix_and_a_callback(config: Any):
+    """kagent's configuration brings tools, its word about them and auto-save, on a copy."""
     given = LlmAgent(name="a", model="m", instruction="Help {user} with {braces}.")
     made = configure_agent(given, config)
     assert names(made) == ["prefetch_memory", "load_memory", "save_memory"]
@@ -39,6 +40,8 @@ def test_the_suffix_goes_to_a_static_instruction():
 
 
 def test_an_instruction_made_at_run_time_stays_what_it_is():
+    """An instruction that is a function stays, and the word is told beside it."""
+
     def instruction(_: Any) -> str:
         return "made"
 
@@ -49,11 +52,13 @@ def test_an_instruction_made_at_run_time_stays_what_it_is():
 
 @pytest.mark.parametrize("config", [None, {"memory": None, "model": {}}])
 def test_memory_that_is_off_leaves_the_agent_as_it_is(config: Any):
+    """Without memory in the configuration the agent itself comes back."""
     given = LlmAgent(name="a", model="m", instruction="Help.")
     assert configure_agent(given, config) is given
 
 
 def test_configuring_twice_adds_nothing():
+    """An agent that is configured already gets nothing more."""
     once = configure_agent(LlmAgent(name="a", model="m", instruction="Help."), ON)
     twice = configure_agent(once, ON)
     assert (names(twice), twice.instruction) == (names(once), once.instruction)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from google.adk.agents.live_request_queue import LiveRequestQueue
-from google.adk.agents.run_config import RunConfig, StreamingMode
+from google.adk.agents.run_config import RunConfig, StreamingMode, ToolThreadPoolConfig
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.base_llm_connection import BaseLlmConnection
 from google.adk.models.llm_response import LlmResponse
@@ -26,7 +26,7 @@ from kagent_memory import (
     enable_memory,
 )
 
-from .scripted import APP, USER, Chat, assistant, call
+from .scripted import APP, USER, Chat, assistant, call, contents
 
 
 class Connection(BaseLlmConnection):
@@ -114,6 +114,7 @@ async def live(
 async def test_live_tools_on_another_loop_use_the_same_service(
     service: KagentMemoryService,
 ) -> None:
+    """A tool that ADK runs in a thread with a loop of its own saves to the same service."""
     places: set[int] = set()
 
     class Placed(SaveMemoryTool):
@@ -124,16 +125,13 @@ async def test_live_tools_on_another_loop_use_the_same_service(
     asked = types.Content(
         role="model", parts=[call("save_memory", content="Ada prefers dark mode")]
     )
-    options: dict[str, Any] = {}
-    if "tool_thread_pool_config" in RunConfig.model_fields:
-        from google.adk.agents.run_config import ToolThreadPoolConfig
-
-        options["tool_thread_pool_config"] = ToolThreadPoolConfig()
-    answers = await live(service, [LlmResponse(content=asked)], [Placed()], **options)
+    elsewhere = ToolThreadPoolConfig()
+    answers = await live(
+        service, [LlmResponse(content=asked)], [Placed()], tool_thread_pool_config=elsewhere
+    )
     assert answers[0]["status"] == "saved"
-    assert (threading.get_ident() in places) is (not options)
-    found = await service.search_memory(app_name=APP, user_id=USER, query="dark mode")
-    assert [memory.content.parts[0].text for memory in found.memories] == ["Ada prefers dark mode"]
+    assert threading.get_ident() not in places
+    assert await contents(service) == ["Ada prefers dark mode"]
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
@@ -145,5 +143,4 @@ async def test_voice_turns_are_saved_when_a_live_session_ends(
     responses = [heard("My parrot is called Grace"), LlmResponse(content=asked)]
     await live(service, responses, [PrefetchMemoryTool(), LoadMemoryTool()])
     assert await service.drain() is True
-    memories = (await service.memories.list(service.scope(APP, USER))).memories
-    assert "My parrot is called Grace" in {memory.content for memory in memories}
+    assert "My parrot is called Grace" in await contents(service)

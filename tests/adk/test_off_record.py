@@ -5,17 +5,28 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from acceptance.test_forgotten_for_good import disk
 from google.adk.agents.run_config import RunConfig
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions, EventCompaction
 
-from kagent_memory import AutoSave, KagentMemoryService, MemoryPlugin, Scope, enable_memory
+from kagent_memory import AutoSave, KagentMemoryService, MemoryPlugin, enable_memory
 from kagent_memory.adk.sessions import recorded
 
-from .scripted import APP, USER, Chat, assistant, call, responses, said, scripted, texts
-from .test_forgetting import disk
+from .scripted import (
+    APP,
+    SCOPE,
+    USER,
+    Chat,
+    assistant,
+    call,
+    contents,
+    responses,
+    said,
+    scripted,
+    texts,
+)
 
-SCOPE = Scope("", USER, APP)
 CANARY = "quokkamarmalade"
 EVERY_TURN = AutoSave(every_turns=1)
 
@@ -54,7 +65,7 @@ async def test_nothing_of_a_run_off_the_record_is_on_disk(stored_uri: str, mode:
             app_name=APP, user_id=USER, events=events, session_id="again"
         )
         assert await service.drain()
-        stored = {memory.content for memory in (await service.memories.list(SCOPE)).memories}
+        stored = set(await contents(service))
     assert {"My parrot is called Grace", "I live in Oslo"} <= stored
     assert CANARY not in disk(stored_uri)()
 
@@ -84,7 +95,7 @@ async def test_the_sessions_state_keeps_it_off_the_record(
     await set_state(chat, None)
     await chat.say("I live in Oslo")
     assert await service.drain()
-    stored = {memory.content for memory in (await service.memories.list(SCOPE)).memories}
+    stored = set(await contents(service))
     assert {"My parrot is called Grace", "I live in Oslo"} <= stored
     assert CANARY not in disk(uri)()
 

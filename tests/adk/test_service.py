@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from google.adk.events.event import Event
+from google.adk.agents.context import Context
 from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
-from google.adk.sessions.session import Session
 from google.genai import types
 
 from kagent_memory import (
@@ -26,29 +25,24 @@ from kagent_memory import (
     NotFound,
     SaveMemoryTool,
     Scope,
-    StoreError,
 )
 
-from .scripted import APP, USER, assistant, call, responses, said, scripted
+from .scripted import (
+    APP,
+    SCOPE,
+    USER,
+    Chat,
+    assistant,
+    call,
+    contents,
+    entry,
+    responses,
+    said,
+    scripted,
+    session_of,
+)
 
 WHOSE = {"app_name": APP, "user_id": USER}
-
-
-def entry(text: str, **fields: Any) -> MemoryEntry:
-    return MemoryEntry(content=types.Content(parts=[types.Part(text=text)]), **fields)
-
-
-def session_of(*turns: str, id: str = "s1") -> Session:
-    events = [
-        Event(
-            author="user",
-            invocation_id=f"i{number}",
-            content=said(text),
-            timestamp=1_700_000_000 + number,
-        )
-        for number, text in enumerate(turns)
-    ]
-    return Session(id=id, app_name=APP, user_id=USER, events=events)
 
 
 async def found(service: KagentMemoryService, query: str, **whose: str) -> list[str]:
@@ -62,6 +56,7 @@ async def found(service: KagentMemoryService, query: str, **whose: str) -> list[
 async def test_an_added_memory_comes_back_as_it_was_given(
     each_service: KagentMemoryService,
 ) -> None:
+    """What is added comes back from a search with its text, author, time and metadata."""
     given = entry(
         "Ada prefers dark mode",
         author="ada",
@@ -78,18 +73,13 @@ async def test_an_added_memory_comes_back_as_it_was_given(
     assert datetime.fromisoformat(memory.timestamp) == datetime(2026, 1, 5, 9, 30, tzinfo=UTC)
     expected = {"project": "x", "nested": {"a": [1, None, "ü"]}, "user_id": "eve", "color": "red"}
     assert memory.custom_metadata == expected
-    assert (
-        await each_service.memories.get(each_service.scope(**_named(WHOSE)), memory.id)
-    ).ttl_days == 3
-
-
-def _named(whose: dict[str, str]) -> dict[str, str]:
-    return {"app_name": whose["app_name"], "user_id": whose["user_id"]}
+    assert (await each_service.memories.get(SCOPE, memory.id)).ttl_days == 3
 
 
 async def test_understood_keys_set_the_memory_and_the_entrys_win(
     each_service: KagentMemoryService,
 ) -> None:
+    """Metadata that we understand sets the memory, and an entry's own wins over the call's."""
     call_wide = {
         "type": "procedural",
         "topics": ["ops"],
@@ -110,7 +100,7 @@ async def test_understood_keys_set_the_memory_and_the_entrys_win(
         memories=[entry("Deploy with make", custom_metadata=own)],
         custom_metadata=call_wide,
     )
-    (memory,) = (await each_service.memories.list(each_service.scope(APP, USER))).memories
+    (memory,) = (await each_service.memories.list(SCOPE)).memories
     assert (memory.type, memory.topics, memory.tags, memory.importance) == (
         "episodic",
         ("ops",),
@@ -124,20 +114,6 @@ async def test_understood_keys_set_the_memory_and_the_entrys_win(
         "s9",
     )
     assert memory.metadata == {}
-
-
-async def test_a_session_added_again_adds_nothing(
-    each_service: KagentMemoryService,
-) -> None:
-    """A session is searchable after the drain; adding it again adds nothing."""
-    session = session_of("My parrot is called Grace", "The billing service goes live on Thursday")
-    await each_service.add_session_to_memory(session)
-    assert await each_service.drain() is True
-    assert "My parrot is called Grace" in (await found(each_service, "parrot"))[0]
-    await each_service.add_session_to_memory(session)
-    await each_service.add_events_to_memory(**WHOSE, events=session.events[:1], session_id="s1")
-    assert await each_service.drain() is True
-    assert len((await each_service.memories.list(each_service.scope(APP, USER))).memories) == 2
 
 
 async def test_events_take_fields_from_metadata(
@@ -155,7 +131,7 @@ async def test_events_take_fields_from_metadata(
     }
     await each_service.add_events_to_memory(**WHOSE, events=session.events, custom_metadata=given)
     assert await each_service.drain() is True
-    scope = each_service.scope(APP, USER)
+    scope = SCOPE
     for memory in (await each_service.memories.list(scope)).memories:
         assert (memory.session_id, memory.ttl_days, memory.tags) == ("s7", 1, ("pets",))
         assert (memory.type, memory.importance, memory.metadata) == ("procedural", 0.9, {"desk": 4})
@@ -165,28 +141,6 @@ async def test_events_take_fields_from_metadata(
             await each_service.add_events_to_memory(
                 **WHOSE, events=session.events, custom_metadata=wrong
             )
-
-
-async def test_a_deleted_memory_stays_deleted(
-    each_service: KagentMemoryService,
-) -> None:
-    """A deleted memory does not come back with its session."""
-    session = session_of("My parrot is called Grace", "I live in Oslo")
-    await each_service.add_session_to_memory(session)
-    await each_service.drain()
-    (memory,) = [
-        one
-        for one in (await each_service.search_memory(**WHOSE, query="parrot")).memories
-        if "parrot" in str(one)
-    ]
-    await each_service.delete_memory(**WHOSE, memory_id=memory.id)
-    await each_service.add_session_to_memory(session)
-    await each_service.drain()
-    texts = [
-        one.content
-        for one in (await each_service.memories.list(each_service.scope(APP, USER))).memories
-    ]
-    assert texts == ["I live in Oslo"]
 
 
 async def test_deleting_an_unknown_id_is_an_error(
@@ -202,13 +156,6 @@ async def test_deleting_an_unknown_id_is_an_error(
     with pytest.raises(NotFound):
         await each_service.delete_memory(app_name=APP, user_id="eve", memory_id=memory.id)
     assert await found(each_service, "dark") == ["Ada prefers dark mode"]
-
-
-async def test_users_and_apps_never_see_each_other(each_service: KagentMemoryService) -> None:
-    await each_service.add_memory(**WHOSE, memories=[entry("Ada prefers dark mode")])
-    assert await found(each_service, "dark mode", user_id="eve") == []
-    assert await found(each_service, "dark mode", app_name="other") == []
-    assert await found(each_service, "dark mode", user_id=f"{USER} ", app_name=APP) == []
 
 
 # -- what cannot be stored --
@@ -244,27 +191,40 @@ async def test_an_unfit_entry_refuses_the_whole_call(
     given = given.model_copy(update={"custom_metadata": metadata})
     with pytest.raises(InvalidInput):
         await each_service.add_memory(**WHOSE, memories=[entry("fine before"), given])
-    assert (await each_service.memories.list(each_service.scope(APP, USER))).memories == ()
+    assert (await each_service.memories.list(SCOPE)).memories == ()
 
 
-async def test_an_unreachable_database_raises() -> None:
-    """ "Unavailable" is an error, never an empty answer."""
-    dead = KagentMemoryService("postgresql://nobody@127.0.0.1:9/none?connect_timeout=1", llm=False)
-    for use in (
-        lambda: dead.search_memory(**WHOSE, query="x"),
-        lambda: dead.add_memory(**WHOSE, memories=[entry("x")]),
-        lambda: dead.add_session_to_memory(session_of("hello")),
-        lambda: dead.delete_memory(**WHOSE, memory_id="x"),
-    ):
-        with pytest.raises(StoreError):
-            await use()
-    await dead.close()
+async def test_adks_own_context_reaches_the_service(service: KagentMemoryService) -> None:
+    """The methods of ADK's context reach the service of the run."""
+    entry = MemoryEntry(content=types.Content(parts=[types.Part(text="Ada prefers dark mode")]))
+    seen: list[Any] = []
+
+    async def use(tool_context: Context) -> str:
+        """Uses memory as any tool of ADK may."""
+        await tool_context.add_memory(
+            memories=[entry], custom_metadata={"session_id": tool_context.session.id}
+        )
+        await tool_context.add_events_to_memory(events=tool_context.session.events[:1])
+        await tool_context.add_session_to_memory()
+        found = (await tool_context.search_memory("dark mode")).memories
+        seen.append(found[0].content.parts[0].text)
+        await service.delete_memory(app_name=APP, user_id=USER, memory_id=found[0].id)
+        seen.append((await tool_context.search_memory("dark mode")).memories)
+        return "ok"
+
+    await Chat(assistant(scripted(call("use"), "done"), tools=[use]), service).say(
+        "My parrot is called Grace"
+    )
+    assert seen == ["Ada prefers dark mode", []]
+    await service.drain()
+    assert (await contents(service)).count("My parrot is called Grace") == 1
 
 
 # -- composing --
 
 
 def test_the_constructor_touches_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The constructor opens no file, connection or thread."""
     monkeypatch.chdir(tmp_path)
     threads = threading.active_count()
     KagentMemoryService()
@@ -301,6 +261,7 @@ def test_a_wrong_argument_names_the_right_one(arguments: Any, advice: str) -> No
 def test_a_slip_in_the_environment_is_warned_of(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """A misspelt variable is warned of, and others' variables are not."""
     monkeypatch.setenv("KAGENT_MEMORY_SERCH_LIMIT", "3")
     monkeypatch.setenv("KAGENT_MEMORY_SERVICE_HOST", "10.0.0.7")  # Kubernetes' own
     with caplog.at_level(logging.WARNING, "kagent_memory"):
@@ -310,9 +271,10 @@ def test_a_slip_in_the_environment_is_warned_of(
     ]
 
 
-async def test_relative_files_are_relative_to_the_working_directory(
+async def test_relative_files_lie_in_the_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A relative file lies in the working directory, not among the agents."""
     monkeypatch.chdir(tmp_path)
     async with KagentMemoryService(
         "kagent:///mine.db?search_limit=1", llm=False, agents_dir="/elsewhere"
@@ -336,6 +298,7 @@ async def test_tenant_and_scope_of_choose_the_scope(uri: str) -> None:
 
 
 async def test_after_close_the_next_call_opens_again(uri: str) -> None:
+    """A closed service opens again at its next call, and leaves no thread."""
     service = KagentMemoryService(uri, llm=False)
     await service.close()
     await service.add_memory(**WHOSE, memories=[entry("dark mode")])
@@ -349,7 +312,8 @@ async def test_after_close_the_next_call_opens_again(uri: str) -> None:
 # -- many loops --
 
 
-def test_every_event_loop_and_thread_may_use_the_same_service(uri: str) -> None:
+def test_every_loop_and_thread_may_use_one_service(uri: str) -> None:
+    """Several threads with loops of their own use one service at the same time."""
     service = KagentMemoryService(uri, llm=False)
     failures: list[BaseException] = []
 
@@ -395,6 +359,7 @@ def test_the_sync_runner_saves_and_finds(uri: str) -> None:
 
 
 async def test_a_slow_embedder_never_stalls_the_callers_loop(uri: str) -> None:
+    """An embedder that blocks holds up memory's own loop and no other."""
     began, released, waited = threading.Event(), threading.Event(), list[bool]()
 
     class Blocking:

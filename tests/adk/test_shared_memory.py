@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 from google.adk.events.event import Event
-from google.adk.memory.memory_entry import MemoryEntry
-from google.genai import types
 
 from kagent_memory import (
     ConfigurationError,
@@ -24,10 +22,21 @@ from kagent_memory import (
     enable_memory,
     tenant,
 )
-from kagent_memory.models.prompts.fence import OPENING
 from kagent_memory.records import current_tenant
 
-from .scripted import APP, USER, Chat, assistant, call, responses, scripted, texts
+from .scripted import (
+    APP,
+    USER,
+    Chat,
+    assistant,
+    blocks,
+    call,
+    contents,
+    entry,
+    responses,
+    said,
+    scripted,
+)
 
 
 def with_team(app: str, user: str) -> tuple[list[Scope], Scope]:
@@ -47,12 +56,6 @@ async def shared(each_uri: str):
         yield opened
 
 
-async def contents(service: KagentMemoryService, scope: Scope) -> list[str]:
-    return [
-        memory.content for memory in (await service.memories.list(scope, order="oldest")).memories
-    ]
-
-
 async def test_every_reader_sees_shared_memory(
     shared: KagentMemoryService,
 ):
@@ -66,7 +69,7 @@ async def test_every_reader_sees_shared_memory(
     tools = [LoadMemoryTool(), RecallMemoryTool(), SaveMemoryTool(), PreloadMemoryTool()]
     chat = Chat(assistant(model, tools=tools), shared)
     await chat.say("When is the release, and where are my release notes?")
-    [block] = [text for text in texts(model.requests[0]) if text.startswith(OPENING)]
+    [block] = blocks(model.requests[0])
     assert "Thursday at 14:00" in block
     assert "blue folder" in block
     loaded, recalled = responses(model.requests[-1])[:2]
@@ -77,10 +80,7 @@ async def test_every_reader_sees_shared_memory(
         }
     assert await contents(shared, TEAM) == ["The release train leaves on Thursday at 14:00."]
     assert "Ada checks the release at noon." in await contents(shared, OWN)
-    entry = MemoryEntry(
-        content=types.Content(role="user", parts=[types.Part(text="Ada moved to floor 3.")])
-    )
-    await shared.add_memory(app_name=APP, user_id=USER, memories=[entry])
+    await shared.add_memory(app_name=APP, user_id=USER, memories=[entry("Ada moved to floor 3.")])
     found = await shared.search_memory(app_name=APP, user_id=USER, query="release train")
     assert found.memories[0].content.parts[0].text.startswith("The release train")
     assert len(await contents(shared, TEAM)) == 1
@@ -106,21 +106,21 @@ async def test_a_reader_cannot_change_shared_memory(
 
 
 async def test_sessions_are_ingested_into_ones_own_scope(shared: KagentMemoryService):
+    """What is said in sessions and events goes to one's own scope alone."""
     chat = Chat(enable_memory(assistant(scripted("ok", "ok"))), shared)
     await chat.say("I moved to Lisbon last May")
     session = await chat.session()
     await shared.add_session_to_memory(session)
-    said = Event(
-        author="user",
-        content=types.Content(role="user", parts=[types.Part(text="My cat is called Fig")]),
-    )
-    await shared.add_events_to_memory(app_name=APP, user_id=USER, events=[said], session_id="s")
+    event = Event(author="user", content=said("My cat is called Fig"))
+    await shared.add_events_to_memory(app_name=APP, user_id=USER, events=[event], session_id="s")
     assert await shared.drain(60)
     assert len(await contents(shared, TEAM)) == 1
     assert {"I moved to Lisbon last May", "My cat is called Fig"} <= {*await contents(shared, OWN)}
 
 
 async def test_every_scope_must_be_of_the_runs_tenant(uri: str):
+    """A scope of another tenant than that of the run is refused."""
+
     def leaky(app: str, user: str) -> tuple[list[Scope], Scope]:
         own = Scope("acme", user, app)
         return [own, Scope("rival", "team", app)], own

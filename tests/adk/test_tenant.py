@@ -26,17 +26,15 @@ from kagent_memory import (
     enable_memory,
     tenant,
 )
-from kagent_memory.models.prompts.fence import OPENING
 from kagent_memory.records import current_tenant
 
-from .scripted import APP, USER, Chat, assistant, call, responses, said, scripted, texts
+from .scripted import APP, USER, Chat, assistant, blocks, call, contents, responses, said, scripted
 
 TENANTS = ("acme", "acme-corp", "Ämter & Söhne", "a::b", "%")
 
 
-async def contents(service: KagentMemoryService, name: str) -> list[str]:
-    page = await service.memories.list(Scope(name, USER, APP), order="oldest")
-    return [memory.content for memory in page.memories]
+async def of_tenant(service: KagentMemoryService, name: str) -> list[str]:
+    return await contents(service, Scope(name, USER, APP))
 
 
 async def test_concurrent_runs_keep_to_their_tenants(each_service):
@@ -62,8 +60,8 @@ async def test_concurrent_runs_keep_to_their_tenants(each_service):
         assert [one["text"] for one in answer[-1]["memories"]] == [
             f"The password hint of {name} is blue."
         ]
-        assert await contents(each_service, name) == [f"The password hint of {name} is blue."]
-    assert await contents(each_service, "") == []
+        assert await of_tenant(each_service, name) == [f"The password hint of {name} is blue."]
+    assert await of_tenant(each_service, "") == []
     assert current_tenant() is None
 
 
@@ -79,10 +77,10 @@ async def test_auto_save_keeps_to_the_runs_tenant(service):
     with tenant("nobody"):  # whoever drains or closes has no say in it
         assert await service.drain(60)
     for name in TENANTS:
-        assert f"{name} moves to Lisbon in May" in await contents(service, name)
+        assert f"{name} moves to Lisbon in May" in await of_tenant(service, name)
         assert not [
             text
-            for text in await contents(service, name)
+            for text in await of_tenant(service, name)
             if "moves" in text and not text.startswith(name)
         ]
     assert {scope.tenant for scope in await service.memories.scopes()} == set(TENANTS)
@@ -102,7 +100,7 @@ def test_the_sync_runner_keeps_the_tenant(uri, caplog):
         list(chat.runner.run(user_id=USER, session_id=session.id, new_message=said("Save it")))
 
     async def look() -> list[list[str]]:
-        found = [await contents(service, name) for name in ("acme", "")]
+        found = [await of_tenant(service, name) for name in ("acme", "")]
         await service.close()
         return found
 
@@ -145,7 +143,7 @@ def test_a_runner_that_loses_the_tenant_is_refused(uri):
 
 
 async def test_no_tenant_sees_anothers_prefetch(service):
-    """Two tenants whose sessions, users and invocations have the same names."""
+    """Tenants whose sessions, users and invocations have the same names are kept apart."""
 
     class SameIds(InMemorySessionService):
         async def create_session(self, **options):  # type: ignore[override]
@@ -161,7 +159,7 @@ async def test_no_tenant_sees_anothers_prefetch(service):
         with tenant(name):
             chat = Chat(assistant(model, tools=[PreloadMemoryTool()]), service, sessions=SameIds())
             await chat.say("When do the blue crates ship?")
-        shown[name] = [text for text in texts(model.requests[0]) if text.startswith(OPENING)]
+        shown[name] = blocks(model.requests[0])
     for name, other in (("acme", "other"), ("other", "acme")):
         [block] = shown[name]
         assert f"{name} ships" in block
@@ -201,7 +199,7 @@ async def test_only_the_application_names_a_tenant(service):
         )
     assert await service.drain(60)
     assert "vault" not in str(responses(model.requests[-1]))
-    assert await contents(service, "other") == ["The vault is behind the mirror."]
+    assert await of_tenant(service, "other") == ["The vault is behind the mirror."]
 
 
 async def test_tenants_nest(service):
@@ -217,7 +215,8 @@ async def test_tenants_nest(service):
 
 
 @pytest.mark.parametrize("name", ["", None, 7, b"acme", "a\0b", "\ud800", ["acme"]])
-async def test_what_is_no_tenant_is_refused_and_nothing_is_run(service, name):
+async def test_what_is_no_tenant_is_refused(service, name):
+    """A name that no tenant can have is an error, and nothing is run for it."""
     with pytest.raises(InvalidInput, match="tenant"), tenant(name):
         raise AssertionError
     assert current_tenant() is None

@@ -10,7 +10,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from adk.payloads import LABELS, PAYLOADS
 from ingestion.planning import plan
 
 from kagent_memory import LlmSummary, Message
@@ -20,6 +19,7 @@ from kagent_memory.records import Fact
 from kagent_memory.retention.lifecycle import to_memory
 from kagent_memory.retrieval.query.completion import rewrite
 from kagent_memory.testing import ScriptedLlm
+from models.payloads import LABELS, PAYLOADS
 
 NOW = datetime(2026, 5, 6, tzinfo=UTC)
 NOTHING = {"facts": [], "decisions": [], "groups": [], "query": "", "note": "", "summary": ""}

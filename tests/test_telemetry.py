@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
+from adk.scripted import APP, SCOPE, USER, Chat, assistant, call, scripted
 from ingestion.test_model_replies import Replying
 from ingestion.test_river import Clock, opened, said, stated
 from opentelemetry import trace
@@ -16,12 +17,15 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from kagent_memory import KagentMemoryService, LoadMemoryTool, Scope, StoreError, telemetry
+from kagent_memory import KagentMemoryService, LoadMemoryTool, StoreError, telemetry
 from kagent_memory.ingestion import worker
+from kagent_memory.testing import in_memory_service
 
-from .scripted import APP, USER, Chat, assistant, call, scripted
 
-SCOPE = Scope("", USER, APP)
+@pytest.fixture
+async def service() -> AsyncIterator[KagentMemoryService]:
+    async with in_memory_service() as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -83,6 +87,7 @@ def named(spans: InMemorySpanExporter, name: str) -> Any:
 
 
 def test_a_store_of_several_hosts_is_traced_too(spans: InMemorySpanExporter) -> None:
+    """A span names the first host of a store and the last port that its URI gives."""
     with telemetry.operation("search_memory", store="postgresql://one:5433,two:5434/db"):
         pass
     with telemetry.operation("create_memory", store="postgresql://[::1]/db"):
@@ -97,6 +102,7 @@ def test_a_store_of_several_hosts_is_traced_too(spans: InMemorySpanExporter) -> 
 async def test_operations_are_spans_without_users_or_texts(
     service: KagentMemoryService, spans: InMemorySpanExporter
 ) -> None:
+    """A span tells what was done and how, and holds no user and no text."""
     await service.memories.add(SCOPE, ["Ada prefers dark mode"])
     await service.memories.recall(SCOPE, "dark mode")
     created, searched = named(spans, "create_memory"), named(spans, "search_memory")
@@ -113,6 +119,7 @@ async def test_operations_are_spans_without_users_or_texts(
 async def test_texts_are_recorded_when_opted_in(
     service: KagentMemoryService, spans: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Texts are recorded where the conventions' variable asks for it."""
     monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")
     await service.memories.add(SCOPE, ["Ada prefers dark mode"])
     await service.memories.recall(SCOPE, "dark mode")
@@ -185,6 +192,7 @@ async def test_an_unmeasured_queue_is_worked_on(
 async def test_a_search_nests_under_the_tool_that_made_it(
     service: KagentMemoryService, spans: InMemorySpanExporter
 ) -> None:
+    """The span of a search lies under that of the tool that made it."""
     tool = LoadMemoryTool()
     tracer = telemetry._tracer
     inner = tool.run_async
@@ -204,6 +212,7 @@ async def test_a_search_nests_under_the_tool_that_made_it(
 def test_a_failure_names_its_kind_and_keeps_its_message_out(
     spans: InMemorySpanExporter, durations: InMemoryMetricReader
 ) -> None:
+    """The span of a failure names its kind, and quotes nothing."""
     with (
         pytest.raises(StoreError),
         telemetry.operation("search_memory", store="postgresql://db.example:5433/x", scope_app=APP),

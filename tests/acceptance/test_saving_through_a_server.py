@@ -7,9 +7,11 @@ from __future__ import annotations
 import asyncio
 import re
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
+from adk.scripted import APP, SCOPE, Chat, assistant, contents, scripted
 from server.ground import served
 
 from kagent_memory import (
@@ -23,10 +25,12 @@ from kagent_memory.records import Message
 from kagent_memory.server.auth import Access
 from kagent_memory.testing import ScriptedLlm
 
-from .scripted import APP, USER, Chat, assistant, scripted
-
-SCOPE = Scope("", USER, APP)
 OFFERED = Access(models=frozenset({"scripted"}))
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    return f"libsql:///{tmp_path}/memory.db"
 
 
 def facts(prompt: str) -> dict[str, Any]:
@@ -65,7 +69,7 @@ async def test_sessions_wait_for_a_worker_that_can_and_nothing_is_lost(
             assert await service.drain(0) is False
             assert {job.model for job in jobs if job.kind != "consolidate"} == {"scripted"}
             assert all("scripted" in job.error or not job.error for job in jobs)
-            assert (await service.memories.list(SCOPE)).memories == ()
+            assert await contents(service) == []
     assert "has no model of its own" in caplog.text
     async with await Memories.open(
         uri, worker=False, resolve_llm=lambda name: ScriptedLlm(facts, name=name)
@@ -75,21 +79,20 @@ async def test_sessions_wait_for_a_worker_that_can_and_nothing_is_lost(
         while not await able.drain(0):
             await able.work(until_idle=True)
             await asyncio.sleep(0.2)
-        contents = {memory.content for memory in (await able.list(SCOPE)).memories}
-        assert contents == {"The parrot is called Grace.", "The parrot is called Alan."}
+        learnt = {memory.content for memory in (await able.list(SCOPE)).memories}
+        assert learnt == {"The parrot is called Grace.", "The parrot is called Alan."}
 
 
 async def test_a_server_with_a_model_takes_the_sessions_in(
     uri: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """A server with a model extracts the facts of its callers' sessions."""
     llm = ScriptedLlm(facts, name="servers")
     with served(partial(Memories.open, uri, llm=llm)) as address:
         async with KagentMemoryService(address) as service:
             await talked(service, "Grace")
             assert await service.drain(60) is True
-            assert [m.content for m in (await service.memories.list(SCOPE)).memories] == [
-                "The parrot is called Grace."
-            ]
+            assert await contents(service) == ["The parrot is called Grace."]
     assert "has no model of its own" not in caplog.text
 
 
@@ -99,13 +102,12 @@ async def test_a_server_with_a_model_takes_the_sessions_in(
 async def test_turns_are_stored_where_models_are_not_wanted(
     uri: str, options: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Where client or server want no model, turns are stored as they were said."""
     with served(partial(Memories.open, uri, **({} if options else {"llm": False}))) as address:
         async with KagentMemoryService(address, **options) as service:
             await talked(service, "Grace")
             assert await service.drain(60) is True
-            assert "My parrot is called Grace" in [
-                m.content for m in (await service.memories.list(SCOPE)).memories
-            ]
+            assert "My parrot is called Grace" in await contents(service)
     assert "has no model of its own" not in caplog.text
 
 

@@ -2,11 +2,14 @@
 table.
 
 The turn completes, the answer says how it was found, nothing wrong is stored, and what was accepted
-is there in the end."""
+is there in the end.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
 from collections.abc import AsyncIterator, Callable, Sequence, Set
 from dataclasses import dataclass
 from datetime import timedelta
@@ -20,23 +23,38 @@ from relay import Relay
 
 from kagent_memory import (
     AutoSave,
+    ConfigurationError,
+    ForgetMemoryTool,
     KagentMemoryService,
     LoadMemoryTool,
     Memories,
+    MemoryPlugin,
+    PrefetchMemoryTool,
     PreloadMemoryTool,
+    RecallMemoryTool,
     SaveMemoryTool,
-    Scope,
     StoreError,
     enable_memory,
 )
 from kagent_memory.memories import utc_now
-from kagent_memory.models.prompts.fence import OPENING
 from kagent_memory.settings import MemorySettings
 from kagent_memory.testing import HashEmbedder
 
-from .scripted import APP, USER, Chat, assistant, call, responses, scripted, texts
+from .scripted import (
+    APP,
+    SCOPE,
+    USER,
+    Chat,
+    assistant,
+    blocks,
+    call,
+    contents,
+    entry,
+    responses,
+    scripted,
+    session_of,
+)
 
-SCOPE = Scope("", USER, APP)
 KNOWN = ("Ada's tea is oolong.", "The spare key is with Grace.")
 SAVED, SAID = "The gate is blue.", "The boat is red."
 SOON = 120.0  # generous: what is tested is that it ends at all
@@ -154,10 +172,6 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kagent_memory.stores.postgres.connection.CONNECT_SECONDS", 2)
 
 
-async def contents(memories: Any) -> list[str]:
-    return sorted(memory.content for memory in (await memories.list(SCOPE)).memories)
-
-
 async def one_turn(service: KagentMemoryService) -> tuple[list[str], list[dict[str, Any]]]:
     """Prefetch, search, save and auto-save in one turn; the prefetched blocks and the tools'
     answers.
@@ -176,14 +190,13 @@ async def one_turn(service: KagentMemoryService) -> tuple[list[str], list[dict[s
         Chat(agent, service).say(f"Where is my spare key? {SAID}"), SOON
     )
     assert events[-1].content.parts[0].text == "That is all."
-    blocks = [text for text in texts(model.requests[0]) if text.startswith(OPENING)]
-    return blocks, responses(model.requests[-1])
+    return blocks(model.requests[0]), responses(model.requests[-1])
 
 
 async def check_turn(service: KagentMemoryService, cell: Cell) -> None:
-    blocks, (loaded, saved) = await one_turn(service)
+    shown, (loaded, saved) = await one_turn(service)
     if cell.mode:
-        assert any("with Grace" in block for block in blocks)
+        assert any("with Grace" in block for block in shown)
         assert KNOWN[1] in [memory["text"] for memory in loaded["memories"]]
         found = await asyncio.wait_for(
             service.memories.recall(SCOPE, "Who has the spare key?"), SOON
@@ -192,7 +205,7 @@ async def check_turn(service: KagentMemoryService, cell: Cell) -> None:
         assert [reason.startswith(cell.degraded) for reason in found.degraded] == [True]
         assert KNOWN[1] in [hit.memory.content for hit in found]
     else:
-        assert blocks == []
+        assert shown == []
         assert loaded == {"error": "memory unavailable"}
         with pytest.raises(StoreError):
             await asyncio.wait_for(
@@ -215,7 +228,7 @@ async def check_recovered(
     ) as memories:
         await memories.work(until_idle=True)
         remembered = {*KNOWN, *([SAVED] if cell.saves else []), *([SAID] if accepted else [])}
-        assert set(await contents(memories)) - late == remembered
+        assert {one.content for one in (await memories.list(SCOPE)).memories} - late == remembered
         assert [job for job in await memories.jobs() if job.kind != "consolidate"] == []
         [space] = await memories.store.memories.spaces.all()
         assert (
@@ -229,6 +242,7 @@ async def check_recovered(
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("part", ["embedder", "model", "reranker"])
 async def test_a_model_that_fails_under_a_turn(uri: str, part: str, fault: str):
+    """With a model that fails, a turn goes on with the rest, and what it missed comes later."""
     parts = {"embedder": Embedder(), "model": Model(), "reranker": Reranker()}
     cell = expected(part, fault)
     settings = SHORT if fault == "slow" else PATIENT
@@ -247,7 +261,7 @@ async def test_a_model_that_fails_under_a_turn(uri: str, part: str, fault: str):
         if part == "reranker":  # which nothing that is accepted waits for
             assert await service.drain(SOON)
         allowed = {*KNOWN, *([SAVED] if cell.saves else []), *([SAID] if cell.learns else [])}
-        assert {*await contents(service.memories)} <= allowed
+        assert {*await contents(service)} <= allowed
     await check_recovered(uri, cell, accepted=True)
 
 
@@ -264,6 +278,7 @@ def rename(uri: str, old: str, new: str) -> None:
 
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_a_database_that_fails_under_a_turn(postgres_uri: str, behind: Relay, fault: str):
+    """With a database that fails, a turn says that memory is unavailable, which heals by itself."""
     begin = {
         "time-out": behind.swallow,
         "refused": behind.refuse,
@@ -293,8 +308,113 @@ async def test_a_database_that_fails_under_a_turn(postgres_uri: str, behind: Rel
         async with asyncio.timeout(SOON):
             while True:
                 try:
-                    assert set(await contents(service.memories)) - late == set(KNOWN)
+                    assert set(await contents(service)) - late == set(KNOWN)
                     break
                 except StoreError:
                     await asyncio.sleep(0.05)
     await check_recovered(postgres_uri, cell, accepted=False, late=late)
+
+
+async def test_a_turn_on_a_frozen_database_ends_in_seconds(behind: Relay):
+    """A database that accepts everything and answers nothing costs a turn six seconds at most."""
+    options: dict[str, Any] = {"embedding": HashEmbedder(), "settings": MemorySettings()}
+    async with KagentMemoryService(behind.uri, **options) as service:
+        assert (await one_turn(service))[1][1]["status"] == "saved"
+        behind.stall()
+        start = time.monotonic()
+        answers = (await one_turn(service))[1]
+        seconds = time.monotonic() - start
+        behind.flow()
+        assert answers == [{"error": "memory unavailable"}] * 2
+        assert seconds < 6
+        assert (await one_turn(service))[1][1]["status"] == "saved"
+
+
+def broken(monkeypatch: pytest.MonkeyPatch, error: Exception) -> KagentMemoryService:
+    """A service that throws this whatever it is asked."""
+
+    async def fail(*_: Any, **__: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr("kagent_memory.remote.open_memories", fail)
+    return KagentMemoryService("libsql:///:memory:", llm=False)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("secret words"),
+        KeyError("secret words"),
+        OSError(),
+        TimeoutError(),
+        NotImplementedError(),
+    ],
+)
+async def test_no_failure_of_memory_reaches_the_run_or_the_log(
+    error: Exception, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools = [
+        SaveMemoryTool(),
+        LoadMemoryTool(),
+        RecallMemoryTool(),
+        ForgetMemoryTool(),
+        PrefetchMemoryTool(),
+    ]
+    model = scripted(
+        call("save_memory", content="x"),
+        call("load_memory", query="x"),
+        call("recall_memory", query="x"),
+        call("forget_memory", query="x"),
+        "done",
+    )
+    agent = enable_memory(
+        assistant(model), tools=[*tools, PreloadMemoryTool()], auto_save=AutoSave(every_turns=1)
+    )
+    with caplog.at_level(logging.WARNING, "kagent_memory"):
+        chat = Chat(
+            agent,
+            broken(monkeypatch, error),
+            plugins=[MemoryPlugin(auto_save=AutoSave(every_turns=1))],
+        )
+        events = await chat.say("What do you know about me?")
+    assert events[-1].content.parts[0].text == "done"
+    assert responses(model.requests[-1]) == [{"error": "memory unavailable"}] * 4
+    assert "auto-save" in caplog.text
+    assert "prefetch_memory" in caplog.text
+    assert "secret words" not in caplog.text
+
+
+async def test_the_log_tells_the_operator_what_to_change(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = scripted(call("load_memory", query="tea"), "done")
+    wrong = ConfigurationError("The URI postgresql://ada:hunter2pass@db/x is none; write another.")
+    with caplog.at_level(logging.WARNING, "kagent_memory"):
+        chat = Chat(
+            enable_memory(assistant(model), auto_save=AutoSave(every_turns=1)),
+            broken(monkeypatch, wrong),
+        )
+        await chat.say("Which tea do I like?")
+    assert responses(model.requests[-1]) == [{"error": "memory unavailable"}]
+    for what in ("prefetch_memory", "load_memory", "auto-save"):
+        assert (
+            f"{what}: memory unavailable (ConfigurationError): The URI postgresql://" in caplog.text
+        )
+    assert "is none; write another." in caplog.text
+    assert "hunter2pass" not in caplog.text
+
+
+async def test_an_unreachable_database_is_never_an_empty_one() -> None:
+    """ "Unavailable" is an error of every method, and draining it is False and no error."""
+    dead = KagentMemoryService("postgresql://nobody@127.0.0.1:9/none?connect_timeout=1", llm=False)
+    whose = {"app_name": APP, "user_id": USER}
+    for use in (
+        lambda: dead.search_memory(**whose, query="x"),
+        lambda: dead.add_memory(**whose, memories=[entry("x")]),
+        lambda: dead.add_session_to_memory(session_of("hello")),
+        lambda: dead.delete_memory(**whose, memory_id="x"),
+    ):
+        with pytest.raises(StoreError):
+            await use()
+    assert await dead.drain(0.5) is False
+    await dead.close()

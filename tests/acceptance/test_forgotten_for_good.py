@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from adk.scripted import SCOPE, Chat, assistant, call, contents, responses, scripted
 
 from kagent_memory import (
     AutoSave,
@@ -19,13 +20,9 @@ from kagent_memory import (
     LoadMemoryTool,
     MemoryPlugin,
     SaveMemoryTool,
-    Scope,
 )
 from kagent_memory.adk.prefetch import Prefetch
 
-from .scripted import APP, USER, Chat, assistant, call, responses, scripted
-
-SCOPE = Scope("", USER, APP)
 CANARY = "xylophone quokka marmalade"
 SECRET = f"Ada keeps a {CANARY} in the attic"
 
@@ -102,7 +99,7 @@ async def test_forgotten_text_is_not_written_again(
     assert CANARY not in held()
     assert await service.drain() is True
     assert CANARY not in held()
-    kept = [memory.content for memory in (await service.memories.list(SCOPE, limit=99)).memories]
+    kept = await contents(service)
     assert any("Now what is in the attic?" in text for text in kept)
     assert not any("quokka" in text for text in kept)
     await service.close()
@@ -164,6 +161,5 @@ async def test_a_forgotten_text_may_be_saved_and_corrected(
         await service.memories.forget(SCOPE, await saved("The rent is 500 euros"))
         ids.append(await saved("The rent is 500 euros"))
         await saved("The rent is 600 euros")
-        kept = [memory.content for memory in (await service.memories.list(SCOPE)).memories]
-        assert kept == ["The rent is 600 euros"]
+        assert await contents(service) == ["The rent is 600 euros"]
         assert (await service.memories.history(SCOPE, ids[0]))[-1].kind == "supersede"

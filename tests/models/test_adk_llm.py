@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from adk.scripted import ScriptedModel, contents, scripted, session_of
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.lite_llm import LiteLlm
 from google.adk.models.llm_request import LlmRequest
@@ -19,9 +21,6 @@ from kagent_memory.adk.adk_llm import AdkLlm, resolve_llm
 from kagent_memory.errors import ModelUnavailable, TruncatedAnswer
 from kagent_memory.models.llm import metered
 
-from .scripted import APP, USER, ScriptedModel, scripted
-from .test_service import session_of
-
 
 class Answer(BaseModel):
     facts: list[str]
@@ -34,6 +33,7 @@ class Registered(ScriptedModel):
 
 
 async def test_a_model_that_takes_a_schema_is_held_to_it() -> None:
+    """A model that takes a schema is asked once, with it."""
     model = scripted('{"facts": ["a"]}')
     assert (await AdkLlm(model).complete("p", schema=Answer)).facts == ["a"]
     (request,) = model.requests
@@ -62,6 +62,7 @@ async def test_a_model_without_schemas_is_asked_in_words() -> None:
 
 
 async def test_an_answer_that_never_fits_is_a_model_error() -> None:
+    """An answer that fits neither by schema nor in words is a ModelError."""
     model = scripted("no", "still no")
     with pytest.raises(ModelError):
         await AdkLlm(model).complete("p", schema=Answer)
@@ -108,6 +109,7 @@ WHOLE = types.Content(role="model", parts=[types.Part(text='{"facts": ["a"]}')])
 async def test_an_answer_that_adk_marks_as_cut_or_refused_is_none(
     fields: dict[str, Any], kind: type
 ) -> None:
+    """What ADK marks as cut or refused is an error that quotes nothing."""
     with pytest.raises(ModelError) as caught:
         await AdkLlm(answering(**fields)).complete("p", schema=Answer)
     assert type(caught.value) is kind
@@ -122,6 +124,7 @@ async def test_an_answer_that_adk_marks_as_cut_or_refused_is_none(
     ],
 )
 async def test_geminis_outages_may_pass_and_its_refusals_do_not(error: Exception) -> None:
+    """An outage of Gemini is ModelUnavailable, and a refusal a ModelError."""
     model = scripted(error)
     with pytest.raises(ModelUnavailable):
         await AdkLlm(model).complete("p", schema=Answer)
@@ -152,6 +155,7 @@ async def test_tokens_are_counted() -> None:
 async def test_litellms_finish_reasons_reach_us_through_adk(
     provider: Loopback, finish: str, kind: type | None
 ) -> None:
+    """A cut or filtered answer of LiteLLM is an error through ADK too."""
     provider.plan(*[{"finish": finish, "then": '{"facts": ["a"]}'}] * 2)
     llm = AdkLlm(LiteLlm(model="openai/any"))
     if kind is None:
@@ -164,6 +168,7 @@ async def test_litellms_finish_reasons_reach_us_through_adk(
 
 
 def test_names_are_resolved_by_adks_registry() -> None:
+    """A job's model is made by its name where ADK's registry knows it."""
     LLMRegistry.register(Registered)
     resolved = resolve_llm("kagent-memory-test-1", MemorySettings())
     assert resolved is not None
@@ -171,20 +176,21 @@ def test_names_are_resolved_by_adks_registry() -> None:
     assert resolve_llm("no such model", MemorySettings()) is None
 
 
-async def test_an_agents_model_extracts_facts(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_agents_model_extracts_facts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The agent's model extracts the facts; its failure stores nothing."""
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 1)
     monkeypatch.setattr("kagent_memory.memories.opened.CLOSE_SECONDS", 0.05)
     reply = '{"facts": [{"text": "Ada has a parrot called Grace", "type": "semantic"}]}'
-    async with KagentMemoryService(uri) as service:
+    async with KagentMemoryService(f"libsql:///{tmp_path}/memory.db") as service:
         await service.remember(session_of("My parrot is called Grace"), llm=scripted(*[reply] * 4))
         await service.drain()
-        memories = (await service.memories.list(service.scope(APP, USER))).memories
-        assert [memory.content for memory in memories] == ["Ada has a parrot called Grace"]
+        assert await contents(service) == ["Ada has a parrot called Grace"]
         broken = scripted(*[ConnectionError("down")] * 9)
         broken.model = "broken"
         await service.remember(session_of("I live in Oslo", id="s2"), llm=broken)
         await service.drain(1)
-        assert len((await service.memories.list(service.scope(APP, USER))).memories) == 1
+        assert len(await contents(service)) == 1
         jobs = await service.memories.jobs()
         assert [job.model for job in jobs if job.kind == "transcript"] == ["broken"]
