@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -253,17 +254,16 @@ class Forgetting(Opened):
 
         parts = self.parts
         checked_tenant(tenant)
-        size = TENANT_PART if limit is None else limit
         with parts.operation("delete_memory"):
             await parts.deliveries.flush()
             try:
-                erased = ForgottenTenant(done=False)
-                while not erased.done:
-                    erased += await parts.store.forget_tenant(
-                        tenant, limit=size, who=who, now=parts.clock()
+                erased, left = ForgottenTenant(done=False), math.inf if limit is None else limit
+                while not erased.done and left > 0:
+                    part = await parts.store.forget_tenant(
+                        tenant, limit=int(min(left, TENANT_PART)), who=who, now=parts.clock()
                     )
-                    if limit is not None:
-                        break
+                    erased += part
+                    left -= max(part.memories, 1)
             finally:
                 parts.forget_vectors()
         return erased

@@ -97,7 +97,7 @@ async def past_views(
             MemoriesView(
                 source,
                 scope,
-                partial(_ready, {**memories, **short_term}),
+                {**memories, **short_term},
                 vectors=partial(_vectors, source, embedder, scope, reworded),
                 short_term=short_term.keys(),
                 filter=filter,
@@ -105,10 +105,6 @@ async def past_views(
             )
         )
     return views
-
-
-async def _ready(memories: Mapping[str, Memory]) -> Mapping[str, Memory]:
-    return memories
 
 
 async def _states(

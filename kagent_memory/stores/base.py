@@ -275,11 +275,7 @@ class MemoryStore(ABC):
 
     def view(self, scope: Scope, *, filter: Filter = EVERYTHING, now: datetime) -> View:
         """Return a scope as searches read it: what it holds when it is first asked, never stale."""
-
-        async def read() -> Mapping[str, Memory]:
-            return {one.memory.id: one.memory for one in await self.whole(scope)}
-
-        return MemoriesView(self, scope, read, filter=filter, now=now)
+        return MemoriesView(self, scope, filter=filter, now=now)
 
     def cached_views(
         self, scopes: Sequence[Scope], *, filter: Filter, now: datetime, again: bool = False
@@ -403,8 +399,9 @@ class MemoryStore(ABC):
     async def forget_tenant(
         self, tenant: str, *, limit: int, who: str | None = None, now: datetime
     ) -> ForgottenTenant:
-        """Erase some `limit` memories of a tenant, till `done` all else; here by `forget`, so
-        tombstones stay. `who`: as `forget`, for each transaction that erases memories.
+        """Erase some memories of a tenant, at most about `limit`, and when none is left all else
+        (`done`); here by `forget`, so tombstones stay. `who`: as `forget`, for each transaction
+        that erases memories.
         """
         for scope in await self.scopes(tenant=tenant, limit=1):
             gone = len(await self.forget(scope, everything=True, now=now))

@@ -5,20 +5,23 @@ forgotten together.
 from __future__ import annotations
 
 import base64
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from uuid import UUID
+
+from pydantic import AwareDatetime, TypeAdapter
 
 from ..checks import checked_text
 from ..errors import InvalidInput
 from ..records import Memory, Scope
-from .codec import bounded, forgotten_key, is_id, renewed
+from .codec import bounded, forgotten_key, renewed
 from .filter_match import is_visible
 from .planning import identity_of
 from .values import Gone, Order, Page, Pruned, ScopeStats, Whole, every_state
+
+_PLACE = TypeAdapter[tuple[Order, AwareDatetime, UUID]](tuple[Order, AwareDatetime, UUID])
 
 
 def page_of(
@@ -47,8 +50,8 @@ def page_cursor(page: Sequence[Memory], order: Order, more: bool) -> str | None:
     """Return the cursor of what follows a page; None where there is no more."""
     if not (page and more):
         return None
-    place = [order, page[-1].created_at.isoformat(), page[-1].id]
-    return base64.urlsafe_b64encode(json.dumps(place).encode()).decode()
+    place = _PLACE.dump_json((order, page[-1].created_at, UUID(page[-1].id)))
+    return base64.urlsafe_b64encode(place).decode()
 
 
 def page_end(cursor: str, order: Order) -> tuple[datetime, str]:
@@ -57,21 +60,13 @@ def page_end(cursor: str, order: Order) -> tuple[datetime, str]:
     Raises:
         InvalidInput: the cursor is not one of ours.
     """
-    invalid = InvalidInput("Invalid cursor; start without one.")
     try:
-        place = json.loads(base64.urlsafe_b64decode(cursor.encode()))
-    except (ValueError, RecursionError) as error:
-        raise invalid from error
-    match place:
-        case [str() as of_order, str(), str()] if of_order != order:
-            raise InvalidInput(f"This cursor belongs to the order {of_order!r}; start without one.")
-        case [_, str() as time, str() as id] if is_id(id):
-            with suppress(ValueError):
-                if (at := datetime.fromisoformat(time)).tzinfo is not None:
-                    return at, id
-        case _:
-            pass
-    raise invalid
+        of_order, at, id = _PLACE.validate_json(base64.urlsafe_b64decode(cursor.encode()))
+    except ValueError as error:
+        raise InvalidInput("Invalid cursor; start without one.") from error
+    if of_order != order:
+        raise InvalidInput(f"This cursor belongs to the order {of_order!r}; start without one.")
+    return at, str(id)
 
 
 def due_for_prune(

@@ -34,15 +34,15 @@ class VectorColumn:
     def __init__(self, dimensions: int) -> None:
         self.version = -1
         self.mark: int | None = None
-        self._ids: list[str] = []
         self._places: dict[str, int] = {}
+        self._free: list[int] = []
         self._matrix: Vector = np.empty((0, dimensions), np.float32)
         self._norms: Floats = np.empty(0)
         self._rows: tuple[ScopeIndex, Rows] | None = None
         self._lock = Lock()
 
     def __len__(self) -> int:
-        return len(self._ids)
+        return len(self._places)
 
     @property
     def size(self) -> int:
@@ -65,9 +65,8 @@ class VectorColumn:
         with self._lock:
             for id in ids:
                 if id not in self._places:
-                    self._places[id] = len(self._ids)
-                    self._ids.append(id)
-            self.reserve(len(self._ids))
+                    self._places[id] = self._free.pop() if self._free else len(self._places)
+            self.reserve(len(self._places))
             places = [self._places[id] for id in ids]
             self._matrix[places] = vectors
             self._norms[places] = np.linalg.norm(vectors.astype(np.float64), axis=1)
@@ -76,13 +75,9 @@ class VectorColumn:
     def discard(self, ids: Iterable[str]) -> None:
         """Let go of the vectors of these memories."""
         with self._lock:
-            for id in self._places.keys() & {*ids}:
-                place, last = self._places.pop(id), self._ids.pop()
-                if last != id:
-                    self._ids[place], self._places[last] = last, place
-                    self._matrix[place] = self._matrix[len(self._ids)]
-                    self._norms[place] = self._norms[len(self._ids)]
-                self._matrix[len(self._ids)] = 0
+            gone = [self._places.pop(id) for id in self._places.keys() & {*ids}]
+            self._matrix[gone] = 0
+            self._free += gone
             self._rows = None
 
     def lacking(self, index: ScopeIndex) -> list[str]:
@@ -97,8 +92,9 @@ class VectorColumn:
         """
         with self._lock:
             if self._rows is None or self._rows[0] is not index:
-                rows = (index.rows.get(id, -1) for id in self._ids)
-                self._rows = index, np.fromiter(rows, np.int64, len(self._ids))
+                rows = np.full(len(self._places) + len(self._free), -1)
+                rows[[*self._places.values()]] = [index.rows.get(id, -1) for id in self._places]
+                self._rows = index, rows
             rows = self._rows[1]
             places = (rows >= 0).nonzero()[0]
             places = places[visible[rows[places]]]
@@ -120,7 +116,7 @@ class VectorColumn:
         exact = query.astype(np.float64)
         norm = np.sqrt(exact.dot(exact))
         if 0 < limit < len(places):
-            count = len(self._ids)
+            count = len(self._places) + len(self._free)
             scale = (self._norms[:count] * norm).astype(np.float32)
             cosines = (_dots(self._matrix[:count], query) / scale)[places]
             least = np.partition(cosines, len(places) - limit)[len(places) - limit]

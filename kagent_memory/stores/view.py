@@ -158,7 +158,7 @@ class MemoriesView(IndexView):
     Args:
         source: the store that it is read from.
         scope: whose memories.
-        read: returns them by id.
+        memories: which, by id; None: what the store holds when it is first asked.
         vectors: returns those of some memories in an embedding space; None: as the store has them.
         short_term: the ids of those that are searched as if they were active, and are not.
         filter: which memories.
@@ -169,7 +169,7 @@ class MemoriesView(IndexView):
         self,
         source: MemoryStore,
         scope: Scope,
-        read: Callable[[], Awaitable[Mapping[str, Memory]]],
+        memories: Mapping[str, Memory] | None = None,
         *,
         vectors: Callable[[int, Sequence[str]], Awaitable[Mapping[str, Vector]]] | None = None,
         short_term: Collection[str] = (),
@@ -177,7 +177,7 @@ class MemoriesView(IndexView):
         now: datetime,
     ) -> None:
         super().__init__(source, scope, filter=filter, now=now)
-        self._read, self._short_term = read, short_term
+        self._memories, self._short_term = memories, short_term
         self._vectors = vectors or partial(source.vectors, scope)
         self._known: tuple[Mapping[str, Memory], ScopeIndex] | None = None
         self._visible: Mask | None = None
@@ -194,11 +194,7 @@ class MemoriesView(IndexView):
     ) -> Self:
         """Return a view of short-term memories that were read already."""
         active = {memory.id: replace(memory, state="active") for memory in memories}
-
-        async def read() -> Mapping[str, Memory]:
-            return active
-
-        return cls(source, scope, read, short_term=active.keys(), filter=filter, now=now)
+        return cls(source, scope, active, short_term=active.keys(), filter=filter, now=now)
 
     async def nearest(
         self, space_number: int, vectors: Sequence[Vector], *, limit: int
@@ -244,7 +240,10 @@ class MemoriesView(IndexView):
     async def _contents(self) -> tuple[Mapping[str, Memory], ScopeIndex]:
         """Return the memories by id, and their index."""
         if self._known is None:
-            memories = await self._read()
+            memories = self._memories
+            if memories is None:
+                every = await self.source.whole(self.scope)
+                memories = {one.memory.id: one.memory for one in every}
             size = sum(len(memory.content) for memory in memories.values())
             self._known = memories, await run_in_thread(size, _indexed, [*memories.values()])
         return self._known

@@ -34,11 +34,13 @@ class TestDictStore(StoreContract, QueueContract):
 
 
 async def test_keys_are_refused_where_nothing_is_encrypted():
+    """A store that does not encrypt is not opened with keys."""
     with pytest.raises(ConfigurationError, match="does not encrypt"):
         await open_with(sample().DictAdapter, "dict://", encryption_keys="id:" + "A" * 43)
 
 
 async def test_the_past_of_any_store_is_searched_by_vectors():
+    """A view of the past finds what was there, as it was, in a store without one of its own."""
     store, scope = await open_with(sample().DictAdapter, "dict://"), a_scope()
     home = ScopedStore(store, scope)
     later, space = home.at(NOW + DAY), await home.space()

@@ -374,6 +374,7 @@ async def test_a_lost_or_wrong_key_is_an_error_that_names_it(uri, keys):
 
 
 async def test_a_job_whose_key_is_lost_waits_and_holds_up_nobody_else(uri, caplog):
+    """A job that cannot be read stays queued, is told now and then, and runs with its key."""
     said = [Message(role="user", text="I moved to Berlin", event_id="e")]
     locked = [Scope("acme", f"user {number}", "notes") for number in range(25)]
     async with await opened(uri, OLD) as memories:
@@ -392,6 +393,7 @@ async def test_a_job_whose_key_is_lost_waits_and_holds_up_nobody_else(uri, caplo
 
 
 async def test_the_doctor_names_the_key_that_is_missing(uri):
+    """The doctor tells which key a store needs."""
     async with await opened(uri, OLD) as memories:
         await memories.add(ADA, ["Ada likes tea"])
     for keys, state, text in (
@@ -406,6 +408,7 @@ async def test_the_doctor_names_the_key_that_is_missing(uri):
 
 
 async def test_rows_cannot_be_exchanged_nor_altered(postgres_uri):
+    """A sealed value that stands in another row, or was changed, is refused."""
     async with await opened(postgres_uri, NEW) as memories:
         first, second = await memories.add(ADA, ["Ada likes tea", "Ada dislikes rum"])
         [other] = await memories.add(BEN, ["Ben likes tea"])
@@ -444,6 +447,7 @@ async def test_keys_of_another_form_are_refused_and_never_repeated(keys, tmp_pat
 
 
 async def test_keys_are_never_shown_and_never_in_a_uri(tmp_path, monkeypatch, capsys):
+    """Keys come from the environment alone, and no command or error shows one."""
     uri = f"libsql:///{tmp_path}/memory.db"
     secret = NEW.partition(":")[2]
     with pytest.raises(ConfigurationError, match="KAGENT_MEMORY_ENCRYPTION_KEYS") as told:

@@ -38,6 +38,9 @@ async def memories(store_uri: str, clock: Clock) -> AsyncIterator[Memories]:
 
 
 async def test_facets_count_what_the_filter_lets_through(memories: Memories, clock: Clock) -> None:
+    """Totals, topics and tags are those of the visible memories that pass, and the database counts
+    as the default does.
+    """
     assert await memories.facets(SCOPE) == Facets()
     ids = await memories.add(SCOPE, FACTS)
     whole = await memories.facets(SCOPE)
@@ -69,6 +72,7 @@ async def test_facets_count_what_the_filter_lets_through(memories: Memories, clo
 
 
 async def test_stats_tell_what_the_next_prune_deletes(memories: Memories, clock: Clock) -> None:
+    """`unused` is what a prune at this moment would delete."""
     facts = [Fact(f"fact {number}", ttl_days=5) for number in range(6)]
     ids = await memories.add(
         SCOPE, [*facts, Fact("long", ttl_days=90), Fact("pinned", ttl_days=5, pinned=True)]

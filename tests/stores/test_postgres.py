@@ -59,13 +59,14 @@ async def test_the_vector_search_is_exact_within_the_scope(postgres_uri, dimensi
             )
             connection.execute("VACUUM ANALYZE")
             connection.execute("SET enable_seqscan = off")
-            for among in (None, [new_id()]):
-                values = {
-                    **bound({"scope_id": scope.id, "limit": 5, "among": among}),
-                    "vectors": [HalfVector(rows[0])],
-                }
+            some = [new_id()]
+            values = {
+                **bound({"scope_id": scope.id, "limit": 5, "among": some, "hidden": some}),
+                "vectors": [HalfVector(rows[0])],
+            }
+            for name in ("search_vector", "search_vector_among"):
                 plan = connection.execute(
-                    "EXPLAIN " + statement("search_vector", space_number), values
+                    "EXPLAIN " + statement(name, space_number), values
                 ).fetchall()
                 text = "\n".join(line for (line,) in plan)
                 assert f"memory_vector_{space_number}_pkey" in text

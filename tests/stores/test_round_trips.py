@@ -16,7 +16,6 @@ from kagent_memory.stores.base import Batch
 from kagent_memory.stores.libsql.database import Database
 from kagent_memory.stores.libsql.session import LibSQLSession
 from kagent_memory.stores.postgres.session import PostgresSession
-from kagent_memory.stores.view import texts
 from kagent_memory.testing import HashEmbedder
 from kagent_memory.testing.fixtures import NOW, a_memory, adding
 
@@ -76,19 +75,6 @@ async def store(store_uri):
         yield store
 
 
-async def test_many_queries_cost_as_many_round_trips_as_one(store, trips):
-    """Many queries of the text leg cost as many round trips as one."""
-    queries = [[f"{number}", "shelf"] for number in range(200)]
-    for narrowed in (Filter(), ODD):
-        trips.since()
-        await texts(store.memories.view(SCOPE, filter=narrowed, now=NOW), queries[:1], limit=5)
-        one, _ = trips.since()
-        found = await texts(store.memories.view(SCOPE, filter=narrowed, now=NOW), queries, limit=5)
-        all_of_them, _ = trips.since()
-        assert all_of_them == one <= 2
-        assert len(found) == 200
-
-
 @pytest.mark.parametrize("embedded", [True, False])
 async def test_neighbours_of_twenty_facts_cost_as_much_as_of_one(store, trips, embedded):
     """The neighbours of twenty facts cost as much as those of one."""
@@ -120,6 +106,7 @@ async def test_echoes_of_200_events_cost_as_much_as_of_one(store, trips):
 
 
 async def test_a_filtered_recall_evaluates_its_filter_once(store_uri, trips):
+    """A hybrid search under a filter asks the database once what the filter lets through."""
     async with await Memories.open(store_uri, embedding=HashEmbedder()) as memories:
         scope = Scope("acme", "grace", "notes")
         texts = [f"Grace keeps parcel {number} on shelf {number % 7}" for number in range(12)]

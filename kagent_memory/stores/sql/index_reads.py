@@ -133,17 +133,17 @@ class SqlIndexReads:
         ids: Sequence[str],
         *,
         stand: Stand,
-        mark: int | None,
+        vectors: bool,
         now: datetime,
     ) -> Mapping[str, Memory]:
         """Return the visible ones of these memories; whether the scope still stands there is part
-        of the same statement, and with a mark whether its vectors do.
+        of the same statement, and with `vectors` whether its vectors do.
 
         Raises:
             Stale: it does not.
         """
         wanted = known(ids)
-        values = {**stand._asdict(), "mark": mark}
+        values = {**stand._asdict(), "mark": stand.mark if vectors else None}
         rows = await session.rows("unchanged_memories", ids=wanted, now=now, **values)
         if not rows:
             raise Stale
@@ -189,12 +189,13 @@ class SqlIndexReads:
         *,
         limit: int,
         among: Sequence[str] | None,
+        hidden: Sequence[str],
     ) -> list[Nearest]:
-        """Return the nearest of all of the scope's vectors, or of those of these memories, found by
-        the database; only where it `has_nearest`.
+        """Return the nearest of all of the scope's vectors but the hidden ones, or of those of some
+        memories, found by the database; only where it `has_nearest`.
         """
         query = "search_vector" if among is None else "search_vector_among"
-        values = {"vectors": vectors, "limit": limit, "among": among}
+        values = {"vectors": vectors, "limit": limit, "among": among, "hidden": hidden}
         rows, _ = await self._rows(scope, query, space_number, None, **values)
         found: list[Nearest] = [[] for _ in vectors]
         for row in rows:

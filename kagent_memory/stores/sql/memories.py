@@ -208,16 +208,15 @@ class SqlMemoryStore(MemoryStore):
 
     @override
     def view(self, scope: Scope, *, filter: Filter = EVERYTHING, now: datetime) -> View:
-        return ScopeView(self, self.index_reads, self.indexes, scope, filter=filter, now=now)
+        return ScopeView(self, scope, filter=filter, now=now)
 
     @override
     def cached_views(
         self, scopes: Sequence[Scope], *, filter: Filter, now: datetime, again: bool = False
     ) -> Sequence[View]:
-        source, cached = self._searched, len(scopes) == 1 and not again
-        reads = source.index_reads
+        cached = len(scopes) == 1 and not again
         return [
-            ScopeView(source, reads, self.indexes, scope, filter=filter, now=now, cached=cached)
+            ScopeView(self._searched, scope, filter=filter, now=now, cached=cached)
             for scope in scopes
         ]
 
@@ -375,22 +374,14 @@ class SqlMemoryStore(MemoryStore):
     async def forget_tenant(
         self, tenant: str, *, limit: int, who: str | None = None, now: datetime
     ) -> ForgottenTenant:
-        erased = ForgottenTenant(tokens=await self._drop_tokens(tenant), done=False)
-        left, ended = max(limit, 1), set[Scope]()
-        while left > 0 and not erased.done:
-            some = await self._scopes_of_tenant(tenant)
-            for scope in some:
-                gone = False
-                while not gone and left > 0:
-                    most = min(left, ERASED_AT_ONCE)
-                    script = partial(forgetting.erase_some, limit=most, who=who, now=now)
-                    count, gone = await run(self.database, script, scope, write=True)
-                    erased = replace(erased, memories=erased.memories + count)
-                    left -= max(count, 1)
-                ended |= {scope} if gone else set()  # a worker may have begun it anew
-                self.indexes.drop(scope)
-            erased = replace(erased, scopes=len(ended), done=not some)
-        if erased.done:
+        erased = ForgottenTenant(tokens=await self._drop_tokens(tenant))
+        if (scope := await self._scope_of_tenant(tenant)) is not None:
+            most = max(1, min(limit, ERASED_AT_ONCE))
+            script = partial(forgetting.erase_some, limit=most, who=who, now=now)
+            count, ended = await run(self.database, script, scope, write=True)
+            self.indexes.drop(scope)
+            erased = replace(erased, scopes=int(ended), memories=count, done=False)
+        else:
             await self._erase_widths(tenant)
         if erased.scopes or erased.memories or erased.tokens:
             await self.database.erase()
@@ -401,13 +392,13 @@ class SqlMemoryStore(MemoryStore):
         return await session.run("drop_tokens", tenant=tenant)
 
     @reading
-    async def _scopes_of_tenant(self, session: Transaction, tenant: str) -> Sequence[Scope]:
-        """Return some scopes of a tenant of which anything is left."""
-        asked = {"tenant": tenant, "limit": SCOPES_AT_ONCE}
+    async def _scope_of_tenant(self, session: Transaction, tenant: str) -> Scope | None:
+        """Return a scope of a tenant of which anything is left."""
+        asked = {"tenant": tenant, "limit": 1}
         short, long = await session.several(
             [("tenant_scopes", asked), ("long_tenant_scopes", asked)]
         )
-        return [to_scope({**row, "tenant": tenant}) for row in (*short, *long)][:SCOPES_AT_ONCE]
+        return next((to_scope({**row, "tenant": tenant}) for row in (*short, *long)), None)
 
     @writing
     async def _erase_widths(self, session: Transaction, tenant: str) -> None:

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
 from ...records import EVERYTHING, Filter, Memory, Scope, Vector
-from ..base import MemoryStore
 from ..codec import bounded
 from ..columns import Mask
 from ..index import ScopeIndex
 from ..spaces import checked_vector
 from ..view import IndexView, Nearest, Stale
-from .index_cache import Cached, IndexCache
-from .index_reads import SqlIndexReads, Stand
+from .index_cache import Cached
+from .index_reads import Stand
 
-# vectors asked for beyond the limit, where some may belong to memories that readers may not see
-SPARE = 32
+if TYPE_CHECKING:
+    from .memories import SqlMemoryStore
 
 
 class ScopeView(IndexView):
     """A scope whose index is kept in memory between searches.
 
     Args:
-        source: the store that it is read from.
-        cache: of indexes.
+        store: that it is read from.
         scope: whose memories.
         filter: which of them.
         now: the time.
@@ -36,20 +35,18 @@ class ScopeView(IndexView):
 
     def __init__(
         self,
-        source: MemoryStore,
-        reads: SqlIndexReads,
-        cache: IndexCache,
+        store: SqlMemoryStore,
         scope: Scope,
         *,
         filter: Filter,
         now: datetime,
         cached: bool = False,
     ) -> None:
-        super().__init__(source, scope, filter=filter, now=now)
-        self._reads, self._cache = reads, cache
+        super().__init__(store, scope, filter=filter, now=now)
+        self._store, self._reads, self._cache = store, store.index_reads, store.indexes
         self._may_trust = cached and filter == EVERYTHING
         self._trusted: Stand | None = None  # what nobody was asked about yet
-        self._mark: int | None = None  # of the vectors that were searched before anybody was asked
+        self._searched_vectors = False  # before anybody was asked
         self._found: tuple[Cached, ScopeIndex, Mask] | None = None
 
     async def nearest(
@@ -69,9 +66,7 @@ class ScopeView(IndexView):
             return await self._nearest_by_database(
                 index, visible, space_number, checked, bounded(limit)
             )
-        if trusted:
-            mark = -1 if column.mark is None else column.mark
-            self._mark = mark if self._mark is None else min(mark, self._mark)
+        self._searched_vectors |= trusted
         return await self._nearest(column, checked, limit)
 
     async def _nearest_by_database(
@@ -82,28 +77,19 @@ class ScopeView(IndexView):
         vectors: Sequence[Vector],
         limit: int,
     ) -> list[Nearest]:
-        """Ask for a few more than the limit of all vectors, since nearly all are visible; for those
-        of the visible memories only where that is not enough.
+        """Ask the database, which is told those that are not searched, or those that are: the
+        fewer of both.
         """
-        hidden = len(visible) - int(visible.sum())
-        if 2 * hidden < len(visible):
-            reach = limit + min(hidden, limit // 4 + SPARE)
-            found = await self._reads.nearest(
-                self.scope, space_number, vectors, limit=reach, among=None
-            )
-            answers = [
-                [hit for hit in one if visible[index.rows_of([hit[0]])].any()][:limit]
-                for one in found
-            ]
-            if all(
-                len(answer) == limit or len(one) < reach
-                for answer, one in zip(answers, found, strict=True)
-            ):
-                return answers
-        among = index.ids_of(visible)
-        return await self._reads.nearest(
-            self.scope, space_number, vectors, limit=limit, among=among
+        is_told_hidden = 2 * visible.sum() > len(visible)
+        found = await self._reads.nearest(
+            self.scope,
+            space_number,
+            vectors,
+            limit=limit,
+            among=None if is_told_hidden else index.ids_of(visible),
+            hidden=index.ids_of(~visible) if is_told_hidden else (),
         )
+        return [[hit for hit in near if hit[0] in index.rows] for near in found]
 
     async def memories(self, ids: Sequence[str]) -> Mapping[str, Memory]:
         """See `View`; asks once whether what was trusted still holds."""
@@ -114,7 +100,7 @@ class ScopeView(IndexView):
         stand, self._trusted = self._trusted, None
         try:
             return await self._reads.unchanged(
-                self.scope, ids, stand=stand, mark=self._mark, now=self._now
+                self.scope, ids, stand=stand, vectors=self._searched_vectors, now=self._now
             )
         except Stale:
             self._cache.unsettle(self.scope)
@@ -126,7 +112,7 @@ class ScopeView(IndexView):
 
     def under(self, filter: Filter, now: datetime) -> ScopeView:
         """See `View`."""
-        return ScopeView(self.source, self._reads, self._cache, self.scope, filter=filter, now=now)
+        return ScopeView(self._store, self.scope, filter=filter, now=now)
 
     @override
     async def _searched(self) -> tuple[ScopeIndex, Mask]:

@@ -23,7 +23,8 @@ CROSS JOIN LATERAL (
 ) AS a
 
 -- name: search_vector
-{scored}
+-- Of all but these.
+{scored} AND v.id NOT IN (SELECT unnest(%(hidden)s::uuid[]))
 {nearest}
 
 -- name: search_vector_among
