@@ -26,7 +26,7 @@ from conversations import Conversation, Note, conversations
 from recorded_answers import NOW, RecordedVectors, exchanges
 
 from kagent_memory import Fact, Filter, Memories, Message, PassthroughSummary, Scope
-from kagent_memory.ingestion.extraction import Transcript
+from kagent_memory.ingestion.summary_provider import Transcript
 
 DEPTH = 10
 AT = (5, 10)

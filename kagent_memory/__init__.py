@@ -31,12 +31,9 @@ if TYPE_CHECKING:
         StoreError,
         UnusableAnswer,
     )
-    from .ingestion.extraction import (
-        CompactionAwareSummary,
-        LlmSummary,
-        PassthroughSummary,
-        SummaryProvider,
-    )
+    from .ingestion.compaction import CompactionAwareSummary
+    from .ingestion.llm_summary import LlmSummary
+    from .ingestion.summary_provider import PassthroughSummary, SummaryProvider
     from .memories.memories import Memories
     from .models.embedding import EmbeddingConfig
     from .records import (
@@ -114,7 +111,9 @@ _ROOMS = {
     "errors": "ConfigurationError Conflict InvalidInput KagentMemoryError ModelError NotFound "
     "StoreError "
     "UnusableAnswer",
-    "ingestion.extraction": "CompactionAwareSummary LlmSummary PassthroughSummary SummaryProvider",
+    "ingestion.compaction": "CompactionAwareSummary",
+    "ingestion.llm_summary": "LlmSummary",
+    "ingestion.summary_provider": "PassthroughSummary SummaryProvider",
     "memories.memories": "Memories",
     "records": "Change Fact Filter Hit Memory Message Recall Revision Scope Scopes tenant",
     "retrieval.ranking": "RankSettings",

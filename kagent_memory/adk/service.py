@@ -35,7 +35,7 @@ from .sessions import Sessions, SessionState, recorded
 from .sync_memories import SyncMemories, ThreadsafeMemories
 
 if TYPE_CHECKING:
-    from ..ingestion.extraction import SummaryProvider
+    from ..ingestion.summary_provider import SummaryProvider
     from ..memories import Memories
     from ..models.embedding import Embedder, EmbeddingConfig
     from ..models.llm import Llm

@@ -5,7 +5,7 @@ used.
 from __future__ import annotations
 
 import logging
-from typing import Annotated, Any, TypeAlias, TypeVar, cast
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, cast
 
 from pydantic import BaseModel, BeforeValidator, Field, field_validator
 
@@ -17,11 +17,23 @@ logger = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
 _TYPES: dict[str, MemoryType] = {name: name for name in MEMORY_TYPES}
+_ACTIONS = frozenset(("UPDATE", "SUPERSEDE", "NOOP"))
 _IMPORTANCE = {"low": 0.2, "medium": 0.5, "high": 0.8, "critical": 1.0}
 
 
 def _text(value: object) -> str:
     return valid_text(str(value)) if isinstance(value, (str, int)) else ""
+
+
+def _name(value: object) -> str:
+    """Return a name that a prompt gave, such as "M3", of a text that may stand in brackets."""
+    return _text(value).upper().strip("[] ")
+
+
+def _action(value: object) -> str:
+    """Return an action that was offered; whatever else a model says counts as ADD."""
+    action = _text(value).strip().upper()
+    return action if action in _ACTIONS else "ADD"
 
 
 def _texts(value: Any) -> list[str]:
@@ -35,7 +47,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def _truth(value: object) -> bool:
-    return str(value).strip().lower() in ("true", "yes", "1", "merge")
+    return str(value).strip().lower() in ("true", "yes", "1")
 
 
 def _number(value: object) -> float:
@@ -54,6 +66,10 @@ def _objects(value: Any) -> Any:
 
 
 Text: TypeAlias = Annotated[str, BeforeValidator(_text)]
+Name: TypeAlias = Annotated[str, BeforeValidator(_name)]
+Action: TypeAlias = Annotated[
+    Literal["ADD", "UPDATE", "SUPERSEDE", "NOOP"], BeforeValidator(_action)
+]
 Texts: TypeAlias = Annotated[list[str], BeforeValidator(_texts)]
 Flag: TypeAlias = Annotated[bool, BeforeValidator(_truth)]
 Items: TypeAlias = Annotated[list[Item], BeforeValidator(_objects)]
@@ -105,33 +121,19 @@ class ExtractedSession(ExtractedFacts):
     summary: Text = ""
 
 
-class Decided(BaseModel):
+class Decision(BaseModel):
     """Decision of a model about one new fact."""
 
-    fact: Text = ""
-    action: Text = ""
-    memory: Text | None = None
+    fact: Name = ""
+    action: Action = "ADD"
+    memory: Name | None = None
     text: Text | None = None
 
 
 class Decisions(BaseModel):
     """All decisions of a call."""
 
-    decisions: Items[Decided]
-
-
-class Merged(BaseModel):
-    """The model's word on one group."""
-
-    group: Text = ""
-    merge: Flag = False
-    text: Text = ""
-
-
-class MergedGroups(BaseModel):
-    """The model's word on all groups."""
-
-    groups: Items[Merged]
+    decisions: Items[Decision]
 
 
 class GroupSummary(BaseModel):

@@ -23,7 +23,6 @@ from ..stores.view import texts as search_texts
 from .splitting import sentences_of
 
 CANDIDATES = 100  # memories that a message may repeat
-_ORDINALS = ("", "st", "nd", "rd", "th")
 _CLAUSE_END = re.compile(r"[,;:—–!](?=\s)|[，；、！]|\s-\s")
 # as recalled memories are shown with
 _LABEL = re.compile(r"\[[^\[\]\n]{0,20}\d{4}-\d\d-\d\d[^\[\]\n]{0,80}\]")
@@ -40,9 +39,8 @@ _IDLE_PHRASES = re.compile(  # of scripts without spaces, the longest first
 )
 _DENIAL = "not"
 _STEM = 4  # letters that the forms of a word share: "wohnst", "wohnt"
-_MOST_SOURCES = 3  # memories that one sentence may repeat
-_RAREST = 4  # terms of a sentence by which sources are looked up
-_MOST_HOLDERS = 32  # sources that are looked at for each of these
+_MAX_SOURCES = 3  # memories that one sentence may repeat
+_MAX_HOLDERS = 32  # sources that are looked at for each term of a sentence
 MOST = 0.8
 """Share of the content words of a sentence, or of a recalled text, that makes one an echo of the
 other.
@@ -125,8 +123,6 @@ def _unmasked(message: Message, statements: _Statements) -> str:
         return text if text.strip() else message.text
     if message.role == "tool" and message.recalled:
         return ""
-    if statements.is_empty:
-        return message.text
     pieces = list(sentences_of(message.text))
     left = [piece for piece in pieces if not statements.hold(piece)]
     says_nothing = len(left) < len(pieces) and not any(map(content_terms, left))
@@ -152,11 +148,6 @@ class _Statements:
                     source.marks |= sentence.marks | beside
                     source.ids |= dict.fromkeys(filter(None, (memory.id,)))
 
-    @property
-    def is_empty(self) -> bool:
-        """Return True if nothing is known."""
-        return not self._sources
-
     def _source(self, terms: frozenset[str]) -> _Source:
         source = self._sources.get(terms)
         if source is None:
@@ -168,12 +159,12 @@ class _Statements:
     def hold(self, piece: str) -> bool:
         """Return True for a sentence that is an echo; take note of the memories that it repeats."""
         sentence = _sentence(piece)
-        if len(sentence.terms) > 1:
-            sources = self._repeated(sentence.terms)
-        else:  # "You like tea." repeats only what says no more; a word alone, such as "Dr.", nothing  # noqa: E501
-            same = self._sources.get(sentence.terms)
-            sources = [same] if same is not None and len(tokens(piece)) > 1 else []
-        if not sources:
+        sources = self._repeated(sentence.terms)
+        # "You like tea." repeats only what says no more; a word alone, such as "Dr.", nothing
+        is_bare = len(sentence.terms) == 1 and (
+            sources[:1] != [self._sources.get(sentence.terms)] or len(tokens(piece)) == 1
+        )
+        if is_bare or not sources:
             return False
         known = self._called.union(*(source.terms | source.marks for source in sources))
         if (_DENIAL in sentence.marks) != (_DENIAL in known):
@@ -199,10 +190,9 @@ class _Statements:
         words.
         """
         found: list[_Source] = []
-        while terms and len(found) < _MOST_SOURCES:
-            holders = sorted((self._by_term.get(term, []) for term in terms), key=len)
-            rarest = list(filter(None, holders))[:_RAREST]
-            near = [source for some in rarest for source in some[-_MOST_HOLDERS:]]
+        while terms and len(found) < _MAX_SOURCES:
+            holders = (self._by_term.get(term, ())[-_MAX_HOLDERS:] for term in terms)
+            near = [source for some in holders for source in some]
             best = max(
                 near, key=lambda one: (len(terms & one.terms), -len(one.terms)), default=None
             )
@@ -278,18 +268,9 @@ def _idle() -> frozenset[str]:
 
 def _without_lines(text: str, block: str) -> str:
     """Return the text without the block wherever it fills whole lines."""
-    lines = text.split("\n")
-    bare = "\n".join(("", *(line.strip(" \t") for line in lines), ""))
-    wanted = "\n".join(("", *(line.strip(" \t") for line in block.strip().split("\n")), ""))
-    height = wanted.count("\n") - 1
-    left: list[str] = []
-    done = at = number = 0
-    while (place := bare.find(wanted, at)) >= 0:
-        number += bare.count("\n", at, place)
-        left += lines[done:number]
-        done = number + height
-        at, number = place + len(wanted) - 1, done
-    return "\n".join((*left, *lines[done:])) if done else text
+    lines = (re.escape(line.strip(" \t")) for line in block.strip().split("\n"))
+    pattern = r"[ \t]*\n[ \t]*".join(lines)
+    return re.sub(rf"(?m)^[ \t]*{pattern}[ \t]*(?:\n|\Z)", "", text)
 
 
 async def without_recalled(
@@ -312,16 +293,14 @@ async def without_recalled(
     said = [message.text for message in messages if message.role != "user" and message.text.strip()]
     if not said:
         return list(messages), ()
-    queries = await run_in_thread(sum(map(len, said)), partial(_queries, said))
+    asked = await run_in_thread(sum(map(len, said)), lambda: list(map(query_terms, said)))
     view = store.view(scope, now=now)
-    matches = await search_texts(view, queries, limit=CANDIDATES)
+    matches = await search_texts(view, list(filter(None, asked)), limit=CANDIDATES)
     ids = dict.fromkeys(id for of_query in matches for id in of_query.matches)
     held = await view.memories(list(ids))
     memories = _learnt(held.values())
     known = known_memories(memories)
-    size = sum(len(message.text) for message in messages) + sum(
-        len(memory.text) for memory in known
-    )
+    size = sum(len(one.text) for one in (*messages, *known))
     left, echoed = await run_in_thread(
         size, partial(mask_recalled, messages, known, names=(scope.user,))
     )
@@ -343,7 +322,7 @@ def known_memories(memories: Iterable[Memory]) -> list[KnownMemory]:
         KnownMemory(
             memory.id,
             memory.content,
-            days_of((memory.happened_at, memory.said_at, memory.created_at)),
+            _days((memory.happened_at, memory.said_at, memory.created_at)),
         )
         for memory in _learnt(memories)
     ]
@@ -354,18 +333,11 @@ def _learnt(memories: Iterable[Memory]) -> list[Memory]:
     return [memory for memory in memories if not (memory.verbatim and memory.origin == "agent")]
 
 
-def days_of(times: Iterable[datetime | None]) -> str:
-    """Return these days in all the ways in which they are written beside a memory."""
-    days = dict.fromkeys((at.date(), at.strftime("%H:%M")) for at in times if at is not None)
+def _days(times: Iterable[datetime | None]) -> str:
+    """Return these days in the ways in which they are written beside a memory."""
     return " ".join(
-        f"{day.isoformat()}, {time}, {day:%B} {day.year}, {day:%A}, "
-        f"{', '.join(f'{day.day}{ending}' for ending in _ORDINALS)}, "
-        f"{day.day}.{day.month}.{day.year}, {day.month}/{day.day}/{day.year}, "
-        f"{day.day}/{day.month}/{day.year}."
-        for day, time in days
+        f"{at.date()}, {at:%H:%M}, {at:%A}, {at:%B} {at.year} "
+        f"{at.day} {at.day}st {at.day}nd {at.day}rd {at.day}th"
+        for at in times
+        if at is not None
     )
-
-
-def _queries(texts: Sequence[str]) -> list[Sequence[str]]:
-    """Return the terms of each text that is not empty of them."""
-    return [terms for text in texts if (terms := query_terms(text))]

@@ -24,12 +24,12 @@ TOO_DEEP = f"The metadata is nested too deep; a value may have at most {DEEPEST}
 
 
 def checked_session_id(session_id: str) -> str:
-    """Return `session_id` itself.
+    """Return a session's id, masked.
 
     Raises:
         InvalidInput: it is not text, or too long.
     """
-    return checked_key(checked_text(session_id, "The session id"), "The session id")
+    return masked_id(checked_key(checked_text(session_id, "The session id"), "The session id"))
 
 
 def checked_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact:
@@ -55,9 +55,7 @@ def checked_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact:
     return replace(
         fact,
         text=redact(_checked_content(fact.text, max_bytes)),
-        session_id=None
-        if fact.session_id is None
-        else masked_id(checked_session_id(fact.session_id)),
+        session_id=None if fact.session_id is None else checked_session_id(fact.session_id),
         importance=float(fact.importance),
         topics=_checked_labels(fact.topics, "A topic", redact),
         tags=_checked_labels(fact.tags, "A tag", redact),

@@ -4,16 +4,15 @@ them.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from ..records import Change, Fact, Memory, source_id
 from ..retention.lifecycle import latest, to_memory, ttl_days_of
 from ..settings import MemorySettings
-from .extraction import PassthroughSummary, Transcript
-from .extraction.transcript import SummaryProvider
+from .summary_provider import PassthroughSummary, SummaryProvider, Transcript
 
 
 def keeps_turns(provider: SummaryProvider, settings: MemorySettings) -> bool:
@@ -61,31 +60,22 @@ def source_changes(
     for fact in facts:
         for event_id in fact.event_ids if fact.source_ids else ():
             by_event[event_id].append(fact)
-    changes: dict[str, Change] = {}
+    changes: list[Change] = []
+    parts: Counter[str] = Counter()
     for turn in turns:
         if turn.origin in settings.quarantine:
             continue
         own = [fact for event_id in turn.event_ids for fact in by_event[event_id]]
-        row = to_memory(
-            turn, now=now, ttl_days=ttl_days_of(turn, settings), id=_id_of(turn, changes)
-        )
+        # the id follows from the event; further parts of a long turn have ids of their own
+        event_id = turn.event_ids[-1] if turn.event_ids else ""
+        parts[event_id] += 1
+        name = event_id if parts[event_id] == 1 else f"{event_id}\n{parts[event_id]}"
+        id = source_id(turn.session_id, name)
+        row = to_memory(turn, now=now, ttl_days=ttl_days_of(turn, settings), id=id)
         links = dict.fromkeys(same.get(fact.id, fact.id) for fact in own)
         expires_at = latest(
             (row.expires_at, *(None if fact.pinned else fact.expires_at for fact in own))
         )
         row = replace(row, state="source", links=tuple(links), expires_at=expires_at)
-        changes[row.id] = Change(kind="add", memory=row, event_ids=turn.event_ids)
-    return list(changes.values())
-
-
-def _id_of(turn: Fact, taken: Collection[str]) -> str:
-    """Return the id that follows from a turn's event; further parts of a long turn have ids of
-    their own.
-    """
-    event_id = turn.event_ids[-1] if turn.event_ids else ""
-    part = 1
-    while (
-        id := source_id(turn.session_id, event_id if part == 1 else f"{event_id}\n{part}")
-    ) in taken:
-        part += 1
-    return id
+        changes.append(Change(kind="add", memory=row, event_ids=turn.event_ids))
+    return changes

@@ -16,8 +16,9 @@ from ..models.calls import qualified
 from ..models.failures import causes, status_of
 from ..models.llm import Answer, Llm
 from ..stores.base import Job
-from .extraction import CompactionAwareSummary, LlmSummary, PassthroughSummary, SummaryProvider
-from .extraction.transcript import bind, needs_llm, provider_name
+from .compaction import CompactionAwareSummary
+from .llm_summary import LlmSummary
+from .summary_provider import PassthroughSummary, SummaryProvider, bind, needs_llm, provider_name
 
 logger = logging.getLogger(__name__)
 

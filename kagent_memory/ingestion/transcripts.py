@@ -4,7 +4,6 @@ on.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import logging
 from collections import Counter
@@ -19,17 +18,18 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from ..checks import checked_text, checked_time, valid_text
+from ..concurrency import run_in_thread
 from ..errors import InvalidInput
 from ..models.llm import Llm
 from ..records import Fact, Message, Scope, new_id
-from ..redaction import Redactor, masked_id
+from ..redaction import Redactor
 from ..redaction import redact as mask_secrets
 from ..redaction.personal_data import PersonalDataRefused
 from ..stores import Store
 from ..stores.base import Job, checked_key
+from .compaction import REUSING
 from .echoes import handed_key, mask_recalled
 from .editing import checked_fact, checked_session_id
-from .extraction.compaction import REUSING
 from .providers import Providers
 
 logger = logging.getLogger(__name__)
@@ -39,9 +39,7 @@ FACT_FIELDS = frozenset(
 )
 _MESSAGE = TypeAdapter(Message)
 _CHECKED = [field.name for field in fields_of(Message) if field.name != "fields"]
-LATEST_SECONDS = 253_402_300_799  # the end of the year 9999
-LONGEST_MINUTES = 5_256_000  # ten years
-LARGE_CHARS = 65_536  # masking more than this takes long enough to be felt by others on the loop
+MAX_EPOCH_SECONDS = 253_402_300_799  # the end of the year 9999
 
 
 def prepared(
@@ -59,20 +57,16 @@ def prepared(
     """
     seen: Counter[str] = Counter()
     ready: list[Message] = []
-    fields: Mapping[str, Any] = {}
-    checked: Mapping[str, Any] = {}
     for message in messages:
         try:
-            if message.fields != fields:
-                fields, checked = message.fields, checked_fields(message.fields, redact, max_bytes)
-            ready.append(replace(_prepared(message, session_id, redact, seen), fields=checked))
+            ready.append(_prepared(message, session_id, redact, max_bytes, seen))
         except PersonalDataRefused as error:
             if not error.dropped:
                 logger.warning("A message of session %s is not saved. %s", session_id, error)
     return ready
 
 
-def checked_fields(
+def _checked_fields(
     fields: Mapping[str, Any], redact: Redactor, max_bytes: int
 ) -> Mapping[str, Any]:
     """Return the fields that facts get, checked and masked, as JSON values.
@@ -89,7 +83,12 @@ def checked_fields(
     return values | {name: list(values[name]) for name in ("topics", "tags") if name in values}
 
 
-def _prepared(message: Message, session_id: str, redact: Redactor, seen: Counter[str]) -> Message:
+def _prepared(
+    message: Message, session_id: str, redact: Redactor, max_bytes: int, seen: Counter[str]
+) -> Message:
+    fields: Mapping[str, Any] = {}
+    if message.fields:
+        fields = _checked_fields(message.fields, redact, max_bytes)
     values = {name: getattr(message, name) for name in _CHECKED}
     try:
         message = _MESSAGE.validate_python(values)
@@ -98,9 +97,9 @@ def _prepared(message: Message, session_id: str, redact: Redactor, seen: Counter
         raise InvalidInput(
             f"A message's {fault['loc'][0]} does not fit: {fault['msg']}."
         ) from error
-    if not all(0 <= second <= LATEST_SECONDS for second in message.compaction or ()):
+    if not all(0 <= second <= MAX_EPOCH_SECONDS for second in message.compaction or ()):
         raise InvalidInput(
-            f"A compaction's range must lie between 0 and {LATEST_SECONDS:,} epoch seconds."
+            f"A compaction's range must lie between 0 and {MAX_EPOCH_SECONDS:,} epoch seconds."
         )
     at = checked_time(message.at, "A message's time")
     event_id = message.event_id
@@ -122,21 +121,8 @@ def _prepared(message: Message, session_id: str, redact: Redactor, seen: Counter
         event_id=checked_key(checked_text(event_id, "An event id"), "An event id"),
         at=at,
         recalled=tuple(recalled),
+        fields=fields,
     )
-
-
-def checked_minutes(minutes: float | None) -> float | None:
-    """Return how long a session's timer runs, itself.
-
-    Raises:
-        InvalidInput: not a number between 0 and `LONGEST_MINUTES`.
-    """
-    if minutes is None:
-        return None
-    is_number = isinstance(minutes, int | float)  # pyright: ignore[reportUnnecessaryIsInstance]
-    if not is_number or not 0 <= minutes <= LONGEST_MINUTES:
-        raise InvalidInput(f"end_after_minutes must be a number between 0 and {LONGEST_MINUTES:,}.")
-    return minutes
 
 
 def to_payload(scope: Scope, messages: Sequence[Message], *, ended: bool = False) -> dict[str, Any]:
@@ -216,18 +202,15 @@ class Enqueuer:
         """Queue what is new of a transcript, and arm the session's timer; see
         `Memories.remember`.
         """
-        checked_minutes(end_after_minutes)
-        session_id = masked_id(checked_session_id(session_id))
-        if sum(len(str(message.text)) for message in messages) < LARGE_CHARS:
-            ready = self._prepared(messages, session_id)
-        else:
-            ready = await asyncio.to_thread(self._prepared, messages, session_id)
+        session_id = checked_session_id(session_id)
+        size = sum(len(str(message.text)) for message in messages)
+        ready = await run_in_thread(size, self._prepared, messages, session_id)
         ingested = await self._store.memories.taken(
             scope, session_id, [message.event_id for message in ready]
         )
         new = [message for message in ready if message.event_id not in ingested]
         if any(message.recalled for message in new):
-            new, _ = await asyncio.to_thread(mask_recalled, new, ())
+            new, _ = await run_in_thread(size, mask_recalled, new, ())
         # who ends a session need not say so again
         if end_after_minutes is not None and not compaction:
             waiting = await self._store.queue.waiting(scope, "session_end", session_id)
@@ -264,7 +247,7 @@ class Enqueuer:
 
     async def end_session(self, scope: Scope, session_id: str) -> None:
         """Make the session's armed timer due."""
-        session_id = masked_id(checked_session_id(session_id))
+        session_id = checked_session_id(session_id)
         waiting = await self._store.queue.waiting(scope, "session_end", session_id)
         if waiting is not None:
             await self._store.enqueue([replace(waiting, run_after=self._clock())])

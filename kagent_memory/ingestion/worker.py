@@ -9,9 +9,9 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
-from traceback import walk_tb
+from traceback import extract_tb
 
-from cachetools import LRUCache, TTLCache
+from cachetools import TTLCache
 
 from .. import telemetry
 from ..concurrency import cancel_and_wait, uninterrupted
@@ -35,11 +35,11 @@ FIRST_PAUSE_SECONDS = 2.0
 MAX_PAUSE_SECONDS = 900.0
 MAX_FAILURES = 5  # a job that failed as often becomes a dead letter; what may pass does not count
 UNRESOLVED_PAUSE_SECONDS = 5.0
-LONGEST_UNRESOLVED_PAUSE_SECONDS = 60.0
+MAX_UNRESOLVED_PAUSE_SECONDS = 60.0
 MEASURE_SECONDS = 15.0
 MAX_ERROR_CHARS = 500
-MOST_FRAMES = 10
-MOST_MISSED = 1_000
+MAX_FRAMES = 10
+MAX_UNRESOLVABLE = 1_000
 UNRESOLVABLE_SECONDS = 30.0  # names that this process lacks are not asked for again before
 
 Run = Callable[[Job], Awaitable[Job]]
@@ -76,10 +76,9 @@ class Worker:
         self._redact = redact
         self._wake = asyncio.Event()
         self._running: set[asyncio.Task[None]] = set()
-        self._unresolvable = TTLCache[tuple[str, str], None](MOST_MISSED, UNRESOLVABLE_SECONDS)
-        self._missed = LRUCache[tuple[str, str], None](MOST_MISSED)
+        self._unresolvable = TTLCache[tuple[str, str], None](MAX_UNRESOLVABLE, UNRESOLVABLE_SECONDS)
         self._location = location
-        self._complaint = ""
+        self._error = ""
         self._measure_at = 0.0
         self.finished = 0
 
@@ -128,22 +127,26 @@ class Worker:
                 if not await uninterrupted(self._claim()):
                     break
             except KagentMemoryError as error:
-                if (complaint := str(error)) != self._complaint:  # once, and not at every look
-                    logger.warning("The queue cannot be read: %s", error)
-                self._complaint = complaint
+                level = logging.DEBUG if str(error) == self._error else logging.WARNING  # once
+                logger.log(level, "The queue cannot be read: %s", error)
+                self._error = str(error)
                 return False
-            self._complaint = ""
+            self._error = ""
         if asked >= self._measure_at:
             self._measure_at = asked + MEASURE_SECONDS
-            now = self._clock()
-            try:
-                pending = await self._store.pending(now=now)
-            except KagentMemoryError as error:
-                logger.warning("The queue cannot be measured: %s", error)
-                return True
-            age = max(0.0, (now - pending.oldest_at).total_seconds()) if pending.oldest_at else 0.0
-            telemetry.queue(pending.count, age, store=self._location)
+            await self._measure()
         return True
+
+    async def _measure(self) -> None:
+        """Tell the telemetry how long the queue is."""
+        now = self._clock()
+        try:
+            pending = await self._store.pending(now=now)
+        except KagentMemoryError as error:
+            logger.warning("The queue cannot be measured: %s", error)
+            return
+        age = max(0.0, (now - pending.oldest_at).total_seconds()) if pending.oldest_at else 0.0
+        telemetry.queue(pending.count, age, store=self._location)
 
     async def _claim(self) -> bool:
         """Start the next due job; return False if there is none."""
@@ -209,13 +212,12 @@ class Worker:
             return
         if isinstance(error, ProviderUnavailable):
             pair = (job.provider, job.model)
-            level = logging.DEBUG if pair in self._missed else logging.WARNING
             if error.everywhere:
                 self._unresolvable[pair] = None
-            self._missed[pair] = None
+            level = logging.DEBUG if job.error == str(error) else logging.WARNING  # once
             logger.log(level, "Job %s stays queued for another worker: %s", job.id, error)
             age = (self._clock() - job.created_at).total_seconds()
-            pause = min(LONGEST_UNRESOLVED_PAUSE_SECONDS, max(UNRESOLVED_PAUSE_SECONDS, age / 8))
+            pause = min(MAX_UNRESOLVED_PAUSE_SECONDS, max(UNRESOLVED_PAUSE_SECONDS, age / 8))
             await self._give_back(job, str(error), pause=pause, counted=False)
             return
         misconfigured = isinstance(error, ConfigurationError)
@@ -269,15 +271,14 @@ def _told(error: Exception) -> tuple[str, str]:
     And, for errors that are not ours, where each of the chain was raised, without the lines of
     source.
     """
-    ours = isinstance(error, KagentMemoryError) and raised_here(error)
-    told = f"{type(error).__name__}: {error}" if ours else kinds(error)
     if isinstance(error, KagentMemoryError):
-        return told, ""
-    lines: list[str] = []
-    for one in causes(error):
-        frames = [*walk_tb(one.__traceback__)][-MOST_FRAMES:]
-        lines += [
-            type(one).__name__,
-            *(f"  {f.f_code.co_filename}:{line} in {f.f_code.co_name}" for f, line in frames),
-        ]
-    return told, "".join(f"\n{line}" for line in lines)
+        return f"{type(error).__name__}: {error}" if raised_here(error) else kinds(error), ""
+    where = "".join(
+        f"\n{type(one).__name__}"
+        + "".join(
+            f"\n  {frame.filename}:{frame.lineno} in {frame.name}"
+            for frame in extract_tb(one.__traceback__, limit=-MAX_FRAMES)
+        )
+        for one in causes(error)
+    )
+    return kinds(error), where

@@ -12,13 +12,14 @@ from datetime import datetime, timedelta
 from typing import TypeAlias
 
 from ..concurrency import run_in_thread
-from ..ingestion.consolidation.similarity import is_saved, said, slot_of
+from ..ingestion.comparing import is_saved, said
 from ..ingestion.echoes import known_memories, mask_recalled
 from ..language.tokenizer import STOP_WORDS, denying_terms, identity, query_terms, tokens
 from ..records import Filter, Memory, Message, Scope
 from ..redaction import kinds_in
 from ..redaction.personal_data import WITHOUT_LIBRARIES, PersonalData
 from ..stores.base import EXTERNAL
+from ..stores.planning import slot_of
 from ..stores.values import Whole, every_state
 from ..stores.view import texts
 from .components import Components
@@ -106,7 +107,7 @@ def _near_duplicates(contents: Contents) -> Iterator[Evidence]:
 
 
 def _contradictions(contents: Contents) -> Iterator[Evidence]:
-    for values in _groups(contents.visible, _slot):
+    for values in _groups(contents.visible, slot_of):
         values = _differing(values)
         if len(values) > 1:
             yield _ids(values), f"{len(values)} values of one attribute"
@@ -115,7 +116,7 @@ def _contradictions(contents: Contents) -> Iterator[Evidence]:
         if len({_denies(one) for one in alike}) > 1:
             yield _ids(alike), "one denies what the other says"
     for older, newer in _linked(contents.visible):
-        is_told = _slot(older) is not None and _slot(older) == _slot(newer)
+        is_told = slot_of(older) is not None and slot_of(older) == slot_of(newer)
         if is_saved(older) and newer.valid_from and not is_told:
             yield _ids((older, newer)), "one was to replace the other, a saved one"
 
@@ -255,10 +256,6 @@ def _words(memory: Memory) -> Sequence[str] | None:
 def _denies(memory: Memory) -> bool:
     """Return True if a memory denies something, or says that it ended."""
     return not denying_terms().isdisjoint(tokens(memory.content))
-
-
-def _slot(memory: Memory) -> str | None:
-    return None if memory.verbatim else slot_of(memory)
 
 
 def _texts(memory: Memory) -> Iterator[str]:

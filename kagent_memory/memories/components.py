@@ -18,9 +18,8 @@ from ..concurrency import cancel_tasks_at_exit, run_in_thread
 from ..errors import ConfigurationError, InvalidInput, NotFound
 from ..ingestion import Enqueuer, JobHandlers, Providers, Worker
 from ..ingestion.editing import checked_session_id
-from ..ingestion.extraction import SummaryProvider
-from ..ingestion.extraction.transcript import checked_provider, with_settings
 from ..ingestion.reembedding import backfill
+from ..ingestion.summary_provider import SummaryProvider, checked_provider, with_settings
 from ..models.embedding import Embedder, EmbedderChoice, open_embedder
 from ..models.llm import Llm, open_llm
 from ..models.openai_api import close_connections
@@ -197,7 +196,7 @@ class Components:
         Raises:
             InvalidInput: no session has it.
         """
-        return masked_id(checked_session_id(session_id)) if session_id else None
+        return checked_session_id(session_id) if session_id else None
 
     async def embed_and_apply(
         self, scope: Scope, changes: Sequence[Change], *, now: datetime, strict: bool = False

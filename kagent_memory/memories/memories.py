@@ -31,7 +31,7 @@ from .verbs import verb
 from .writing import Writing
 
 if TYPE_CHECKING:
-    from ..ingestion.extraction import SummaryProvider
+    from ..ingestion.summary_provider import SummaryProvider
     from ..models.embedding import EmbedderChoice
     from ..models.llm import Llm
     from ..models.reranking import RerankChoice

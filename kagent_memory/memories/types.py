@@ -25,6 +25,7 @@ from .findings import Defect
 
 MAX_DIMENSIONS = 16_000
 MAX_HITS = 1000
+MAX_MINUTES = 5_256_000  # ten years
 
 
 def _bounded_name(value: str) -> str:
@@ -42,6 +43,7 @@ Who: TypeAlias = Annotated[str, AfterValidator(_masked_text)]
 Count: TypeAlias = Annotated[int, Field(ge=0)]
 Hits: TypeAlias = Annotated[int, Field(ge=0, le=MAX_HITS)]
 Cosine: TypeAlias = Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)]
+Minutes: TypeAlias = Annotated[float, Field(ge=0, le=MAX_MINUTES)]
 Seconds: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Defects: TypeAlias = Annotated[Sequence[Defect], Field(min_length=1)]
 
@@ -102,6 +104,7 @@ def namespace() -> Mapping[str, Any]:
         "Count": Count,
         "Hits": Hits,
         "Cosine": Cosine,
+        "Minutes": Minutes,
         "Seconds": Seconds,
         "Defects": Defects,
         "Vector": Annotated[

@@ -25,7 +25,7 @@ from .verbs import verb
 
 if TYPE_CHECKING:
     from ..models.llm import Llm
-    from .types import Who
+    from .types import Minutes, Who
 
 NOTHING_GIVEN = (
     "Nothing to change was given: name content, type, category, topics, tags, importance, "
@@ -45,7 +45,7 @@ class Writing(Opened):
         *,
         ended: bool = False,
         save: bool = True,
-        end_after_minutes: float | None = None,
+        end_after_minutes: Minutes | None = None,
         compaction: bool = False,
         llm: Llm | str | None = None,
     ) -> str | None:

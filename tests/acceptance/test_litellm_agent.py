@@ -75,7 +75,7 @@ gc.collect()
 def answers(body: dict) -> str | None:
     prompt = body["messages"][-1]["content"]
     if not isinstance(prompt, str) or "<transcript>" not in prompt:
-        return '{"decisions": [], "groups": []}' if "F1" in str(prompt) else None
+        return '{"decisions": []}' if "F1" in str(prompt) else None
     facts = [
         line.split("Fact: ")[1]
         for line in prompt.split("<transcript>")[1].splitlines()

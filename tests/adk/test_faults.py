@@ -123,7 +123,7 @@ class Model(Part):
             f"Where is the spare key? ({self.asked})",
             [{"text": SAID}] if SAID in prompt else [],
         )
-        return {"query": query, "facts": facts, "decisions": [], "groups": [], "summary": ""}
+        return {"query": query, "facts": facts, "decisions": [], "summary": ""}
 
 
 class Reranker(Part):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from kagent_memory.ingestion.consolidation.planner import Near, Plan, decisions, settled
+from kagent_memory.ingestion.planner import MIN_REPLACED, Near, Plan, decide
 from kagent_memory.models.llm import Llm
 from kagent_memory.records import Memory
 
@@ -12,4 +12,6 @@ async def plan(
     new: Sequence[Memory], near: Near, *, llm: Llm | None = None, visible: int = 0, now: datetime
 ) -> Plan:
     """Return the plan with the decisions that the model makes."""
-    return settled(new, near, await decisions(new, near, llm), visible=visible, now=now)
+    made = Plan(now=now, replaceable=max(MIN_REPLACED, visible // 10))
+    made.take(new, near, await decide(new, near, llm))
+    return made

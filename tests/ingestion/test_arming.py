@@ -26,13 +26,16 @@ BICYCLE = "The bicycle is red."
 
 
 def merging(prompt: str) -> Any:
-    """A model that finds every line that says "Fact:", and merges whatever it is shown."""
+    """A model that finds every line that says "Fact:", and unites what is said about tea."""
     facts = [{"text": text} for text in re.findall(r"Fact: ([^\n<]+)", prompt)]
-    groups = [
-        {"group": name, "merge": True, "text": MERGED}
-        for name in re.findall(r"^(G\d+):", prompt, re.MULTILINE)
+    decisions = [
+        {"fact": fact, "action": "UPDATE", "memory": memory, "text": MERGED}
+        for fact, text, memory in re.findall(
+            r"^(F\d+): \[.*?\] (.*)\n  (M\d+): ", prompt, re.MULTILINE
+        )
+        if text in TEA
     ]
-    return {"facts": facts, "decisions": [], "groups": groups}
+    return {"facts": facts, "decisions": decisions}
 
 
 async def opened(uri: str, **options: Any) -> Memories:
@@ -98,9 +101,9 @@ async def test_many_facts_are_one_merge_an_hour_later(store_uri: str):
     """Many facts are one job that is due an hour after the first and is not pending."""
     clock = FrozenClock(START)
     async with await opened(store_uri, clock=clock) as memories:
-        for text in (*TEA, BICYCLE):
-            await tell(memories, text)
-            clock.now += timedelta(minutes=10)
+        for texts in (TEA, (BICYCLE,)):
+            await tell(memories, *texts)
+            clock.now += timedelta(minutes=15)
         (job,) = await memories.jobs()
         assert (job.kind, job.payload, job.run_after) == (
             "consolidate",
@@ -174,7 +177,7 @@ async def test_new_memories_do_not_shorten_the_pause_after_a_failure():
     """
 
     def failing(prompt: str) -> Any:
-        return "no answer" if "G1:" in prompt else merging(prompt)
+        return "no answer" if merging(prompt)["decisions"] else merging(prompt)
 
     async with await opened(
         "libsql:///:memory:",

@@ -1,4 +1,3 @@
-import json
 import math
 import random
 from datetime import UTC, datetime
@@ -9,15 +8,10 @@ from google.adk.events.event_actions import EventActions, EventCompaction
 from google.genai import types
 
 from kagent_memory.adk.event_converter import messages
-from kagent_memory.ingestion.extraction import (
-    CompactionAwareSummary,
-    PassthroughSummary,
-    Transcript,
-)
-from kagent_memory.ingestion.extraction.transcript import bind, needs_llm
+from kagent_memory.ingestion.compaction import CompactionAwareSummary
+from kagent_memory.ingestion.summary_provider import PassthroughSummary, Transcript, bind, needs_llm
 from kagent_memory.records import Message
-
-from .scripted import Scripted
+from kagent_memory.testing import ScriptedLlm
 
 NOW = datetime(2024, 5, 8, tzinfo=UTC)
 
@@ -38,9 +32,7 @@ def transcript(*messages, ended=False):
 
 @pytest.fixture
 def llm():
-    return Scripted(
-        lambda prompt: json.dumps({"facts": [{"text": "from the rest"}], "summary": "all"})
-    )
+    return ScriptedLlm(lambda prompt: {"facts": [{"text": "from the rest"}], "summary": "all"})
 
 
 async def test_a_covered_session_costs_no_call_and_its_remainder_one(llm):

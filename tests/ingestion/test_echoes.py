@@ -216,7 +216,7 @@ async def test_what_is_recited_is_not_learnt_again(
     store_uri: str, stored: list[str], said: list[str], learnt: list[str], not_learnt: list[str]
 ) -> None:
     """However much of what is stored is recited, with our own labels or beside news of it."""
-    llm = ScriptedLlm(lambda _: {"facts": [], "decisions": [], "groups": [], "summary": ""})
+    llm = ScriptedLlm(lambda _: {"facts": [], "decisions": [], "summary": ""})
     now = datetime(2026, 5, 6, 9, 30, tzinfo=UTC)
     async with await Memories.open(store_uri, llm=llm, worker=False, clock=lambda: now) as memories:
         await memories.add(SCOPE, ["The user's name is Grace Hopper.", *stored])

@@ -1,15 +1,19 @@
-import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from kagent_memory.errors import ConfigurationError
-from kagent_memory.ingestion.extraction import LlmSummary, PassthroughSummary, Transcript
-from kagent_memory.ingestion.extraction.transcript import bind, needs_llm, provider_name
+from kagent_memory.ingestion.llm_summary import LlmSummary
+from kagent_memory.ingestion.summary_provider import (
+    PassthroughSummary,
+    Transcript,
+    bind,
+    needs_llm,
+    provider_name,
+)
 from kagent_memory.language.tokenizer import estimated_tokens
 from kagent_memory.records import Message
-
-from .scripted import Scripted
+from kagent_memory.testing import ScriptedLlm
 
 NOW = datetime(2024, 5, 8, 12, 0, tzinfo=UTC)
 
@@ -25,7 +29,7 @@ def transcript(*messages, ended=False):
 
 
 def answering(*facts, **more):
-    return Scripted(lambda prompt: json.dumps({"facts": list(facts), **more}))
+    return ScriptedLlm(lambda prompt: {"facts": list(facts), **more})
 
 
 async def facts_of(llm, *messages, ended=False, **options):
@@ -217,10 +221,8 @@ async def test_a_long_transcript_is_split_between_messages():
     messages = [
         said(f"Message {number}. " + "word " * 150, event=f"e{number}") for number in range(40)
     ]
-    llm = Scripted(
-        lambda prompt: json.dumps(
-            {"facts": [{"text": prompt.split("Message ")[1][:3], "sources": ["1"]}]}
-        )
+    llm = ScriptedLlm(
+        lambda prompt: {"facts": [{"text": prompt.split("Message ")[1][:3], "sources": ["1"]}]}
     )
     found = await facts_of(llm, *messages, max_prompt_tokens=2500)
     assert 2 < len(llm.prompts) < 20
@@ -252,7 +254,7 @@ async def test_the_end_of_a_session_gives_one_summary():
         said(f"Message {number}. " + "word " * 300, event=f"e{number}") for number in range(10)
     ]
     seen = iter(range(100))
-    llm = Scripted(lambda prompt: json.dumps({"facts": [], "summary": f"Summary {next(seen)}."}))
+    llm = ScriptedLlm(lambda prompt: {"facts": [], "summary": f"Summary {next(seen)}."})
     (fact,) = await facts_of(llm, *messages, ended=True, max_prompt_tokens=2500)
     assert len(llm.prompts) > 1
     assert "<earlier>\nSummary 0.\n</earlier>" in llm.prompts[1]

@@ -13,9 +13,8 @@ import pytest
 from loopback import Loopback, hang_up
 from pydantic import BaseModel, ValidationError
 
-from kagent_memory import doctor
+from kagent_memory import CompactionAwareSummary, LlmSummary, doctor
 from kagent_memory.errors import ConfigurationError, ModelError
-from kagent_memory.ingestion.extraction import CompactionAwareSummary, LlmSummary
 from kagent_memory.memories import Memories
 from kagent_memory.models.llm import ProviderModel
 from kagent_memory.records import Fact

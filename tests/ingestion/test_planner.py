@@ -1,4 +1,3 @@
-import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import permutations
@@ -6,29 +5,19 @@ from itertools import permutations
 import pytest
 
 from kagent_memory.errors import ModelError
-from kagent_memory.ingestion.consolidation.merging import clusters, plan_merges
-from kagent_memory.ingestion.consolidation.similarity import slot_of
-from kagent_memory.models.replies import parse_answer
+from kagent_memory.ingestion.merging import plan_merges
 from kagent_memory.records import Fact
 from kagent_memory.retention.lifecycle import to_memory
+from kagent_memory.stores.planning import slot_of
+from kagent_memory.testing import ScriptedLlm
 
 from .planning import plan
 
 NOW = datetime(2024, 5, 8, tzinfo=UTC)
 
 
-class Scripted:
-    name = "scripted"
-
-    def __init__(self, answer):
-        self.answer = answer
-        self.prompts = []
-
-    async def complete(self, prompt, *, schema):
-        self.prompts.append(prompt)
-        return parse_answer(
-            self.answer if isinstance(self.answer, str) else json.dumps(self.answer), schema
-        )
+def scripted(answer):
+    return ScriptedLlm(lambda _: answer)
 
 
 def row(text, *, days=0, ttl=15, **fields):
@@ -36,7 +25,7 @@ def row(text, *, days=0, ttl=15, **fields):
 
 
 def deciding(**decision):
-    return Scripted({"decisions": [{"fact": "F1", "memory": "M1", **decision}]})
+    return scripted({"decisions": [{"fact": "F1", "memory": "M1", **decision}]})
 
 
 async def decided(new, old, llm=None):
@@ -140,7 +129,7 @@ async def test_one_job_replaces_a_few_memories_and_adds_the_rest(visible, most):
     new = [row(f"Sold something, case {number}.") for number in range(12)]
     answer = [{"fact": f"F{n}", "memory": f"M{n}", "action": "SUPERSEDE"} for n in range(1, 13)]
     near = {number: [(memory, 0.9)] for number, memory in enumerate(old)}
-    found = await plan(new, near, llm=Scripted({"decisions": answer}), visible=visible, now=NOW)
+    found = await plan(new, near, llm=scripted({"decisions": answer}), visible=visible, now=NOW)
     assert sum(change.kind == "supersede" for change in found.changes) == most
     assert sum(change.kind == "add" for change in found.changes) == 12
     assert found.spared == 12 - most
@@ -168,7 +157,7 @@ async def test_what_contradicts_an_explicit_save_stands_beside_it(fields, slot):
 
 
 async def test_memories_have_names_of_their_own_in_a_prompt():
-    llm = Scripted({"decisions": [{"fact": "F2", "action": "NOOP", "memory": "M2"}]})
+    llm = scripted({"decisions": [{"fact": "F2", "action": "NOOP", "memory": "M2"}]})
     old = [row("Likes tea.", days=9), row("Owns a boat.", days=9)]
     new = [row("Tea is liked."), row("Has a boat.")]
     found = await plan(new, {0: [(old[0], 0.9)], 1: [(old[1], 0.9)]}, llm=llm, now=NOW)
@@ -244,7 +233,7 @@ async def test_what_was_not_offered_counts_as_add(decision):
 
 async def test_an_answer_that_cannot_be_used_plans_nothing():
     with pytest.raises(ModelError):
-        await decided(row("Likes rain"), row("Likes tea"), Scripted("I cannot decide."))
+        await decided(row("Likes rain"), row("Likes tea"), scripted("I cannot decide."))
 
 
 async def test_what_a_tool_said_changes_nothing_that_the_user_said():
@@ -304,14 +293,16 @@ def test_a_slot_is_compared_without_regard_to_spelling():
     )
 
 
-# -- merging groups ---------------------------------------------------------------------------
+# -- merging what is stored --------------------------------------------------------------------
 
 
-def alike(rows, *pairs, cosine=0.9):
-    return {(rows[a].id, rows[b].id): cosine for a, b in pairs}
+async def merged(rows, answer, cosine=0.9):
+    """Return what a model's answer makes of two memories that are alike."""
+    return await plan_merges(rows, {0: [(rows[1], cosine)]}, scripted(answer), now=NOW)
 
 
-MERGE = {"groups": [{"group": "G1", "merge": True, "text": "Likes green tea in the evening."}]}
+def uniting(text, **more):
+    return {"decisions": [{"fact": "F1", "action": "UPDATE", "memory": "M1", "text": text, **more}]}
 
 
 async def test_a_merge_is_added_before_its_sources_retire():
@@ -320,7 +311,7 @@ async def test_a_merge_is_added_before_its_sources_retire():
         row("Likes green tea.", days=3, event_ids=("e1",), importance=0.9),
         row("Likes tea in the evening.", days=2, event_ids=("e2",), topics=("tea",)),
     ]
-    added, *retired = await plan_merges(rows, alike(rows, (0, 1)), Scripted(MERGE), now=NOW)
+    added, *retired = await merged(rows, uniting("Likes green tea in the evening."))
     assert (added.kind, added.memory.content, added.memory.state) == (
         "add",
         "Likes green tea in the evening.",
@@ -341,45 +332,18 @@ async def test_a_merge_is_added_before_its_sources_retire():
 @pytest.mark.parametrize(
     "answer",
     [
-        {"groups": []},
-        {"groups": [{"group": "G1", "merge": False, "text": "x"}]},
-        {"groups": [{"group": "G1", "merge": True, "text": ""}]},
-        {"groups": [{"group": "G2", "merge": True, "text": "Enjoys tea."}]},
-        {"groups": [{"group": "G1", "merge": True, "text": "Likes green tea."}]},
-        {
-            "groups": [
-                {"group": "G1", "merge": True, "text": "Likes 3 green teas. Green tea is liked."}
-            ]
-        },
-        {"groups": [{"group": "G1", "merge": True, "text": "They said the same."}]},
-        {"groups": [{"group": "G1", "merge": True, "text": "Does not enjoy green tea."}]},
+        {"decisions": []},
+        uniting("Likes green tea, which is liked.", action="NOOP"),
+        uniting(""),
+        uniting("Likes green tea. Green tea is liked.", memory="M2"),
+        uniting("Likes green tea."),
+        uniting("Likes 3 green teas. Green tea is liked."),
+        uniting("Does not enjoy green tea."),
     ],
 )
 async def test_without_a_usable_text_nothing_is_merged(answer):
-    rows = [row("Likes green tea."), row("Green tea is liked.")]
-    assert await plan_merges(rows, alike(rows, (0, 1)), Scripted(answer), now=NOW) == ()
-
-
-async def test_without_a_model_nothing_merges():
-    rows = [
-        row("The user prefers dark mode.", days=2),
-        row("User prefers the dark mode"),
-        row("Dark mode it shall be"),
-    ]
-    assert await plan_merges(rows, alike(rows, (0, 1), (1, 2), (0, 2)), now=NOW) == ()
-
-
-def test_every_pair_of_a_cluster_is_alike():
-    """Every pair of a cluster is alike and none is larger than allowed."""
-    rows = [
-        row(f"{word} tea is liked")
-        for word in ("some", "more", "any", "this", "that", "such", "all")
-    ]
-    chain = alike(rows, *((n, n + 1) for n in range(6)))
-    assert [len(group) for group in clusters(rows, chain)] == [2, 2, 2]
-    every = alike(rows, *((a, b) for a in range(7) for b in range(a + 1, 7)))
-    assert sorted(len(group) for group in clusters(rows, every)) == [2, 5]
-    assert clusters(rows, alike(rows, (0, 1), cosine=0.5)) == []
+    """A merged text holds the words of both, and a model must want it."""
+    assert await merged([row("Likes green tea."), row("Green tea is liked.")], answer) == []
 
 
 @pytest.mark.parametrize(
@@ -391,8 +355,23 @@ def test_every_pair_of_a_cluster_is_alike():
         {"origin": "tool"},
         {"is_error": True},
         {"subject": "s1", "attribute": "compaction:1.0"},
+        {"metadata": {"project": "b"}},
+        {"category": "b"},
+        None,
     ],
 )
-def test_what_is_of_another_kind_stays_alone(other):
-    rows = [row("Likes green tea."), row("Green tea is liked.", **other)]
-    assert clusters(rows, alike(rows, (0, 1))) == []
+async def test_what_is_of_another_kind_or_not_alike_stays_alone(other):
+    """No model is asked to unite two memories of different kinds, or hardly alike ones."""
+    rows = [row("Likes green tea.", metadata={"project": "a"})]
+    rows.append(row("Green tea is liked.", **(other or {})))
+    assert await merged(rows, "no answer", cosine=0.9 if other else 0.79) == []
+
+
+async def test_a_memory_merges_with_the_one_most_like_it():
+    """Each memory is in one pair at most."""
+    rows = [row(f"{word} tea is liked") for word in ("some", "more", "any")]
+    llm = scripted({"decisions": []})
+    near = {0: [(rows[1], 0.9), (rows[2], 0.95)], 1: [(rows[0], 0.9)]}
+    await plan_merges(rows, near, llm, now=NOW)
+    [shown] = llm.prompts
+    assert [word for word in ("some", "more", "any") if f"{word} tea" in shown] == ["some", "any"]

@@ -44,7 +44,6 @@ def stated(prompt: str) -> Any:
     return {
         "facts": [{"text": text} for text in facts],
         "decisions": [],
-        "groups": [],
         "summary": "",
     }
 

@@ -13,7 +13,7 @@ from itertools import permutations
 
 import pytest
 
-from kagent_memory.ingestion.extraction import Transcript
+from kagent_memory.ingestion.summary_provider import Transcript
 from kagent_memory.memories import Memories
 from kagent_memory.records import Fact, Filter, Message, Scope
 from kagent_memory.testing import ScriptedLlm

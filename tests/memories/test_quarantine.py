@@ -165,7 +165,7 @@ async def test_transcripts_are_quarantined_without_a_model():
             )
             if text in prompt
         ]
-        return {"facts": facts, "decisions": [], "groups": [], "summary": ""}
+        return {"facts": facts, "decisions": [], "summary": ""}
 
     async with await opened(llm=ScriptedLlm(answer)) as memories:
         for number, (role, text) in enumerate(

@@ -302,7 +302,7 @@ async def summed_up(memories: Memories) -> tuple[list[str], str]:
 
 def summing() -> dict[str, Any]:
     llm = ScriptedLlm(
-        lambda prompt: {"summary": SUMMARY} if "<memories>" in prompt else {"groups": []}
+        lambda prompt: {"summary": SUMMARY} if "<memories>" in prompt else {"decisions": []}
     )
     return {"llm": llm, "policy": "archive", "summarize_after_days": 90}
 

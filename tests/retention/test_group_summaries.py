@@ -13,7 +13,7 @@ from memories.opening import ADA, DAY, GRACE, START, kept, later, listed
 
 from kagent_memory import Fact, Filter, Memories, Memory, Message, ModelError
 from kagent_memory.errors import Conflict, ModelUnavailable, NotFound
-from kagent_memory.ingestion.consolidation.summaries import groups
+from kagent_memory.ingestion.group_summaries import topic_groups
 from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
 from kagent_memory.testing.fixtures import a_memory
 
@@ -35,7 +35,7 @@ def episodes(count: int = 5, **more: Any) -> list[Fact]:
 
 def summing(text: str = SUMMARY) -> ScriptedLlm:
     return ScriptedLlm(
-        lambda prompt: {"summary": text} if "<memories>" in prompt else {"groups": []}
+        lambda prompt: {"summary": text} if "<memories>" in prompt else {"decisions": []}
     )
 
 
@@ -197,7 +197,7 @@ async def test_a_model_that_fails_leaves_everything_as_it_was(error, left):
 
     def answer(prompt: str) -> Any:
         if "<memories>" not in prompt:
-            return {"groups": []}
+            return {"decisions": []}
         return error if "Oslo" in prompt else {"summary": "Rehearsals were in Lima and Rome."}
 
     async with await opened(llm=ScriptedLlm(answer)) as memories:
@@ -223,7 +223,7 @@ async def test_what_is_changed_meanwhile_keeps_its_group_as_it_is():
             if "<memories>" in prompt:
                 await meanwhile.pop(0)()
                 return schema(summary=SUMMARY)
-            return schema(groups=[])
+            return schema(decisions=[])
 
     async with await opened(llm=Slow()) as memories:
         ids = await memories.add(ADA, episodes(8))
@@ -301,7 +301,7 @@ def test_a_group_has_50_at_most_and_labels_stay_apart():
             )
             for n in range(count)
         ]
-        return sorted(len(group) for group in groups(made))
+        return sorted(len(group) for group in topic_groups(made, now=START))
 
     assert (sizes(54), sizes(55)) == ([50], [5, 50])
     assert sizes(20, metadata=lambda n: {"project": n % 3, "session_id": n}) == [6, 7, 7]

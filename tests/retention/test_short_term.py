@@ -15,12 +15,11 @@ from memories import opening
 from memories.opening import ADA, DAY, HOUR, START, kept, later, listed
 
 from kagent_memory import ConfigurationError, Fact, Filter, Memories, Memory, Message, NotFound
-from kagent_memory.ingestion.extraction import Transcript
+from kagent_memory.ingestion.summary_provider import Transcript
 from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
 
 OWN: dict[str, Any] = {"superseded": "short_term"}
 TEA = "Ada drinks green tea at work"
-CONSOLIDATION = "kagent_memory.ingestion.consolidation"
 
 
 class Said:
@@ -196,14 +195,13 @@ async def test_a_session_keeps_the_newest_50():
 def summing(prompt: str) -> Any:
     """A model that sums up what it is shown in its first and last line."""
     lines = re.findall(r"^- \[[\d-]+\] (.+)$", prompt, re.MULTILINE)
-    return {"decisions": [], "groups": [], "summary": f"{lines[0]}, {lines[-1]}." if lines else ""}
+    return {"decisions": [], "summary": f"{lines[0]}, {lines[-1]}." if lines else ""}
 
 
 @pytest.fixture
 def most(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """A session keeps so few memories."""
-    for module in ("consolidator", "short_term"):
-        monkeypatch.setattr(f"{CONSOLIDATION}.{module}.MAX_SHORT_TERM", request.param)
+    monkeypatch.setattr("kagent_memory.ingestion.consolidation.MAX_SHORT_TERM", request.param)
 
 
 @pytest.mark.parametrize("most", [10], indirect=True)

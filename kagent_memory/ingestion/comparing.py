@@ -1,5 +1,5 @@
-"""Compare two memories by structure: their slots, their words, when they were said and what may
-change them.
+"""Compare memories by structure: when they were said, what may change them, and whether one text
+holds the words of others.
 """
 
 from __future__ import annotations
@@ -9,18 +9,12 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from ...language.tokenizer import EDGES, JOINING_WORDS, slot, tokens
-from ...records import Memory
-from ...retention.lifecycle import latest
-from ...stores.planning import identity_of
+from ..language.tokenizer import EDGES, JOINING_WORDS, tokens
+from ..records import Memory
+from ..retention.lifecycle import latest
 
 WHO = "consolidation"
 """Stands in the history of what is changed."""
-
-
-def slot_of(memory: Memory) -> str | None:
-    """Return the slot a memory fills: the attribute of a subject that it states."""
-    return slot(memory.subject, memory.attribute)
 
 
 def said(memory: Memory) -> datetime:
@@ -37,17 +31,6 @@ def may_merge(memory: Memory, *, saved: bool = False) -> bool:
     """Return True if a memory may become one with others; what callers saved only where `saved`."""
     stays = memory.verbatim or memory.is_summary or memory.pinned
     return memory.state == "active" and not stays and (saved or not memory.explicit)
-
-
-def is_outranked(fact: Memory, memory: Memory) -> bool:
-    """Return True if a tool said the fact and somebody else the memory, so that it may not change
-    it.
-    """
-    return (
-        fact.origin == "tool"
-        and memory.origin != "tool"
-        and identity_of(fact) != identity_of(memory)
-    )
 
 
 def words(text: str) -> list[str]:
@@ -90,9 +73,7 @@ def united_fields(group: Sequence[Memory]) -> dict[str, Any]:
         return tuple(dict.fromkeys(value for one in group for value in getattr(one, name)))
 
     return {
-        "topics": each("topics"),
-        "tags": each("tags"),
-        "event_ids": each("event_ids"),
+        **{name: each(name) for name in ("topics", "tags", "event_ids")},
         "importance": max(one.importance for one in group),
         "metadata": {key: value for one in group for key, value in one.metadata.items()},
         "happened_at": max((one.happened_at for one in group if one.happened_at), default=None),

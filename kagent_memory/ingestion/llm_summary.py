@@ -7,17 +7,17 @@ from collections import deque
 from collections.abc import Sequence
 from copy import copy
 
-from ...errors import ConfigurationError, TruncatedAnswer
-from ...language.tokenizer import estimated_tokens
-from ...models.llm import Llm, ProviderModel, open_llm
-from ...models.prompts import filled, prompt
-from ...models.prompts.escaping import escaped
-from ...records import Fact, Message
-from ...settings import MemorySettings
-from ..answers import ExtractedFacts, ExtractedSession
-from ..splitting import halves, parts
+from ..errors import ConfigurationError, TruncatedAnswer
+from ..language.tokenizer import estimated_tokens
+from ..models.llm import Llm, ProviderModel, open_llm
+from ..models.prompts import filled, prompt
+from ..models.prompts.escaping import escaped
+from ..records import Fact, Message
+from ..settings import MemorySettings
+from .answers import ExtractedFacts, ExtractedSession
 from .facts import read_fact, session_fact
-from .transcript import Transcript
+from .splitting import halves, parts
+from .summary_provider import Transcript
 
 LEAST_PART_TOKENS = 256
 
@@ -106,7 +106,7 @@ class LlmSummary:
         said = [
             message for message in transcript if message.text.strip() and message.compaction is None
         ]
-        earlier = (escaped(text, one_line=True) for text in transcript.earlier)
+        earlier = (escaped(memory.content, one_line=True) for memory in transcript.earlier)
         summary = "\n".join(earlier)[: self._max_prompt_tokens] if transcript.ended else ""
         if not said and not summary:
             return []

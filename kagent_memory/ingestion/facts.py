@@ -9,15 +9,16 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 
-from ...errors import InvalidInput
-from ...models.prompts.escaping import unescaped
-from ...records import Fact, Message
-from ..answers import ExtractedFact, known_type
-from ..echoes import content_terms
-from ..editing import checked_fact
-from ..splitting import pieces, sentences_of
-from .transcript import Transcript
+from ..errors import InvalidInput
+from ..models.prompts.escaping import unescaped
+from ..records import Fact, Message
+from .answers import ExtractedFact, known_type
+from .echoes import content_terms
+from .editing import checked_fact
+from .splitting import pieces, sentences_of
+from .summary_provider import Transcript
 
 logger = logging.getLogger(__name__)
 
@@ -70,14 +71,17 @@ def read_fact(item: ExtractedFact, part: Sequence[Message], transcript: Transcri
 
 
 def session_fact(summary: str, said: Sequence[Message], transcript: Transcript) -> Fact:
-    """Return the summary of a session that is over."""
+    """Return the summary of a session that is over; it outlives the session's short-term memories,
+    and has their sources.
+    """
+    before = (one.event_ids for one in transcript.earlier if one.state == "short_term")
     return Fact(
         text=_plain(summary),
         type="episodic",
         importance=SUMMARY_IMPORTANCE,
         origin="agent",
         session_id=transcript.session_id or None,
-        event_ids=_event_ids(said),
+        event_ids=(*_event_ids(said), *chain.from_iterable(before)),
         subject=transcript.session_id or "session",
         attribute=SESSION_SUMMARY,
         happened_at=_last_at(said),

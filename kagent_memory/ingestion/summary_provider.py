@@ -1,17 +1,25 @@
-"""What a summary provider is given, and what it is."""
+"""Summary providers: what they are given and return, and the one that works without a model."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol, overload
 
-from ...errors import ConfigurationError
-from ...models.calls import plainly_sync
-from ...models.llm import Llm
-from ...records import Fact, Message
-from ...settings import MemorySettings
+from ..errors import ConfigurationError
+from ..language.tokenizer import EDGES, is_question, tokens
+from ..models.calls import plainly_sync
+from ..models.llm import Llm
+from ..records import Fact, Memory, MemoryType, Message
+from ..settings import MemorySettings
+from .splitting import SENTENCE_END
+
+MAX_ACKNOWLEDGEMENT_WORDS = 3
+MAX_ACKNOWLEDGEMENT_CHARS = 80
+# scripts whose words have no spaces between
+_UNSPACED = re.compile(r"([\u0e00-\u0eff\u3040-\u30ff\u4e00-\u9fff])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +30,7 @@ class Transcript(Sequence[Message]):
         messages: in order; secrets masked, and without what memory itself had said.
         session_id: the session they belong to.
         ended: the session is over: one episodic summary of it is wanted too.
-        earlier: what was taken in of the session before, oldest first; for the summary only.
+        earlier: memories of the session so far, oldest first; for its summary only.
         slots: (subject, attribute) pairs that the scope's memories state, the newest first.
         now: the time of the extraction (aware UTC).
     """
@@ -30,7 +38,7 @@ class Transcript(Sequence[Message]):
     messages: Sequence[Message]
     session_id: str = ""
     ended: bool = False
-    earlier: tuple[str, ...] = ()
+    earlier: tuple[Memory, ...] = ()
     slots: tuple[tuple[str, str], ...] = ()
     now: datetime
 
@@ -43,9 +51,6 @@ class Transcript(Sequence[Message]):
 
     def __len__(self) -> int:
         return len(self.messages)
-
-    def __iter__(self) -> Iterator[Message]:
-        return iter(self.messages)
 
     def of(self, messages: Sequence[Message], *, ended: bool | None = None) -> Transcript:
         """Return the same session with other messages."""
@@ -112,3 +117,72 @@ def bind(provider: SummaryProvider, llm: Llm | None) -> SummaryProvider:
     """Return the provider with `llm` filled in where it lacks a model."""
     own = getattr(provider, "bind", None)
     return own(llm) if own and llm is not None else provider
+
+
+class PassthroughSummary:
+    """Keep messages word for word, each as one memory; the same words said twice are two memories.
+
+    Every user turn is kept, a short answer ("Yes.") with the question that it answers. An agent's
+    acknowledgement ("Understood.") is left out.
+    """
+
+    name = "passthrough"
+
+    def __init__(self, type: MemoryType = "episodic"):
+        self.type: MemoryType = type
+
+    async def facts(self, transcript: Transcript) -> Sequence[Fact]:
+        """Return a fact for each message that says something.
+
+        Compaction summaries are not turns and are left out.
+        """
+        return [
+            Fact(
+                text=message.text,
+                type=self.type,
+                origin=message.role,
+                author=message.author or None,
+                session_id=transcript.session_id or None,
+                event_ids=event_ids,
+                happened_at=message.at,
+                verbatim=True,
+            )
+            for message, event_ids in _kept(transcript)
+        ]
+
+
+def _kept(transcript: Transcript) -> Iterator[tuple[Message, tuple[str, ...]]]:
+    """Yield the turns that are kept, each with the ids of the events that it comes from."""
+    said = [
+        message for message in transcript if message.text.strip() and message.compaction is None
+    ]
+    short = {number for number, message in enumerate(said) if says_little(message.text)}
+    telling = (message.text for number, message in enumerate(said) if number not in short)
+    topics = (
+        frozenset(term for text in telling for term in tokens(text)) if short else frozenset[str]()
+    )
+    before = Message(text="")
+    for number, message in enumerate(said):
+        events = (message,)
+        is_answer = number in short and is_question(before.text)
+        if message.role == "user" and before.role == "agent" and is_answer:
+            question = SENTENCE_END.split(before.text.strip())[-1]
+            events = (before, message)
+            message = replace(message, text=f"{question} {message.text}")
+        is_idle = (
+            number in short and message.role == "agent" and topics.isdisjoint(tokens(message.text))
+        )
+        if is_answer or not is_idle:
+            yield message, tuple(event.event_id for event in events if event.event_id)
+        before = said[number]
+
+
+def says_little(text: str) -> bool:
+    """Return True for at most three words without a number, a name or a symbol, and no question."""
+    if len(text) > MAX_ACKNOWLEDGEMENT_CHARS:
+        return False
+    words = [word for chunk in _UNSPACED.sub(r" \1 ", text).split() if (word := chunk.strip(EDGES))]
+    plain = all(word.replace("'", "").replace("’", "").isalpha() for word in words)
+    names = any(word != word.lower() for word in words[1:])
+    few = 0 < len(words) <= MAX_ACKNOWLEDGEMENT_WORDS
+    return few and plain and not names and not is_question(text)

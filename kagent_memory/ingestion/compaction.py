@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from fractions import Fraction
 
-from ...models.llm import Llm
-from ...records import Fact
-from ...settings import MemorySettings
+from ..models.llm import Llm
+from ..records import Fact
+from ..settings import MemorySettings
 from .llm_summary import LlmSummary
-from .transcript import (
+from .summary_provider import (
     SummaryProvider,
     Transcript,
     bind,
@@ -23,7 +22,6 @@ from .transcript import (
 
 COMPACTION_IMPORTANCE = 0.6
 REUSING = "compaction-aware"
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class CompactionAwareSummary:
@@ -87,27 +85,18 @@ class CompactionAwareSummary:
             latest = end
             # messages tell their times in microseconds, cut by some session services and rounded by
             # others
-            first = EPOCH + timedelta(microseconds=int(Fraction(start) * 1_000_000))
+            first = datetime.fromtimestamp(start, UTC) - timedelta(microseconds=1)
             last = datetime.fromtimestamp(end, UTC)
-            covered = [
-                message
-                for message in said
-                if message.at is not None and first <= message.at <= last
-            ]
-            rest = [
-                message for message in rest if message.at is None or not first <= message.at <= last
-            ]
+            within = [one for one in said if one.at is not None and first <= one.at <= last]
+            covered = [summary, *within]
+            rest = [one for one in rest if one.at is None or not first <= one.at <= last]
             fact = Fact(
                 text=summary.text.strip(),
                 type="episodic",
                 importance=COMPACTION_IMPORTANCE,
-                origin="tool"
-                if any(one.role == "tool" for one in (summary, *covered))
-                else "agent",
+                origin="tool" if any(one.role == "tool" for one in covered) else "agent",
                 session_id=transcript.session_id or None,
-                event_ids=tuple(
-                    dict.fromkeys(filter(None, (one.event_id for one in (summary, *covered))))
-                ),
+                event_ids=tuple(dict.fromkeys(filter(None, (one.event_id for one in covered)))),
                 subject=transcript.session_id or "session",
                 attribute=f"compaction:{start!r}",
                 metadata={"compaction": [start, end]},

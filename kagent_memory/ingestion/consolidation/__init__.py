@@ -1,1 +1,0 @@
-"""Facts and what is near them become changes: add, update, supersede, reinforce, merge."""

@@ -1,0 +1,353 @@
+"""New facts and what is near them become changes: one model call, then a pure plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from itertools import count
+from typing import Literal, TypeAlias
+
+from ..concurrency import run_in_thread
+from ..models.llm import Llm
+from ..models.prompts import batches, filled, prompt
+from ..models.prompts.escaping import escaped, unescaped
+from ..records import MAX_LINKS, Change, Memory, new_id
+from ..retention.lifecycle import promoted, revised
+from ..stores.planning import identity_of, slot_of
+from .answers import Decision, Decisions
+from .comparing import WHO, is_saved, said, united_fields, unites
+
+_Kind: TypeAlias = Literal["add", "update", "supersede", "merge", "link", "promote"]
+Near: TypeAlias = Mapping[int, Sequence[tuple[Memory, float]]]
+"""Index of a new fact → memories that may be the same, with how alike they are."""
+
+MAX_NEIGHBOURS = 5
+MIN_REPLACED = 3
+"""Memories that one job may always supersede; of a large scope a tenth."""
+_ALIVE = frozenset(("active", "short_term"))
+UNITED = "Both were united in one sentence."
+LATER_VALUE = "It was replaced by what was said later."
+EARLIER_VALUE = "It was said before what replaced it."
+SAID_AGAIN = "The same was said again."
+SAME = "The model found that both say the same."
+BESIDE_SAVED = "It contradicts what was saved explicitly, which stays."
+PROMOTED = "promoted: it was met again in another session"
+
+
+async def decide(new: Sequence[Memory], near: Near, llm: Llm | None) -> dict[int, Decision]:
+    """Return what a model decides about the facts that rules do not settle, by their number.
+
+    A decision names the id of the memory that it means; a memory or action that was not offered
+    counts as ADD. One call, or several where the prompt would grow beyond 48,000 characters.
+
+    Raises:
+        ModelError: the model is unavailable or its answer cannot be used.
+    """
+    decided: dict[int, Decision] = {}
+    offered: dict[int, Mapping[str, Memory]] = {}
+    if llm is None:
+        return decided
+
+    def shown() -> dict[int, str]:
+        names = count(1)  # through all facts: each name stands once in a prompt
+        texts: dict[int, str] = {}
+        for number, fact in enumerate(new):
+            some = [] if _stands_alone(fact) else _open(fact, near.get(number, ()))
+            if some:
+                offered[number] = {f"M{next(names)}": memory for memory in some}
+                lines = (f"\n  {name}: {_line(one)}" for name, one in offered[number].items())
+                texts[number] = f"F{number + 1}: {_line(fact)}{''.join(lines)}"
+        return texts
+
+    for batch in batches((await run_in_thread(size_of(new, near), shown)).items()):
+        asked = filled(prompt("consolidate_facts"), facts="\n".join(batch.values()))
+        named = {f"F{number + 1}": number for number in batch}
+        for item in (await llm.complete(asked, schema=Decisions)).decisions:
+            if (number := named.pop(item.fact, None)) is None:
+                continue
+            memory = offered[number].get(item.memory or "")
+            decided[number] = (
+                Decision(action="ADD")
+                if memory is None or item.action == "ADD"
+                else item.model_copy(
+                    update={
+                        "memory": memory.id,
+                        "text": " ".join(unescaped(item.text or "").split()),
+                    }
+                )
+            )
+    return decided
+
+
+def size_of(new: Sequence[Memory], near: Near) -> int:
+    """Return about how many characters a plan has to read."""
+    shown = (memory for some in near.values() for memory, _ in some)
+    return sum(len(memory.content) for memory in (*new, *shown))
+
+
+def _stands_alone(memory: Memory) -> bool:
+    return memory.state not in _ALIVE or memory.verbatim or memory.is_summary
+
+
+def _open(fact: Memory, near: Sequence[tuple[Memory, float]]) -> list[Memory]:
+    """Return the memories that a model compares a fact with; none if one has its words."""
+    if any(identity_of(memory) == identity_of(fact) for memory, _ in near):
+        return []
+    alike = sorted(near, key=lambda pair: -pair[1])
+    return [memory for memory, _ in alike if not _stands_alone(memory)][:MAX_NEIGHBOURS]
+
+
+def _line(memory: Memory) -> str:
+    slot = (
+        f" (subject: {memory.subject}; attribute: {memory.attribute})"
+        if memory.subject and memory.attribute
+        else ""
+    )
+    return " ".join(f"[{said(memory).date()}] {escaped(memory.content)}{escaped(slot)}".split())
+
+
+class Plan:
+    """Changes by which new facts enter a scope.
+
+    Equal words reinforce. A later value of the same attribute of the same subject supersedes the
+    earlier one, whichever was taken in first. All else is the model's to judge, and made harmless:
+    what it holds to say the same is linked and stays; what it replaces becomes history that ends
+    when the new statement was said; a text that unites two is believed only if it holds both. What
+    a caller saved or pinned stays as it is, what a tool said changes nothing that others said, and
+    one job supersedes a few memories at most. A short-term memory that another session or a
+    long-term fact meets becomes long-term.
+
+    Attributes:
+        now: when it is made.
+        replaceable: how many stored memories it may still supersede.
+        history: the superseded memories of the scope, between which late statements are put.
+        changes: in the order they must be applied; those of one decision share a group.
+        rows: what it changes or adds, as it leaves it, by their ids.
+        reinforced: ids of memories that were met again.
+        same: id of a new fact → id of the memory that holds it already.
+        is_late: it brings a statement that was said before the one that stands for it.
+    """
+
+    def __init__(
+        self, *, now: datetime, replaceable: int = MIN_REPLACED, history: Sequence[Memory] = ()
+    ) -> None:
+        self.now = now
+        self.replaceable = replaceable
+        self.history = history
+        self.rows: dict[str, Memory] = {}
+        self.reinforced: dict[str, None] = {}
+        self.same: dict[str, str] = {}
+        self.is_late = False
+        self._changes: dict[tuple[str, int], Change] = {}
+        self._added: dict[bytes | str, str] = {}
+
+    @property
+    def changes(self) -> Sequence[Change]:
+        """Return the changes in the order they must be applied."""
+        return list(self._changes.values())
+
+    @property
+    def spared(self) -> int:
+        """Return how many memories more than one job may supersede stay beside new facts."""
+        return max(0, -self.replaceable)
+
+    def take(self, new: Sequence[Memory], near: Near, decided: Mapping[int, Decision]) -> None:
+        """Add the changes of the facts, in the order in which they were said.
+
+        Args:
+            new: the rows that the facts would become (`lifecycle.to_memory`).
+            near: the memories that they meet. Exact duplicates and those of the same slot must be
+                among them.
+            decided: what a model decided; a memory that it names counts as it is in `near`.
+        """
+        for number, fact in sorted(enumerate(new), key=lambda one: said(one[1])):
+            self._take(fact, [memory for memory, _ in near.get(number, ())], decided.get(number))
+
+    def _take(self, fact: Memory, near: Sequence[Memory], decision: Decision | None) -> None:
+        """Add the changes of one fact; one in quarantine changes nothing that is there."""
+        if fact.state == "quarantined":
+            self.put("add", fact, fact)
+            return
+        slot = slot_of(fact)
+        own = {id for key in (identity_of(fact), slot or "") if (id := self._added.get(key))}
+        rows = [*(self.rows.get(one.id, one) for one in near), *(self.rows[id] for id in own)]
+        alive = sorted((row for row in rows if row.state in _ALIVE), key=said, reverse=True)
+        for row in alive:
+            if identity_of(row) == identity_of(fact):
+                self._reinforce(row, fact)
+                return
+        open = [row for row in alive if _may_change(row, fact)]
+        judged = None if fact.is_summary else decision
+        memory = next((row for row in open if judged and row.id == judged.memory), None)
+        action = judged.action if judged and memory else "SUPERSEDE"
+        text = (judged and judged.text) or ""
+        if memory is None and slot:
+            # what the model saw beside the fact and left alone stays
+            values = (row for row in open if judged is None or row.id in own)
+            memory = next((row for row in values if slot_of(row) == slot), None)
+        if memory is None:
+            self.put("add", fact, fact)
+        elif action == "SUPERSEDE":
+            self._replace(memory, fact)
+        elif (
+            action == "UPDATE"
+            and not is_saved(memory)
+            and unites(text, (memory.content, fact.content))
+        ):
+            group = new_id(self.now)
+            self._retire(fact, memory, fact, self.now, kind="merge", why=UNITED, group=group)
+            both = self._lasting(memory, fact), self._lasting(fact, memory)
+            united = replace(_said_until(both[0], fact), content=text, **united_fields(both))
+            self.put("update", united, fact, why=UNITED, group=group)
+        else:
+            self._link(memory, fact, why=SAME)
+
+    def _reinforce(self, memory: Memory, fact: Memory) -> None:
+        """Take note that the memory was said again, in the same words."""
+        self.same[fact.id] = memory.id
+        lasting = self._lasting(memory, fact)
+        if memory.state == "active":
+            self.reinforced[memory.id] = None
+        if slot_of(memory) is not None and said(fact) > said(memory):
+            self.put("update", _said_until(lasting, fact), fact, why=SAID_AGAIN)
+        elif lasting is not memory:
+            self.put("promote", lasting, fact, why=PROMOTED)
+
+    def _link(self, memory: Memory, fact: Memory, *, why: str) -> None:
+        """Add the fact beside a memory that says the same, or that it must not replace."""
+        self.reinforced[memory.id] = None
+        if self._is_new(memory) or len(memory.links) >= MAX_LINKS:
+            self.put("add", fact, fact)
+            return
+        group = new_id(self.now)
+        linked = replace(self._lasting(memory, fact), links=(*memory.links, fact.id))
+        fact = replace(self._lasting(fact, memory), links=(memory.id,))
+        self.put("add", fact, fact, why=why, group=group)
+        self.put("link", linked, fact, why=why, group=group)
+
+    def _replace(self, memory: Memory, fact: Memory) -> None:
+        """Let what was said later stand, and the other one be history that ends when it was
+        said.
+        """
+        if is_saved(memory):
+            self._link(memory, replace(fact, valid_from=said(fact)), why=BESIDE_SAVED)
+            return
+        if not (self._is_new(memory) or memory.is_summary):
+            self.replaceable -= 1
+            if self.replaceable < 0:
+                self.put("add", fact, fact)
+                return
+        fact = self._lasting(fact, memory)
+        if said(fact) < said(memory):
+            self._put_before(memory, fact)
+            return
+        # one undo takes all values back that this plan adds
+        former = self._changes.get((memory.id, memory.revision))
+        group = former.group if former and former.kind == "add" else None
+        group = group or new_id(self.now)
+        since = max(said(fact), _began(memory))
+        self.put("add", replace(fact, valid_from=since), fact, why=LATER_VALUE, group=group)
+        self._retire(memory, fact, fact, since, why=LATER_VALUE, group=group)
+
+    def _put_before(self, memory: Memory, fact: Memory) -> None:
+        """Keep a late statement as history, valid between those said before and after it."""
+        self.is_late = True
+        began, group = said(fact), new_id(self.now)
+        former = self._former_values(memory.id)
+        later = (_began(value) for value in (*former, memory) if _began(value) > began)
+        self._retire(fact, memory, fact, min(later, default=began), why=EARLIER_VALUE, group=group)
+        for value in former:
+            if _began(value) <= began and value.valid_to is not None and value.valid_to > began:
+                ended = replace(value, valid_to=began)
+                self.put("supersede", ended, fact, why=EARLIER_VALUE, group=group)
+
+    def _former_values(self, id: str) -> list[Memory]:
+        """Return the former values of a memory, and theirs."""
+        values = {**{one.id: one for one in self.history}, **self.rows}.values()
+        former: list[Memory] = []
+        holders = {id}
+        while holders:
+            some = [
+                value
+                for value in values
+                if value.state == "superseded" and value.superseded_by in holders
+            ]
+            former += some
+            holders = {value.id for value in some}
+        return former
+
+    def _retire(
+        self,
+        memory: Memory,
+        by: Memory,
+        fact: Memory,
+        until: datetime,
+        *,
+        kind: _Kind = "supersede",
+        why: str,
+        group: str,
+    ) -> None:
+        """Keep a memory as history of the one that stands for it."""
+        if memory is fact:  # an undo brings back the active row
+            self.put("add", fact, fact)
+        ended = replace(
+            memory,
+            state="superseded",
+            superseded_by=by.id,
+            valid_from=_began(memory),
+            valid_to=max(_began(memory), until),
+        )
+        self.put(kind, ended, fact, why=why, group=group)
+
+    def _lasting(self, memory: Memory, other: Memory) -> Memory:
+        """Return a memory as long-term, unless both are short-term ones of the same session."""
+        if memory.state != "short_term":
+            return memory
+        is_own = other.state == "short_term" and other.session_id == memory.session_id
+        return memory if is_own else promoted(memory, self.now)
+
+    def _is_new(self, memory: Memory) -> bool:
+        """Return True for a row that this plan adds."""
+        change = self._changes.get((memory.id, memory.revision))
+        return change is not None and change.kind == "add"
+
+    def put(
+        self, kind: _Kind, memory: Memory, fact: Memory, *, why: str = "", group: str | None = None
+    ) -> None:
+        """Let a row become `memory`; one that this plan added for another fact is so from the
+        start.
+        """
+        former = self._changes.get((memory.id, memory.revision))
+        if former is not None and former.kind == "add" and memory.id != fact.id:
+            change = replace(former, memory=memory, group=group or former.group)
+        else:
+            if kind != "add":
+                memory = revised(memory, now=self.now)
+            change = Change(
+                kind=kind, memory=memory, who=WHO, why=why, event_ids=fact.event_ids, group=group
+            )
+        self._changes[memory.id, memory.revision] = change
+        self.rows[memory.id] = memory
+        if memory.state in _ALIVE:
+            for key in (identity_of(memory), slot_of(memory)):
+                if key is not None:  # later facts of this plan meet it
+                    self._added[key] = memory.id
+
+
+def _may_change(memory: Memory, fact: Memory) -> bool:
+    """Return True unless one is a turn as it was said, or a tool said only the fact."""
+    is_outranked = fact.origin == "tool" and memory.origin != "tool"
+    return not (fact.verbatim or memory.verbatim or is_outranked)
+
+
+def _began(memory: Memory) -> datetime:
+    """Return since when a memory has been valid."""
+    return memory.valid_from or said(memory)
+
+
+def _said_until(memory: Memory, fact: Memory) -> Memory:
+    """Return the memory as said last when the fact was; it has been valid since it was said
+    first.
+    """
+    return replace(memory, said_at=max(said(memory), said(fact)), valid_from=_began(memory))
