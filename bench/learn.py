@@ -26,25 +26,19 @@ import numpy as np
 from conversations import Conversation, Note, conversations
 from minilm import DEFAULT_CACHE, MiniLM
 
-from kagent_memory.language.dates import bare_dates, named_spans, windows
-from kagent_memory.language.tokenizer import index_terms, query_terms, spelling
+from kagent_memory.language.tokenizer import index_terms, spelling
 from kagent_memory.records import new_id
-from kagent_memory.retrieval.ranking import (
-    REACH,
-    Depth,
-    RankSettings,
-    dense_text,
-    join,
-    rank,
-    shortlist,
-)
+from kagent_memory.retrieval.question import Question as Asked
+from kagent_memory.retrieval.ranking import RankSettings
+from kagent_memory.retrieval.ranking.candidates import Near, dense_text, join, shortlist
+from kagent_memory.retrieval.ranking.rank import REACH, rank
+from kagent_memory.retrieval.search import LEG, SHORTLIST, Search
 from kagent_memory.stores.index import Entry, ScopeIndex
 from kagent_memory.stores.postings import packed
 
 SIGNS = ("match", "window", "session", "answer", "time", "author", "substance")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DEFAULTS = RankSettings()
-DEPTH = Depth()
 UNITS = replace(DEFAULTS, **dict.fromkeys(SIGNS, 1.0))
 PENALTY, STEPS, RATE = 1e-3, 150, 0.25
 
@@ -97,22 +91,19 @@ class Scope:
         self.rows = [self.ids[note.key] for note in self.notes]
         self.vectors: np.ndarray | None = None
 
-    def dated(self, query: str) -> list[str]:
+    def dated(self, question: Asked) -> frozenset[str]:
         times = [(note.at, self.ids[note.key]) for note in self.notes]
-        found = {
+        return frozenset(
             id
-            for after, before in windows(named_spans(query, NOW))[:3]
-            for _, id in [pair for pair in reversed(times) if after <= pair[0] < before][
-                : DEPTH.shortlist
-            ]
-        }
-        return sorted(found)
+            for after, before in question.windows[:3]
+            for _, id in [pair for pair in reversed(times) if after <= pair[0] < before][:SHORTLIST]
+        )
 
     def nearest(self, vector: np.ndarray) -> list[tuple[str, float]]:
         assert self.vectors is not None
         cosines = (self.vectors @ vector).round(6).tolist()
         found = sorted(zip(cosines, self.rows, strict=True), reverse=True)
-        return [(id, cosine) for cosine, id in found[: DEPTH.leg]]
+        return [(id, cosine) for cosine, id in found[:LEG]]
 
 
 async def asked(scope: Scope, embedder: MiniLM | None) -> list[Question]:
@@ -122,26 +113,21 @@ async def asked(scope: Scope, embedder: MiniLM | None) -> list[Question]:
         scope.vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     questions: list[Question] = []
     for one in scope.talk.asked:
-        dated = scope.dated(one.question)
-        rest = bare_dates(one.question) if dated else None
-        terms = query_terms(one.question if rest is None else rest)
-        matches = scope.index.text(terms, DEPTH.leg, scope.visible)
+        search = Search(scopes=(), text=one.question, now=NOW)
+        search.question = Asked.read(one.question, NOW)
+        search.dated = scope.dated(search.question)
+        undated = search.question.undated if search.dated else None
+        search.date_only = undated is not None
+        search.terms = search.question.terms if undated is None else undated
+        matches = scope.index.text(search.terms, LEG, scope.visible)
         nearest: list[tuple[str, float]] = []
         if embedder is not None:
             (vector,) = await embedder.embed([dense_text(one.question, matches)], kind="query")
             nearest = scope.nearest(vector)
-        candidates = join(terms, matches, nearest)
-        wanted = list(dict.fromkeys((*shortlist(candidates), *dated)))
+        candidates = join(search, matches, Near(nearest, nearest))
+        wanted = list(dict.fromkeys((*shortlist(candidates, search), *search.dated)))
         features = scope.index.features(wanted, REACH, scope.visible)
-        found = rank(
-            one.question,
-            candidates,
-            features,
-            settings=UNITS,
-            dated=dated,
-            date_only=rest is not None,
-            spans=named_spans(one.question, NOW),
-        )
+        found = rank(search, candidates, features, UNITS)
         answers = {hit.id for hit in found.ranked}
         kept = np.array([id in answers for id in features.ids], bool)
         nothing = np.zeros(len(features))

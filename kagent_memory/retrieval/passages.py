@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
+from itertools import accumulate, chain
 
 from ..language.tokenizer import estimated_tokens, query_terms, tokens
 
@@ -27,11 +29,8 @@ def passage(text: str, question: str, *, max_tokens: int) -> str:
     sentences = _sentences(text, max_tokens)
     asked = frozenset(query_terms(question))
     held = [asked.intersection(tokens(sentence)) for sentence in sentences]
-    often = Counter(term for terms in held for term in terms)
-    start, end = _best(
-        held, often, [estimated_tokens(sentence) + 1 for sentence in sentences], max_tokens
-    )
-    return " ".join(sentences[start:end])
+    sizes = [estimated_tokens(sentence) + 1 for sentence in sentences]
+    return " ".join(sentences[_best(held, sizes, max_tokens)])
 
 
 def _sentences(text: str, max_tokens: int) -> list[str]:
@@ -59,23 +58,15 @@ def _parts(word: str, max_tokens: int) -> list[str]:
     return [word[start : start + size] for start in range(0, len(word), size)]
 
 
-def _best(
-    held: Sequence[frozenset[str]], often: Counter[str], sizes: Sequence[int], max_tokens: int
-) -> tuple[int, int]:
-    """Return where the run of sentences begins and ends that fits and holds the most, each word
-    counted once.
-    """
-    best, chosen = -1.0, (0, 1)
-    end, spent = 0, 0
-    inside: Counter[str] = Counter()
-    for start in range(len(sizes)):
-        while end < len(sizes) and (end == start or spent + sizes[end] <= max_tokens):
-            inside.update(held[end])
-            spent += sizes[end]
-            end += 1
-        value = sum(1 / often[term] for term, count in inside.items() if count)
-        if value > best + 1e-9:
-            best, chosen = value, (start, end)
-        inside.subtract(held[start])
-        spent -= sizes[start]
-    return chosen
+def _best(held: Sequence[frozenset[str]], sizes: Sequence[int], max_tokens: int) -> slice:
+    """Return the run of sentences that fits and holds the most, each word counted once."""
+    often = Counter(chain.from_iterable(held))
+    ends = [0, *accumulate(sizes)]
+
+    def run(start: int) -> slice:
+        return slice(start, max(start + 1, bisect_right(ends, ends[start] + max_tokens) - 1))
+
+    def worth(some: slice) -> float:
+        return round(sum(1 / often[term] for term in frozenset[str]().union(*held[some])), 9)
+
+    return max(map(run, range(len(sizes))), key=worth)

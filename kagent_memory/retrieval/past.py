@@ -75,7 +75,7 @@ async def past_views(
     session_id: str | None = None,
 ) -> list[MemoriesView]:
     """Return views of the scopes as they were at a time, in which short-term memories of the
-    session count as active.
+    session count as active. What was reworded since is embedded anew, as it was.
 
     Forgotten and pruned memories are gone for good, for the past too.
 
@@ -91,7 +91,17 @@ async def past_views(
                 f"A search of the past reads at most {MAX_MEMORIES:,} memories, and these "
                 "scopes keep more; name fewer."
             )
-        memories, reworded = await _states(source, scope, ids, at)
+        memories: dict[str, Memory] = {}
+        reworded: dict[str, str] = {}
+        for start in range(0, len(ids), READ_AT_ONCE):
+            for whole in await source.whole(scope, ids[start : start + READ_AT_ONCE]):
+                if (memory := state_at(whole, at)) is not None:
+                    memories[memory.id] = memory
+                    if (memory.content, memory.author) != (
+                        whole.memory.content,
+                        whole.memory.author,
+                    ):
+                        reworded[memory.id] = memory.content
         short_term = short_term_of(memories.values(), session_id, at)
         views.append(
             MemoriesView(
@@ -107,23 +117,6 @@ async def past_views(
     return views
 
 
-async def _states(
-    source: MemoryStore, scope: Scope, ids: Sequence[str], at: datetime
-) -> tuple[dict[str, Memory], dict[str, str]]:
-    """Return what is kept of these memories as they were, and what those said that say something
-    else today.
-    """
-    memories: dict[str, Memory] = {}
-    reworded: dict[str, str] = {}
-    for start in range(0, len(ids), READ_AT_ONCE):
-        for whole in await source.whole(scope, ids[start : start + READ_AT_ONCE]):
-            if (memory := state_at(whole, at)) is not None:
-                memories[memory.id], today = memory, whole.memory
-                if (memory.content, memory.author) != (today.content, today.author):
-                    reworded[memory.id] = memory.content
-    return memories, reworded
-
-
 async def _vectors(
     source: MemoryStore,
     embedder: StoreEmbedder | None,
@@ -132,18 +125,16 @@ async def _vectors(
     space_number: int,
     ids: Sequence[str],
 ) -> Mapping[str, Vector]:
-    """Return the vectors of these memories; what was reworded since is embedded anew, as it was."""
+    """Return the vectors of these memories as they were."""
     kept = await source.vectors(scope, space_number, [id for id in ids if id not in reworded])
-    texts = {id: reworded[id] for id in [id for id in ids if id in reworded][-MAX_REWORDED:]}
-    if not texts or embedder is None:
+    anew = [id for id in ids if id in reworded][-MAX_REWORDED:]
+    if not anew or embedder is None:
         return kept
+    texts = [reworded[id] for id in anew]
     try:
-        space, rows = await embedder.embed(
-            list(texts.values()), kind="document", tenant=scope.tenant
-        )
+        space, rows = await embedder.embed(texts, kind="document", tenant=scope.tenant)
     except ModelError as error:
         logger.warning("What was reworded since is searched by words only: %s", error)
         return kept
-    if space.number != space_number:
-        return kept
-    return {**kept, **{id: row for id, row in zip(texts, rows, strict=True) if row is not None}}
+    found = zip(anew, rows, strict=True) if space.number == space_number else ()
+    return {**kept, **{id: row for id, row in found if row is not None}}

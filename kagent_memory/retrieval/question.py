@@ -10,7 +10,8 @@ from ..language.dates import Span, bare_dates, named_spans, windows
 from ..language.tokenizer import STOP_WORDS, query_terms
 from ..language.word_forms import word_forms
 from .query.completion import complete
-from .ranking import disguised, identifiers
+from .query.identifiers import identifiers
+from .ranking.scripts import disguised
 
 MAX_TERMS = 64  # distinct ones of a query that count
 

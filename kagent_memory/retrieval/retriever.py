@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -16,7 +15,7 @@ from ..language.respelling import respellings, respelt
 from ..language.tokenizer import query_terms
 from ..models.llm import Llm
 from ..models.reranking import Reranker
-from ..records import GATED, Hit, LeftOut, Memory, Mode, Recall, Scope
+from ..records import GATED, Hit, LeftOut, Memory, Mode, Recall
 from ..settings import MemorySettings
 from ..settings.policies import POLICIES
 from ..stores.base import MemoryStore, TextMatches
@@ -27,30 +26,25 @@ from .helping_model import HelpingModel
 from .past import MAX_SHORT_TERM, past_views
 from .query import Gate, WordGate, is_known
 from .query.completion import rewrite
+from .query.identifiers import identifiers
 from .question import Question, is_small
-from .ranking import (
-    REACH,
-    UNRELATED,
+from .ranking import RankSettings
+from .ranking.candidates import (
     Candidates,
-    Nearest,
-    Ranked,
-    Ranking,
-    RankSettings,
-    Selection,
+    Near,
     dense_text,
-    holding,
-    identifiers,
     join,
     keeps_what_is_asked,
-    rank,
-    select,
     shortlist,
-    trust,
 )
+from .ranking.exact import holding
 from .ranking.importance import ImportanceWeights, importance, measure_of
+from .ranking.rank import REACH, Ranked, Ranking, rank
+from .ranking.scripts import UNRELATED, trust
+from .ranking.selection import Selection, select
 from .scopes import ManyViews
 from .search import Search
-from .sources import excerpts_of, sources_of, with_sources
+from .sources import passages_and_sources, with_sources
 
 NOT_EMBEDDED = "embedder: these memories have no vectors yet; they are found by words until then"
 """In `Recall.degraded`, while what a store held before it had an embedder is embedded."""
@@ -100,33 +94,29 @@ class Retriever:
             for part in ("rewrite", "embedder", "rerank")
         )
 
-    async def search(self, search: Search, *, again: bool = False) -> Recall:
-        """Return the answer to a query; see `Memories.recall`.
-
-        Args:
-            search: what is asked for.
-            again: what was read first turned out to be stale; search what is visible now.
-        """
+    async def search(self, search: Search) -> Recall:
+        """Return the answer to a query; see `Memories.recall`."""
         if not search.scopes:
             return Recall(mode=self._mode(search))
-        store = self._store
-        if not again:
-            await self._read(search)
-        mode, degraded = self._mode(search), [*search.degraded]
-        views = store.cached_views(search.scopes, filter=search.filter, now=search.now, again=again)
+        await self._read(search)
+        read = len(search.degraded)
         try:
-            search.view = await self._searched(views, search)
-            matches = await self._by_words(search)
-            ranking, has_vectors = await self._ranked(
-                search, matches, *await self._by_meaning(search, matches)
-            )
-            hits, left_out = await self._select(search, ranking)
-            if search.explain:
-                left_out += await search.view.exclusions(search.terms, search.filter, search.now)
-        except Stale:
-            search.degraded = degraded
-            return await self.search(search, again=True)
-        if not has_vectors and (search.degraded or (hits and mode == "hybrid")):
+            return await self._answer(search)
+        except Stale:  # search what is visible now
+            del search.degraded[read:]
+            return await self._answer(search, again=True)
+
+    async def _answer(self, search: Search, *, again: bool = False) -> Recall:
+        store, mode = self._store, self._mode(search)
+        views = store.cached_views(search.scopes, filter=search.filter, now=search.now, again=again)
+        search.view = await self._searched(views, search)
+        matches = await self._by_words(search)
+        near = await self._by_meaning(search, matches)
+        ranking = await self._ranked(search, matches, near)
+        hits, left_out = await self._select(search, ranking)
+        if search.explain:
+            left_out += await search.view.exclusions(search.terms, search.filter)
+        if not near.trimmed and (search.degraded or (hits and mode == "hybrid")):
             mode = "keyword"
             search.degraded = search.degraded or [NOT_EMBEDDED]
         degraded = (*search.degraded, *([store.trouble] if store.trouble else ()))
@@ -168,70 +158,52 @@ class Retriever:
         """Return the scopes as they are or were, and what the session that asks keeps for
         itself.
         """
-        as_of, session_id, filter = search.as_of, search.session_id, search.filter
-        if as_of is not None:
-            source = views[0].source
-            past = past_views(
-                source,
-                self._embedder,
-                search.scopes,
-                as_of,
-                filter=filter,
-                session_id=session_id,
-            )
+        session_id, filter, now = search.session_id, search.filter, search.now
+        if search.as_of is not None:
+            source, embedder, scopes = views[0].source, self._embedder, search.scopes
+            past = past_views(source, embedder, scopes, now, filter=filter, session_id=session_id)
             return ManyViews(await past)
-        short_term: dict[Scope, View] = {}
+        short_term: list[View] = []
         for view in views if session_id and self.has_short_term else ():
-            held = await view.source.short_term(
-                view.scope, session_id=session_id, limit=MAX_SHORT_TERM, now=search.now
+            source, scope = view.source, view.scope
+            held = await source.short_term(
+                scope, session_id=session_id, limit=MAX_SHORT_TERM, now=now
             )
             if held:
-                short_term[view.scope] = MemoriesView.of(
-                    view.source, view.scope, held, filter=filter, now=search.now
-                )
+                short_term.append(MemoriesView.of(source, scope, held, filter=filter, now=now))
         if short_term:  # one that is trusted would have to be asked for memories
-            views = [view.under(filter, search.now) for view in views]
+            views = [view.under(filter, now) for view in views]
         return ManyViews(views, short_term)
 
     async def _by_words(self, search: Search) -> TextMatches:
         """Return what holds the query's terms, or lies in the times that it names."""
-        question, view = search.question, search.view
-        added = await self._trusted(search)
-        search.dated = await self._dated(
-            search, question.windows or (added.windows if added else ())
-        )
-        search.date_only = bool(search.dated) and question.undated is not None
-        terms = (
-            question.undated if search.dated and question.undated is not None else question.terms
-        )
+        question, view, added = search.question, search.view, search.added
+        if added is not None:
+            # what a model made of the query counts if it still asks for the same
+            asked = query_terms(search.text)
+            known = await view.text([*asked, *added.terms], limit=0)
+            search.added = added if keeps_what_is_asked(asked, added.terms, known) else None
+        search.dated = await self._dated(search)
+        undated = question.undated if search.dated else None
+        search.date_only = undated is not None
+        terms = question.terms if undated is None else undated
         search.respelt = {}
-        search.added_terms = frozenset(added.terms).difference(terms) if added else frozenset()
+        search.added_terms = (
+            frozenset(search.added.terms).difference(terms) if search.added else frozenset()
+        )
         search.terms = [*terms, *sorted(search.added_terms)]
-        matches = await view.text(search.terms, limit=search.depth.leg)
-        stated = await view.text([PREFERENCE_TERM], limit=search.depth.leg)
+        matches = await view.text(search.terms, limit=search.leg)
+        stated = await view.text([PREFERENCE_TERM], limit=search.leg)
         search.preferences = frozenset(stated.matches)
         if is_small(terms):
             return await self._holding(search, matches)
         return await self._with_other_forms(search, matches) if matches.documents else matches
 
-    async def _trusted(self, search: Search) -> Question | None:
-        """Return what a model made of the query, unless it no longer asks for the same: all is as
-        without it then.
-        """
-        question, added = search.question, search.added
-        if added is not None:
-            own, made = frozenset(question.terms), frozenset(added.terms)
-            known = await search.view.text([*own, *(made - own)], limit=0)
-            if not keeps_what_is_asked(own, made, known, completed=question.text != search.text):
-                search.added = None
-        return search.added
-
-    async def _dated(
-        self, search: Search, windows: Sequence[tuple[datetime, datetime]]
-    ) -> frozenset[str]:
+    async def _dated(self, search: Search) -> frozenset[str]:
         """Return the memories of the days, months and years that the query names, the newest if
         there are many.
         """
+        windows = search.question.windows or (search.added.windows if search.added else ())
         ids: set[str] = set()
         filter = search.filter
         for after, before in windows[:MAX_WINDOWS]:
@@ -239,9 +211,7 @@ class Retriever:
             before = min(before, filter.happened_before or before)
             if after < before:
                 during = replace(filter, happened_after=after, happened_before=before)
-                ids.update(
-                    await search.view.newest(during, search.now, limit=search.depth.shortlist)
-                )
+                ids.update(await search.view.newest(during, search.now, limit=search.shortlist))
         return frozenset(ids)
 
     async def _holding(self, search: Search, matches: TextMatches) -> TextMatches:
@@ -253,7 +223,7 @@ class Retriever:
         found = await run_in_thread(
             sum(map(len, texts.values())), holding, search.question.text, texts
         )
-        frequencies = dict.fromkeys(search.terms, len(found))
+        frequencies = dict.fromkeys(found.terms, len(found))
         return replace(matches, matches=found, frequencies=frequencies) if found else matches
 
     async def _with_other_forms(self, search: Search, matches: TextMatches) -> TextMatches:
@@ -261,140 +231,92 @@ class Retriever:
         what they may have been meant as.
         """
         question, terms = search.question, search.terms
-        own = (
-            term for term in terms if term not in question.forms and term not in search.added_terms
-        )
+        own = [term for term in terms if term not in {*question.forms, *search.added_terms}]
         tried = respellings(own, matches.frequencies)
-        if not question.forms and not tried:
+        others = [*chain.from_iterable((*question.forms.values(), *tried.values()))]
+        if not others:
             return matches
-        looked_up = dict.fromkeys(chain.from_iterable((*question.forms.values(), *tried.values())))
-        known = {
-            **matches.frequencies,
-            **(await search.view.text(list(looked_up), limit=0)).frequencies,
-        }
+        looked_up = await search.view.text(others, limit=0)
+        known = {**matches.frequencies, **looked_up.frequencies}
         search.respelt = respelt(terms, tried, known)
-        forms = {
-            term: [form for form in (term, *some) if form in known]
-            for term, some in question.forms.items()
-        }
-        others = forms | search.respelt
-        searched = list(
-            dict.fromkeys(chain.from_iterable(others.get(term) or [term] for term in terms))
+        meant = {term: [term, *forms] for term, forms in question.forms.items()} | search.respelt
+        searched = dict.fromkeys(
+            form
+            for term in terms
+            for form in [one for one in meant.get(term, ()) if one in known] or [term]
         )
         telling = [term for term in searched if term not in question.small_words]
-        search.terms = telling if any(term in known for term in telling) else searched
-        return await search.view.text(search.terms, limit=search.depth.leg)
+        search.terms = telling if any(term in known for term in telling) else [*searched]
+        return await search.view.text(search.terms, limit=search.leg)
 
-    async def _by_meaning(
-        self, search: Search, matches: TextMatches
-    ) -> tuple[Nearest, Nearest, Nearest]:
-        """Return what is nearest to the vector that ranks, to the full query's, and to that of a
-        model's rewrite.
+    async def _by_meaning(self, search: Search, matches: TextMatches) -> Near:
+        """Return what is nearest to the query's vectors; nothing, told in `degraded`, without an
+        embedder that answers.
         """
-        question, depth = search.question, search.depth.leg
+        question, added = search.question, search.added
         if search.external_vector is not None:
             space, vector = search.external_vector
-            (found,) = await search.view.nearest(space.number, [vector], limit=depth)
-            return found, found, ()
+            (found,) = await search.view.nearest(space.number, [vector], limit=search.leg)
+            return Near(found, found)
         if self._embedder is None or not question.text.strip():
-            return (), (), ()
+            return Near()
         trimmed = await run_in_thread(len(question.text), dense_text, question.text, matches)
-        asked = list(
-            dict.fromkeys((question.text, trimmed, *([search.added.text] if search.added else ())))
-        )
-        texts = [*asked, *((question.disguised, *UNRELATED) if question.disguised else ())]
-        tenant = search.scopes[0].tenant
+        asked = [*dict.fromkeys((question.text, trimmed, *([added.text] if added else ())))]
+        scripts = (question.disguised, *UNRELATED) if question.disguised else ()
+        texts, tenant = [*asked, *scripts], search.scopes[0].tenant
         embed = partial(self._embedder.embed, texts, kind="query", tenant=tenant)
         answer = await self._embedding.ask(search, embed)
         if answer is None:
-            return (), (), ()
+            return Near()
         space, rows = answer
-        vectors = [row for row in rows if row is not None]
-        if len(vectors) < len(rows):
+        vectors = {text: row for text, row in zip(texts, rows, strict=True) if row is not None}
+        if len(vectors) < len(texts):
             search.degraded.append("embedder: it refuses this query")
-            return (), (), ()
+            return Near()
         if question.disguised:
-            search.trust = trust(vectors[0], vectors[-3], (vectors[-2], vectors[-1]))
+            search.trust = trust(*(vectors[text] for text in (question.text, *scripts)))
         try:
-            lists = await search.view.nearest(space.number, vectors[: len(asked)], limit=depth)
+            lists = await search.view.nearest(
+                space.number, [vectors[text] for text in asked], limit=search.leg
+            )
         except InvalidInput:
             search.degraded.append(
                 f"embedder: the vectors of {self._embedder.name!r} were replaced by another "
-                "embedder's and dropped; "
-                "open the store with that one"
+                "embedder's and dropped; open the store with that one"
             )
-            return (), (), ()
-        near, lacking = lists[0], matches.documents - len(lists[0])
-        if near and lacking > 0 and len(near) < depth:  # it reached all that have a vector
+            return Near()
+        nearest = dict(zip(asked, lists, strict=True))
+        full, lacking = nearest[question.text], matches.documents - len(nearest[question.text])
+        if full and lacking > 0 and len(full) < search.leg:  # it reached all that have a vector
             search.degraded.append(
                 f"embedder: {lacking} of {matches.documents} memories are found by words alone"
             )
-        return (
-            lists[asked.index(trimmed)],
-            near,
-            lists[asked.index(search.added.text)] if search.added else (),
-        )
+        return Near(nearest[trimmed], full, nearest[added.text] if added else ())
 
-    async def _ranked(
-        self,
-        search: Search,
-        matches: TextMatches,
-        nearest: Nearest,
-        to_all: Nearest,
-        to_added: Nearest,
-    ) -> tuple[Ranking, bool]:
-        """Return all that was found in order, and whether vectors were searched."""
-        question, size = search.question, CANDIDATE_WEIGHT * (len(matches.matches) + len(nearest))
+    async def _ranked(self, search: Search, matches: TextMatches, near: Near) -> Ranking:
+        """Return all that was found in order."""
 
         def candidates() -> tuple[Candidates, Sequence[str]]:
-            found = join(
-                search.terms,
-                matches,
-                nearest,
-                to_all,
-                added=to_added,
-                added_terms=search.added_terms,
-                wanted=[frozenset(search.terms)] if is_small(search.terms) else question.names,
-                trust=search.trust,
-                settings=self._rank,
-            )
-            return found, shortlist(found, self._rank, search.depth)
+            found = join(search, matches, near, self._rank)
+            return found, shortlist(found, search, self._rank)
 
+        size = CANDIDATE_WEIGHT * (len(matches.matches) + len(near.trimmed))
         found, wanted = await run_in_thread(size, candidates)
-        features = await search.view.features(
-            list(dict.fromkeys((*wanted, *search.dated))), reach=REACH
-        )
-        ranking = await run_in_thread(
-            len(question.text) + CANDIDATE_WEIGHT * len(features),
-            rank,
-            question.text,
-            found,
-            features,
-            min_score=search.min_score,
-            floor=search.floor,
-            settings=self._rank,
-            dated=search.dated,
-            preferences=search.preferences,
-            date_only=search.date_only,
-            spans=question.spans,
-        )
-        return ranking, found.has_vectors
+        places = await search.view.features([*{*wanted, *search.dated}], reach=REACH)
+        size = len(search.question.text) + CANDIDATE_WEIGHT * len(places)
+        return await run_in_thread(size, rank, search, found, places, self._rank)
 
     async def _select(
         self, search: Search, ranking: Ranking
-    ) -> tuple[tuple[Hit, ...], tuple[LeftOut, ...]]:
+    ) -> tuple[tuple[Hit, ...], list[LeftOut]]:
         """Return the hits, and what was left out why; read further down the ranking until there are
         enough.
         """
-        limit, budget, measure = (
-            search.limit,
-            search.budget_tokens,
-            measure_of(self._settings.policy),
-        )
 
         def standing(memory: Memory) -> float:
             return importance(measure(memory, now=search.now), self._importance)
 
+        measure, limit = measure_of(self._settings.policy), search.limit
         wanted = max(limit + SPARE, RERANK_AT_MOST if self._reranker else 0)
         while True:
             head = ranking.ranked[:wanted]
@@ -409,25 +331,20 @@ class Retriever:
             selection = await run_in_thread(
                 CANDIDATE_WEIGHT * len(fitting),
                 select,
+                search,
                 await self._reranked(search, fitting, memories),
                 memories,
-                limit=limit,
-                query=search.text,
-                max_tokens=budget,
-                settings=self._rank,
+                weight=self._rank.standing,
                 standing=standing,
-                key_of=search.view.key_of,
             )
             # duplicates that fell together, and what the filter holds off, leave room for what
             # stood further down
-            short_on_purpose = budget and len(fitting) >= limit
+            short_on_purpose = search.budget_tokens and len(fitting) >= limit
             if len(selection.kept) >= limit or wanted >= len(ranking.ranked) or short_on_purpose:
                 break
             wanted *= 4
-        return await self._hits(search, ranking, selection, memories), (
-            *ranking.left_out,
-            *selection.left_out,
-        )
+        hits = await self._hits(search, ranking, selection, memories)
+        return hits, [*ranking.left_out, *selection.left_out]
 
     async def _hits(
         self, search: Search, ranking: Ranking, selection: Selection, found: Mapping[str, Memory]
@@ -435,28 +352,18 @@ class Retriever:
         """Return what is handed over: memories with their passages and the turns that they came
         from.
         """
-        view, text, budget = search.view, search.question.text, search.budget_tokens
-        kept, memories = await with_sources(
-            view, selection.kept, found, now=search.now, limit=search.limit
-        )
-        size = sum(len(memory.content) for memory in memories.values()) if budget else 0
-        excerpts = (
-            await run_in_thread(size, excerpts_of, kept, memories, text)
-            if budget
-            else dict[str, str]()
-        )
-        said = await run_in_thread(
-            size, sources_of, kept, memories, view.key_of, question=text, max_tokens=budget
-        )
+        kept, memories = await with_sources(search, selection.kept, found)
+        size = sum(len(one.content) for one in memories.values()) if search.budget_tokens else 0
+        parts = await run_in_thread(size, passages_and_sources, search, kept, memories)
         return tuple(
             Hit(
                 memory=memories[row.id],
-                scope=view.scope_of(row.id),
+                scope=search.view.scope_of(row.id),
                 score=row.score,
                 cosine=row.cosine,
                 relevance=row.relevance,
-                excerpt=excerpts.get(row.id, ""),
-                sources=said.get(row.id, ()),
+                excerpt=parts[row.id][0],
+                sources=parts[row.id][1],
                 why=self._why(search, ranking, selection, row) if search.explain else {},
             )
             for row in kept
@@ -469,7 +376,8 @@ class Retriever:
         end.
         """
         why = ranking.explain(row.id)
-        scores = {name: value * selection.share for name, value in why["scores"].items()}
+        share = 1 / (1 + self._rank.standing)
+        scores = {name: value * share for name, value in why["scores"].items()}
         scores["standing"] = selection.standing.get(row.id, 0.0)
         if self._reranker is not None:
             scores["rerank"] = row.score - sum(scores.values())
@@ -477,20 +385,21 @@ class Retriever:
         return why | ({"respelt": search.respelt} if search.respelt else {})
 
     async def _reranked(
-        self, search: Search, top: list[Ranked], memories: Mapping[str, Memory]
+        self, search: Search, ranked: list[Ranked], memories: Mapping[str, Memory]
     ) -> list[Ranked]:
-        if self._reranker is None or len(top) < 2:
-            return top
-        head = [row for row in top[:RERANK_AT_MOST] if row.id in memories]
+        """Return the ranking with the best of it in the reranker's order."""
+        if self._reranker is None or len(ranked) < 2:
+            return ranked
+        head = [row for row in ranked[:RERANK_AT_MOST] if row.id in memories]
         texts = [memories[row.id].content for row in head]
         rerank = partial(self._reranker.rerank, search.question.text, texts)
         scores = await self._reranking.ask(search, rerank)
         if scores is None:
-            return top
-        order = sorted(range(len(head)), key=lambda number: (-scores[number], number))
+            return ranked
+        order = sorted(range(len(head)), key=lambda number: -scores[number])
         # the scores go down with the new order, so that usage is mixed into it and a gap is one
         falling = sorted((row.score for row in head), reverse=True)
         ordered = [
             head[number]._replace(score=score) for number, score in zip(order, falling, strict=True)
         ]
-        return [*ordered, *top[RERANK_AT_MOST:]]
+        return [*ordered, *ranked[RERANK_AT_MOST:]]

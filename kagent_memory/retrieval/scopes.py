@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from itertools import groupby
 from typing import TypeVar
 
 import numpy as np
 
-from ..concurrency import run_in_thread
+from ..concurrency import cancel_and_wait, run_in_thread
 from ..records import Filter, LeftOut, Memory, Scope, Vector
 from ..stores.base import EARLIEST, TermMatrix, TextMatches
 from ..stores.columns import Places
+from ..stores.vectors import Nearest
 from ..stores.view import View
-from .ranking import Nearest, term_matrix
 
 SCOPES_AT_ONCE = 4
 ROW_WEIGHT = 20  # of one match, against a character of what else is worked on in a thread
@@ -31,64 +30,72 @@ Answer = TypeVar("Answer")
 class ManyViews:
     """Views that one search reads: its scopes, and the short-term memories of its session.
 
-    Memories go by keys here: by their ids in a single view. Of several views the key says which one
-    as well, since an id (and a session's) may be used in each of them.
+    Memories go by keys here: by their ids in a single scope. Of several scopes the key says which
+    one as well, since an id (and a session's) may be used in each of them.
 
     Args:
         views: of the scopes, each once.
-        short_term: scope → a view of its short-term memories that are searched as well.
+        short_term: views of the short-term memories that are searched as well.
     """
 
-    def __init__(self, views: Sequence[View], short_term: Mapping[Scope, View] = {}) -> None:
-        self._views = [*views, *short_term.values()]
-        self._whole, self._short_term = views, short_term
-        self.is_single = len(self._views) == 1
+    def __init__(self, views: Sequence[View], short_term: Sequence[View] = ()) -> None:
+        self._whole = views
+        numbers = {view.scope: number for number, view in enumerate(views)}
+        self._views = [(numbers[view.scope], view) for view in (*views, *short_term)]
 
     def scope_of(self, key: str) -> Scope:
         """Return the scope of a memory."""
-        return self._views[self._number(key)].scope
-
-    def id_of(self, key: str) -> str:
-        """Return the id of a memory."""
-        return key if self.is_single else key.partition(":")[2]
+        return self._whole[self._parts(key)[0]].scope
 
     def key_of(self, beside: str, id: str) -> str:
         """Return the key of an id in the scope of another memory's key."""
-        return self._key(self._number(beside), id)
+        return self._key(self._parts(beside)[0], id)
 
     def by_id(self, left_out: Sequence[LeftOut]) -> tuple[LeftOut, ...]:
         """Return what was left out by scope and id instead of by key."""
         return tuple(
-            replace(out, memory_id=self.id_of(out.memory_id), scope=self.scope_of(out.memory_id))
+            replace(out, memory_id=self._parts(key)[1], scope=self.scope_of(key))
             for out in left_out
+            for key in (out.memory_id,)
         )
 
     async def text(self, terms: Sequence[str], *, limit: int) -> TextMatches:
         """Return what the text search finds, counted over all scopes together: no word is rare for
         lying in a small scope, and the same text matches as well in each of them.
         """
-        if self.is_single:
-            return await self._views[0].text(terms, limit=limit)
         found = await self._each(lambda view: view.text(terms, limit=limit))
-        return await run_in_thread(
-            ROW_WEIGHT * sum(len(part.matches) for part in found), self._pooled, found, limit
-        )
+        if len(found) == 1:
+            return found[0]
+        size = ROW_WEIGHT * sum(len(part.matches) for part in found)
+        return await run_in_thread(size, self._pooled, terms, found, limit)
 
     async def nearest(
         self, space: int, vectors: Sequence[Vector], *, limit: int
     ) -> Sequence[Nearest]:
         """Return for each vector the nearest memories of all scopes, each with its cosine."""
-        if self.is_single:
-            return await self._views[0].nearest(space, vectors, limit=limit)
         found = await self._each(lambda view: view.nearest(space, vectors, limit=limit))
+        if len(found) == 1:
+            return found[0]
+
+        def best(place: int) -> Nearest:
+            rows = sorted(
+                (
+                    (cosine, id, number)
+                    for (number, _), lists in zip(self._views, found, strict=True)
+                    for id, cosine in lists[place]
+                ),
+                reverse=True,
+            )
+            return [(self._key(number, id), cosine) for cosine, id, number in rows[:limit]]
+
         size = ROW_WEIGHT * sum(len(near) for lists in found for near in lists)
-        return await run_in_thread(size, self._nearest_of_all, found, limit)
+        return await run_in_thread(size, lambda: [*map(best, range(len(vectors)))])
 
     async def features(self, keys: Sequence[str], *, reach: int) -> Places:
         """Return where these memories stand in their sessions, and those beside them."""
-        if self.is_single:
-            return await self._views[0].features(keys, reach=reach)
         found = await self._each_named(keys, lambda view, ids: view.features(ids, reach=reach))
+        if len(self._views) == 1:
+            return found[0][1]
         return Places.joined(
             [part for _, part in found],
             [[self._key(number, id) for id in part.ids] for number, part in found],
@@ -100,8 +107,6 @@ class ManyViews:
         Raises:
             Stale: the search went by what was out of date.
         """
-        if self.is_single:  # also without any: nothing found is true only of a scope as it is now
-            return await self._views[0].memories(keys)
         return self._by_key(await self._each_named(keys, lambda view, ids: view.memories(ids)))
 
     async def former(self, keys: Sequence[str], now: datetime) -> Mapping[str, Memory]:
@@ -115,111 +120,108 @@ class ManyViews:
         found = await self._each(lambda view: view.newest(filter, now, limit=limit))
         rows = [
             (memory.created_at, memory.id, number)
-            for number, some in enumerate(found)
+            for (number, _), some in zip(self._views, found, strict=True)
             for memory in some
         ]
         return [self._key(number, id) for _, id, number in sorted(rows, reverse=True)[:limit]]
 
-    async def exclusions(
-        self, terms: Sequence[str], filter: Filter, now: datetime
-    ) -> tuple[LeftOut, ...]:
+    async def exclusions(self, terms: Sequence[str], filter: Filter) -> Sequence[LeftOut]:
         """Return those of the memories with the rarest terms that have expired, were superseded or
         are quarantined, by key. Searched by words only, as of a time before any expired.
         """
-        found: list[LeftOut] = []
-        for number, view in enumerate(self._whole):
-            ever = view.under(replace(filter, superseded=True), EARLIEST)
-            matches = (await ever.text(terms, limit=MAX_EXCLUSIONS)).matches
-            memories = await ever.memories(list(matches))
-            if (own := self._short_term.get(view.scope)) is not None:
-                searched = await own.memories(list(matches))
-                memories = {id: memory for id, memory in memories.items() if id not in searched}
-            for id, memory in memories.items():
-                if memory.state not in ("active", "source") and not filter.superseded:
-                    found.append(LeftOut(memory_id=self._key(number, id), reason=memory.state))
-                elif (
-                    memory.expires_at is not None and memory.expires_at <= now and not memory.pinned
-                ):
-                    found.append(LeftOut(memory_id=self._key(number, id), reason="expired"))
-        return tuple(found)
+        ever = ManyViews(
+            [view.under(replace(filter, superseded=True), EARLIEST) for view in self._whole]
+        )
+        found = await ever.memories([*(await ever.text(terms, limit=MAX_EXCLUSIONS)).matches])
+        searched = await self.memories([*found])
+        return [
+            LeftOut(
+                memory_id=key,
+                reason=one.state if one.state not in ("active", "source") else "expired",
+            )
+            for key, one in found.items()
+            if key not in searched
+        ]
 
     def _key(self, number: int, id: str) -> str:
-        return id if self.is_single else f"{number}:{id}"
+        return id if len(self._whole) == 1 else f"{number}:{id}"
 
-    def _number(self, key: str) -> int:
-        return 0 if self.is_single else int(key.partition(":")[0])
+    def _parts(self, key: str) -> tuple[int, str]:
+        """Return the number of a key's scope, and the id."""
+        if len(self._whole) == 1:
+            return 0, key
+        number, _, id = key.partition(":")
+        return int(number), id
 
     async def _each(self, ask: Callable[[View], Awaitable[Answer]]) -> list[Answer]:
-        return await _few_at_once([partial(ask, view) for view in self._views])
+        return await _few_at_once([partial(ask, view) for _, view in self._views])
 
     async def _each_named(
         self, keys: Sequence[str], ask: Callable[[View, Sequence[str]], Awaitable[Answer]]
     ) -> list[tuple[int, Answer]]:
-        """Return what each view that the keys name answers for its own of them."""
-        grouped = groupby(sorted(keys, key=self._number), self._number)
-        named = {number: [self.id_of(key) for key in some] for number, some in grouped}
-        answers = await _few_at_once(
-            [partial(ask, self._views[number], ids) for number, ids in named.items()]
-        )
-        return list(zip(named, answers, strict=True))
+        """Return what each view answers for those of the keys that lie in its scope.
+
+        A single scope is asked without any, too: nothing found is true only of it as it is now.
+        """
+        ids: dict[int, list[str]] = defaultdict(list)
+        for number, id in map(self._parts, keys):
+            ids[number].append(id)
+        asked = [one for one in self._views if one[0] in ids or len(self._whole) == 1]
+        answers = await _few_at_once([partial(ask, view, ids[number]) for number, view in asked])
+        return [(number, answer) for (number, _), answer in zip(asked, answers, strict=True)]
 
     def _by_key(self, found: Sequence[tuple[int, Mapping[str, Memory]]]) -> Mapping[str, Memory]:
         return {
             self._key(number, id): memory for number, some in found for id, memory in some.items()
         }
 
-    def _pooled(self, parts: Sequence[TextMatches], limit: int) -> TextMatches:
+    def _pooled(
+        self, terms: Sequence[str], parts: Sequence[TextMatches], limit: int
+    ) -> TextMatches:
         """Return the matches as those of one scope that holds all memories, cut at `limit` as a
         store cuts.
         """
         frequencies: Counter[str] = Counter()
         for part in parts:
             frequencies.update(part.frequencies)
+        known = [term for term in dict.fromkeys(terms) if term in frequencies]
+        keys, ids = list[str](), list[str]()
+        counts, lengths = [np.zeros((0, len(known)), np.int64)], [np.zeros(0, np.int64)]
+        for (number, _), part in zip(self._views, parts, strict=True):
+            matches = part.matches
+            aligned = np.zeros((len(matches), len(known)), np.int64)
+            aligned[:, [known.index(term) for term in matches.terms]] = matches.counts
+            counts.append(aligned)
+            lengths.append(matches.lengths)
+            ids += matches.ids
+            keys += (self._key(number, id) for id in matches.ids)
+        held = np.concatenate(counts)
+        worth = ((held > 0) @ np.array([1 / frequencies[term] for term in known])).round(12)
+        best = np.lexsort((np.array(ids, np.str_), worth))[::-1][:limit]
         documents = sum(part.documents for part in parts)
-        terms = list(frequencies)
-        matrices = [term_matrix(part.matches, terms) for part in parts]
-        keys = [
-            self._key(number, id) for number, matrix in enumerate(matrices) for id in matrix.ids
-        ]
-        ids = np.array([id for matrix in matrices for id in matrix.ids], np.str_)
-        counts = np.concatenate([matrix.counts for matrix in matrices])
-        lengths = np.concatenate([matrix.lengths for matrix in matrices])
-        worth = ((counts > 0) @ np.array([1 / frequencies[term] for term in terms])).round(12)
-        best = np.lexsort((ids, worth))[::-1][:limit]
-        rows: list[int] = best.tolist()
-        whole = sum(part.documents * part.average_length for part in parts)
+        length = sum(part.documents * part.average_length for part in parts)
         return TextMatches(
             documents=documents,
-            average_length=whole / documents if documents else 0.0,
+            average_length=length / documents if documents else 0.0,
             frequencies=frequencies,
-            matches=TermMatrix([keys[row] for row in rows], terms, lengths[best], counts[best]),
+            matches=TermMatrix(
+                [keys[int(row)] for row in best],
+                known,
+                np.concatenate(lengths)[best],
+                held[best],
+            ),
         )
-
-    def _nearest_of_all(self, found: Sequence[Sequence[Nearest]], limit: int) -> list[Nearest]:
-        def best(lists: Sequence[Nearest]) -> Nearest:
-            rows = sorted(
-                ((cosine, id, number) for number, near in enumerate(lists) for id, cosine in near),
-                reverse=True,
-            )
-            return [(self._key(number, id), cosine) for cosine, id, number in rows[:limit]]
-
-        return [best(lists) for lists in zip(*found, strict=True)]
 
 
 async def _few_at_once(asks: Sequence[Callable[[], Awaitable[Answer]]]) -> list[Answer]:
     """Return all answers in order; when one fails, the others end before its error is told."""
     if len(asks) == 1:
         return [await asks[0]()]
-    room = asyncio.Semaphore(SCOPES_AT_ONCE)
-
-    async def answer(ask: Callable[[], Awaitable[Answer]]) -> Answer:
-        async with room:
-            return await ask()
-
-    tasks: list[asyncio.Task[Answer]] = []
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks += [group.create_task(answer(ask)) for ask in asks]
-    except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None
-    return [task.result() for task in tasks]
+    answers: list[Answer] = []
+    for start in range(0, len(asks), SCOPES_AT_ONCE):
+        some = [asyncio.ensure_future(ask()) for ask in asks[start : start + SCOPES_AT_ONCE]]
+        try:
+            answers += await asyncio.gather(*some)
+        finally:
+            await cancel_and_wait(*some)
+    return answers

@@ -6,15 +6,18 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from ..records import EVERYTHING, Filter, Scope, Vector
 from ..stores.base import EmbeddingSpace
-from .question import Question
-from .ranking import Depth
-from .scopes import ManyViews
+from .question import Question, is_small
+
+if TYPE_CHECKING:
+    from .scopes import ManyViews
 
 ExternalVector: TypeAlias = tuple[EmbeddingSpace, Vector]
+LEG, SHORTLIST = 200, 60
+HITS_SEEN = 3  # for each hit that is asked for
 MODEL_SHARE = 0.6  # of what is left of the rest, to each model that helps a search
 SEARCH_SHARE = 0.25  # of the whole time: the search's own, however many models hang before it
 
@@ -77,9 +80,19 @@ class Search:
     degraded: list[str] = field(default_factory=list[str])
 
     @property
-    def depth(self) -> Depth:
-        """Return how many candidates to look at."""
-        return Depth.for_limit(self.limit)
+    def leg(self) -> int:
+        """Return how many candidates to ask of the text leg, and of the vector leg."""
+        return max(LEG, HITS_SEEN * self.limit)
+
+    @property
+    def shortlist(self) -> int:
+        """Return of how many candidates, the best, to look up the neighbours."""
+        return max(SHORTLIST, HITS_SEEN * self.limit)
+
+    @property
+    def names(self) -> Sequence[frozenset[str]]:
+        """Return the terms of each identifier and name; all of them of a query of stop words."""
+        return [frozenset(self.terms)] if is_small(self.terms) else self.question.names
 
     def seconds(self, most: float) -> float:
         """Return how long a model may take: `most`, or the greater part of what is left."""

@@ -18,7 +18,6 @@ logger = logging.getLogger(__name__)
 
 NEAREST = 5
 BEYOND_TURNS = 20  # where kept turns are among the nearest
-EMBED_AT_ONCE = 256
 Near = Mapping[int, Sequence[tuple[Memory, float]]]
 
 
@@ -104,23 +103,19 @@ async def _embedded(
     """
     if vectors is None or not memories:
         return None, {}
-    rows: list[Vector | None] = []
     try:
-        space = await vectors.space()
-        for start in range(0, len(memories), EMBED_AT_ONCE):
-            some = [memory.content for memory in memories[start : start + EMBED_AT_ONCE]]
-            rows += (await vectors.embed(some, kind="document", tenant=scope.tenant))[1]
-        return space, {
-            memory.id: row for memory, row in zip(memories, rows, strict=True) if row is not None
-        }
+        space, rows = await vectors.embed(
+            [memory.content for memory in memories], kind="document", tenant=scope.tenant
+        )
     except ModelError as error:
         logger.warning("Looking for similar memories by words only: %s", error)
         return None, {}
+    return space, {
+        memory.id: row for memory, row in zip(memories, rows, strict=True) if row is not None
+    }
 
 
 def _shared_terms(memory: Memory, found: TextMatches) -> dict[str, float]:
-    own = frozenset(index_terms(memory.content))
-    return {
-        id: len(own & held.keys()) / max(1, len(own) + length - len(own & held.keys()))
-        for id, (length, held) in found.matches.items()
-    }
+    own = index_terms(memory.content).keys()
+    shared = {id: (len(own & held.keys()), length) for id, (length, held) in found.matches.items()}
+    return {id: both / max(1, len(own) + length - both) for id, (both, length) in shared.items()}

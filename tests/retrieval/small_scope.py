@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from kagent_memory.language.dates import named_spans
 from kagent_memory.language.tokenizer import index_terms, query_terms
-from kagent_memory.retrieval.ranking import Ranking, RankSettings, join, rank, shortlist
+from kagent_memory.retrieval.question import Question
+from kagent_memory.retrieval.ranking import RankSettings
+from kagent_memory.retrieval.ranking.candidates import Near, join, shortlist
+from kagent_memory.retrieval.ranking.rank import REACH, Ranking, rank
+from kagent_memory.retrieval.search import Search
 from kagent_memory.stores.index import Entry, ScopeIndex
 from kagent_memory.stores.postings import packed
 from kagent_memory.stores.values import TextMatches
@@ -61,20 +64,15 @@ class SmallScope:
         full: Mapping[str, float] | None = None,
         now: datetime = NOW,
     ) -> Ranking:
-        nearest = _ordered(cosines) if cosines else []
-        candidates = join(
-            query_terms(query), self.search_text(query), nearest, _ordered(full) if full else None
-        )
-        wanted = shortlist(candidates, settings)
-        return rank(
-            query,
-            candidates,
-            self.index.features(wanted, 2, self.index.visible(NOW)),
-            spans=named_spans(query, now),
-            min_score=min_score,
-            floor=floor,
-            settings=settings,
-        )
+        search = Search(scopes=(), text=query, now=now, min_score=min_score, floor=floor)
+        search.question = Question.read(query, now)
+        search.terms = search.question.terms
+        nearest = _ordered(cosines or {})
+        near_all = Near(nearest, _ordered(full) if full else nearest)
+        candidates = join(search, self.search_text(query), near_all, settings)
+        wanted = shortlist(candidates, search, settings)
+        places = self.index.features(wanted, REACH, self.index.visible(NOW))
+        return rank(search, candidates, places, settings)
 
     def ids(
         self, query: str, cosines: Mapping[str, float] | None = None, **options: object

@@ -1,95 +1,96 @@
+"""What of a ranking is handed over, and why the rest is not."""
+
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from kagent_memory.records import Memory
-from kagent_memory.retrieval.ranking import Ranked, RankSettings, select
+from kagent_memory.retrieval.ranking.rank import Ranked
+from kagent_memory.retrieval.ranking.selection import Selection, select
+from kagent_memory.retrieval.search import Search
 
 AT = datetime(2026, 3, 4, tzinfo=UTC)
+Stored = dict[str, Memory]
 
 
-def _stored(*contents: str) -> tuple[list[Ranked], dict[str, Memory]]:
+def stored(*contents: str, **first: Any) -> Stored:
+    """Return memories by id, the best match first; `first` are values of the first one's fields."""
     memories = {
         str(n): Memory(id=str(n), content=text, created_at=AT, updated_at=AT)
         for n, text in enumerate(contents)
     }
-    return [Ranked(key, 1 - int(key) / 10, None) for key in memories], memories
+    return memories | {"0": replace(memories["0"], **first)}
 
 
-def _reasons(left_out: object) -> list[tuple[str, str]]:
-    return [(left.memory_id, left.reason) for left in left_out]  # type: ignore[attr-defined]
+def selected(memories: Stored, *, ranked: str = "", limit: int = 5, **options: Any) -> Selection:
+    budget = options.pop("budget", None)
+    search = Search(scopes=(), text="", now=AT, limit=limit, budget_tokens=budget)
+    hits = [Ranked(key, 1 - int(key) / 10, None) for key in ranked or memories]
+    return select(search, hits, memories, **options)
 
 
-def test_equal_words_take_one_place_and_the_next_moves_up() -> None:
-    ranked, memories = _stored("the user likes tea", "The user likes tea.", "User lives in Rome")
-    selection = select(ranked, memories, limit=2)
-    assert [hit.id for hit in selection.kept] == ["0", "2"]
-    assert _reasons(selection.left_out) == [("1", "duplicate")]
+def ids(selection: Selection) -> str:
+    return "".join(hit.id for hit in selection.kept)
 
 
-def test_other_words_are_another_memory_however_few_differ() -> None:
-    ranked, memories = _stored(
-        "The user likes tea", "The user likes no tea", "The user likes 2 teas"
-    )
-    assert len(select(ranked, memories, limit=5).kept) == 3
+def reasons(selection: Selection) -> list[tuple[str, str]]:
+    return [(left.memory_id, left.reason) for left in selection.left_out]
 
 
-def test_of_two_linked_memories_the_better_is_handed_over() -> None:
+def test_equal_words_take_one_place():
+    """The next memory moves up."""
+    memories = stored("the user likes tea", "The user likes tea.", "User lives in Rome")
+    selection = selected(memories, limit=2)
+    assert ids(selection) == "02"
+    assert reasons(selection) == [("1", "duplicate")]
+
+
+def test_other_words_are_another_memory():
+    """However few differ; and so are the same words of another author."""
+    memories = stored("The user likes tea", "The user likes no tea", "The user likes 2 teas")
+    assert ids(selected(memories)) == "012"
+    assert ids(selected(stored("I like tea", "I like tea", author="Bo"))) == "01"
+
+
+def test_of_two_linked_memories_the_better_is_handed_over():
     """Links are pairwise: what is linked with one that was left out has a place of its own."""
-    ranked, memories = _stored(
-        "likes green tea", "green tea is a favourite", "enjoys a cup of green tea"
+    memories = stored(
+        "likes green tea", "green tea is a favourite", "enjoys a cup of green tea", links=("1",)
     )
-    for one, other in (("0", "1"), ("1", "2")):
-        memories[one] = replace(memories[one], links=(*memories[one].links, other))
-        memories[other] = replace(memories[other], links=(*memories[other].links, one))
-    selection = select(ranked, memories, limit=5)
-    assert [hit.id for hit in selection.kept] == ["0", "2"]
-    assert _reasons(selection.left_out) == [("1", "same")]
+    memories["1"] = replace(memories["1"], links=("0", "2"))
+    memories["2"] = replace(memories["2"], links=("1",))
+    selection = selected(memories)
+    assert ids(selection) == "02"
+    assert reasons(selection) == [("1", "same")]
 
 
-def test_an_explicit_save_stands_beside_what_contradicts_it() -> None:
+def test_an_explicit_save_stands_beside_what_contradicts_it():
     """Both are handed over, the newer first."""
-    ranked, memories = _stored("lives in Oslo", "likes tea", "lives in Lima")
+    memories = stored("lives in Oslo", "likes tea", "lives in Lima", explicit=True, links=("2",))
     later = AT + timedelta(days=1)
-    memories["0"] = replace(memories["0"], explicit=True, links=("2",))
     memories["2"] = replace(memories["2"], said_at=later, valid_from=later, links=("0",))
-    assert [hit.id for hit in select(ranked, memories, limit=5).kept] == ["2", "0", "1"]
+    assert ids(selected(memories)) == "201"
 
 
-def test_the_same_words_of_two_authors_are_two_memories() -> None:
-    ranked, memories = _stored("I like tea", "I like tea")
-    memories["1"] = replace(memories["1"], author="Bo")
-    assert len(select(ranked, memories, limit=5).kept) == 2
-
-
-def test_what_is_left_out_is_told() -> None:
+def test_what_is_left_out_is_told():
     """What vanished meanwhile, and what is over the limit."""
-    ranked, memories = _stored("tea", "coffee", "cocoa")
-    del memories["0"]
-    assert _reasons(select(ranked, memories, limit=1).left_out) == [
-        ("0", "expired"),
-        ("2", "limit"),
-    ]
+    memories = stored("coffee", "cocoa")
+    assert reasons(selected(memories, ranked="901", limit=1)) == [("9", "expired"), ("1", "limit")]
 
 
-def test_the_token_budget_keeps_the_best_and_always_one() -> None:
-    ranked, memories = _stored("a" * 400, "b" * 400, "c" * 4)
-    selection = select(ranked, memories, limit=5, max_tokens=120)
-    assert [hit.id for hit in selection.kept] == ["0", "2"]
-    assert _reasons(selection.left_out) == [("1", "budget")]
-    assert [hit.id for hit in select(ranked, memories, limit=5, max_tokens=1).kept] == ["0"]
-    wide, memories = _stored("茶" * 100, "茶" * 30)
-    assert [hit.id for hit in select(wide, memories, limit=5, max_tokens=120).kept] == ["0"]
+def test_the_token_budget_keeps_the_best_and_always_one():
+    """A shorter memory may follow one that is too long for the rest."""
+    memories = stored("a" * 400, "b" * 400, "c" * 4)
+    selection = selected(memories, budget=120)
+    assert ids(selection) == "02"
+    assert reasons(selection) == [("1", "budget")]
+    assert ids(selected(memories, budget=1)) == "0"
+    assert ids(selected(stored("茶" * 100, "茶" * 30), budget=120)) == "0"
 
 
-def test_standing_counts_only_when_set() -> None:
-    ranked, memories = _stored("tea", "coffee")
-    weights = {"0": 0.1, "1": 0.9}
-    for setting, order in ((0.0, ["0", "1"]), (0.5, ["1", "0"])):
-        selection = select(
-            ranked,
-            memories,
-            limit=2,
-            settings=RankSettings(standing=setting),
-            standing=lambda memory: weights[memory.id],
-        )
-        assert [hit.id for hit in selection.kept] == order
+def test_standing_counts_only_when_set():
+    """It is the importance formula's share of a score."""
+    memories, standing = stored("tea", "coffee"), {"0": 0.1, "1": 0.9}
+    for weight, order in ((0.0, "01"), (0.5, "10")):
+        found = selected(memories, weight=weight, standing=lambda one: standing[one.id])
+        assert ids(found) == order

@@ -1,6 +1,4 @@
-"""The weights of ranking, each with its reason, and how deep a search looks. Figures are in
-bench/NOTES.md.
-"""
+"""The weights of ranking, each with its reason. Figures are in bench/NOTES.md."""
 
 from __future__ import annotations
 
@@ -46,24 +44,3 @@ class RankSettings:
     author: float = 0.2
     substance: float = 0.35
     standing: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Depth:
-    """Number of candidates that a search looks at.
-
-    Attributes:
-        leg: asked of the text leg, and of the vector leg.
-        shortlist: the best of them, whose neighbours are looked up.
-    """
-
-    leg: int = 200
-    shortlist: int = 60
-
-    @classmethod
-    def for_limit(cls, limit: int) -> Depth:
-        """Return lists long enough for three times as many hits as are asked for."""
-        usual, least = cls(), limit * 3
-        return (
-            usual if least <= usual.shortlist else cls(leg=max(usual.leg, least), shortlist=least)
-        )

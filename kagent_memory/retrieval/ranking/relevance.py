@@ -7,9 +7,10 @@ import re
 
 import numpy as np
 
-from ...stores.columns import Mask
+from ...stores.columns import Mask, Rows
 from ..query.query_words import FIRST_PERSON, FIRST_PERSON_UNSPACED
-from .candidates import Candidates, Numbers, Rows, wordiness
+from ..search import Search
+from .candidates import Candidates, Numbers, wordiness
 
 # Logistic regression of questions about what is stored against general requests
 # (bench/relevance.py).
@@ -29,11 +30,12 @@ _NEAR = 0.45
 _STEEPNESS = 14.0
 _IN_FULL = 1.0  # of what a look-up or a date asks for
 _LOOK_UP_WORDS = 2
+_LIST = 20  # cosines, of which the median is not what answers
 _WORD = re.compile(r"[\w']+")
 
 
 def relevance(
-    query: str, candidates: Candidates, rows: Rows, *, names_speaker: bool, of_the_date: Mask
+    search: Search, candidates: Candidates, rows: Rows, *, dated: Mask, named: bool
 ) -> Numbers:
     """Return the relevance of each row in 0..1.
 
@@ -44,20 +46,24 @@ def relevance(
     that is all a query asks for, is relevant.
 
     Args:
-        query: as asked.
+        search: what is searched for.
         candidates: of both searches.
         rows: those to judge.
-        names_speaker: the query names who said one of the memories.
-        of_the_date: whether the query asks for nothing but a date, and the memory is of that date.
+        dated: whether each is of a date that the query names.
+        named: the query names who said one of the memories.
     """
+    query = search.question.text
     held = candidates.counts[rows] > 0
-    asked = float(candidates.idf.sum()) + candidates.missing or 1.0
-    share = (held @ candidates.idf) / asked
-    in_full = of_the_date | ((share > 0.99) & (len(query.split()) <= _LOOK_UP_WORDS))
-    cosines = np.nan_to_num(candidates.cosines[rows])
-    above = np.maximum(0.0, cosines - candidates.usual_cosine) / (1 - candidates.usual_cosine)
-    nearness = candidates.trust * above
-    words = held @ candidates.telling
+    share = (held @ candidates.idf) / (float(candidates.idf.sum()) + candidates.missing or 1.0)
+    is_look_up = len(query.split()) <= _LOOK_UP_WORDS
+    in_full = dated & search.date_only | (share > 0.99) & is_look_up
+    seen = candidates.cosines[~np.isnan(candidates.cosines)]
+    usual = min(0.99, float(np.median(seen))) if len(seen) >= _LIST else 0.0
+    usual = max(0.0, usual)  # the cosine with what is no answer
+    above = np.maximum(0.0, np.nan_to_num(candidates.cosines[rows]) - usual) / (1 - usual)
+    nearness = search.trust * above
+    telling = [len(term) > 2 or not term.isdecimal() for term in candidates.terms]
+    words = held[:, telling].sum(axis=1)
     by_words = (
         _BIAS
         + _SHARE * share
@@ -65,12 +71,13 @@ def relevance(
         + _SMALL_SCOPE * _smallness(candidates.documents) * (words > 0)
         + _EXACT * candidates.exact[rows]
         + _NEARNESS * nearness
-        + _NAMES_SPEAKER * names_speaker
+        + _NAMES_SPEAKER * named
         + _FIRST_PERSON * is_about_oneself(query)
     )
-    by_vector = _STEEPNESS * (nearness - _NEAR)
-    chance = _LONG_TEXTS * wordiness(candidates.average_length)
-    best = np.maximum(by_words, by_vector) if candidates.has_vectors else by_words - chance
+    if candidates.has_vectors:
+        best = np.maximum(by_words, _STEEPNESS * (nearness - _NEAR))
+    else:
+        best = by_words - _LONG_TEXTS * wordiness(candidates.average_length)
     best = np.where(in_full, np.maximum(best, _IN_FULL), best)
     return 1 / (1 + np.exp(-best))
 

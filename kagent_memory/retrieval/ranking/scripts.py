@@ -24,7 +24,7 @@ def disguised(text: str) -> str:
     return "".join(map(_another, text))
 
 
-def trust(text: Vector, other: Vector, unrelated: tuple[Vector, Vector]) -> float:
+def trust(text: Vector, other: Vector, *unrelated: Vector) -> float:
     """Return how far the vectors of a script tell texts apart, beside those of two English texts,
     in 0.1..1.
 

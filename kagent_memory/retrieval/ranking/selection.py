@@ -6,21 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import SequenceMatcher
-from functools import partial
-from typing import TypeAlias
 
 from ...language.tokenizer import estimated_tokens
 from ...records import LeftOut, Memory
+from ..search import Search
 from .rank import Ranked
-from .rank_settings import RankSettings
 
 _TIE = 0.1  # of a score, within which the words alone do not tell two linked memories apart
 _COMPARED_CHARS = 500
 PASSAGE_TOKENS = 400
 """The most that one memory takes of a budget: of longer ones a passage is handed over."""
-
-KeyOf: TypeAlias = Callable[[str, str], str]
-"""Returns the key of a memory by its id, in the scope of another memory's key."""
 
 
 @dataclass(frozen=True)
@@ -29,63 +24,60 @@ class Selection:
 
     Attributes:
         standing: by id, what standing added to a score; empty when it does not count.
-        share: how much of its score each had before standing was mixed in.
     """
 
-    kept: list[Ranked]
-    left_out: tuple[LeftOut, ...]
+    kept: Sequence[Ranked]
+    left_out: Sequence[LeftOut]
     standing: Mapping[str, float]
-    share: float = 1.0
 
 
 def select(
+    search: Search,
     ranked: Sequence[Ranked],
     memories: Mapping[str, Memory],
     *,
-    limit: int,
-    query: str = "",
-    max_tokens: int | None = None,
-    settings: RankSettings = RankSettings(),
+    weight: float = 0.0,
     standing: Callable[[Memory], float] = lambda _: 0.0,
-    key_of: KeyOf = lambda _, id: id,
 ) -> Selection:
-    """The best of the ranking that are handed over.
+    """Return the best of the ranking that are handed over.
 
     Args:
-        ranked: the first of a ranking; `limit` and a few more, so that duplicates can be made up
+        search: how many at most, and how much text; the first always stays.
+        ranked: the first of a ranking; the limit and a few more, so that duplicates can be made up
             for.
         memories: their contents and usage. One that is not there has expired or was forgotten
             meanwhile.
-        limit: how many at most.
-        query: what was searched for; tells apart linked memories of the same words in another
-            order.
-        max_tokens: how much text at most (see `text.estimated_tokens`); the first always stays.
-        settings: the weight of standing.
+        weight: of standing.
         standing: the importance formula of a memory, in 0..1.
-        key_of: returns the key of what a turn links by its id.
     """
     left_out = [
         LeftOut(memory_id=hit.id, reason="expired") for hit in ranked if hit.id not in memories
     ]
-    here = _folded([hit for hit in ranked if hit.id in memories], memories, key_of, left_out)
-    share = 1 / (1 + settings.standing)
-    added: dict[str, float] = {}
-    if settings.standing:
-        weight = settings.standing * share
-        added = {hit.id: weight * standing(memories[hit.id]) for hit in here}
-        here = sorted(
-            (hit._replace(score=min(1.0, hit.score * share + added[hit.id])) for hit in here),
-            key=lambda hit: -hit.score,
-        )
-    here = _distinct(here, memories, left_out, limit, partial(_likeness, query))
-    left_out += [LeftOut(memory_id=hit.id, reason="limit") for hit in here[limit:]]
-    return Selection(
-        _affordable(here[:limit], memories, max_tokens, left_out), tuple(left_out), added, share
-    )
+    here = _folded(search, [hit for hit in ranked if hit.id in memories], memories, left_out)
+    share = 1 / (1 + weight)
+    added = {hit.id: (1 - share) * standing(memories[hit.id]) for hit in here} if weight else {}
+    if added:
+        here = [hit._replace(score=min(1.0, hit.score * share + added[hit.id])) for hit in here]
+        here.sort(key=lambda hit: -hit.score)
+    here = _distinct(search, here, memories, left_out)
+    left_out += [LeftOut(memory_id=hit.id, reason="limit") for hit in here[search.limit :]]
+    kept: list[Ranked] = []
+    spent, budget = 0, search.budget_tokens
+    for hit in here[: search.limit]:
+        cost = min(estimated_tokens(memories[hit.id].content), PASSAGE_TOKENS)
+        if budget is not None and kept and spent + cost > budget:
+            left_out.append(LeftOut(memory_id=hit.id, reason="budget"))  # a shorter one may fit
+        else:
+            spent += cost
+            kept.append(hit)
+    return Selection(kept, left_out, added)
 
 
 def _folded(
-    ranked: Sequence[Ranked], memories: Mapping[str, Memory], key_of: KeyOf, left_out: list[LeftOut]
+    search: Search,
+    ranked: Sequence[Ranked],
+    memories: Mapping[str, Memory],
+    left_out: list[LeftOut],
 ) -> list[Ranked]:
     """Let a fact stand for the turns that it came from.
 
@@ -96,7 +88,8 @@ def _folded(
     folded: dict[str, Ranked] = {}
     for hit in ranked:
         memory = memories[hit.id]
-        keys = (key_of(hit.id, id) for id in memory.links) if memory.state == "source" else ()
+        links = memory.links if memory.state == "source" else ()
+        keys = [search.view.key_of(hit.id, id) for id in links]
         facts = [key for key in keys if key in places]
         if not facts:
             folded.setdefault(hit.id, hit)
@@ -111,11 +104,10 @@ def _folded(
 
 
 def _distinct(
+    search: Search,
     ranked: Sequence[Ranked],
     memories: Mapping[str, Memory],
     left_out: list[LeftOut],
-    limit: int,
-    fits: Callable[[Memory], float],
 ) -> list[Ranked]:
     """Leave out what an author says again word for word, and the lower of two linked memories.
 
@@ -123,45 +115,36 @@ def _distinct(
     Where the newer of both contradicts what was saved explicitly, both stay, the newer first.
     """
     kept: list[Ranked] = []
-    by_id: dict[str, Ranked] = {}
     seen: set[tuple[str | None, str]] = set()
     for place, hit in enumerate(ranked):
-        if len(kept) > limit:  # the rest is over the limit, whatever it says
+        if len(kept) > search.limit:  # the rest is over the limit, whatever it says
             return [*kept, *ranked[place:]]
         memory = memories[hit.id]
         said = memory.author, _words(memory.content)
-        linked = sorted((by_id[id] for id in memory.links if id in by_id), key=kept.index)
+        linked = [other for other in kept if other.id in memory.links]
         if said in seen:
             left_out.append(LeftOut(memory_id=hit.id, reason="duplicate"))
-        elif same := [other for other in linked if not _contradict(memory, memories[other.id])]:
+        elif same := [one for one in linked if not _contradict(memory, memories[one.id])]:
             other = same[0]
-            if (
-                fits(memory) > fits(memories[other.id])
-                and other.score - hit.score < _TIE * other.score
-            ):
-                by_id[hit.id] = hit
-                kept[kept.index(by_id.pop(other.id))], hit = hit, other
+            is_nearer = _likeness(search, memory) > _likeness(search, memories[other.id])
+            if is_nearer and other.score - hit.score < _TIE * other.score:
+                kept[kept.index(other)], hit = hit, other
             left_out.append(LeftOut(memory_id=hit.id, reason="same"))
         else:
             seen.add(said)
-            by_id[hit.id] = hit
-            older = [
-                kept.index(other) for other in linked if _said(memories[other.id]) < _said(memory)
-            ]
-            at = min(older, default=len(kept))
-            kept.insert(at, hit)
+            older = [one for one in linked if _said(memories[one.id]) < _said(memory)]
+            kept.insert(kept.index(older[0]) if older else len(kept), hit)
     return kept
+
+
+def _likeness(search: Search, memory: Memory) -> float:
+    query, text = search.text[:_COMPARED_CHARS], memory.content[:_COMPARED_CHARS]
+    return SequenceMatcher(None, query, text, autojunk=False).ratio()
 
 
 def _words(text: str) -> str:
     """Return a text without what the same words said again may differ in."""
     return " ".join(text.casefold().split()).rstrip(".!… ")
-
-
-def _likeness(query: str, memory: Memory) -> float:
-    return SequenceMatcher(
-        None, query[:_COMPARED_CHARS], memory.content[:_COMPARED_CHARS], autojunk=False
-    ).ratio()
 
 
 def _contradict(one: Memory, other: Memory) -> bool:
@@ -174,23 +157,3 @@ def _contradict(one: Memory, other: Memory) -> bool:
 
 def _said(memory: Memory) -> datetime:
     return memory.said_at or memory.created_at
-
-
-def _affordable(
-    ranked: list[Ranked],
-    memories: Mapping[str, Memory],
-    max_tokens: int | None,
-    left_out: list[LeftOut],
-) -> list[Ranked]:
-    if max_tokens is None:
-        return ranked
-    kept: list[Ranked] = []
-    spent = 0
-    for hit in ranked:
-        cost = min(estimated_tokens(memories[hit.id].content), PASSAGE_TOKENS)
-        if kept and spent + cost > max_tokens:  # a shorter one further down may fit
-            left_out.append(LeftOut(memory_id=hit.id, reason="budget"))
-        else:
-            spent += cost
-            kept.append(hit)
-    return kept
