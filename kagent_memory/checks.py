@@ -13,7 +13,7 @@ DEEPEST = 100
 
 
 def checked_text(value: str, what: str) -> str:
-    """`value` itself.
+    """Return `value` itself.
 
     Raises:
         InvalidInput: not a string, contains NUL, or is not valid Unicode (a lone surrogate).
@@ -32,7 +32,7 @@ def checked_text(value: str, what: str) -> str:
 
 
 def checked_name(value: str, what: str) -> str:
-    """`value` itself, the name of a tenant, a user or an app.
+    """Return `value` itself, the name of a tenant, a user or an app.
 
     Raises:
         InvalidInput: no text that can be kept, or too long.
@@ -45,14 +45,14 @@ def checked_name(value: str, what: str) -> str:
 
 
 def valid_text(value: str) -> str:
-    """The text with what no database keeps (NUL, lone surrogates) shown as U+FFFD."""
+    """Return the text with what no database keeps (NUL, lone surrogates) shown as U+FFFD."""
     return (
         value.replace("\0", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     )
 
 
 def json_text(value: Any, what: str, *, compact: bool = False) -> str:
-    """The value as JSON text that any database and any JSON parser takes.
+    """Return the value as JSON text that any database and any JSON parser takes.
 
     Raises:
         InvalidInput: JSON cannot hold it (another type, NaN, infinity, a lone surrogate), or it is
@@ -87,7 +87,7 @@ def _containers(values: Any) -> list[Any]:
 
 
 def checked_time(at: datetime | None, what: str) -> datetime | None:
-    """The same moment in UTC.
+    """Return the same moment in UTC.
 
     Raises:
         InvalidInput: not a datetime, has no time zone, or lies outside the years 1 to 9999 in UTC.
@@ -107,7 +107,7 @@ def checked_time(at: datetime | None, what: str) -> datetime | None:
 
 
 def parsed_time(value: Any, what: str) -> datetime:
-    """The moment that a text names in ISO 8601; without a zone it is UTC.
+    """Return the moment that a text names in ISO 8601; without a zone it is UTC.
 
     Raises:
         InvalidInput: it names none.

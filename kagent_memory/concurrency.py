@@ -100,7 +100,9 @@ atexit.register(_cancel_tasks)
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """A new event loop on which every store works: on Windows psycopg refuses the usual one."""
+    """Return a new event loop on which every store works: on Windows psycopg refuses the usual
+    one.
+    """
     windows = sys.platform.startswith("win")
     return asyncio.SelectorEventLoop() if windows else asyncio.new_event_loop()
 

@@ -90,19 +90,19 @@ _ANY = ErrorFamily("error", 500, 5)
 
 
 def family_of(error: KagentMemoryError) -> ErrorFamily:
-    """The family of an error."""
+    """Return the family of an error."""
     return next((FAMILIES[kind] for kind in type(error).__mro__ if kind in FAMILIES), _ANY)
 
 
 def error_class(family: str) -> type[KagentMemoryError]:
-    """The class that a family's name stands for; StoreError for a name that this version does not
-    know.
+    """Return the class that a family's name stands for; StoreError for a name that this version
+    does not know.
     """
     return next((kind for kind, known in FAMILIES.items() if known.name == family), StoreError)
 
 
 def needs_extra(what: str, extra: str, error: ImportError | None = None) -> ConfigurationError:
-    """The error for a part that is not installed, or cannot be loaded."""
+    """Return the error for a part that is not installed, or cannot be loaded."""
     reason = f" ({error})" if error else ""
     return ConfigurationError(
         f'{what} needs an extra: pip install "kagent-memory[{extra}]"{reason}.'

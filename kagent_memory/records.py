@@ -46,8 +46,8 @@ _last_id = 0
 
 
 def new_id(at: datetime | None = None) -> str:
-    """A UUIDv7 as text (RFC 9562 §5.7): of one process, ids made later sort later, also within a
-    millisecond.
+    """Return a UUIDv7 as text (RFC 9562 §5.7): of one process, ids made later sort later, also
+    within a millisecond.
     """
     global _last_id
     milliseconds = (int(at.timestamp() * 1000) if at else time.time_ns() // 1_000_000) & (
@@ -72,7 +72,7 @@ def source_id(session_id: str | None, event_id: str) -> str:
 
 
 def scaled(rows: npt.NDArray[np.float64]) -> Vector:
-    """Vectors along the last axis as float32 of a size that half precision keeps too.
+    """Return vectors along the last axis as float32 of a size that half precision keeps too.
 
     One whose greatest number lies beyond 2^±8 is multiplied by the power of two that brings it near
     1. That leaves its direction as it is, to the last bit; only the direction counts. One that a
@@ -174,7 +174,7 @@ def tenant(name: str) -> Generator[None, None, None]:
 
 
 def current_tenant() -> str | None:
-    """The tenant that the application has said this is for; None: it has not."""
+    """Return the tenant that the application has said this is for; None: it has not."""
     return _tenant.get()
 
 

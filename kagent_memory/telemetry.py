@@ -82,7 +82,7 @@ class Listener(Protocol):
     """Receiver of measurements, such as a server's `/metrics`; called from any thread."""
 
     def measured(self, name: str, value: float, attributes: Attributes) -> None:
-        """Something was measured, or counted."""
+        """Take in what was measured, or counted."""
 
 
 _listeners: weakref.WeakSet[Listener] = weakref.WeakSet()
@@ -106,18 +106,18 @@ class Operation:
         self.measured: Attributes = {"gen_ai.operation.name": name}
 
     def mode(self, mode: str) -> None:
-        """The legs that answered a search."""
+        """Record the legs that answered a search."""
         self.measured["kagent_memory.mode"] = mode
         self._span.set_attribute("kagent_memory.mode", mode)
 
     def gated(self) -> None:
-        """The gate held the search back: it is neither empty nor has it found anything."""
+        """Record that the gate held the search back: it neither found anything nor is it empty."""
         self.measured["kagent_memory.gated"] = True
         self._span.set_attribute("kagent_memory.gated", True)
 
     def records(self, hits: Iterable[tuple[str, str, float | None]]) -> None:
-        """The memories read or written, as (id, content, score); the content is kept only when
-        opted in.
+        """Record the memories read or written, as (id, content, score); the content is kept only
+        when opted in.
         """
         rows = list(hits)
         self._span.set_attribute("gen_ai.memory.record.count", len(rows))
@@ -138,7 +138,7 @@ def captures_content() -> bool:
 def operation(
     name: OperationName, *, store: str, scope_app: str = "", query: str | None = None
 ) -> Generator[Operation, None, None]:
-    """A span and a duration around one operation on memory.
+    """Record a span and a duration around one operation on memory.
 
     Args:
         name: by the conventions: add is create_memory, taking in a session upsert_memory.

@@ -22,7 +22,7 @@ from ..stores.base import (
 )
 
 # of vectors of their own that the callers of one tenant keep, each a table; kagent's aside
-MOST_WIDTHS = 8
+MAX_WIDTHS = 8
 MAKE_ROOM = "Forget what you no longer need: the next prune makes room."
 
 
@@ -117,7 +117,7 @@ class CallerVectors:
         if held is not None and held.name != external_name(width):
             return held
         if width != DIMENSIONS:
-            widths = await self._store.spaces.note_width(scope.tenant, width, most=MOST_WIDTHS)
+            widths = await self._store.spaces.note_width(scope.tenant, width, most=MAX_WIDTHS)
             if width not in widths:
                 raise InvalidInput(
                     f"Vectors of {', '.join(map(str, widths))} dimensions are kept here, and no "
@@ -142,11 +142,11 @@ class CallerVectors:
                 widths[tenant].add(width)
         for tenant, new in widths.items():
             kept = await self._store.spaces.note_width(tenant, min(new), most=0)
-            if (others := sorted(new.difference(kept))) and len(kept) + len(others) > MOST_WIDTHS:
+            if (others := sorted(new.difference(kept))) and len(kept) + len(others) > MAX_WIDTHS:
                 raise InvalidInput(
                     f"Vectors of {', '.join(map(str, kept)) or 'no'} dimensions are kept here, "
                     f"and with those of {', '.join(map(str, others))} there would be more than "
-                    f"{MOST_WIDTHS} widths. {MAKE_ROOM}"
+                    f"{MAX_WIDTHS} widths. {MAKE_ROOM}"
                 )
 
     async def space(

@@ -61,52 +61,51 @@ class Redactors(NamedTuple):
     secrets: Redactor
 
 
+@dataclass(kw_only=True, eq=False)
 class Components:
     """The parts of one `Memories`.
 
     Attributes:
         location: the URI without password and query, for people and traces.
         vectors: the embedder; None: keyword mode.
-        caller_vectors: where vectors that callers bring are kept.
         redactors: what is done to a text before anything else sees it.
         clock: the time now (aware UTC).
         weights: of the importance formula.
+        caller_vectors: where vectors that callers bring are kept.
         tokens: the bearer tokens of a server.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        settings: MemorySettings,
-        location: str,
-        *,
-        vectors: StoreEmbedder | None,
-        retriever: Retriever,
-        providers: Providers,
-        redactors: Redactors,
-        clock: Callable[[], datetime],
-        weights: ImportanceWeights,
-    ) -> None:
-        self.store, self.settings, self.location = store, settings, location
-        self.vectors, self.retriever, self.providers = vectors, retriever, providers
-        self.redactors, self.clock, self.weights = redactors, clock, weights
+    store: Store
+    settings: MemorySettings
+    location: str
+    vectors: StoreEmbedder | None
+    retriever: Retriever
+    providers: Providers
+    redactors: Redactors
+    clock: Callable[[], datetime]
+    weights: ImportanceWeights
+
+    def __post_init__(self) -> None:
+        store, settings, clock = self.store, self.settings, self.clock
         self.caller_vectors = CallerVectors(store.memories, clock)
         self.deliveries = Deliveries(store.memories, clock)
         self.tokens = Tokens(store.tokens, settings.tenant, clock)
         self.enqueuer = Enqueuer(
             store,
-            providers,
-            redact=redactors.save,
+            self.providers,
+            redact=self.redactors.save,
             max_bytes=settings.max_content_bytes,
             clock=clock,
         )
-        self.handlers = JobHandlers(store, vectors, providers, settings=settings, clock=clock)
+        self.handlers = JobHandlers(
+            store, self.vectors, self.providers, settings=settings, clock=clock
+        )
         self.worker = Worker(
             store.queue,
             self.handlers.run,
             clock=clock,
-            redact=redactors.mask,
-            location=location,
+            redact=self.redactors.mask,
+            location=self.location,
         )
 
     @property
@@ -298,9 +297,9 @@ class Choices:
             await store.close()
             raise
         return Components(
-            store,
-            settings,
-            without_secrets(bare),
+            store=store,
+            settings=settings,
+            location=without_secrets(bare),
             vectors=vectors,
             retriever=retriever,
             providers=providers,

@@ -65,7 +65,7 @@ class Space(BaseModel, extra="forbid", strict=True):
 
     @property
     def key(self) -> SpaceKey:
-        """The identity of a memory across stores."""
+        """What makes it the same embedding space in another store."""
         return self.name, self.dimensions
 
     @property

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, cast
 
-from ..checks import parsed_time
 from ..errors import ConfigurationError, Conflict, InvalidInput, NotFound
 from ..records import DROPPED, Hit, Memory
 
@@ -36,24 +35,38 @@ QUERY = "What to look for, in natural language."
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One memory as any service gives it.
+    """One memory as a model reads it.
 
     Attributes:
+        text: its content, or the part of it that is shown.
+        labels: what else a model may read of it.
         said: the words that it came from.
-        fields: what a model may read of it, null and empty ones left out.
-        session: where it was said, if that is known.
     """
 
+    memory: Memory
     text: str
-    at: datetime | None
-    origin: str
-    fields: Mapping[str, Any]
-    session: str | None = None
+    labels: Mapping[str, Any]
     said: tuple[str, ...] = ()
+
+    @property
+    def at(self) -> datetime:
+        """When it happened, or else was stored."""
+        return self.memory.happened_at or self.memory.created_at
+
+    @property
+    def origin(self) -> str:
+        """Who said it."""
+        return self.memory.origin
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What a model reads of it, null and empty fields left out."""
+        every = {"id": self.memory.id, "text": self.text, **self.labels, "said": [*self.said]}
+        return {name: value for name, value in every.items() if value not in (None, "", [])}
 
 
 async def answered(tool: str, work: Awaitable[dict[str, Any]]) -> dict[str, Any]:
-    """A tool's answer; no failure of memory ends an agent's run, and none is logged with
+    """Return a tool's answer; no failure of memory ends an agent's run, and none is logged with
     content.
     """
     try:
@@ -66,7 +79,7 @@ async def answered(tool: str, work: Awaitable[dict[str, Any]]) -> dict[str, Any]
 
 
 def saved_id(ids: Sequence[str]) -> str:
-    """The id of the one memory that a tool saved.
+    """Return the id of the one memory that a tool saved.
 
     Raises:
         InvalidInput: it was left out because of the personal data in it.
@@ -138,34 +151,30 @@ def _shortened(one: Found, max_tokens: int, question: str) -> Found:
     if _weight(one.text) <= max_tokens:
         return one
     text = passage(escaped(one.text, one_line=True), question, max_tokens=max_tokens)
-    text += f" … [cut off; it has {len(one.text):,} characters in all]"
-    return replace(one, text=text, fields={**one.fields, "text": text})
+    return replace(one, text=f"{text} … [cut off; it has {len(one.text):,} characters in all]")
 
 
 def _bare(one: Found) -> Found:
     """Return a memory without its sources, labels and author."""
-    fields = {
+    labels = {
         name: value
-        for name, value in one.fields.items()
+        for name, value in one.labels.items()
         if name != "author" and not isinstance(value, list)
     }
-    return replace(one, said=(), fields=fields)
+    return replace(one, said=(), labels=labels)
 
 
 def of_hit(hit: Hit, *, shared: bool = False) -> Found:
-    """A memory that a search found; `shared`: of a scope that the agent reads and does not
+    """Return a memory that a search found; `shared`: of a scope that the agent reads and does not
     write.
     """
     found = of_memory(hit.memory, relevance=round(hit.relevance, 3), shared=shared)
-    said = tuple(turn.content for turn in hit.sources)
-    return replace(found, said=said, fields={**found.fields, **filled({"said": list(said)})})
+    return replace(found, said=tuple(turn.content for turn in hit.sources))
 
 
 def of_memory(memory: Memory, *, relevance: float | None = None, shared: bool = False) -> Found:
-    """A memory as a model reads it."""
-    fields = {
-        "id": memory.id,
-        "text": memory.content,
+    """Return a memory as a model reads it."""
+    labels = {
         "relevance": relevance,
         "happened_at": memory.happened_at.isoformat() if memory.happened_at else None,
         "stored_at": None if memory.happened_at else memory.created_at.isoformat(),
@@ -177,16 +186,4 @@ def of_memory(memory: Memory, *, relevance: float | None = None, shared: bool = 
         "tags": list(memory.tags),
         "shared": shared or None,
     }
-    at = memory.happened_at or memory.created_at
-    return Found(memory.content, at, memory.origin, filled(fields), memory.session_id)
-
-
-def filled(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that say something."""
-    return {name: value for name, value in fields.items() if value not in (None, "", [])}
-
-
-def moment(args: Mapping[str, Any], name: str) -> datetime | None:
-    """A time in ISO 8601; without a zone it is UTC."""
-    value = args.get(name)
-    return None if value is None or value == "" else parsed_time(value, name)
+    return Found(memory, memory.content, labels)

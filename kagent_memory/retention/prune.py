@@ -35,7 +35,7 @@ from .lifecycle import UNIMPORTANT_BELOW, has_faded, is_old_and_unused
 logger = logging.getLogger(__name__)
 
 PRUNE_LEASE = "prune"
-LONGEST_LOOK_SECONDS = 600.0
+MAX_PAUSE_SECONDS = 600.0
 PAGE = 500
 EXAMINED = 100
 
@@ -60,7 +60,7 @@ async def keep_pruned(
                     )
         except KagentMemoryError as error:
             logger.warning("The prune did not run: %s", error)
-        await asyncio.sleep(min(period, LONGEST_LOOK_SECONDS))
+        await asyncio.sleep(min(period, MAX_PAUSE_SECONDS))
 
 
 async def prune(

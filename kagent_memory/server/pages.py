@@ -13,10 +13,10 @@ from typing import Any, cast
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import Response
 
+from ..checks import parsed_time
 from ..errors import Conflict, InvalidInput, KagentMemoryError, NotFound, family_of
 from ..ingestion.editing import last_change
 from ..memories import Memories
-from ..memories.tool_answers import moment
 from ..records import MEMORY_TYPES, Filter, Memory, MemoryType, Recall, Scope, Scopes
 from ..stores.base import Order
 from ..stores.values import with_after
@@ -161,7 +161,7 @@ async def _hits(request: Request, scope: Scope, query: str, filter: Filter) -> R
         filter=replace(filter, superseded=False),
         explain=True,
         deliver=False,
-        as_of=moment(params, "as_of"),
+        as_of=parsed_time(at, "as_of") if (at := params.get("as_of")) else None,
         handover=True,
     )
 

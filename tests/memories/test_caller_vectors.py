@@ -12,17 +12,13 @@ import pytest
 
 from kagent_memory.errors import InvalidInput
 from kagent_memory.memories import Memories
-from kagent_memory.memories.caller_vectors import MOST_WIDTHS
+from kagent_memory.memories.caller_vectors import MAX_WIDTHS
 from kagent_memory.records import Scope
 from kagent_memory.stores.base import external_name
 from kagent_memory.testing import HashEmbedder
-from memories.opening import opened
+from memories.opening import ADA, opened
 
-ADA, BOB, EVE = (
-    Scope("acme", "ada", "demo"),
-    Scope("acme", "bob", "demo"),
-    Scope("evil", "eve", "demo"),
-)
+EVE = Scope("evil", "eve", "demo")
 
 
 def unit(width: int, place: int = 0) -> np.ndarray:
@@ -45,6 +41,7 @@ async def tables(memories: Memories) -> dict[str, int]:
 async def test_a_name_of_our_form_is_as_wide_as_it_says_whoever_asks(
     memories: Memories, width: int
 ):
+    """A vector is kept under "external-" and its width, and under no other name of that form."""
     for name in (
         external_name(768),
         external_name(width + 1),
@@ -52,10 +49,12 @@ async def test_a_name_of_our_form_is_as_wide_as_it_says_whoever_asks(
         "external-mine",
         "somebody's",
     ):
-        with pytest.raises(InvalidInput, match="by their width"):
-            await memories.add(EVE, ["x"], embedding=[unit(width)], embedding_space=name)
-        with pytest.raises(InvalidInput, match="by their width"):
-            await memories.recall(EVE, "x", embedding=unit(width), embedding_space=name)
+        for attempt in (
+            memories.add(EVE, ["x"], embedding=[unit(width)], embedding_space=name),
+            memories.recall(EVE, "x", embedding=unit(width), embedding_space=name),
+        ):
+            with pytest.raises(InvalidInput, match="by their width"):
+                await attempt
     assert await tables(memories) == {}
     [id] = await memories.add(
         EVE, ["x"], embedding=[unit(width)], embedding_space=external_name(width)
@@ -82,7 +81,7 @@ async def test_another_width_is_a_slip_or_a_beginning(memories: Memories):
 
 async def test_a_tenant_makes_a_few_tables_and_no_more(memories: Memories):
     """One tenant makes a few tables and no more and takes none from others."""
-    widths = range(2, 2 + MOST_WIDTHS + 4)
+    widths = range(2, 2 + MAX_WIDTHS + 4)
 
     async def brought(tenant: str, width: int) -> bool:
         # a scope each: another user of the tenant is no way around
@@ -93,8 +92,8 @@ async def test_a_tenant_makes_a_few_tables_and_no_more(memories: Memories):
             return "no further width" not in str(error)
         return True
 
-    assert sum(await asyncio.gather(*(brought("evil", width) for width in widths))) == MOST_WIDTHS
-    assert len(await tables(memories)) == MOST_WIDTHS
+    assert sum(await asyncio.gather(*(brought("evil", width) for width in widths))) == MAX_WIDTHS
+    assert len(await tables(memories)) == MAX_WIDTHS
     assert await brought("evil", 768)  # kagent's door stays open
     assert await brought("acme", 100)
     assert not await brought("evil", 100)
@@ -104,7 +103,7 @@ async def test_a_tenant_makes_a_few_tables_and_no_more(memories: Memories):
 
 async def test_an_unused_width_makes_room_at_the_prune(memories: Memories):
     """A width that a tenant no longer uses makes room at the prune."""
-    for width in range(2, 2 + MOST_WIDTHS):
+    for width in range(2, 2 + MAX_WIDTHS):
         await memories.add(Scope("evil", str(width), "demo"), ["x"], embedding=[unit(width)])
     other = Scope("evil", "late", "demo")
     with pytest.raises(InvalidInput, match="prune makes room"):
@@ -117,6 +116,7 @@ async def test_an_unused_width_makes_room_at_the_prune(memories: Memories):
 
 
 async def test_a_search_makes_no_table(memories: Memories):
+    """A search with a vector of a new width finds nothing and keeps nothing."""
     for width in (3, 768, 4000):
         assert not await memories.recall(EVE, "x", embedding=unit(width))
         assert not await memories.parts.caller_vectors.nearest(EVE, unit(width), limit=5)

@@ -90,6 +90,7 @@ def rows_left(uri: str, tmp_path: Path) -> dict[str, int]:
 
 
 async def test_nothing_is_left_of_the_tenant_and_all_of_the_others(uri, tmp_path):
+    """No row or byte is left of an erased tenant, and its namesakes keep everything."""
     async with await opened(uri) as memories:
         for tenant in (*STAYS, GONE):
             await fill(memories, tenant)
@@ -137,6 +138,7 @@ async def test_what_is_saved_afterwards_is_a_beginning(uri):
 
 
 async def test_a_part_at_a_time_goes_on_where_it_ended(uri):
+    """With a limit each call erases a part, until one says that it is done."""
     async with await opened(uri) as memories:
         await fill(memories, GONE, count=12)
         await fill(memories, "other", count=2)
@@ -190,6 +192,7 @@ async def test_a_job_of_an_erased_tenant_writes_nothing(uri):
 
 
 async def test_saves_at_the_same_time_break_nothing(uri):
+    """A tenant that saves meanwhile is erased by the next call."""
     scope = Scope(GONE, "ada", "notes")
     async with await opened(uri) as memories:
         await fill(memories, GONE, count=5)
@@ -204,6 +207,7 @@ async def test_saves_at_the_same_time_break_nothing(uri):
 
 @pytest.mark.parametrize("tenant", ["", None, 7, "a\0b", "\ud800"])
 async def test_what_is_no_tenant_is_refused_and_nothing_is_erased(tmp_path, tenant):
+    """An empty tenant and what can be no name erase nothing."""
     async with await opened(f"libsql:///{tmp_path}/memory.db") as memories:
         await memories.add(Scope("", "ada", "notes"), ["kept"])
         with pytest.raises(InvalidInput, match="tenant"):

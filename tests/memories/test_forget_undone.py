@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kagent_memory import Change, Fact, Memories, Memory, Scope
+from kagent_memory import Change, Fact, Memories, Memory
 from kagent_memory.ingestion.editing import retired
 from kagent_memory.records import new_id
 from kagent_memory.stores.base import Batch
@@ -23,14 +23,14 @@ TOLD = f"Ada has a cat called {CANARY}"
 class Ground:
     """One scope of a store, and decisions as consolidation makes them."""
 
-    def __init__(self, memories: Memories, name: str) -> None:
-        self.memories, self.scope = memories, Scope("t", name, "notes")
+    def __init__(self, memories: Memories) -> None:
+        self.memories = memories
 
     async def add(self, *facts: Fact | str) -> list[str]:
-        return [id for fact in facts for id in await self.memories.add(self.scope, [fact])]
+        return [id for fact in facts for id in await self.memories.add(ADA, [fact])]
 
     async def of(self, id: str) -> Memory:
-        return await self.memories.get(self.scope, id, superseded=True)
+        return await self.memories.get(ADA, id, superseded=True)
 
     async def make(self, text: str, *ids: str) -> str:
         """A memory that all of these are merged into."""
@@ -61,27 +61,28 @@ class Ground:
         merges = [
             Change(kind="merge", memory=retired(one, into, now=now), group=group) for one in sources
         ]
-        await self.memories.store.apply(self.scope, Batch(changes=[first, *merges]), now=now)
+        await self.memories.store.apply(ADA, Batch(changes=[first, *merges]), now=now)
 
-    async def undo(self, id: str) -> None:
-        await self.memories.undo(self.scope, id)
+    async def undo(self, *ids: str) -> None:
+        for id in ids:
+            await self.memories.undo(ADA, id)
 
     async def forget(self, id: str) -> set[str]:
-        would = await self.memories.forget(self.scope, id, dry_run=True)
-        assert (await self.memories.forget(self.scope, id)).ids == would.ids
+        would = await self.memories.forget(ADA, id, dry_run=True)
+        assert (await self.memories.forget(ADA, id)).ids == would.ids
         return set(would)
 
     async def current(self) -> set[str]:
-        return {one.id for one in (await self.memories.list(self.scope, limit=500)).memories}
+        return {one.id for one in (await self.memories.list(ADA)).memories}
 
     async def said(self) -> str:
         """Everything that the store tells of the scope, at any time."""
-        every = await kept(self.memories, self.scope)
-        wholes = await self.memories.store.memories.whole(self.scope, every)
-        found = [await self.memories.history(self.scope, id) for id in every]
+        every = await kept(self.memories, ADA)
+        wholes = await self.memories.store.memories.whole(ADA, every)
+        found = [await self.memories.history(ADA, id) for id in every]
         now, at = self.memories.parts.clock(), START + HOUR
         while at < now:
-            recalled = await self.memories.recall(self.scope, f"{CANARY} cat", as_of=at, limit=50)
+            recalled = await self.memories.recall(ADA, f"{CANARY} cat", as_of=at, limit=50)
             found.append([hit.memory.content for hit in recalled])
             at += HOUR
         return f"{wholes} {found}"
@@ -96,17 +97,21 @@ async def memories(store_uri: str, tmp_path: Path) -> AsyncIterator[Memories]:
     assert not [path for path in tmp_path.iterdir() if CANARY.encode() in path.read_bytes()]
 
 
-async def test_what_was_made_of_them_and_undone(memories):
-    ground = Ground(memories, "made")
+@pytest.fixture
+def ground(memories: Memories) -> Ground:
+    return Ground(memories)
+
+
+async def test_what_was_made_of_them_and_undone(memories, ground):
+    """What a merge made of a forgotten memory goes with it, though the merge was undone."""
     told, other, third = await ground.add(
         Fact(TOLD, event_ids=("heard-of-it",)),
         Fact("Ada has a dog", event_ids=("e2",)),
         "Ada has a bird",
     )
     made = await ground.make(f"Ada has a cat called {CANARY}, a dog and a bird", told, other, third)
-    await memories.edit(ground.scope, made, content=f"Ada has {CANARY}, a dog and a bird")
-    await ground.undo(made)
-    await ground.undo(made)
+    await memories.edit(ADA, made, content=f"Ada has {CANARY}, a dog and a bird")
+    await ground.undo(made, made)
     assert await ground.current() == {told, other, third}
     again = await ground.make(f"Ada has pets: {CANARY}, a dog", told, other)
     await ground.undo(again)
@@ -116,7 +121,7 @@ async def test_what_was_made_of_them_and_undone(memories):
     assert CANARY not in await ground.said()
     # the event of one that stays is none that was forgotten
     stones = await memories.store.apply(
-        ground.scope,
+        ADA,
         Batch(
             changes=[
                 Change(
@@ -133,20 +138,18 @@ async def test_what_was_made_of_them_and_undone(memories):
     assert [id is None for id in stones.ids] == [False, True]
 
 
-async def test_an_undone_merge_leaves_the_events_of_the_others(memories):
+async def test_an_undone_merge_leaves_the_events_of_the_others(memories, ground):
     """Forgotten by its own id it takes along the events that nothing stands on any more."""
-    ground = Ground(memories, "own")
     cat, dog = await ground.add(Fact("a cat", event_ids=("e1",)), Fact("a dog", event_ids=("e2",)))
     made = await ground.make("a cat and a dog", cat, dog)
     row = await ground.of(made)
     told = replace(row, content="a cat, a dog, a fish", event_ids=("e1", "e2", "e3"), revision=2)
     await memories.store.apply(
-        ground.scope,
+        ADA,
         Batch(changes=[Change(kind="edit", memory=told, event_ids=("e3",))]),
         now=memories.parts.clock(),
     )
-    await ground.undo(made)
-    await ground.undo(made)
+    await ground.undo(made, made)
     assert await ground.forget(made) == {made}
     await ground.forget(dog)
     words = {"e1": "a hound", "e2": "a puppy", "e3": "a carp"}
@@ -157,28 +160,24 @@ async def test_an_undone_merge_leaves_the_events_of_the_others(memories):
         )
         for event, text in words.items()
     ]
-    applied = await memories.store.apply(
-        ground.scope, Batch(changes=changes), now=memories.parts.clock()
-    )
+    applied = await memories.store.apply(ADA, Batch(changes=changes), now=memories.parts.clock())
     assert [id is not None for id in applied.ids] == [True, False, False]
 
 
-async def test_what_they_were_merged_into_stays_without_their_words(memories):
-    ground = Ground(memories, "united")
+async def test_what_they_were_merged_into_stays_without_their_words(memories, ground):
+    """A memory that took in a forgotten one and gave it back keeps its own history alone."""
     cat, told, bird = await ground.add(
         "Ada has a cat", Fact(TOLD, event_ids=("heard-of-it",), session_id="s1"), "Ada has a bird"
     )
-    await memories.edit(ground.scope, cat, importance=0.9)
+    await memories.edit(ADA, cat, importance=0.9)
     await ground.unite(TOLD + " indeed", cat, told)
-    await memories.edit(ground.scope, cat, content=f"{CANARY} is Ada's cat")
+    await memories.edit(ADA, cat, content=f"{CANARY} is Ada's cat")
     zoo = await ground.make(f"Ada has a cat, {CANARY}, and a bird", cat, bird)
-    await ground.undo(zoo)
-    await ground.undo(cat)
-    await ground.undo(cat)
+    await ground.undo(zoo, cat, cat)
     assert await ground.current() == {cat, told, bird}
-    before = [(one.revision, one.kind, one.at) for one in await memories.history(ground.scope, cat)]
+    before = [(one.revision, one.kind, one.at) for one in await memories.history(ADA, cat)]
     assert await ground.forget(told) == {told, zoo}
-    history = await memories.history(ground.scope, cat)
+    history = await memories.history(ADA, cat)
     assert [(one.revision, one.kind, one.at) for one in history] == before
     assert {one.before.content for one in history if one.before} == {"Ada has a cat"}
     assert CANARY not in await ground.said()
@@ -188,15 +187,15 @@ async def test_what_they_were_merged_into_stays_without_their_words(memories):
     assert await ground.forget(cat) == {cat}
 
 
-async def test_what_took_their_place_and_was_undone(memories):
-    ground = Ground(memories, "replaced")
+async def test_what_took_their_place_and_was_undone(memories, ground):
+    """What replaced a forgotten memory and was withdrawn goes with it."""
     [told] = await ground.add(TOLD)
     (worse,) = await memories.add(
-        ground.scope, [f"Ada had a cat, {CANARY}, and gave it away"], replaces=told
+        ADA, [f"Ada had a cat, {CANARY}, and gave it away"], replaces=told
     )
-    assert set(await memories.forget(ground.scope, told, dry_run=True)) == {told}
+    assert set(await memories.forget(ADA, told, dry_run=True)) == {told}
     await ground.undo(worse)
-    (better,) = await memories.add(ground.scope, ["Ada has no cat"], replaces=told)
+    (better,) = await memories.add(ADA, ["Ada has no cat"], replaces=told)
     assert await ground.forget(told) == {told, worse}
     assert await ground.current() == {better}
     assert CANARY not in await ground.said()
@@ -217,8 +216,8 @@ async def test_what_was_withdrawn_does_not_come_back_by_an_import(tmp_path):
         assert await listed(there, superseded=True) == {"Ada rows at dusk"}
 
 
-async def test_chains_of_what_was_made_and_undone(memories):
-    ground = Ground(memories, "chains")
+async def test_chains_of_what_was_made_and_undone(memories, ground):
+    """What was made of what was made goes too, as far as the forgotten words reach."""
     told, dog, oslo, lima = await ground.add(
         TOLD, "Ada has a dog", "Ada was in Oslo", "Ada was in Lima"
     )
@@ -227,7 +226,7 @@ async def test_chains_of_what_was_made_and_undone(memories):
         await ground.make("Trips", oslo, lima),
     )
     life = await ground.make(f"Ada has {CANARY} and a dog, and travels", pets, trips)
-    assert set(await memories.forget(ground.scope, told, dry_run=True)) == {
+    assert set(await memories.forget(ADA, told, dry_run=True)) == {
         told,
         dog,
         oslo,
@@ -237,7 +236,7 @@ async def test_chains_of_what_was_made_and_undone(memories):
         life,
     }
     await ground.undo(life)
-    assert set(await memories.forget(ground.scope, told, dry_run=True)) == {told, dog, pets, life}
+    assert set(await memories.forget(ADA, told, dry_run=True)) == {told, dog, pets, life}
     await ground.undo(pets)
     assert await ground.forget(told) == {told, pets, life}
     assert await ground.current() == {dog, trips}
@@ -246,8 +245,8 @@ async def test_chains_of_what_was_made_and_undone(memories):
     assert await ground.current() == {dog, oslo, lima}
 
 
-async def test_merges_within_merges_leave_the_outer_one_what_it_had(memories):
-    ground = Ground(memories, "nested")
+async def test_merges_within_merges_leave_the_outer_one_what_it_had(memories, ground):
+    """Forgetting an inner merge leaves the outer one what it had of others."""
     cat, tame, told = await ground.add("Ada has a cat", "Ada has a tame cat", TOLD)
     await ground.unite("Ada has a very tame cat", cat, tame)
     await ground.unite(f"Ada has a very tame cat called {CANARY}", cat, told)
@@ -262,20 +261,19 @@ async def test_merges_within_merges_leave_the_outer_one_what_it_had(memories):
     assert await ground.current() == {cat}
 
 
-async def test_what_later_took_the_place_of_something_merged_stays(memories):
+async def test_what_later_took_the_place_of_something_merged_stays(memories, ground):
     """A later value of what was merged holds none of the forgotten words and stays."""
-    ground = Ground(memories, "afterwards")
     cat, told, dog = await ground.add("Ada has a cat", TOLD, "Ada has a dog")
     pets = await ground.make(f"Ada has a cat, {CANARY}", cat, told)
-    (none,) = await memories.add(ground.scope, ["Ada gave all pets away"], replaces=pets)
+    (none,) = await memories.add(ADA, ["Ada gave all pets away"], replaces=pets)
     await ground.unite("Ada has a big dog", dog, *await ground.add("Ada's dog is big"))
     await ground.undo(dog)
-    (wolf,) = await memories.add(ground.scope, ["Ada has a wolf"], replaces=dog)
+    (wolf,) = await memories.add(ADA, ["Ada has a wolf"], replaces=dog)
     bird, nest = await ground.add("Ada has a bird", "Ada has a nest")
     brood = await ground.make("Ada has a bird in a nest", bird, nest)
     await ground.undo(brood)
-    (eagle,) = await memories.add(ground.scope, ["Ada has an eagle"], replaces=bird)
-    assert set(await memories.forget(ground.scope, dog, dry_run=True)) == {dog}
+    (eagle,) = await memories.add(ADA, ["Ada has an eagle"], replaces=bird)
+    assert set(await memories.forget(ADA, dog, dry_run=True)) == {dog}
     assert await ground.forget(told) == {told, cat, pets}
     assert await ground.forget(dog) == {dog}
     assert await ground.forget(bird) == {bird, brood}

@@ -188,28 +188,32 @@ async def test_the_gate_is_off_when_the_argument_says_so():
         assert not await is_gated(memories, "Thanks a lot!")
 
 
-async def test_only_gated_callers_meet_the_gate(memories: Memories):
-    """The gate is asked where the caller wants it, and knows what is meant for a tool."""
-    asked = "Where is my spare key?"
-    assert await is_gated(memories, "Thanks a lot!")
-    assert await is_gated(memories, asked, tool=True)
-    assert (await memories.recall(ADA, "Thanks a lot!")).degraded == ()
-    assert await best(memories, asked, tool=True) == NOTES[4]
-    assert await best(memories, f"Hi, {asked}", gate=True) == NOTES[4]
+KEY, CAPITAL = "Where is my spare key?", "What is the capital of France?"
+EINSTEIN, LONG = "Who was Albert Einstein?", "When did the war end? " * 20
 
 
-async def test_a_callers_own_classifier_tells_the_gate(memories: Memories):
-    """A caller's own classifier tells the gate what asks for general knowledge."""
-    for asked in ("Who was Albert Einstein?", "When did the war end? " * 20):
-        assert await is_gated(memories, asked, is_fact=True)
-        assert not await is_gated(memories, asked)
-        assert not await is_gated(memories, asked, is_fact=False)
-        assert (await memories.recall(ADA, asked, is_fact=True)).degraded == ()
-    assert await best(memories, "Where is my spare key?", gate=True, is_fact=True) == NOTES[4]
-    capital = "What is the capital of France?"
-    assert await is_gated(memories, capital)
-    assert not await is_gated(memories, capital, is_fact=False)
-    assert await is_gated(memories, "Thanks a lot!", is_fact=False)
+@pytest.mark.parametrize(
+    ("asked", "told", "is_held_back"),
+    [
+        ("Thanks a lot!", {}, True),
+        ("Thanks a lot!", {"is_fact": False}, True),
+        (KEY, {"tool": True}, True),
+        (KEY, {"is_fact": True}, False),
+        (f"Hi, {KEY}", {}, False),
+        (EINSTEIN, {}, False),
+        (EINSTEIN, {"is_fact": True}, True),
+        (LONG, {}, False),
+        (LONG, {"is_fact": True}, True),
+        (CAPITAL, {}, True),
+        (CAPITAL, {"is_fact": False}, False),
+    ],
+)
+async def test_the_gate_goes_by_what_its_caller_tells(
+    memories: Memories, asked: str, told: dict[str, Any], is_held_back: bool
+):
+    """The gate goes by its caller's word on tools and general knowledge; others do not meet it."""
+    assert await is_gated(memories, asked, **told) is is_held_back
+    assert (await memories.recall(ADA, asked, **told)).degraded == ()
 
 
 async def test_a_search_ends_within_its_caller_s_time_whatever_hangs(store_uri: str):

@@ -135,6 +135,7 @@ async def test_a_small_scope_is_found_beside_a_large_one(store_uri: str):
 
 
 async def test_equal_ids_sessions_and_texts_of_two_scopes_stay_apart(store_uri: str):
+    """Equal ids of two scopes are two memories; of equal texts one is handed over."""
     async with await opened(store_uri, clock=lambda: NOW) as memories:
         id = new_id(NOW)
         for scope, text in (
@@ -156,6 +157,7 @@ async def test_equal_ids_sessions_and_texts_of_two_scopes_stay_apart(store_uri: 
 
 
 async def test_each_scope_counts_its_own_deliveries(store_uri: str):
+    """A delivery counts in the scope of its memory."""
     async with await opened(store_uri) as memories:
         [own] = await memories.add(OWN, ["Ada's tea is oolong"])
         [team] = await memories.add(TEAM, ["The team's tea is peppermint"])
@@ -171,6 +173,7 @@ async def test_each_scope_counts_its_own_deliveries(store_uri: str):
 
 
 async def test_vectors_that_callers_bring_are_searched_in_every_scope():
+    """A caller's vector is compared with those of each scope."""
     async with await opened() as memories:
         for scope, near in ((OWN, 0.9), (TEAM, 1.0), (OTHER, 0.1)):
             await memories.add(
@@ -185,6 +188,7 @@ async def test_vectors_that_callers_bring_are_searched_in_every_scope():
 
 
 async def test_all_agents_of_a_user_and_all_of_a_tenant(store_uri: str):
+    """`Scopes` means what exists of a tenant, its user or its app, and no other tenant."""
     async with await opened(store_uri) as memories:
         there = (
             OWN,
@@ -215,6 +219,7 @@ async def test_all_agents_of_a_user_and_all_of_a_tenant(store_uri: str):
 
 
 async def test_more_scopes_than_one_search_may_read_are_refused(monkeypatch: pytest.MonkeyPatch):
+    """A search covers at least one scope and at most `MAX_SCOPES`."""
     monkeypatch.setattr(module, "MAX_SCOPES", 3)
     async with await opened() as memories:
         scopes = [Scope("acme", f"user {n}", "desk") for n in range(4)]

@@ -11,10 +11,8 @@ import pytest
 
 from kagent_memory.errors import Conflict, InvalidInput, NotFound
 from kagent_memory.memories import Memories
-from kagent_memory.records import Fact, Memory, Scope
-from memories.opening import opened
-
-SCOPE = Scope("", "ada", "desk")
+from kagent_memory.records import Fact, Memory
+from memories.opening import ADA, opened
 
 
 @pytest.fixture
@@ -25,36 +23,36 @@ async def memories(store_uri: str) -> AsyncIterator[Memories]:
 
 @pytest.fixture
 async def id(memories: Memories) -> str:
-    [id] = await memories.add(SCOPE, [Fact("one", topics=("t",))])
+    [id] = await memories.add(ADA, [Fact("one", topics=("t",))])
     return id
 
 
 async def content(memories: Memories, id: str) -> str:
-    return (await memories.get(SCOPE, id)).content
+    return (await memories.get(ADA, id)).content
 
 
 async def test_a_replacement_is_undone_whole(memories: Memories, id: str) -> None:
     """A replacement is undone whole and then what was before it."""
-    await memories.edit(SCOPE, id, content="two")
-    [new] = await memories.add(SCOPE, ["three"], replaces=id)
-    await memories.undo(SCOPE, new)
+    await memories.edit(ADA, id, content="two")
+    [new] = await memories.add(ADA, ["three"], replaces=id)
+    await memories.undo(ADA, new)
     assert await content(memories, id) == "two"
     with pytest.raises(NotFound):
-        await memories.get(SCOPE, new)
+        await memories.get(ADA, new)
     with pytest.raises(NotFound, match="Nothing is left to undo"):
-        await memories.undo(SCOPE, new)
-    await memories.undo(SCOPE, id)
+        await memories.undo(ADA, new)
+    await memories.undo(ADA, id)
     assert await content(memories, id) == "one"
 
 
 async def test_a_decision_changed_since_is_not_undone(memories: Memories, id: str) -> None:
     """A decision whose other memory was changed since is not undone."""
-    [new] = await memories.add(SCOPE, ["three"], replaces=id)
-    await memories.edit(SCOPE, new, content="four")
+    [new] = await memories.add(ADA, ["three"], replaces=id)
+    await memories.edit(ADA, new, content="four")
     with pytest.raises(Conflict):
-        await memories.undo(SCOPE, id)
-    await memories.undo(SCOPE, new)  # the edit; now the decision is on top again, of both
-    restored = await memories.undo(SCOPE, id)
+        await memories.undo(ADA, id)
+    await memories.undo(ADA, new)  # the edit; now the decision is on top again, of both
+    restored = await memories.undo(ADA, id)
     assert {memory.id for memory in restored} == {id, new}
     assert await content(memories, id) == "one"
 
@@ -65,23 +63,23 @@ async def test_undos_walk_any_sequence_of_changes_back(
 ) -> None:
     """Each undo takes back one change, none is redone, and at the end nothing is left to undo."""
     chance = random.Random(seed)
-    states = [await memories.get(SCOPE, id)]
+    states = [await memories.get(ADA, id)]
     for number in range(25):
         if chance.random() < 0.4 and len(states) > 1:
-            await memories.undo(SCOPE, id)
+            await memories.undo(ADA, id)
             states.pop()
         elif chance.random() < 0.3:
-            states.append(await memories.pin(SCOPE, id, not states[-1].pinned))
+            states.append(await memories.pin(ADA, id, not states[-1].pinned))
         else:
             states.append(
-                await memories.edit(SCOPE, id, content=f"text {number}", importance=chance.random())
+                await memories.edit(ADA, id, content=f"text {number}", importance=chance.random())
             )
-        assert _told(await memories.get(SCOPE, id)) == _told(states[-1])
+        assert _told(await memories.get(ADA, id)) == _told(states[-1])
     for state in reversed(states[:-1]):
-        await memories.undo(SCOPE, id)
-        assert _told(await memories.get(SCOPE, id)) == _told(state)
+        await memories.undo(ADA, id)
+        assert _told(await memories.get(ADA, id)) == _told(state)
     with pytest.raises(NotFound, match="Nothing is left"):
-        await memories.undo(SCOPE, id)
+        await memories.undo(ADA, id)
 
 
 def _told(memory: Memory) -> tuple[object, ...]:
@@ -89,10 +87,10 @@ def _told(memory: Memory) -> tuple[object, ...]:
 
 
 async def test_an_edit_that_names_nothing_is_refused(memories: Memories, id: str) -> None:
-    with pytest.raises(InvalidInput, match="Nothing to change"):
-        await memories.edit(SCOPE, id)
-    with pytest.raises(InvalidInput, match="Nothing to change"):
-        await memories.edit(SCOPE, id, revision=1, who="me", why="because")
-    await memories.edit(SCOPE, id, topics=[])  # an empty list is a value
-    assert (await memories.get(SCOPE, id)).topics == ()
-    assert len(await memories.history(SCOPE, id)) == 1
+    """An edit names a value; an empty list is one."""
+    for options in ({}, {"revision": 1, "who": "me", "why": "because"}):
+        with pytest.raises(InvalidInput, match="Nothing to change"):
+            await memories.edit(ADA, id, **options)
+    await memories.edit(ADA, id, topics=[])
+    assert (await memories.get(ADA, id)).topics == ()
+    assert len(await memories.history(ADA, id)) == 1
