@@ -43,8 +43,8 @@ class AdkLlm:
         self._is_litellms = any(kind.__name__ == "LiteLlm" for kind in type(model).__mro__)
 
     async def complete(self, prompt: str, *, schema: type[Answer]) -> Answer:
-        """The answer to the prompt; a schema that the model refuses, or ignores, is asked for once
-        more in words.
+        """Return the answer to the prompt; ask once more in words where the model refuses or
+        ignores the schema.
 
         Raises:
             ModelUnavailable: it is away for now.
@@ -106,12 +106,12 @@ def _about_the_schema(error: BaseException) -> bool:
 
 
 def at_hand(model: BaseLlm, settings: MemorySettings) -> Llm:
-    """An agent's own model, with our time-out."""
+    """Return an agent's own model, with our time-out."""
     return CheckedLlm(AdkLlm(model), settings)
 
 
 def resolve_llm(name: str, settings: MemorySettings) -> Llm | None:
-    """The model that ADK's registry knows by this name; None when it knows none."""
+    """Return the model that ADK's registry knows by this name, or None."""
     try:
         model = LLMRegistry.new_llm(name)
     except Exception as error:  # registries and model classes fail in their own ways

@@ -64,7 +64,7 @@ class AutoSave:
 
     @property
     def end_after_minutes(self) -> float | None:
-        """The timer that every turn arms."""
+        """Return the timer that every turn arms."""
         return self.inactivity_minutes if self.session_end else None
 
 
@@ -188,7 +188,7 @@ async def _save(context: InvocationContext, service: KagentMemoryService, policy
 
 
 def model_at_hand(agent: object) -> BaseLlm | None:
-    """The model of an agent, else of the first agent below it that has one."""
+    """Return the model of an agent, else of the first agent below it that has one."""
     if isinstance(agent, LlmAgent):
         try:
             return agent.canonical_model

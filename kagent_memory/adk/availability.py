@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 class Availability:
-    """Tells a slow call from a database that answers nothing, by asking it for something small.
+    """Tell a slow call from a database that answers nothing, by asking it for something small.
 
     Args:
         ping: starts a small read that cannot fail, from any thread; None while the store is being
@@ -31,7 +31,7 @@ class Availability:
 
     @property
     def is_away(self) -> bool:
-        """True if the last ping is overdue."""
+        """Return True if the last ping is overdue."""
         overdue = time.monotonic() > self._asked_at + PING_SECONDS
         return self._ping is not None and not self._ping.done() and overdue
 

@@ -35,12 +35,12 @@ class Run:
 
     @property
     def memories(self) -> Memories:
-        """The verbs."""
+        """Return the verbs."""
         return self.service.memories
 
     @property
     def scope(self) -> Scope:
-        """The scope that the run writes to."""
+        """Return the scope that the run writes to."""
         return self.service.scope(self.context.session.app_name, self.context.session.user_id)
 
     async def find(self, query: str, **options: Any) -> list[Found]:

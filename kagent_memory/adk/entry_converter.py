@@ -22,7 +22,7 @@ _SECONDS = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*s\s*$")
 
 
 def to_entry(hit: Hit) -> MemoryEntry:
-    """The hit as ADK knows it; the timestamp is when it happened, else when it was stored."""
+    """Return the hit as ADK knows it, with the time when it happened, else when it was stored."""
     memory = hit.memory
     return MemoryEntry(
         id=memory.id,
@@ -33,8 +33,8 @@ def to_entry(hit: Hit) -> MemoryEntry:
     )
 
 
-def to_fact(entry: MemoryEntry, custom_metadata: Mapping[str, object] | None = None) -> Fact:
-    """Convert an entry to a fact; its own metadata wins over the call's.
+def to_fact(entry: MemoryEntry, call: Mapping[str, Any]) -> Fact:
+    """Convert an entry to a fact; its own metadata wins over the fields that its call sets.
 
     Raises:
         InvalidInput: it holds no text, or a key that we understand has a value that does not fit.
@@ -45,14 +45,12 @@ def to_fact(entry: MemoryEntry, custom_metadata: Mapping[str, object] | None = N
         raise InvalidInput(
             "A memory needs text, or a file's name or URI; this entry has none of them."
         )
-    given: dict[str, Any] = {**(custom_metadata or {}), **entry.custom_metadata}
-    # the entry's wins over the call's, however named
-    for mine, other in (("ttl", "ttl_days"), ("ttl_days", "ttl")):
-        if entry.custom_metadata.get(mine) is not None and entry.custom_metadata.get(other) is None:
-            given.pop(other, None)
+    own = to_fields(entry.custom_metadata)
     values: dict[str, Any] = {
         "origin": "agent" if entry.content.role == "model" else "user",
-        **to_fields(given),
+        **call,
+        **own,
+        "metadata": {**call.get("metadata", {}), **own.get("metadata", {})},
     }
     return Fact(
         text=text,

@@ -88,7 +88,7 @@ def taken_back(events: Sequence[Event]) -> list[Message]:
 
 
 def live_events(events: Sequence[Event]) -> list[Event]:
-    """The events without partial ones and without what a rewind took back."""
+    """Return the events without partial ones and without what a rewind took back."""
     first: dict[str, int] = {}
     for place, event in enumerate(events):
         first.setdefault(event.invocation_id, place)
@@ -132,7 +132,7 @@ def user_turns(events: Sequence[Event]) -> int:
 
 
 def text_of(content: types.Content | None, between: str = "\n") -> str:
-    """The spoken text of a content: all text parts, without thoughts."""
+    """Return the spoken text of a content: all text parts, without thoughts."""
     parts = (content.parts if content else None) or []
     return between.join(part.text for part in parts if part.text and not part.thought)
 
@@ -189,8 +189,8 @@ def _spoken(part: types.Part) -> Iterator[str]:
 def attached(
     parts: Iterable[types.Part | types.FunctionResponsePart], *, named: bool = False
 ) -> Iterator[str]:
-    """A line for each file: its name, URI and kind; `named`: only for those that have one of the
-    first two.
+    """Yield a line for each file: its name, URI and kind; `named`: only for those that have one of
+    the first two.
     """
     for part in parts:
         for file in (part.inline_data, part.file_data):
@@ -204,7 +204,7 @@ def attached(
 
 
 def _texts(value: Any, key: str = "") -> Iterator[str]:
-    """The memories' texts in a memory tool's answer, ADK's own tools included."""
+    """Yield the memories' texts in a memory tool's answer, ADK's own tools included."""
     if isinstance(value, str):
         if key in ("text", "content", "said") and value.strip():
             yield value

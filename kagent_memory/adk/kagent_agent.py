@@ -18,8 +18,8 @@ SUFFIX = (
 
 
 def configure_agent(agent: LlmAgent, config: object) -> LlmAgent:
-    """A copy of the agent with kagent's memory tools, its word about them, and auto-save every 5
-    user turns.
+    """Return a copy of the agent with kagent's memory tools, its word about them, and auto-save
+    every 5 user turns.
 
     Give the runner `KagentMemoryService(settings=MemorySettings.from_kagent(config))` as its memory
     service.

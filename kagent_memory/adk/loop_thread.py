@@ -69,7 +69,7 @@ class _RunningLoop(Generic[Resource]):
 
     @property
     def is_open(self) -> bool:
-        """True if the resource has been opened."""
+        """Return True if the resource has been opened."""
         return self._opening is not None and self._opening.done() and not _has_failed(self._opening)
 
     async def settle(self, seconds: float) -> bool:
@@ -99,8 +99,8 @@ class _RunningLoop(Generic[Resource]):
 
 
 class LoopThread(Generic[Resource]):
-    """Opens a resource at its first use, on a thread's event loop of its own, and runs callers'
-    work there.
+    """Open a resource at its first use, on a thread's event loop of its own, and run callers' work
+    there.
 
     After `close`, and in a forked child, the next use starts afresh. A thread that nobody holds any
     more ends.

@@ -21,7 +21,7 @@ from .service import KagentMemoryService
 
 
 class MemoryPlugin(BasePlugin):
-    """Prefetches at the start of a session and saves it by itself, with the memory service of the
+    """Prefetch at the start of a session and save it by itself, with the memory service of the
     runner.
 
     Args:

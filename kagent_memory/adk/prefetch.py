@@ -127,7 +127,7 @@ class Prefetch:
 
 
 def shortened(text: str) -> str:
-    """A message as a search takes it: of a longer one its beginning and its end."""
+    """Return a message as a search takes it: of a longer one its beginning and its end."""
     if len(text) <= MAX_QUERY_CHARS:
         return text
     half = MAX_QUERY_CHARS // 2 - 1
@@ -192,7 +192,7 @@ def _may_search(state: SessionState, context: Context) -> bool:
 
 
 class PrefetchMemoryTool(BaseTool):
-    """Puts what memory knows before the model once a session, on the first user message that
+    """Put what memory knows before the model once a session, on the first user message that
     memories fit; never offered as a function.
 
     Args:

@@ -12,8 +12,8 @@ from google.genai import types
 
 
 class RehearsedModel(BaseLlm):
-    """Stands in for a language model: saves what it is told to, replaces what it is told to
-    remember instead, looks up what it is asked, says what it read.
+    """Stand in for a language model: save what it is told to, replace what it is told to remember
+    instead, look up what it is asked, say what it read.
     """
 
     model: str = "rehearsed"
@@ -21,9 +21,7 @@ class RehearsedModel(BaseLlm):
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
-        """One reply, decided by the last content alone, or by the wish that its answer belongs
-        to.
-        """
+        """Yield one reply, decided by the last content alone, or by the wish that it answers."""
         yield response(self._reply(llm_request.contents))
 
     def _reply(self, contents: list[types.Content]) -> types.Part:

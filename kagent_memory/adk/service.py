@@ -151,12 +151,12 @@ class KagentMemoryService(BaseMemoryService):
 
     @property
     def memories(self) -> Memories:
-        """The same verbs as `Memories`, for any event loop."""
+        """Return the same verbs as `Memories`, for any event loop."""
         return ThreadsafeMemories(self._thread)
 
     @property
     def sync(self) -> SyncMemories:
-        """The same verbs without `await`, for programs that have no event loop:
+        """Return the same verbs without `await`, for programs that have no event loop:
         `memory.sync.add(…)`.
         """
         return SyncMemories(self._thread)
@@ -272,15 +272,16 @@ class KagentMemoryService(BaseMemoryService):
                 vectors come later.
             StoreError: they could not be stored.
         """
-        facts = [to_fact(entry, custom_metadata) for entry in memories]
+        fields = to_fields(custom_metadata)
+        facts = [to_fact(entry, fields) for entry in memories]
         await self.memories.add(self.scope(app_name, user_id), facts)
 
     @override
     async def search_memory(
         self, *, app_name: str, user_id: str, query: str
     ) -> SearchMemoryResponse:
-        """The memories that answer the query, best first; as many as `search_limit` says, narrowed
-        by `search_*`.
+        """Return the memories that answer the query, best first; as many as `search_limit` says,
+        narrowed by `search_*`.
 
         Args:
             app_name: the app's name.
@@ -473,7 +474,7 @@ def _checked_scopes(given: Any) -> tuple[Reading, Scope]:
 
 
 def _database_uri(uri: str | None) -> str | None:
-    """Our own scheme `kagent:` names a libSQL file, or nothing but settings."""
+    """Return the URI of a store; our own `kagent:` names a libSQL file, or nothing but settings."""
     if uri is None or scheme_of(str(uri)) != "kagent":
         return uri
     parts = urlsplit(uri)

@@ -5,8 +5,8 @@ plain methods.
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from typing_extensions import override
 
@@ -16,6 +16,7 @@ from .loop_thread import LoopThread
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
+Take: TypeAlias = Callable[[Memories], Coroutine[Any, Any, list[str]]]
 LINES_AT_ONCE = 100
 
 
@@ -32,20 +33,16 @@ class ThreadsafeMemories(Memories):
     def perform(self, verb: Verb, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Perform a verb on the service's event loop."""
         if verb.is_stream:
-            return self._lines(_Lines(verb, args, kwargs))
+            return self._lines(_next_lines(verb, args, kwargs))
 
-        def call(memories: Memories) -> Any:
-            return memories.perform(verb, args, kwargs)
+        return self._thread.run(
+            lambda memories: memories.perform(verb, args, kwargs), finish=verb.durable
+        )
 
-        return self._thread.run(call, finish=verb.durable)
-
-    async def _lines(self, lines: _Lines) -> AsyncGenerator[str]:
-        try:
-            while some := await self._thread.run(lines.next):
-                for line in some:
-                    yield line
-        finally:
-            await self._thread.run(lines.close)
+    async def _lines(self, take: Take) -> AsyncGenerator[str]:
+        while lines := await self._thread.run(take):
+            for line in lines:
+                yield line
 
     @override
     async def close(self) -> None:
@@ -53,28 +50,24 @@ class ThreadsafeMemories(Memories):
         await self._thread.close()
 
 
-class _Lines:
-    """The lines of a verb, taken some at a time where the memories are."""
+def _next_lines(verb: Verb, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Take:
+    """Return what takes the next lines of a verb where the memories are, and none at the end.
 
-    def __init__(self, verb: Verb, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        self._call = verb, args, kwargs
-        self._lines: AsyncGenerator[str] | None = None
+    A generator that is not taken to its end is closed by its loop once nobody holds it.
+    """
+    begun: list[AsyncGenerator[str]] = []
 
-    async def next(self, memories: Memories) -> Sequence[str]:
-        """Return the next ones; none at the end."""
-        lines: AsyncGenerator[str] = self._lines or memories.perform(*self._call)
-        self._lines = lines
-        some: list[str] = []
-        async for line in lines:
-            some.append(line)
-            if len(some) == LINES_AT_ONCE:
+    async def take(memories: Memories) -> list[str]:
+        if not begun:
+            begun.append(memories.perform(verb, args, kwargs))
+        taken: list[str] = []
+        async for line in begun[0]:
+            taken.append(line)
+            if len(taken) == LINES_AT_ONCE:
                 break
-        return some
+        return taken
 
-    async def close(self, _: Memories) -> None:
-        """Take no more of them."""
-        if self._lines is not None:
-            await self._lines.aclose()
+    return take
 
 
 def _blocking(
@@ -85,10 +78,7 @@ def _blocking(
 
     @functools.wraps(method)
     def call(self: SyncMemories, /, *args: Params.args, **kwargs: Params.kwargs) -> Result:
-        def perform(memories: Memories) -> Any:
-            return memories.perform(verb, args, kwargs)
-
-        return self.thread.run_blocking(perform)
+        return self.thread.run_blocking(lambda memories: memories.perform(verb, args, kwargs))
 
     return call
 
@@ -101,12 +91,9 @@ def _blocking_lines(
 
     @functools.wraps(method)
     def call(self: SyncMemories, /, *args: Params.args, **kwargs: Params.kwargs) -> Iterator[str]:
-        lines = _Lines(verb, args, kwargs)
-        try:
-            while some := self.thread.run_blocking(lines.next):
-                yield from some
-        finally:
-            self.thread.run_blocking(lines.close)
+        take = _next_lines(verb, args, kwargs)
+        while lines := self.thread.run_blocking(take):
+            yield from lines
 
     return call
 

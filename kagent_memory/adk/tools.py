@@ -20,7 +20,7 @@ from pydantic import AfterValidator, Field
 from typing_extensions import override
 
 from ..checks import parsed_time
-from ..errors import ConfigurationError, InvalidInput, NotFound
+from ..errors import ConfigurationError, Conflict, InvalidInput, NotFound
 from ..memories.tool_answers import (
     CONTENT,
     DEFAULT_ANSWER_TOKENS,
@@ -66,7 +66,7 @@ def _filled(text: str) -> str:
 
 Text = Annotated[str, AfterValidator(_filled)]
 Query = Annotated[Text, Field(description=QUERY)]
-Ids = Annotated[Labels, Field(max_length=MAX_DECIDED)]
+Ids = Annotated[tuple[str, ...], Field(max_length=MAX_DECIDED), AS_LABELS]
 Types = Annotated[tuple[MemoryType, ...], AS_LABELS]
 Day = Annotated[str, Field(description="ISO 8601 date or time; when it happened.")]
 
@@ -107,7 +107,7 @@ class _MemoryTool(BaseTool):
 
     @override
     async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> dict[str, Any]:
-        """The tool's answer; it never raises."""
+        """Return the tool's answer; it never raises."""
         service = service_of(tool_context, self.memory_service)
         if service is None:
             return NO_SERVICE
@@ -265,9 +265,8 @@ class RecallMemoryTool(LoadMemoryTool):
             session_id=run.context.session.id if this_session else None,
         )
         # a field that the developer's filter sets stays as it is
-        fixed = {field.name: getattr(self.filter, field.name) for field in fields(Filter)}
-        unset = Filter()
-        fixed = {name: one for name, one in fixed.items() if one != getattr(unset, name)}
+        named = ((field.name, field.default) for field in fields(Filter))
+        fixed = {name: one for name, unset in named if (one := getattr(self.filter, name)) != unset}
         most, default = (MAX_LIMIT, DEFAULT_LIMIT) if self.limit is None else (self.limit,) * 2
         return await self._found(
             run,
@@ -435,12 +434,13 @@ class ConfirmMemoryTool(_MemoryTool):
         if (asked := ask_person(run.context, _QUESTIONS[decision], shown)) is not None:
             return asked
 
-        async def decide(id: str) -> dict[str, Any]:
-            verb = memories.confirm if decision == "confirm" else memories.reject
-            return {"decided": await verb(scope, id, who=self.name)}
-
-        answers = {id: await answered(self.name, decide(id)) for id in ids}
-        failed = {id: answer["error"] for id, answer in answers.items() if "error" in answer}
+        decide = memories.confirm if decision == "confirm" else memories.reject
+        failed: dict[str, str] = {}
+        for id in ids:
+            try:
+                await decide(scope, id, who=self.name)
+            except (Conflict, NotFound) as error:  # which keeps back no other
+                failed[id] = str(error)
         if len(failed) == len(ids):
             return {"error": " ".join(dict.fromkeys(failed.values()))}
         status = "confirmed" if decision == "confirm" else "rejected"

@@ -65,6 +65,19 @@ def test_a_program_without_a_loop_uses_the_verbs(uri: str):
         assert again.sync.get(ADA, tea).content == "Ada's favourite tea is oolong."
 
 
+async def test_lines_come_as_they_are_taken(uri: str):
+    """An export gives its lines in order, awaited or not, and may be left before its end."""
+    with KagentMemoryService(uri, llm=False) as memory:
+        memory.sync.add(ADA, [f"Locker {number} is green" for number in range(250)])
+        head, *lines = memory.sync.export()
+        assert len(lines) > 250
+        assert [line async for line in memory.memories.export()][1:] == lines
+        assert next(iter(memory.sync.export()))[:20] == head[:20]
+        async for line in memory.memories.export():
+            assert line[:20] == head[:20]
+            break
+
+
 def test_errors_leave_the_service_usable(uri: str, tmp_path: Path):
     """Errors are those of the verbs, and leave the service usable."""
     with KagentMemoryService(uri, llm=False) as memory:
