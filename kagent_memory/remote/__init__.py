@@ -11,12 +11,11 @@ import os
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, NotRequired, Self
 from urllib.parse import quote
 
-from typing_extensions import override
+from typing_extensions import TypedDict, override
 
 from ..checks import json_text
 from ..concurrency import run_in_thread
@@ -26,7 +25,7 @@ from ..memories.findings import MAX_FINDINGS, Audit
 from ..memories.memories import Memories
 from ..memories.opened import without_secrets
 from ..memories.transfer import Imported
-from ..memories.verbs import Verb, verbs_of
+from ..memories.verbs import Verb
 from ..records import Fact, Mode, Scope
 from ..settings import MemorySettings, compose, scheme_of
 from ..stores.values import ForgottenTenant
@@ -44,8 +43,7 @@ TENANT_STEP = 1000  # memories of a tenant that one request erases
 DRAIN_PAUSE_SECONDS = 0.5
 PIECE = 2**18  # bytes of a file that are sent at once
 IN_QUERY = ("GET", "DELETE")
-VERBS = verbs_of(Memories)
-_DEFAULTS = MemorySettings()
+OWN_SETTINGS = frozenset({"tenant", "token"})
 
 
 def is_remote(uri: str | None) -> bool:
@@ -71,18 +69,23 @@ async def open_memories(uri: str | None = None, **options: Any) -> Memories:
     return await Memories.open(uri, **options)
 
 
+class Info(TypedDict):
+    """What a server says of itself: how it searches, and which models it makes for callers."""
+
+    mode: Mode
+    models: NotRequired[Sequence[str]]
+    needs_model: NotRequired[bool]
+
+
 class RemoteMemories(Memories):
     """A server's memories."""
 
-    def __init__(
-        self, server: Transport, settings: MemorySettings, info: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, server: Transport, settings: MemorySettings, info: Info) -> None:
         super().__init__(None)
         self._server = server
         self._settings = settings
-        self._mode: Mode = info["mode"]
-        self._models: Sequence[str] | None = info.get("models")
-        self._lacks_model = bool(info.get("needs_model"))
+        self._info = info
+        self._lacks_model = info.get("needs_model", False)
 
     @classmethod
     async def open(
@@ -97,10 +100,9 @@ class RemoteMemories(Memories):
         Args:
             uri: http://host:port of `kagent-memory serve`; None: KAGENT_MEMORY_URI.
             transport: httpx's; None: the network.
-            **options: what `Memories.open` takes. Of the settings `tenant`, `token`,
-                `search_limit`, `min_score` and `ttl_days` count here, the others are the server's;
-                what only a server can have is refused, but for `resolve_llm`, as the server finds
-                models itself.
+            **options: what `Memories.open` takes. Only the settings `tenant` and `token` and
+                `llm=False` count here, the others are the server's; one that is given is refused,
+                but for `resolve_llm`, as the server finds models itself.
 
         Raises:
             ConfigurationError: an option that only a server can have is given, or the token does
@@ -108,22 +110,20 @@ class RemoteMemories(Memories):
             StoreError: the server cannot be reached.
         """
         import httpx
+        from pydantic import TypeAdapter
 
-        names = {field.name for field in fields(MemorySettings)} - {"embedding", "llm", "rerank"}
-        passed: dict[str, object] = {
-            name: value for name, value in options.items() if value is not None
-        }
-        passed.pop("resolve_llm", None)
-        passed.pop("settings", None)
+        given = options.pop("settings", None)
+        options.pop("resolve_llm", None)
+        passed = {name: value for name, value in options.items() if value is not None}
         if foreign := [
             name
             for name, value in passed.items()
-            if name not in names and (name, value) != ("llm", False)
+            if name not in OWN_SETTINGS and (name, value) != ("llm", False)
         ]:
             raise ConfigurationError(
                 f"{', '.join(foreign)}: set this where the server {uri or ''} is started."
             )
-        bare, settings = compose(uri, options.get("settings"), passed, os.environ)
+        bare, settings = compose(uri, given, passed, os.environ)
         headers = {"authorization": f"Bearer {settings.token}"} if settings.token else {}
         try:
             base = httpx.URL(f"{bare.rstrip('/')}/api/v1")
@@ -134,7 +134,7 @@ class RemoteMemories(Memories):
         )
         server = Transport(client, without_secrets(bare))
         try:
-            info = await server.info()
+            info = server.read(TypeAdapter(Info), await server.request("GET", "/info"))
         except BaseException:
             await client.aclose()
             raise
@@ -153,7 +153,7 @@ class RemoteMemories(Memories):
     @property
     @override
     def mode(self) -> Mode:
-        return self._mode
+        return self._info["mode"]
 
     @override
     async def close(self) -> None:
@@ -182,7 +182,7 @@ class RemoteMemories(Memories):
         if llm is None or self._settings.llm is False:
             return await self._send(verb, arguments)
         name = llm if isinstance(llm, str) else llm.name
-        is_offered = self._models is None or name in self._models
+        is_offered = name in self._info.get("models", (name,))
         if self._lacks_model:
             self._lacks_model = False
             what = "wait for a worker that can make" if is_offered else "are stored as said without"
@@ -194,22 +194,6 @@ class RemoteMemories(Memories):
                 name,
             )
         return await self._send(verb, {**arguments, "llm": name} if is_offered else arguments)
-
-    async def _add(self, verb: Verb, arguments: dict[str, Any]) -> list[str]:
-        if (days := self._settings.ttl_days) != _DEFAULTS.ttl_days:
-            facts = [item if isinstance(item, Fact) else Fact(item) for item in arguments["items"]]
-            arguments["items"] = [
-                replace(fact, ttl_days=days) if fact.ttl_days is None else fact for fact in facts
-            ]
-        return await self._send(verb, arguments)
-
-    async def _recall(self, verb: Verb, arguments: dict[str, Any]) -> Any:
-        # what this side sets otherwise than by default; the rest is the server's to say
-        own = {"limit": self._settings.search_limit, "min_score": self._settings.min_score}
-        defaults = {"limit": _DEFAULTS.search_limit, "min_score": _DEFAULTS.min_score}
-        changed = {name: value for name, value in own.items() if value != defaults[name]}
-        given = {name: value for name, value in arguments.items() if value is not None}
-        return await self._send(verb, {**changed, **given})
 
     async def _forget_tenant(self, verb: Verb, arguments: dict[str, Any]) -> ForgottenTenant:
         if arguments.get("limit") is not None:
@@ -241,16 +225,15 @@ class RemoteMemories(Memories):
 
     async def _drain(self, verb: Verb, arguments: dict[str, Any]) -> bool:
         end = time.monotonic() + arguments.get("timeout", verb.defaults["timeout"])
-        while True:
-            left = max(0.0, min(end - time.monotonic(), LONGEST_DRAIN_SECONDS))
+        while (left := end - time.monotonic()) > 0:
             try:
-                if await self._send(verb, {"timeout": left}):
+                if await self._send(verb, {"timeout": min(left, LONGEST_DRAIN_SECONDS)}):
                     return True
             except StoreError:
                 return False
-            if (left := end - time.monotonic()) <= 0:
-                return False
-            await asyncio.sleep(min(left, DRAIN_PAUSE_SECONDS))  # dead letters are answered at once
+            # dead letters are answered at once
+            await asyncio.sleep(min(end - time.monotonic(), DRAIN_PAUSE_SECONDS))
+        return False
 
     async def _export(self, verb: Verb, arguments: dict[str, Any]) -> AsyncGenerator[str]:
         path, query, _ = _request(verb, arguments)
@@ -291,11 +274,10 @@ def _request(verb: Verb, arguments: Mapping[str, Any]) -> tuple[str, dict[str, s
         InvalidInput: an argument holds what JSON cannot hold.
     """
     items: list[Fact | str] = arguments.get("items", [])
-    for metadata in (
-        arguments.get("metadata"),
-        *(item.metadata for item in items if isinstance(item, Fact)),
-    ):
-        json_text(_plain(metadata), "The metadata")  # a time in it would become a text
+    all_metadata: list[Mapping[str, Any] | None] = [arguments.get("metadata")]
+    all_metadata += [item.metadata for item in items if isinstance(item, Fact)]
+    for metadata in all_metadata:
+        json_text(metadata and dict(metadata), "The metadata")  # a time would become a text
     values = verb.written(arguments)
     query: dict[str, str] = {}
     if isinstance(arguments.get("scope"), Scope):
@@ -305,9 +287,8 @@ def _request(verb: Verb, arguments: Mapping[str, Any]) -> tuple[str, dict[str, s
             [values["scope"]] if "tenant" in values["scope"] else values["scope"]
         )
         values["scope"] = [_named(one) for one in several]
-    path = verb.path
-    for name in [name for name in values if f"{{{name}}}" in path]:
-        path = path.replace(f"{{{name}}}", quote(values.pop(name), safe=""))
+    in_path = [name for name in values if f"{{{name}}}" in verb.path]
+    path = verb.path.format(**{name: quote(values.pop(name), safe="") for name in in_path})
     if verb.method in IN_QUERY or verb.takes_file:
         texts = {
             name: value if isinstance(value, str) else json.dumps(value)
@@ -315,10 +296,6 @@ def _request(verb: Verb, arguments: Mapping[str, Any]) -> tuple[str, dict[str, s
         }
         return path, {**query, **texts}, None
     return path, query, json_text(values, "The request", compact=True).encode()
-
-
-def _plain(metadata: Any) -> Any:
-    return dict(cast("Mapping[str, Any]", metadata)) if isinstance(metadata, Mapping) else metadata
 
 
 def _named(scope: Mapping[str, str]) -> dict[str, str]:

@@ -1,9 +1,9 @@
-"""One server's /api/v1: requests out, records' JSON or errors of ours back."""
+"""One server's /api/v1: requests out, JSON or errors of ours back."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import ConfigurationError, KagentMemoryError, StoreError, error_class
@@ -37,20 +37,44 @@ class Transport:
             StoreError: the server cannot be reached.
             KagentMemoryError: what the server says went wrong, as the exception it had there.
         """
+        async with self._answer(method, path, query, body) as answer:
+            return await answer.aread()
+
+    async def lines(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        content: AsyncIterator[bytes] | None = None,
+    ) -> AsyncGenerator[str]:
+        """Yield the lines of an answer as they come, however long it takes; raises as `request`."""
+        async with self._answer(method, path, query, content) as answer:
+            async for line in answer.aiter_lines():
+                yield line
+
+    @asynccontextmanager
+    async def _answer(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        content: bytes | AsyncIterator[bytes] | None,
+    ) -> AsyncGenerator[httpx.Response]:
         import httpx
 
-        headers = None if body is None else {"content-type": "application/json"}
+        headers = {"content-type": "application/json"} if isinstance(content, bytes) else {}
         try:
-            answer = await self._client.request(
-                method, path, params=query, content=body, headers=headers
-            )
+            async with self._client.stream(
+                method, path, params=query, content=content, headers=headers
+            ) as answer:
+                if not answer.is_success:
+                    await answer.aread()
+                    raise _error(answer, self.location)
+                yield answer
         except httpx.HTTPError as error:
             raise StoreError(
                 f"The server {self.location} cannot be reached: {type(error).__name__}."
             ) from error
-        if not answer.is_success:
-            raise _error(answer, self.location)
-        return answer.content
 
     def read(self, kind: TypeAdapter[Any], answer: bytes) -> Any:
         """Read an answer; fields that this version does not know are ignored.
@@ -61,75 +85,29 @@ class Transport:
         try:
             return kind.validate_json(answer)
         except ValueError as error:
-            raise _stranger(self.location) from error
-
-    async def lines(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str],
-        content: AsyncIterator[bytes] | None = None,
-    ) -> AsyncGenerator[str]:
-        """The lines of an answer as they come, however long it takes.
-
-        Raises:
-            StoreError: the server cannot be reached, or goes away on the way.
-            KagentMemoryError: what the server says went wrong, as the exception it had there.
-        """
-        import httpx
-
-        try:
-            async with self._client.stream(method, path, params=query, content=content) as answer:
-                if not answer.is_success:
-                    await answer.aread()
-                    raise _error(answer, self.location)
-                async for line in answer.aiter_lines():
-                    yield line
-        except httpx.HTTPError as error:
             raise StoreError(
-                f"The server {self.location} cannot be reached: {type(error).__name__}."
+                f"What answers at {self.location} is not a kagent-memory server; check the host "
+                "and port in the URI."
             ) from error
-
-    async def info(self) -> Mapping[str, Any]:
-        """Return what the server says of itself: how it searches, and which models it offers.
-
-        Raises:
-            StoreError: it cannot be reached, or something else answers there.
-            ConfigurationError: the token does not hold.
-        """
-        answer = await self.request("GET", "/info")
-        try:
-            told: Any = json.loads(answer)
-            told["mode"]
-        except (ValueError, TypeError, KeyError) as error:
-            raise _stranger(self.location) from error
-        return told
-
-
-def _stranger(location: str) -> StoreError:
-    return StoreError(
-        f"What answers at {location} is not a kagent-memory server; check the host and port in "
-        "the URI."
-    )
 
 
 def _error(answer: httpx.Response, location: str) -> KagentMemoryError:
+    otherwise = f"The server {location} answered {answer.status_code}."
     try:
         problem = answer.json()
     except ValueError:
         problem = None
     if not isinstance(problem, dict):
-        return StoreError(f"The server {location} answered {answer.status_code}.")
-    told = cast("dict[str, Any]", problem)
+        return StoreError(otherwise)
     if answer.status_code in (401, 403):
         return ConfigurationError(
             f"{location} requires a valid token: set KAGENT_MEMORY_TOKEN or token=."
         )
-    return error_of(told, f"The server {location} answered {answer.status_code}.")
+    return error_of(cast("dict[str, Any]", problem), otherwise)
 
 
 def error_of(problem: Mapping[str, Any], otherwise: str) -> KagentMemoryError:
-    """The exception that a server's problem stands for."""
+    """Return the exception that a server's problem stands for."""
     return error_class(str(problem.get("type", "")).rpartition(":")[2])(
         str(problem.get("detail") or otherwise)
     )

@@ -33,7 +33,6 @@ from .transfer import exported, imported
 
 JSON = "application/json"
 IN_QUERY = frozenset({"GET", "DELETE"})
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 CROSSES_SCOPES = frozenset({"receipts", "check_receipts"})
 TELLS_NOTHING = frozenset({"drain"})
 MAX_ARGUMENTS: Mapping[str, float] = {
@@ -148,7 +147,7 @@ def _json(request: Request, body: bytes) -> bytes:
     kind = media_type(request)
     if kind != JSON and not (kind.startswith("application/") and kind.endswith("+json")):
         raise InvalidInput(f"Send the arguments as one JSON object, with content-type: {JSON}.")
-    return body.removeprefix(BYTE_ORDER_MARK)
+    return body
 
 
 def _check_model(request: Request, name: str | None) -> None:
@@ -197,7 +196,7 @@ def _scope(verb: Verb, request: Request, values: dict[str, Any]) -> dict[str, An
     caller, given = caller_of(request), values.get("scope")
     if given:
         for scope in [given] if isinstance(given, Scope | Scopes) else given:
-            caller.checked(_whole(scope))
+            caller.checked(scope)
         return {}
     # it need not be one scope
     if "app" in verb.types and not {"app", "user"} <= request.query_params.keys():
@@ -205,14 +204,6 @@ def _scope(verb: Verb, request: Request, values: dict[str, Any]) -> dict[str, An
     for name in NAMES:
         values.pop(name, None)
     return {"scope": scope_of(request)}
-
-
-def _whole(scope: Scope | Scopes) -> Scope | Scopes:
-    if "" in (scope.user, scope.app):
-        raise InvalidInput(
-            "scope: the app and the user must not be empty; leave one out to mean all."
-        )
-    return scope
 
 
 VERBS: Mapping[str, Verb] = {name: verb for name, verb in verbs_of(Memories).items() if verb.method}

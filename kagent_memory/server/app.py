@@ -17,7 +17,6 @@ from . import (
     api,
     dashboard,
     error_responses,
-    jobs,
     kagent,
     openapi,
     oversight,
@@ -39,7 +38,6 @@ for _router in (
     api.router,
     pages.router,
     oversight.router,
-    jobs.router,
     dashboard.router,
 ):
     ROUTES.include_router(_router)

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from starlette.datastructures import Headers
 
-from ..errors import ConfigurationError, NotFound
+from ..errors import ConfigurationError, InvalidInput, NotFound
 from ..records import Scope, Scopes
 from ..stores.base import Token
 
@@ -68,17 +68,26 @@ class Caller:
         """True if there is anything this caller may not see."""
         return (self.tenant, self.user, self.app) != (None, None, None)
 
+    def tenant_or(self, default: str) -> str:
+        """Return the tenant that the caller is bound to, or else the default."""
+        return default if self.tenant is None else self.tenant
+
     def may(self, scope: Scope | Scopes) -> bool:
         """Return True if the scopes are within the caller's; each part is compared whole."""
         pairs = ((self.tenant, scope.tenant), (self.user, scope.user), (self.app, scope.app))
         return all(bound is None or bound == part for bound, part in pairs)
 
     def checked(self, scope: AnyScope) -> AnyScope:
-        """`scope` itself.
+        """Return `scope` itself.
 
         Raises:
+            InvalidInput: its user or app is empty.
             NotFound: it is not the caller's; that it exists is none of their business.
         """
+        if "" in (scope.user, scope.app):
+            raise InvalidInput(
+                "Name the app and the user whose memories they are; neither is empty."
+            )
         if not self.may(scope):
             raise NotFound("No such memories.")
         return scope

@@ -7,56 +7,68 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import NamedTuple, TypeAlias
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from ..records import Memory
 from .dependencies import memories_of
-from .page_helpers import PageScope, page, shown_settings
-from .plots import Series, bars
+from .page_helpers import PageScope, page
 
 router = APIRouter(include_in_schema=False)
 
 DAYS = 30
 PAGE = 1000
-MOST_READ = 10_000
+MAX_READ = 10_000
 BANDS = (("0", 0, 0), ("1-2", 1, 2), ("3-9", 3, 9), ("10-29", 10, 29), ("30+", 30, None))
+Series: TypeAlias = Sequence[tuple[str, int]]
+
+
+class Plot(NamedTuple):
+    """A plot with one bar a pair; the template draws it."""
+
+    title: str
+    series: Series
+
+    @property
+    def top(self) -> int:
+        """The end of the scale: 1, 2, 4, 6 or 8 times a power of ten, at least 4."""
+        most = max((value for _, value in self.series), default=0)
+        power = 10 ** max(len(str(most)) - 1, 0)
+        return next(step * power for step in (1, 2, 4, 6, 8, 10) if step * power >= max(most, 4))
 
 
 @router.get("/dashboard")
 async def dashboard(request: Request, scope: PageScope) -> Response:
-    """Counts and plots."""
+    """Show counts and plots."""
     memories = memories_of(request)
     rows: list[Memory] = []
-    cursor: str | None = None
-    whole = False
-    while len(rows) < MOST_READ and not whole:
+    cursor, is_whole = None, False
+    while len(rows) < MAX_READ and not is_whole:
         recent = await memories.list(scope, order="newest", limit=PAGE, cursor=cursor)
         rows += recent.memories
-        cursor, whole = recent.cursor, recent.cursor is None
+        cursor, is_whole = recent.cursor, recent.cursor is None
     stats, now = await memories.stats(scope), request.app.state.clock()
-    states = [(state, stats.jobs.get(state, 0)) for state in ("queued", "running", "dead")]
-    drawn = [
-        ("Memories over the last 30 days", growth(rows, now)),
-        ("Memories by how often they were delivered", delivered(rows)),
-        ("Memories that expire in the next 30 days", expiring(rows, now)),
-        ("Memories by type", sorted(stats.by_type.items())),
-        ("Memories by importance", important(rows)),
-        ("Jobs in the queue", states),
-    ]
     plots = [
-        {"title": title, "svg": bars(title, series), "series": series} for title, series in drawn
+        Plot("Memories over the last 30 days", growth(rows, now)),
+        Plot("Memories by how often they were delivered", delivered(rows)),
+        Plot("Memories that expire in the next 30 days", expiring(rows, now)),
+        Plot("Memories by type", sorted(stats.by_type.items())),
+        Plot(
+            "Jobs in the queue",
+            [(state, stats.jobs.get(state, 0)) for state in ("queued", "running", "dead")],
+        ),
     ]
-    values: dict[str, Any] = {
-        "scope": scope,
-        "stats": stats,
-        "plots": plots,
-        "whole": whole,
-        "read": len(rows),
-    }
-    return page(request, "dashboard.html", {**values, **shown_settings(request)})
+    return page(
+        request,
+        "dashboard.html",
+        scope=scope,
+        stats=stats,
+        plots=plots,
+        whole=is_whole,
+        read=len(rows),
+    )
 
 
 def growth(rows: Sequence[Memory], now: datetime) -> Series:
@@ -78,12 +90,6 @@ def delivered(rows: Sequence[Memory]) -> Series:
         (label, sum(low <= n and (high is None or n <= high) for n in counts))
         for label, low, high in BANDS
     ]
-
-
-def important(rows: Sequence[Memory]) -> Series:
-    """Count memories by importance, in fifths."""
-    counts = Counter(min(int(memory.importance * 5), 4) for memory in rows)
-    return [(f"{fifth / 5:.1f}-{(fifth + 1) / 5:.1f}", counts[fifth]) for fifth in range(5)]
 
 
 def expiring(rows: Sequence[Memory], now: datetime) -> Series:

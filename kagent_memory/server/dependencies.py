@@ -35,8 +35,7 @@ def caller_of(request: Request) -> Caller:
 
 def tenant_of(request: Request) -> str:
     """Return the tenant of a request that names none: the caller's, or the server's."""
-    tenant = caller_of(request).tenant
-    return memories_of(request).settings.tenant if tenant is None else tenant
+    return caller_of(request).tenant_or(memories_of(request).settings.tenant)
 
 
 def media_type(request: Request) -> str:
@@ -44,18 +43,17 @@ def media_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def scope_of(request: Request, **names: str) -> Scope:
-    """Return the scope that a request's query names, or `names` instead.
+def scope_of(request: Request) -> Scope:
+    """Return the scope that a request's query names.
 
     Raises:
         InvalidInput: it lacks the app or the user.
         NotFound: it is not the caller's.
     """
-    named = {"tenant": tenant_of(request), **request.query_params, **names}
-    for name in ("app", "user"):
-        if not named.get(name):
-            raise InvalidInput(f"{name}: missing in the query; it names whose memories.")
-    return caller_of(request).checked(Scope(named["tenant"], named["user"], named["app"]))
+    params = request.query_params
+    tenant, user, app = params.get("tenant"), params.get("user", ""), params.get("app", "")
+    named = Scope(tenant_of(request) if tenant is None else tenant, user, app)
+    return caller_of(request).checked(named)
 
 
 def known_id(id: str, what: str) -> str:

@@ -9,7 +9,6 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.responses import (
-    HTMLResponse,
     JSONResponse,
     PlainTextResponse,
     RedirectResponse,
@@ -18,7 +17,7 @@ from fastapi.responses import (
 from starlette.exceptions import HTTPException
 
 from ..errors import KagentMemoryError, family_of
-from .templating import render
+from .page_helpers import page
 
 logger = logging.getLogger(__name__)
 KAGENT_PREFIX = "/api/memories"
@@ -36,6 +35,11 @@ def printable(text: str) -> str:
 def message_of(error: KagentMemoryError) -> str:
     """Return an error's message; without one, the meaning of its class."""
     return str(error) or type(error).__doc__ or ""
+
+
+def told(error: KagentMemoryError) -> dict[str, Any]:
+    """Return what a page that stays says of an error, and its status."""
+    return {"wrong": message_of(error), "status": family_of(error).http_status}
 
 
 def log_defect(error: Exception) -> None:
@@ -79,9 +83,7 @@ def _written(request: Request, status: int, text: str, *, kind: str = "") -> Res
         return JSONResponse(body, status, media_type="application/problem+json")
     if status == HTTPStatus.UNAUTHORIZED and request.method == "GET":
         return RedirectResponse("/login", 303)
-    return HTMLResponse(
-        render("failed.html", {"title": title, "text": text, "status": status}), status
-    )
+    return page(request, "failed.html", status, title=title, text=text)
 
 
 def install(app: FastAPI) -> None:

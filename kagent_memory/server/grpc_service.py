@@ -1,19 +1,26 @@
 """kagent's memory service over gRPC, beside HTTP: the same rules, the same callers, bounded in the
-same way.
+same way; from descriptors that protoc makes of `kagent.proto`, without generated code.
+
+They are written by `protoc --include_imports --descriptor_set_out=kagent.binpb`; a test says when
+they differ from the contract.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
+from functools import cache, partial
+from importlib.resources import files
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 import grpc
 import grpc.aio
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.message import DecodeError, Message
+from google.protobuf.message_factory import GetMessageClass
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import SERVICE_NAME as HEALTH_NAME
 from grpc_health.v1.health import aio as health
@@ -27,10 +34,10 @@ from ..memories import Memories
 from .admission import LONG_BODY, MAX_OPEN, Admission
 from .auth import LOCAL, Access, Caller, check_binding
 from .error_responses import log_defect, printable
-from .grpc_contract import SERVICE, methods, pool
-from .kagent_verbs import VERBS, size_of
-from .kagent_wire import DIMENSIONS, Refused, check_count, wrong_width
+from .kagent import VERBS, size_of
+from .kagent_wire import DIMENSIONS, check_count, check_width
 
+SERVICE = "kagent.api.v1alpha1.MemoryService"
 MAX_STREAMS = 2 * MAX_OPEN  # calls that are open on one connection, of whatever service
 MAX_CONNECTIONS = 1_000
 HANDSHAKE_SECONDS = 15.0  # for a connection to say that it speaks gRPC
@@ -47,6 +54,31 @@ CODES: Mapping[int, grpc.StatusCode] = {
 }
 Fields: TypeAlias = dict[str, Any]
 Context: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
+
+
+def descriptors() -> FileDescriptorSet:
+    """Return the descriptors of what the contract imports and, last, of the contract."""
+    made = files("kagent_memory.server").joinpath("kagent.binpb").read_bytes()
+    return FileDescriptorSet.FromString(made)
+
+
+@cache
+def pool() -> DescriptorPool:
+    """Return the descriptors in a pool of their own."""
+    made = DescriptorPool()
+    for file in descriptors().file:
+        made.AddSerializedFile(file.SerializeToString())
+    return made
+
+
+@cache
+def methods() -> dict[str, tuple[type[Message], type[Message]]]:
+    """Return each method's name, and the classes of the messages that it takes and gives."""
+    service: Any = pool().FindServiceByName(SERVICE)
+    return {
+        method.name: (GetMessageClass(method.input_type), GetMessageClass(method.output_type))
+        for method in service.methods
+    }
 
 
 class _Service:
@@ -112,17 +144,17 @@ async def _only(requests: AsyncIterator[bytes]) -> bytes:
     """
     async for message in requests:
         return message
-    raise Refused("The call has no message.")
+    raise InvalidInput("The call has no message.")
 
 
 def _read(takes: type[Message], raw: bytes, read: Callable[[Fields], Any]) -> Any:
     try:
         fields = _fields(takes.FromString(raw))
-    except Refused:
+    except InvalidInput:
         raise
     except (DecodeError, ValueError, RecursionError) as error:
         # a Struct may hold infinity, which JSON cannot
-        raise Refused("Invalid request message") from error
+        raise InvalidInput("Invalid request message") from error
     return read(fields.get("memory", fields))
 
 
@@ -136,13 +168,13 @@ def _fields(message: Message) -> Fields:
             case "items":
                 check_count(len(value))
                 fields["items"] = [_fields(one) for one in value]
-            case "vector" if len(value) > DIMENSIONS:
-                raise Refused(wrong_width(len(value)))
             case "vector":
+                if len(value) > DIMENSIONS:
+                    check_width(len(value))
                 fields["vector"] = list(value)
-            case "metadata" if value.ByteSize() > MAX_METADATA_BYTES:
-                raise Refused(f"metadata is longer than {MAX_METADATA_BYTES} bytes")
             case "metadata":
+                if value.ByteSize() > MAX_METADATA_BYTES:
+                    raise InvalidInput(f"metadata is longer than {MAX_METADATA_BYTES} bytes")
                 fields["metadata"] = MessageToDict(value)
             case name:
                 fields[name] = value

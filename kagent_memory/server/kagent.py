@@ -1,10 +1,17 @@
-"""kagent's memory HTTP contract to the letter (kagent 0.8 to 0.10), so that its agents work here
-unchanged.
+"""kagent's memory contract to the letter, so that its agents work here unchanged: its verbs, for
+HTTP (kagent 0.8 to 0.10) and for gRPC (those after), and its HTTP routes.
+
+kagent's server knows no tenants: all of it lives in the server's own tenant, or in the token's. An
+agent's name is also known by its form with `_` for `-`: reads and deletes go over the union of
+those two whole scopes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fastapi import APIRouter, HTTPException, Request
@@ -12,29 +19,163 @@ from fastapi.responses import JSONResponse, Response
 
 from ..concurrency import run_in_thread
 from ..errors import InvalidInput, KagentMemoryError, NotFound
+from ..memories import Memories
+from ..records import Memory, Scope
+from ..stores.base import external_name
+from .auth import Caller
 from .dependencies import caller_of, memories_of
-from .kagent_verbs import VERBS, KagentVerb, size_of
-from .kagent_wire import decoded
+from .kagent_wire import (
+    DIMENSIONS,
+    Item,
+    Named,
+    Search,
+    batch_of,
+    decoded,
+    found,
+    item_of,
+    listed,
+    named_of,
+    search_of,
+)
 
-router = APIRouter(prefix="/api/memories", include_in_schema=False)
-ROUTES: Mapping[str, tuple[str, str, int]] = {
-    "AddSession": ("POST", "/sessions", 201),
-    "AddSessionBatch": ("POST", "/sessions/batch", 201),
-    "Search": ("POST", "/search", 200),
-    "List": ("GET", "", 200),
-    "Delete": ("DELETE", "", 200),
+EMBEDDING_SPACE = external_name(DIMENSIONS)
+LIST_PAGE = 1000
+SORTED_CHARS = 10  # what sorting one memory costs, as `run_in_thread` counts
+
+
+def _names(agent_name: str) -> tuple[str, ...]:
+    """Return the agent's name, and its form with underscores when that differs."""
+    return tuple(dict.fromkeys((agent_name, agent_name.replace("-", "_"))))
+
+
+def _scopes(memories: Memories, caller: Caller, asked: Named) -> list[Scope]:
+    """Return the scopes of an agent's names and a user in the caller's tenant.
+
+    Raises:
+        NotFound: one is not the caller's.
+    """
+    tenant, names = caller.tenant_or(memories.settings.tenant), _names(asked.agent_name)
+    if caller.app is not None and asked.agent_name in _names(caller.app):
+        caller = replace(caller, app=None)  # it is known by each of its names
+    return [caller.checked(Scope(tenant, asked.user_id, name)) for name in names]
+
+
+async def add(memories: Memories, caller: Caller, item: Item) -> dict[str, Any]:
+    """Store one memory."""
+    return {"id": (await _store(memories, caller, [item]))[0]}
+
+
+async def add_batch(memories: Memories, caller: Caller, items: Sequence[Item]) -> dict[str, Any]:
+    """Store 1 to 50 memories; those of one agent and user whole or not at all."""
+    return {"count": len(await _store(memories, caller, items))}
+
+
+async def _store(memories: Memories, caller: Caller, items: Sequence[Item]) -> list[str]:
+    by_scope: dict[Scope, list[Item]] = {}
+    for one in items:
+        by_scope.setdefault(_scopes(memories, caller, one)[0], []).append(one)
+    parts = copy(memories.parts)
+    # the contract bounds no content, so the request does
+    parts.settings = replace(parts.settings, max_content_bytes=sys.maxsize)
+    unbounded = Memories(parts)
+    ids: list[str] = []
+    for scope, group in by_scope.items():
+        ids += await unbounded.add(
+            scope,
+            [one.fact for one in group],
+            embedding=[one.array for one in group],
+            embedding_space=EMBEDDING_SPACE,
+            who="kagent",
+        )
+    return ids
+
+
+async def search(memories: Memories, caller: Caller, asked: Search) -> dict[str, Any]:
+    """Find the nearest memories by cosine; exact for every user, however crowded the table."""
+    scopes = _scopes(memories, caller, asked)
+    hits = [
+        (cosine, memory, scope)
+        for scope in scopes
+        for memory, cosine in await memories.parts.caller_vectors.nearest(
+            scope, asked.array, limit=asked.rows
+        )
+    ]
+    hits.sort(key=lambda hit: (-hit[0], hit[1].id))
+    # kagent's order of things: the limit first, then the floor; but only what is handed over counts
+    # as delivered
+    kept = [hit for hit in hits[: asked.rows] if not asked.min_score or hit[0] >= asked.min_score]
+    for one in scopes:
+        ids = [memory.id for _, memory, scope in kept if scope == one]
+        memories.parts.deliveries.count(one, retrieved=ids, delivered=ids)
+    return {"memories": [found(memory, cosine) for cosine, memory, _ in kept]}
+
+
+async def list_all(memories: Memories, caller: Caller, asked: Named) -> dict[str, Any]:
+    """Return all memories of an agent and a user, the most delivered first."""
+    rows: list[Memory] = []
+    for scope in _scopes(memories, caller, asked):
+        cursor, is_first = None, True
+        while is_first or cursor is not None:
+            page = await memories.list(scope, limit=LIST_PAGE, cursor=cursor)
+            rows += page.memories
+            cursor, is_first = page.cursor, False
+    return {"memories": await run_in_thread(len(rows) * SORTED_CHARS, _listed, rows)}
+
+
+def _listed(rows: Sequence[Memory]) -> list[dict[str, Any]]:
+    return [listed(one) for one in sorted(rows, key=lambda one: -one.usage.delivered)]
+
+
+async def delete(memories: Memories, caller: Caller, asked: Named) -> dict[str, Any]:
+    """Erase all memories of an agent and a user; it is not an error when there are none."""
+    for scope in _scopes(memories, caller, asked):
+        await memories.forget(scope, everything=True, who="kagent")
+    return {"status": "deleted"}
+
+
+@dataclass(frozen=True, slots=True)
+class KagentVerb:
+    """One method of the contract.
+
+    Attributes:
+        method, path, status: where it stands over HTTP, and the status of its answers.
+        failed: what is said when this server fails.
+        read: turns a request's fields into what is asked, off the event loop; raises
+            `InvalidInput` with kagent's text.
+        answer: does it and returns the fields of the answer; raises `NotFound` for what is not the
+            caller's.
+    """
+
+    method: str
+    path: str
+    status: int
+    failed: str
+    read: Callable[[Any], Any]
+    answer: Callable[[Memories, Caller, Any], Awaitable[dict[str, Any]]]
+
+
+VERBS: Mapping[str, KagentVerb] = {
+    "AddSession": KagentVerb("POST", "/sessions", 201, "failed to save memory", item_of, add),
+    "AddSessionBatch": KagentVerb(
+        "POST", "/sessions/batch", 201, "failed to save memory batch", batch_of, add_batch
+    ),
+    "Search": KagentVerb("POST", "/search", 200, "search failed", search_of, search),
+    "List": KagentVerb("GET", "", 200, "failed to list memories", named_of, list_all),
+    "Delete": KagentVerb("DELETE", "", 200, "failed to delete memory", named_of, delete),
 }
-"""Where the methods of the contract stand, and the status of their answers."""
 
 
-def handler_of(verb: KagentVerb, status: int) -> Callable[[Request], Awaitable[Response]]:
-    """Return what answers a verb's route."""
+def size_of(answer: Mapping[str, Any]) -> int:
+    """Return about how many characters an answer has."""
+    return sum(len(row["content"]) + 100 for row in answer.get("memories", ()))
 
+
+def _handler_of(verb: KagentVerb) -> Callable[[Request], Awaitable[Response]]:
     async def handle(request: Request) -> Response:
         body, query = await request.body(), dict(request.query_params)
 
         def read() -> Any:
-            return verb.read(decoded(body) if request.method == "POST" else query)
+            return verb.read(decoded(body) if verb.method == "POST" else query)
 
         try:
             asked = await run_in_thread(len(body), read)
@@ -44,10 +185,11 @@ def handler_of(verb: KagentVerb, status: int) -> Callable[[Request], Awaitable[R
         except KagentMemoryError as error:
             raise HTTPException(500, f"{verb.failed}: {error}") from error
         content = answer.get("memories", answer)
-        return await run_in_thread(size_of(answer), JSONResponse, content, status)
+        return await run_in_thread(size_of(answer), JSONResponse, content, verb.status)
 
     return handle
 
 
-for _name, (_method, _path, _status) in ROUTES.items():
-    router.add_api_route(_path, handler_of(VERBS[_name], _status), methods=[_method])
+router = APIRouter(prefix="/api/memories", include_in_schema=False)
+for _verb in VERBS.values():
+    router.add_api_route(_verb.path, _handler_of(_verb), methods=[_verb.method])

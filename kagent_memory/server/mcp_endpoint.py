@@ -8,12 +8,12 @@ import asyncio
 import importlib
 
 from fastapi import HTTPException, Request
-from starlette.types import Receive, Send
+from starlette.types import Message, Receive, Send
 from starlette.types import Scope as Connection
 
 from ..errors import InvalidInput, NotFound
 from ..records import Scope
-from .dependencies import caller_of, media_type, memories_of, who
+from .dependencies import caller_of, media_type, memories_of, tenant_of, who
 
 MOST_BESIDE = 20
 MISSING = (
@@ -36,6 +36,9 @@ class McpEndpoint:
             scopes = _scopes_of(request)
             if media_type(request) != "application/json":
                 raise HTTPException(415, "A request of MCP has Content-Type: application/json.")
+            body: (
+                bytes | None
+            ) = await request.body()  # here a refusal of its length is answered as one
             # the first time it takes long
             await asyncio.to_thread(importlib.import_module, f"{__package__}.mcp_tools")
             from .mcp_tools import serve_http
@@ -43,9 +46,16 @@ class McpEndpoint:
             raise HTTPException(501, NO_EXTRA) from None
         except NotFound:  # as 404 it would tell a client of MCP that its session is over
             raise HTTPException(403, FOREIGN) from None
-        await serve_http(
-            memories_of(request), scopes, who("mcp", caller_of(request)), connection, receive, send
-        )
+
+        async def receive_again() -> Message:
+            nonlocal body
+            if body is None:
+                return await receive()
+            message, body = {"type": "http.request", "body": body}, None
+            return message
+
+        user = who("mcp", caller_of(request))
+        await serve_http(memories_of(request), scopes, user, connection, receive_again, send)
 
 
 def _scopes_of(request: Request) -> list[Scope]:
@@ -58,9 +68,7 @@ def _scopes_of(request: Request) -> list[Scope]:
     """
     caller, named = caller_of(request), request.query_params
     app, user = named.get("app", caller.app), named.get("user", caller.user)
-    tenant = named.get(
-        "tenant", memories_of(request).settings.tenant if caller.tenant is None else caller.tenant
-    )
+    tenant = named.get("tenant", tenant_of(request))
     if not app or not user:
         raise InvalidInput(MISSING)
     apps, users = named.getlist("beside_app"), named.getlist("beside_user")

@@ -16,6 +16,7 @@ from contextlib import (
     redirect_stdout,
     suppress,
 )
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
 from hashlib import blake2b
@@ -86,12 +87,14 @@ class Client:
         scope: the one that it writes.
         beside: further ones that its searches read.
         who: for the history.
+        on_end: called as soon as the client is no longer answered.
     """
 
     memories: Memories
     scope: Scope
     beside: Sequence[Scope]
     who: str
+    on_end: Callable[[], None] = lambda: None
 
 
 ClientContext: TypeAlias = Context[Client]
@@ -228,25 +231,28 @@ TOOLS = [
 ]
 
 
-def _server(client: Client, on_end: Callable[[], None] = lambda: None) -> MCPServer[Client]:
-    """Return a server of one client; `on_end` is called as soon as it stops answering."""
+_client: ContextVar[Client] = ContextVar("client")
 
-    @asynccontextmanager
-    async def lifespan(_server: MCPServer[Client]) -> AsyncGenerator[Client]:
-        try:
-            yield client
-        finally:
-            on_end()
 
-    return MCPServer(
-        "kagent-memory",
-        version=__version__,
-        instructions=INSTRUCTIONS,
-        tools=TOOLS,
-        lifespan=lifespan,
-        log_level="WARNING",
-        subscriptions=False,
-    )
+@asynccontextmanager
+async def _serving_client(_server: MCPServer[Client]) -> AsyncGenerator[Client]:
+    client = _client.get()
+    try:
+        yield client
+    finally:
+        client.on_end()
+
+
+SERVER = MCPServer(
+    "kagent-memory",
+    version=__version__,
+    instructions=INSTRUCTIONS,
+    tools=TOOLS,
+    lifespan=_serving_client,
+    log_level="WARNING",
+    subscriptions=False,
+)
+"""The one server of all clients; each is served in a context of its own."""
 
 
 async def serve_stdio(
@@ -265,7 +271,8 @@ async def serve_stdio(
                 memories = await stack.enter_async_context(opened)
                 scope, *beside = await scopes_of(memories)
             try:
-                await _server(Client(memories, scope, beside, "mcp"), end).run_stdio_async()
+                _client.set(Client(memories, scope, beside, "mcp", end))
+                await SERVER.run_stdio_async()
             except* BrokenPipeError:
                 logger.info("The client hung up before its answer.")
 
@@ -318,9 +325,11 @@ async def serve_http(
     the next.
     """
     scope, *beside = scopes
-    server = _server(Client(memories, scope, beside, who))
+    _client.set(Client(memories, scope, beside, who))
     # `Gate` has checked the host and the origin
     trusting = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    server.streamable_http_app(json_response=True, stateless_http=True, transport_security=trusting)
-    async with server.session_manager.run():
-        await server.session_manager.handle_request(connection, receive, send)
+    app = SERVER.streamable_http_app(
+        json_response=True, stateless_http=True, transport_security=trusting
+    )
+    async with app.router.lifespan_context(app):
+        await app({**connection}, receive, send)

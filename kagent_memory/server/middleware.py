@@ -28,7 +28,7 @@ STORING = frozenset(
     }
 )
 SPOOLED = "/api/v1/import"
-STREAMED = frozenset({SPOOLED, "/api/v1/export", "/export"})  # as long as it takes
+STREAMED = frozenset({SPOOLED, "/api/v1/export"})  # as long as it takes
 CALL_SECONDS = 300.0  # in which a request must be read, worked on and answered
 SMALL_BODY = 65_536
 POLICY = (

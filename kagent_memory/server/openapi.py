@@ -11,7 +11,6 @@ from pydantic import TypeAdapter
 from .. import __version__
 from ..memories.verbs import Verb
 from .api import IN_QUERY, JSON, VERBS
-from .dependencies import NAMES
 
 DESCRIPTION = (
     "Long-term memory for agents: one route a verb. Where a call is about the memories of one "
@@ -25,6 +24,7 @@ WHOSE: Mapping[str, str] = {
     "user": "Whose memories: the user.",
     "app": "Whose memories: the agent's app name.",
 }
+NAMED_WITH_SCOPE = frozenset({"user", "app"})
 PROBLEMS: Mapping[str, str] = {
     "400": "The input cannot be stored or searched, or does not fit.",
     "401": "No token, or one that does not hold.",
@@ -98,44 +98,44 @@ def _operation(name: str, doc: str, answer: Schema, *, lines: bool = False) -> S
 
 def _request(verb: Verb, arguments: Mapping[str, Schema]) -> Schema:
     """Return where the arguments of a verb stand."""
-    in_path = [name for name in arguments if f"{{{name}}}" in verb.path]
-    parameters = [_parameter(name, "path", arguments[name], required=True) for name in in_path]
-    rest = {
-        name: schema for name, schema in arguments.items() if name not in (*in_path, "payloads")
-    }
-    if "scope" in verb.types:
-        is_optional = "app" in verb.types or _names_several(rest["scope"])
-        for name in NAMES:
-            rest.pop(name, None)
-            described = {"type": "string", "description": WHOSE[name]}
-            required = name != "tenant" and not is_optional
-            parameters.append(_parameter(name, "query", described, required=required))
-        if not _names_several(rest["scope"]):
-            rest.pop("scope")
+    described = {name: schema for name, schema in arguments.items() if name != "payloads"}
+    required, in_query = verb.required - {"scope"}, set[str]()
     if verb.method in IN_QUERY or verb.takes_file:
-        parameters += [
-            _parameter(name, "query", rest[name], required=name in verb.required) for name in rest
-        ]
-        file = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
-        return {"parameters": parameters} | (
-            {"requestBody": _body(file)} if verb.takes_file else {}
+        in_query |= described.keys()
+    if "scope" in described:
+        if not _names_several(described["scope"]):
+            del described["scope"]
+            required |= NAMED_WITH_SCOPE - verb.types.keys()
+        described |= {name: {"type": "string", "description": text} for name, text in WHOSE.items()}
+        in_query |= WHOSE.keys()
+    in_path = {name for name in described if f"{{{name}}}" in verb.path}
+    parameters = [
+        _parameter(
+            name,
+            "path" if name in in_path else "query",
+            described.pop(name),
+            required=name in required | in_path,
         )
-    required = [name for name in rest if name in verb.required and name != "scope"]
+        for name in [*described]
+        if name in in_path | in_query
+    ]
+    if verb.takes_file:
+        file = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+        return {"parameters": parameters, "requestBody": {"required": True, "content": file}}
+    if verb.method in IN_QUERY:
+        return {"parameters": parameters}
     schema = {
         "type": "object",
-        "properties": rest,
-        "required": required,
+        "properties": described,
+        "required": [name for name in described if name in required],
         "additionalProperties": False,
     }
-    return {"parameters": parameters, "requestBody": _body({JSON: {"schema": schema}})}
+    body = {"required": True, "content": {JSON: {"schema": schema}}}
+    return {"parameters": parameters, "requestBody": body}
 
 
 def _names_several(schema: Schema) -> bool:
     return any(part.get("type") == "array" for part in schema.get("anyOf", ()))
-
-
-def _body(content: Schema) -> Schema:
-    return {"required": True, "content": content}
 
 
 def _parameter(name: str, place: str, schema: Schema, *, required: bool) -> Schema:

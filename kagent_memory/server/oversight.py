@@ -1,4 +1,4 @@
-"""Pages of oversight: what waits in quarantine, receipts, export, and forgetting by conditions."""
+"""Pages of oversight: the queue, receipts, and forgetting by conditions."""
 
 from __future__ import annotations
 
@@ -8,34 +8,58 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from starlette.datastructures import FormData
 
-from ..errors import InvalidInput, KagentMemoryError, NotFound, family_of
-from ..records import Filter, Memory, Scope
+from ..errors import InvalidInput, KagentMemoryError, NotFound
+from ..records import Memory, Scope
+from ..stores.base import Job, JobState
 from .api import VERBS
-from .dependencies import caller_of, memories_of, tenant_wide
-from .error_responses import message_of
-from .page_helpers import OwnForm, PageScope, field, page, page_user, to
-from .transfer import exported
+from .dependencies import caller_of, memories_of, own_job, tenant_wide, visible_jobs
+from .error_responses import told
+from .page_helpers import OwnForm, PageScope, ScopeOrNone, field, page, page_user, to
 
 router = APIRouter(include_in_schema=False)
 
 SHOWN = 50
-CONDITIONS = ("session_id", "tag", "author", "after", "before")
+CONDITIONS = ("session_id", "tag", "author", "after", "before", "everything")
+SHOWN_JOBS = 200
+RETRIED_AT_ONCE = 1000
+STATES: tuple[JobState, ...] = ("dead", "running", "queued")
 
 
-@router.get("/quarantine")
-async def quarantine(request: Request, scope: PageScope) -> Response:
-    """Show the memories that wait to be confirmed, newest first."""
-    memories = memories_of(request)
-    cursor = request.query_params.get("cursor") or None
-    waiting = await memories.list(
-        scope, filter=Filter(superseded="quarantined"), limit=SHOWN, cursor=cursor
-    )
-    values = {"scope": scope, "memories": waiting.memories, "cursor": waiting.cursor}
-    return page(
-        request, "quarantine.html", {**values, "total": (await memories.stats(scope)).quarantined}
-    )
+@router.get("/jobs")
+async def jobs(request: Request, scope: ScopeOrNone) -> Response:
+    """Show what waits, what runs, and dead letters with their reasons, which come first."""
+    listed = list[Job]()
+    for state in STATES:  # one by one: a long queue must not push dead letters off the page
+        listed += await visible_jobs(request, scope, state, SHOWN_JOBS - len(listed))
+    return page(request, "jobs.html", scope=scope, jobs=listed, most=SHOWN_JOBS)
+
+
+@router.post("/jobs")
+async def change_job(request: Request, scope: ScopeOrNone, form: OwnForm) -> Response:
+    """Retry or drop the job that the form names, or retry all dead letters."""
+    memories, action = memories_of(request), field(form, "do")
+    if action == "retry-all":
+        await _retry_all(request, scope)
+    else:
+        job = await own_job(request, field(form, "id"))
+        await (memories.drop_job if action == "drop" else memories.retry_job)(job.id)
+    return to("/jobs", scope, done=action)
+
+
+async def _retry_all(request: Request, scope: Scope | None) -> None:
+    """Queue all dead letters again that the page is about."""
+    tried: set[str] = set()
+    # one that is dead again by now is not tried twice
+    while fresh := [
+        job.id
+        for job in await visible_jobs(request, scope, "dead", RETRIED_AT_ONCE)
+        if job.id not in tried
+    ]:
+        for id in fresh:
+            tried.add(id)
+            with suppress(NotFound):  # somebody else retried or dropped it
+                await memories_of(request).retry_job(id)
 
 
 @router.get("/receipts")
@@ -49,24 +73,16 @@ async def receipts(request: Request, scope: PageScope) -> Response:
     after = int(text) if text.isdecimal() and len(text) < 10 else 0
     listed = await memories.receipts(tenant=tenant, after=after, limit=SHOWN)
     checked = await memories.check_receipts(tenant=tenant)
-    values: dict[str, Any] = {
-        "scope": scope,
-        "receipts": listed,
-        "checked": checked,
-        "more": len(listed) == SHOWN,
-    }
-    values["problems"] = [problem for some in checked.problems.values() for problem in some]
-    return page(request, "receipts.html", values)
-
-
-@router.get("/export")
-async def export(request: Request, scope: PageScope) -> Response:
-    """All memories of the agent and user as a file that `kagent-memory import` takes."""
-    answer = await exported(
-        memories_of(request).export(tenant=scope.tenant, user=scope.user, app=scope.app)
+    problems = [problem for some in checked.problems.values() for problem in some]
+    return page(
+        request,
+        "receipts.html",
+        scope=scope,
+        receipts=listed,
+        checked=checked,
+        problems=problems,
+        more=len(listed) == SHOWN,
     )
-    answer.headers["content-disposition"] = 'attachment; filename="memories.jsonl"'
-    return answer
 
 
 @router.get("/forget")
@@ -75,42 +91,27 @@ async def forget_form(request: Request, scope: PageScope) -> Response:
     return _forget_page(request, scope, dict.fromkeys(CONDITIONS, ""))
 
 
-@router.post("/forget/look")
-async def look(request: Request, scope: PageScope, form: OwnForm) -> Response:
-    """A dry run: how many would go, before anything does."""
-    return await _forgotten(request, scope, form, dry_run=True)
-
-
 @router.post("/forget")
 async def forget(request: Request, scope: PageScope, form: OwnForm) -> Response:
-    """Erase what meets all conditions."""
-    return await _forgotten(request, scope, form, dry_run=False)
-
-
-async def _forgotten(request: Request, scope: Scope, form: FormData, *, dry_run: bool) -> Response:
-    typed = {name: field(form, name) for name in CONDITIONS}
+    """Erase what meets all conditions; show first what would go."""
+    typed, is_look = {name: field(form, name) for name in CONDITIONS}, field(form, "do") != "forget"
     conditions = {name: text for name, text in typed.items() if text}
+    memories, user = memories_of(request), page_user(request)
     try:
         if not conditions:
             raise InvalidInput(
                 "Name at least one condition. To delete everything, use Delete all memories."
             )
-        gone = await memories_of(request).forget(
-            scope,
-            dry_run=dry_run,
-            who=page_user(request),
-            **VERBS["forget"].read_texts(conditions),
-        )
+        arguments = VERBS["forget"].read_texts(conditions)
+        gone = await memories.forget(scope, dry_run=is_look, who=user, **arguments)
     except KagentMemoryError as error:
-        return _forget_page(
-            request, scope, typed, wrong=message_of(error), status=family_of(error).http_status
-        )
-    if not dry_run:
-        return to("/memories", scope, done="forgotten")
+        return _forget_page(request, scope, typed, **told(error))
+    if not is_look:
+        return to("/memories", scope, done="forget")
     shown: list[Memory] = []
     for id in gone[:SHOWN]:
         with suppress(NotFound):  # expired
-            shown.append(await memories_of(request).get(scope, id, superseded=True))
+            shown.append(await memories.get(scope, id, superseded=True))
     return _forget_page(request, scope, typed, gone=len(gone), shown=shown)
 
 
@@ -124,5 +125,5 @@ def _forget_page(
     gone: int | None = None,
     shown: Sequence[Memory] = (),
 ) -> Response:
-    values = {"scope": scope, "typed": typed, "wrong": wrong, "gone": gone, "shown": shown}
-    return page(request, "forget.html", values, status)
+    values: dict[str, Any] = {"typed": typed, "wrong": wrong, "gone": gone, "shown": shown}
+    return page(request, "forget.html", status, scope=scope, **values)

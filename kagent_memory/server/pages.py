@@ -1,83 +1,52 @@
-"""The page: choose an agent and a user, look through the memories, open one, correct it, delete
-it.
-"""
+"""The page: look through the memories of an agent and a user, open one, correct it, delete it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
-from fastapi import APIRouter, HTTPException, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from ..checks import parsed_time
-from ..errors import Conflict, InvalidInput, KagentMemoryError, NotFound, family_of
+from ..errors import KagentMemoryError, NotFound
 from ..ingestion.editing import last_change
 from ..memories import Memories
-from ..records import MEMORY_TYPES, Filter, Memory, MemoryType, Recall, Scope, Scopes
-from ..stores.base import Order
+from ..records import MEMORY_TYPES, Filter, Memory, Recall, Scope, Scopes
 from ..stores.values import with_after
 from .api import VERBS
 from .auth import COOKIE
-from .dependencies import caller_of, known_id, memories_of, scope_of, tenant_of
-from .error_responses import message_of
-from .page_helpers import (
-    MemoryId,
-    OwnForm,
-    PageScope,
-    field,
-    listed,
-    page,
-    page_user,
-    set_cookie,
-    shown_settings,
-    to,
-)
+from .dependencies import caller_of, memories_of, tenant_of
+from .error_responses import told
+from .page_helpers import OwnForm, PageScope, field, page, page_user, set_cookie, to
 
 router = APIRouter(include_in_schema=False)
 
 SHOWN = 25
 FOUND = 20
 SHOWN_SCOPES = 200
-MOST_LABELS = 100  # topics and tags to choose from
-MOST_SKIPPED = 10_000  # memories before a page that is named by its number
-SKIPPED_AT_ONCE = 1000
-NARROWED = ("type", "category", "topic", "tag")
+MAX_LABELS = 100  # topics and tags to choose from
+CHOICES = ("type", "category", "topic", "tag", "show", "order", "as_of", "width", "also")
+STATES: Mapping[str, Any] = {"replaced": "only", "waiting": "quarantined"}
+"""What `show` names, as a filter does."""
 EDITED = ("content", "type", "category", "importance", "ttl_days", "why", "topics", "tags")
 MAY_BE_EMPTY = ("content", "category", "topics", "tags")
-LONGEST_LABEL = 256
-COMPARED = (
-    "content",
-    "type",
-    "category",
-    "topics",
-    "tags",
-    "importance",
-    "ttl_days",
-    "pinned",
-    "state",
-)
-ORDERS: Mapping[Order, str] = {
-    "newest": "Newest first",
-    "oldest": "Oldest first",
+COMPARED = ("content", "type", "category", "topics", "tags", "importance", "ttl_days", "pinned",
+            "state")  # fmt: skip
+ACTIONS: Mapping[str, Callable[..., Awaitable[object]]] = {
+    "pin": Memories.pin,
+    "unpin": partial(Memories.pin, pinned=False),
+    "undo": Memories.undo,
+    "delete": Memories.forget,
+    "confirm": Memories.confirm,
+    "reject": Memories.reject,
 }
-ACTIONS: Mapping[str, tuple[str, str]] = {
-    "pin": ("pinned", "/memories/{}"),
-    "unpin": ("unpinned", "/memories/{}"),
-    "undo": ("undone", "/memories/{}"),
-    "delete": ("deleted", "/memories"),
-    "confirm": ("confirmed", "/quarantine"),
-    "reject": ("rejected", "/quarantine"),
-}
-"""What a button does with a memory: what is said of it, and the page that is shown next."""
-WIDTHS: Mapping[str, str] = {
-    "": "This user's memories with this agent",
-    "user": "This user's memories with every agent",
-    "app": "Every user's memories with this agent",
-}
+"""What a button does with a memory."""
+ERASING = frozenset({"delete", "reject"})
 
 
 @router.get("/")
@@ -88,143 +57,89 @@ async def start(request: Request) -> Response:
         tenant=caller.tenant, user=caller.user, app=caller.app, limit=SHOWN_SCOPES
     )
     by = "user" if request.query_params.get("by") == "user" else "app"
-    rows = [
-        (scope, await memories.stats(scope))
-        for scope in sorted(scopes, key=lambda scope: (getattr(scope, by), scope.user, scope.app))
-    ]
-    return page(
-        request,
-        "start.html",
-        {
-            "rows": rows,
-            "by": by,
-            "tenant": tenant_of(request),
-            "most": SHOWN_SCOPES,
-            **shown_settings(request),
-        },
-    )
+    ordered = sorted(scopes, key=lambda scope: (getattr(scope, by), scope.user, scope.app))
+    rows = [(scope, await memories.stats(scope)) for scope in ordered]
+    tenant = tenant_of(request)
+    return page(request, "start.html", rows=rows, by=by, tenant=tenant, most=SHOWN_SCOPES)
 
 
 @router.get("/memories")
 async def list_memories(request: Request, scope: PageScope) -> Response:
-    """The memories of one agent and user: sorted, filtered, searched."""
-    return await _memories_page(request, scope)
+    """Show the memories of an agent and a user: sorted, filtered, searched."""
+    return await _list_page(request, scope)
 
 
-async def _memories_page(
-    request: Request, scope: Scope, *, wrong: str = "", content: str = "", status: int = 200
+async def _list_page(
+    request: Request, scope: Scope, *, status: int = 200, wrong: str = "", content: str = ""
 ) -> Response:
-    """The list; `wrong`: why the `content` that somebody typed was not stored."""
+    """Show the list; `wrong`: why the `content` that somebody typed was not stored."""
     memories, params = memories_of(request), request.query_params
-    query, filter = params.get("q", "").strip(), _filter(params)
+    query, chosen = params.get("q", "").strip(), {name: params.get(name, "") for name in CHOICES}
+    filter, cursor = _filter(chosen), params.get("cursor") or None
+    hits, shown, total = None, None, 0
     if query:
-        shown = {"hits": await _hits(request, scope, query, filter), "memories": ()}
+        hits = await _hits(request, scope, query, chosen, filter)
     else:
-        shown = await _listed(request, scope, filter)
-    labels = await memories.facets(
-        scope, filter=Filter(superseded=filter.superseded), limit=MOST_LABELS
+        order = "oldest" if chosen["order"] == "oldest" else "newest"
+        shown = await memories.list(scope, filter=filter, order=order, limit=SHOWN, cursor=cursor)
+        total = (await memories.facets(scope, filter=filter, limit=0)).total
+    state = Filter(superseded=filter.superseded)
+    return page(
+        request,
+        "memories.html",
+        status,
+        scope=scope,
+        query=query,
+        chosen=chosen,
+        types=MEMORY_TYPES,
+        labels=await memories.facets(scope, filter=state, limit=MAX_LABELS),
+        stats=await memories.stats(scope),
+        hits=hits,
+        shown=shown,
+        total=total,
+        is_first=cursor is None,
+        wrong=wrong,
+        content=content,
     )
-    chosen = {name: params.get(name, "") for name in (*NARROWED, "as_of", "width", "also")}
-    chosen["show"] = "replaced" if filter.superseded else ""
-    values = {
-        "scope": scope,
-        "query": query,
-        "order": _order(params),
-        "orders": ORDERS,
-        "types": MEMORY_TYPES,
-        "widths": WIDTHS,
-        "stats": await memories.stats(scope),
-        "topics": labels.topics,
-        "tags": labels.tags,
-        "chosen": chosen,
-        "is_narrowed": any(chosen.values()),
-        "wrong": wrong,
-        "content": content,
+
+
+def _filter(chosen: Mapping[str, str]) -> Filter:
+    """Return the conditions of the address.
+
+    Raises:
+        InvalidInput: one does not fit.
+    """
+    several: dict[str, Any] = {
+        f"{name}s": (chosen[name],) for name in ("type", "topic", "tag") if chosen[name]
     }
-    return page(request, "memories.html", {**values, **shown, **shown_settings(request)}, status)
+    return Filter(
+        category=chosen["category"] or None,
+        superseded=STATES.get(chosen["show"], False),
+        **several,
+    )
 
 
-async def _hits(request: Request, scope: Scope, query: str, filter: Filter) -> Recall:
-    """Search the scopes that the address chooses; replaced memories are never searched."""
-    params = request.query_params
-    widths = {
+async def _hits(
+    request: Request, scope: Scope, query: str, chosen: Mapping[str, str], filter: Filter
+) -> Recall:
+    """Search the scopes that the address chooses, for what is neither replaced nor waiting."""
+    wider = {
         "user": Scopes(tenant=scope.tenant, user=scope.user),
         "app": Scopes(tenant=scope.tenant, app=scope.app),
     }
-    searched = [caller_of(request).checked(widths.get(params.get("width", ""), scope))]
-    if also := params.get("also", "").strip():  # another user of the same agent
-        searched.append(scope_of(request, tenant=scope.tenant, user=also, app=scope.app))
+    searched = [wider.get(chosen["width"], scope)]
+    if also := chosen["also"].strip():  # another user of the same agent
+        searched.append(replace(scope, user=also))
     return await memories_of(request).recall(
-        searched,
+        [caller_of(request).checked(one) for one in searched],
         query,
         limit=FOUND,
         filter=replace(filter, superseded=False),
         explain=True,
         deliver=False,
-        as_of=parsed_time(at, "as_of") if (at := params.get("as_of")) else None,
+        as_of=parsed_time(at, "as_of") if (at := chosen["as_of"]) else None,
         handover=True,
     )
-
-
-async def _listed(request: Request, scope: Scope, filter: Filter) -> dict[str, Any]:
-    """Return a page of the list, and its place in it."""
-    memories, params = memories_of(request), request.query_params
-    text, order, cursor = params.get("page", ""), _order(params), params.get("cursor") or None
-    number = max(1, int(text)) if text.isdecimal() and len(text) < 10 else 1
-    if cursor is None and number > 1:
-        cursor, number = await _cursor_of(memories, scope, filter, order, number)
-    shown = await memories.list(scope, filter=filter, order=order, limit=SHOWN, cursor=cursor)
-    return {
-        "hits": None,
-        "memories": shown.memories,
-        "cursor": shown.cursor,
-        "page": number,
-        "first": (number - 1) * SHOWN + 1,
-        "can_go_back": number * SHOWN <= MOST_SKIPPED,
-        "total": (await memories.facets(scope, filter=filter, limit=0)).total,
-    }
-
-
-def _order(params: Mapping[str, str]) -> Order:
-    orders: dict[str, Order] = {name: name for name in ORDERS}
-    return orders.get(params.get("order", ""), "newest")
-
-
-async def _cursor_of(
-    memories: Memories, scope: Scope, filter: Filter, order: Order, number: int
-) -> tuple[str | None, int]:
-    """Return the cursor of a page and its number: an earlier one when there are not so many."""
-    left, cursor = min((number - 1) * SHOWN, MOST_SKIPPED), None
-    while left:
-        skipped = await memories.list(
-            scope, filter=filter, order=order, limit=min(left, SKIPPED_AT_ONCE), cursor=cursor
-        )
-        if skipped.cursor is None:
-            return None, 1
-        left, cursor = left - len(skipped.memories), skipped.cursor
-    return cursor, min(number, MOST_SKIPPED // SHOWN + 1)
-
-
-def _filter(params: Mapping[str, str]) -> Filter:
-    kind, category, topic, tag = (params.get(name, "") for name in NARROWED)
-    if (
-        "\0" in kind + category + topic + tag
-        or max(map(len, (kind, category, topic, tag))) > LONGEST_LABEL
-    ):
-        raise InvalidInput(
-            f"A filter holds a NUL character, or more than {LONGEST_LABEL} characters."
-        )
-    return Filter(
-        types=_types(kind),
-        category=category or None,
-        topics=(topic,) if topic else (),
-        tags=(tag,) if tag else (),
-        superseded="only" if params.get("show") == "replaced" else False,
-    )
-
-
-def _types(text: str) -> tuple[MemoryType, ...]:
-    return tuple(kind for kind in MEMORY_TYPES if kind == text)
 
 
 @router.post("/memories/add")
@@ -234,84 +149,82 @@ async def add(request: Request, scope: PageScope, form: OwnForm) -> Response:
     try:
         await memories_of(request).add(scope, [content], who=page_user(request))
     except KagentMemoryError as error:
-        return await _memories_page(
-            request,
-            scope,
-            wrong=message_of(error),
-            content=content,
-            status=family_of(error).http_status,
-        )
-    return to("/memories", scope, done="added")
+        return await _list_page(request, scope, content=content, **told(error))
+    return to("/memories", scope, done="add")
 
 
-@router.post("/memories/chosen")
-async def change_chosen(request: Request, scope: PageScope, form: OwnForm) -> Response:
-    """Pin, unpin or delete the memories that are ticked."""
-    ids = [known_id(id, "memory") for id in form.getlist("id") if isinstance(id, str)]
-    action = field(form, "do")
-    if not ids or action not in ("pin", "unpin", "delete"):
-        return to("/memories", scope, done="none")
+@router.post("/memories/act")
+async def act(request: Request, scope: PageScope, form: OwnForm) -> Response:
+    """Do with the chosen memories what a button says; show the list then, or the memory whose page
+    the address says is open.
+    """
+    action, params = field(form, "do"), request.query_params
+    ids = [id for id in form.getlist("id") if isinstance(id, str)]
+    if action not in ACTIONS or not ids:
+        return to("/memories", scope, show=params.get("show"), done="none")
     for id in ids:
-        with suppress(NotFound):  # it went with another, or has expired
-            await _act(request, scope, id, action)
-    return to("/memories", scope, done=ACTIONS[action][0])
+        try:
+            await ACTIONS[action](memories_of(request), scope, id, who=page_user(request))
+        except NotFound:
+            if len(ids) == 1:
+                raise
+            # of several, it went with another or has expired
+    stays = "open" in params and action not in ERASING
+    path = f"/memories/{ids[0]}" if stays else "/memories"
+    return to(path, scope, show=params.get("show"), done=action)
 
 
 @router.get("/memories/delete-all")
 async def confirm_delete_all(request: Request, scope: PageScope) -> Response:
     """Ask before everything is deleted."""
     stats = await memories_of(request).stats(scope)
-    return page(request, "delete_all.html", {"scope": scope, "stats": stats})
-
-
-@router.post("/memories/delete-all")
-async def delete_all(request: Request, scope: PageScope, form: OwnForm) -> Response:
-    """Delete everything of the scope."""
-    await memories_of(request).forget(scope, everything=True, who=page_user(request))
-    return to("/memories", scope, done="all-deleted")
+    return page(request, "delete_all.html", scope=scope, stats=stats)
 
 
 @router.get("/memories/{id}")
-async def show(request: Request, scope: PageScope, id: MemoryId) -> Response:
-    """One memory with its history."""
-    return await _memory_page(request, scope, await _memory(request, scope, id))
+async def show(request: Request, scope: PageScope, id: str) -> Response:
+    """Show one memory with its history."""
+    return await _memory_page(request, scope, id)
 
 
 async def _memory_page(
     request: Request,
     scope: Scope,
-    memory: Memory,
+    id: str,
     *,
-    typed: Mapping[str, str] = {},
-    wrong: str = "",
     status: int = 200,
+    wrong: str = "",
+    typed: Mapping[str, str] = {},
 ) -> Response:
-    """The page of a memory; `typed`: what its form holds instead of what is stored, `wrong`: why it
-    was not stored.
+    """Show a memory, also one that another has replaced; `typed`: what its form holds instead of
+    what is stored, `wrong`: why it was not stored.
     """
-    revisions = await memories_of(request).history(scope, memory.id)
-    told = [
+    memories = memories_of(request)
+    memory = await memories.get(scope, id, superseded=True)
+    revisions = await memories.history(scope, id)
+    changes = [
         (revision, former(revision.before, after))
         for revision, after in with_after(memory, revisions)
     ]
-    linked: list[Memory] = []
-    for id in (*memory.links, *memory.source_ids):
+    linked: dict[str, list[Memory]] = {}
+    for other in (*memory.links, *memory.source_ids):
         with suppress(NotFound):  # it has expired
-            linked.append(await memories_of(request).get(scope, id))
-    values = {
-        "scope": scope,
-        "memory": memory,
-        "revisions": told[::-1],
-        "types": MEMORY_TYPES,
-        "wrong": wrong,
-    }
-    values |= {
-        "linked": [one for one in linked if "source" not in (one.state, memory.state)],
-        "words": [one for one in linked if one.state == "source"],
-        "facts": [one for one in linked if memory.state == "source"],
-    }
-    values |= {"form": {**_stored(memory), **typed}, "can_undo": last_change(revisions) is not None}
-    return page(request, "memory.html", {**values, **shown_settings(request)}, status)
+            one = await memories.get(scope, other)
+            said = "Facts from it" if memory.state == "source" else "Also said as"
+            linked.setdefault("Said as" if one.state == "source" else said, []).append(one)
+    return page(
+        request,
+        "memory.html",
+        status,
+        scope=scope,
+        memory=memory,
+        linked=linked,
+        revisions=changes[::-1],
+        can_undo=last_change(revisions) is not None,
+        types=MEMORY_TYPES,
+        form={**_stored(memory), **typed},
+        wrong=wrong,
+    )
 
 
 def _stored(memory: Memory) -> dict[str, str]:
@@ -345,36 +258,20 @@ def former(before: Memory | None, after: Memory | None) -> list[tuple[str, str]]
     return replaced
 
 
-async def _memory(request: Request, scope: Scope, id: str) -> Memory:
-    """A memory as it is, also when another one took its place."""
-    try:
-        return await memories_of(request).get(scope, id, superseded=True)
-    except NotFound as error:
-        raise NotFound("No such memory; it may have expired or been deleted.") from error
-
-
 @router.post("/memories/{id}/edit")
-async def edit(request: Request, scope: PageScope, form: OwnForm, id: MemoryId) -> Response:
-    """Set what the form says; when that fails, the form keeps what was typed."""
-    typed = {name: field(form, name) for name in EDITED}
+async def edit(request: Request, scope: PageScope, form: OwnForm, id: str) -> Response:
+    """Set what the form says; when that fails, a form keeps what was typed."""
+    memories, typed = memories_of(request), {name: field(form, name) for name in EDITED}
     try:
-        memory = await _memory(request, scope, id)
+        stored = _stored(await memories.get(scope, id, superseded=True))
+        changes = _changes(typed, stored, field(form, "revision"))
+        await memories.edit(scope, id, who=page_user(request), **changes)
     except NotFound as error:
         # meanwhile it expired or was deleted: what was typed can be stored as a new one
-        return await _memories_page(
-            request, scope, wrong=message_of(error), content=typed["content"], status=404
-        )
-    try:
-        changes = _changes(typed, _stored(memory), field(form, "revision"))
-        await memories_of(request).edit(scope, id, who=page_user(request), **changes)
-    except Conflict as error:
-        wrong = f"{message_of(error)} Above is what is stored now; the form holds what you typed."
-        memory = await _memory(request, scope, id)
-        return await _memory_page(request, scope, memory, typed=typed, wrong=wrong, status=409)
+        return await _list_page(request, scope, content=typed["content"], **told(error))
     except KagentMemoryError as error:
-        wrong, status = message_of(error), family_of(error).http_status
-        return await _memory_page(request, scope, memory, typed=typed, wrong=wrong, status=status)
-    return to(f"/memories/{id}", scope, done="edited")
+        return await _memory_page(request, scope, id, typed=typed, **told(error))
+    return to(f"/memories/{id}", scope, done="edit")
 
 
 def _changes(typed: Mapping[str, str], stored: Mapping[str, str], revision: str) -> dict[str, Any]:
@@ -384,45 +281,20 @@ def _changes(typed: Mapping[str, str], stored: Mapping[str, str], revision: str)
         InvalidInput: a field does not fit.
     """
     changed = {
-        name: json.dumps(listed(text)) if name in ("topics", "tags") else text
+        name: text
         for name, text in typed.items()
         if text != stored[name] and (text or name in MAY_BE_EMPTY)
     }
+    for name in changed.keys() & {"topics", "tags"}:
+        labels = [part.strip() for part in changed[name].split(",")]
+        changed[name] = json.dumps([label for label in labels if label])
     return VERBS["edit"].read_texts({**changed, **({"revision": revision} if revision else {})})
-
-
-@router.post("/memories/{id}/{action}")
-@router.post("/quarantine/{id}/{action}")
-async def act(
-    request: Request, scope: PageScope, form: OwnForm, id: MemoryId, action: str
-) -> Response:
-    """Do with a memory what its button says."""
-    if action not in ACTIONS:
-        raise HTTPException(404)
-    await _act(request, scope, id, action)
-    done, next_page = ACTIONS[action]
-    return to(next_page.format(id), scope, done=done)
-
-
-async def _act(request: Request, scope: Scope, id: str, action: str) -> None:
-    memories, user = memories_of(request), page_user(request)
-    match action:
-        case "undo":
-            await memories.undo(scope, id, who=user)
-        case "confirm":
-            await memories.confirm(scope, id, who=user)
-        case "reject":
-            await memories.reject(scope, id, who=user)
-        case "delete":
-            await memories.forget(scope, [id], who=user)
-        case _:
-            await memories.pin(scope, id, action == "pin", who=user)
 
 
 @router.get("/login")
 async def login_form(request: Request) -> Response:
     """Ask for a token."""
-    return page(request, "login.html", {"wrong": False})
+    return page(request, "login.html", wrong=False)
 
 
 @router.post("/login")
@@ -430,7 +302,7 @@ async def login(request: Request, form: OwnForm) -> Response:
     """Keep the token in a cookie when it is valid."""
     secret = field(form, "token")
     if await memories_of(request).tokens.authenticate(secret) is None:
-        return page(request, "login.html", {"wrong": True}, 401)
+        return page(request, "login.html", 401, wrong=True)
     answer = to("/")
     set_cookie(request, answer, COOKIE, secret)
     return answer

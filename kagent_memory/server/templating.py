@@ -16,48 +16,22 @@ from markupsafe import Markup, escape
 
 from ..records import Hit, Scope
 
-SHELL: Mapping[str, Any] = {
-    "caller": None,
-    "csrf": "",
-    "scope": None,
-    "done": None,
-    "here": "",
-    "has_login": False,
-}
-
 KINDS = {
     "semantic": "fact",
     "episodic": "event",
     "procedural": "how-to",
     "reflective": "insight",
 }
-SIGNS: Mapping[str, str] = {
-    "match": "what it says itself",
-    "window": "what was said around it",
-    "answer": "it follows a question that matches",
-    "session": "its whole conversation",
-    "time": "it is from the time you name, or names one where you ask for it",
-    "author": "it was said by somebody you name",
-    "substance": "how much it tells by itself",
-    "exact": "it holds a name or identifier of yours",
-    "standing": "how it was used so far",
-    "rerank": "the reranker's judgement",
-}
 _WORDS = re.compile(r"(\w+)")
 
 
-def day(at: datetime | None) -> str:
-    """2026-01-31, or a dash."""
-    return at.strftime("%Y-%m-%d") if at else "–"
-
-
 def moment(at: datetime | None) -> str:
-    """2026-01-31 09:30 UTC, or a dash."""
+    """Write 2026-01-31 09:30 UTC, or a dash."""
     return at.strftime("%Y-%m-%d %H:%M UTC") if at else "–"
 
 
 def relative(at: datetime | None, now: datetime) -> str:
-    """3 days ago, in 5 hours, just now; a dash without a time."""
+    """Write 3 days ago, in 5 hours, just now; a dash without a time."""
     if at is None:
         return "–"
     seconds = int((at - now).total_seconds())
@@ -81,7 +55,7 @@ def marked(text: str, query: str) -> Markup:
 
 
 def scope_query(scope: Scope, **more: Any) -> str:
-    """The query string that names a scope whole, an empty tenant too, and whatever else is set."""
+    """Return the query string that names a scope whole, an empty tenant too, and what is set."""
     further = {name: value for name, value in more.items() if value not in ("", None)}
     return urlencode({"app": scope.app, "user": scope.user, "tenant": scope.tenant, **further})
 
@@ -109,19 +83,9 @@ def _place(rank: object) -> str:
     return "the best match" if rank == 1 else f"number {rank}"
 
 
-def contributions(hit: Hit) -> list[tuple[str, str]]:
-    """Return the parts of a hit's score, the largest first, each with what it gave or took."""
-    scores: Mapping[str, float] = hit.why.get("scores", {})
-    ordered = sorted(scores.items(), key=lambda pair: -abs(pair[1]))
-    return [
-        (SIGNS.get(name, name.replace("_", " ")), f"{value:+.3f}".replace("-", "−"))
-        for name, value in ordered
-    ]
-
-
 @cache
 def environment() -> Environment:
-    """The one environment; every value is escaped, an unknown name is an error."""
+    """Return the one environment; every value is escaped, an unknown name is an error."""
     made = Environment(
         loader=PackageLoader("kagent_memory.server"),
         autoescape=True,
@@ -130,19 +94,12 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     filters: Any = {
-        "day": day,
         "moment": moment,
         "relative": relative,
         "marked": marked,
         "kind": KINDS.get,
         "sentences": sentences,
-        "contributions": contributions,
     }
     made.filters.update(filters)
     made.globals.update(scope_query=scope_query)  # pyright: ignore[reportCallIssue, reportArgumentType]
     return made
-
-
-def render(template: str, values: Mapping[str, Any]) -> str:
-    """The page, as text."""
-    return environment().get_template(template).render({**SHELL, **values})

@@ -102,7 +102,7 @@ async def memories(request: pytest.FixtureRequest) -> AsyncIterator[Memories]:
         if request.param == "in process":
             yield local
         else:
-            yield await stack.enter_async_context(await through_a_server(local, ttl_days=14))
+            yield await stack.enter_async_context(await through_a_server(local))
 
 
 CASES = [(verb, name) for verb in VERBS for name in parameters(verb) if name != "embedding"]

@@ -46,6 +46,12 @@ def client_of(
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost")
 
 
+async def bearing(memories: Memories, **bound: Any) -> dict[str, str]:
+    """Return the header of a new token, which is bound as `Tokens.create` is told."""
+    secret, _ = await memories.tokens.create(**bound)
+    return {"authorization": f"Bearer {secret}"}
+
+
 async def dead_letter(memories: Memories, scope: Scope, now: datetime) -> str:
     """Leave a job that no retry mends, and return its id."""
     job = a_job(scope, now=now)

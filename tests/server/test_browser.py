@@ -194,7 +194,7 @@ async def test_one_walk_through_every_page(page: Page):
 
     await page.get_by_role("link", name="Dashboard").click()
     await expect(page.get_by_role("heading", name="Dashboard")).to_be_visible()
-    await expect(page.locator("svg.plot")).to_have_count(6)
+    await expect(page.locator("svg.plot")).to_have_count(5)
     await tour(page, "dashboard")
     await page.get_by_role("link", name="Queue").click()
     await expect(page.get_by_text("dead letter", exact=True)).to_be_visible()

@@ -31,8 +31,7 @@ from kagent_memory.memories import Memories
 from kagent_memory.server import grpc_service
 from kagent_memory.server.admission import MAX_OPEN, Admission
 from kagent_memory.server.auth import Access
-from kagent_memory.server.grpc_contract import SERVICE, descriptors
-from kagent_memory.server.grpc_service import serving
+from kagent_memory.server.grpc_service import SERVICE, descriptors, serving
 
 from .ground import Clock, axis
 
@@ -70,57 +69,35 @@ def stubs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stubs]:
         sys.path.remove(str(folder))
 
 
-@pytest.fixture
-async def memories(clock: Clock) -> AsyncIterator[Memories]:
-    async with await Memories.open("libsql:///:memory:", clock=clock, worker=False) as opened:
-        yield opened
-
-
 class Client:
     """The generated client, with the identity it sends along."""
 
     def __init__(self, stubs: Stubs, channel: grpc.aio.Channel, **metadata: str) -> None:
-        self.pb2, self._metadata = (
-            stubs.pb2,
-            tuple((name.replace("_", "-"), told) for name, told in metadata.items()),
-        )
-        self._stub = stubs.grpc.MemoryServiceStub(channel)
+        self.pb2, self._stub = stubs.pb2, stubs.grpc.MemoryServiceStub(channel)
+        self._metadata = tuple((name.replace("_", "-"), told) for name, told in metadata.items())
 
-    def told(self, **metadata: str) -> Client:
-        told = object.__new__(Client)
-        told.pb2, told._stub = self.pb2, self._stub
-        told._metadata = tuple((name.replace("_", "-"), value) for name, value in metadata.items())
-        return told
+    def item(self, content: str = "likes tea", vector: Any = None, **more: Any) -> Any:
+        one = {**WHO, "content": content, "vector": axis(0) if vector is None else vector}
+        return self.pb2.SessionMemoryInput(**{**one, **more})
 
-    def item(
-        self, content: str = "likes tea", vector: list[float] | None = None, **more: Any
-    ) -> Any:
-        return self.pb2.SessionMemoryInput(
-            **{**WHO, "content": content, "vector": axis(0) if vector is None else vector, **more}
-        )
+    async def _call(self, method: str, **fields: Any) -> Any:
+        request = getattr(self.pb2, f"MemoryService{method}Request")(**fields)
+        return await getattr(self._stub, method)(request, metadata=self._metadata)
 
-    async def add(self, *given: Any, **more: Any) -> str:
-        memory = given[0] if given else self.item(**more)
-        request = self.pb2.MemoryServiceAddSessionRequest(memory=memory)
-        return (await self._stub.AddSession(request, metadata=self._metadata)).id
+    async def add(self, memory: Any = None) -> str:
+        return (await self._call("AddSession", memory=memory or self.item())).id
 
     async def batch(self, items: list[Any]) -> int:
-        request = self.pb2.MemoryServiceAddSessionBatchRequest(items=items)
-        return (await self._stub.AddSessionBatch(request, metadata=self._metadata)).count
+        return (await self._call("AddSessionBatch", items=items)).count
 
-    async def search(self, vector: list[float] | None = None, **more: Any) -> list[Any]:
-        request = self.pb2.MemoryServiceSearchRequest(
-            **{**WHO, "vector": axis(0) if vector is None else vector, **more}
-        )
-        return list((await self._stub.Search(request, metadata=self._metadata)).memories)
+    async def search(self, **more: Any) -> list[Any]:
+        return list((await self._call("Search", **{**WHO, "vector": axis(0), **more})).memories)
 
     async def list(self, **who: str) -> list[Any]:
-        request = self.pb2.MemoryServiceListRequest(**{**WHO, **who})
-        return list((await self._stub.List(request, metadata=self._metadata)).memories)
+        return list((await self._call("List", **{**WHO, **who})).memories)
 
     async def delete(self, **who: str) -> str:
-        request = self.pb2.MemoryServiceDeleteRequest(**{**WHO, **who})
-        return (await self._stub.Delete(request, metadata=self._metadata)).status
+        return (await self._call("Delete", **{**WHO, **who})).status
 
 
 @asynccontextmanager
@@ -166,6 +143,7 @@ def test_the_descriptors_are_those_of_the_contract(stubs: Stubs):
 
 
 async def test_what_is_added_is_found_listed_and_deleted(client: Client, clock: Clock):
+    """The five methods do what they do over HTTP, with times and metadata as protobuf has them."""
     metadata = {"source": "explicit_save", "count": 3, "nested": {"list": [1, "two", None, True]}}
     item = client.item("Ada likes tea.", ttl_days=3)
     item.metadata.update(metadata)
@@ -186,6 +164,7 @@ async def test_what_is_added_is_found_listed_and_deleted(client: Client, clock: 
 
 
 async def test_a_batch_is_stored_whole_or_not_at_all(client: Client):
+    """A batch with one item that does not fit stores nothing."""
     assert await client.batch([client.item(f"fact {n}", axis(n)) for n in range(50)]) == 50
     assert len(await client.list()) == 50
     await refused(client.batch([client.item()] * 51), INVALID, "batch size 51 exceeds")
@@ -200,6 +179,7 @@ async def test_a_batch_is_stored_whole_or_not_at_all(client: Client):
 async def test_odd_input_is_invalid_and_harms_nobody(
     client: Client, stubs: Stubs, memories: Memories
 ):
+    """What kagent would not take, and what is no message, is refused as invalid."""
     empty = client.item("")
     assert await client.add(empty)
     assert [one.content for one in await client.list()] == [""]
@@ -224,6 +204,7 @@ async def test_odd_input_is_invalid_and_harms_nobody(
 async def test_a_list_that_is_too_long_for_a_message_says_so(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ):
+    """A list that no message holds is refused with the advice to use HTTP."""
     monkeypatch.setattr(grpc_service, "MAX_ANSWER_BYTES", 2_000)
     await client.batch([client.item(f"{n} " + "x" * 500, axis(n)) for n in range(5)])
     await refused(client.list(), grpc.StatusCode.RESOURCE_EXHAUSTED, "list them over HTTP")
@@ -262,7 +243,7 @@ async def test_silent_calls_keep_nobody_else_out(memories: Memories, stubs: Stub
         silent = await _silent_calls(
             others, 1_200, **({"authorization": f"Bearer {mute}"} if token else {})
         )
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             assert (
                 await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
             ).status == 1
@@ -281,7 +262,7 @@ async def test_open_calls_of_one_caller_are_bounded(memories: Memories, stubs: S
         await refused(client.list(), grpc.StatusCode.RESOURCE_EXHAUSTED, "in progress")
         for call in silent:
             call.cancel()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while True:
                 try:
                     assert await client.list() == []
@@ -294,63 +275,49 @@ async def test_open_calls_of_one_caller_are_bounded(memories: Memories, stubs: S
 
 
 async def test_tokens_open_what_they_open_over_http(memories: Memories, stubs: Stubs):
-    """Every call wants a token that holds, and finds nothing of other users and tenants."""
+    """Every call wants a token that holds, or a proxy's word, and finds nothing of others."""
     ada, _ = await memories.tokens.create(user="ada")
     acme, _ = await memories.tokens.create(tenant="acme")
     gone, record = await memories.tokens.create()
     await memories.tokens.revoke(record.id)
     async with channel_to(memories, Access(required=True)) as channel:
-        nobody = Client(stubs, channel)
-        unknown = nobody.told(authorization=f"Bearer {gone}")
-        for call in (
-            nobody.list(),
-            unknown.add(),
-            unknown.batch([unknown.item()]),
-            unknown.search(),
-            unknown.list(),
-            unknown.delete(),
-        ):
-            await refused(call, grpc.StatusCode.UNAUTHENTICATED, "Bearer")
-        client = nobody.told(authorization=f"Bearer {ada}")
+        for secret in ("", gone):
+            unknown = Client(stubs, channel, authorization=f"Bearer {secret}")
+            for call in (
+                unknown.add(),
+                unknown.batch([unknown.item()]),
+                unknown.search(),
+                unknown.list(),
+                unknown.delete(),
+            ):
+                await refused(call, grpc.StatusCode.UNAUTHENTICATED, "Bearer")
+        client = Client(stubs, channel, authorization=f"Bearer {ada}")
         await client.add()
-        assert len(await client.list()) == 1
         for call in (
             client.list(user_id="eve"),
             client.search(user_id="eve"),
             client.delete(user_id="eve"),
+            client.add(client.item(user_id="eve")),
         ):
             await refused(call, grpc.StatusCode.NOT_FOUND)
-        eve = client.item()
-        eve.user_id = "eve"
-        await refused(client.add(eve), grpc.StatusCode.NOT_FOUND)
-        tenant = nobody.told(authorization=f"Bearer {acme}")
+        tenant = Client(stubs, channel, authorization=f"Bearer {acme}")
         assert await tenant.list() == []  # the same names in another tenant
         await tenant.delete()
         assert len(await client.list()) == 1
-
-
-async def test_a_proxy_vouches_by_metadata(memories: Memories, stubs: Stubs):
     async with channel_to(memories, Access(trusted_proxy=True)) as channel:
-        nobody = Client(stubs, channel)
-        await refused(nobody.list(), grpc.StatusCode.UNAUTHENTICATED)
-        user = nobody.told(x_user_id="ada")
-        await user.add()
-        assert len(await user.list()) == 1
-        await refused(user.list(user_id="eve"), grpc.StatusCode.NOT_FOUND)
-        agent = nobody.told(x_agent_name="shop__NS__my-agent")
-        assert len(await agent.list()) == 1
-        await refused(agent.list(agent_name="other"), grpc.StatusCode.NOT_FOUND)
+        assert len(await Client(stubs, channel, x_user_id="ada").list()) == 1
 
 
 async def test_a_store_that_is_away_is_internal_with_kagent_s_words(
     client: Client, memories: Memories, monkeypatch: pytest.MonkeyPatch
 ):
+    """A failure of the server is told in kagent's words for the method."""
+
     async def away(*args: Any, **options: Any) -> Any:
         raise StoreError("The database is away.")
 
-    for name in ("apply", "search_vectors", "list", "forget", "nearest"):
-        if hasattr(type(memories.store.memories), name):
-            monkeypatch.setattr(type(memories.store.memories), name, away)
+    for name in ("apply", "list", "forget"):
+        monkeypatch.setattr(type(memories.store.memories), name, away)
     internal = grpc.StatusCode.INTERNAL
     await refused(client.add(), internal, "failed to save memory: The database is away.")
     await refused(client.batch([client.item()]), internal, "failed to save memory batch: ")
@@ -361,6 +328,7 @@ async def test_a_store_that_is_away_is_internal_with_kagent_s_words(
 async def test_a_defect_is_told_without_what_somebody_wrote(
     client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
+    """A defect is told and logged without its own words."""
     written = " ".join(["the", "secret", "of", "ada"])
 
     async def broken(*args: Any, **options: Any) -> Any:
@@ -376,6 +344,7 @@ async def test_a_defect_is_told_without_what_somebody_wrote(
 
 
 async def test_anybody_may_ask_for_health_and_for_the_schema(memories: Memories):
+    """Health and reflection need no token."""
     async with channel_to(memories, Access(required=True)) as channel:
         health = health_pb2_grpc.HealthStub(channel)
         for service in ("", SERVICE):
@@ -399,6 +368,7 @@ async def test_anybody_may_ask_for_health_and_for_the_schema(memories: Memories)
 
 
 def test_serve_speaks_both_and_ends_both(tmp_path: Path, stubs: Stubs):
+    """One command serves HTTP and gRPC, and a signal ends both."""
     words = ["serve", "--port", "0", "--grpc-port", "0", "--uri", f"libsql:///{tmp_path}/memory.db"]
     process = subprocess.Popen(
         [sys.executable, "-m", "kagent_memory", *words],
@@ -427,6 +397,7 @@ def test_serve_speaks_both_and_ends_both(tmp_path: Path, stubs: Stubs):
 def test_serve_names_the_extra_and_refuses_strangers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
+    """An open address without auth, and a missing extra, are refused before anything is served."""
     words = ["serve", "--port", "0", "--grpc-port", "0", "--uri", f"libsql:///{tmp_path}/memory.db"]
     assert main([*words, "--host", "0.0.0.0"]) == 5
     assert "--auth" in capsys.readouterr().err

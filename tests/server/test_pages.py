@@ -1,9 +1,10 @@
-"""Pages as HTTP answers: what a form may hold, and what is shown when there is much."""
+"""The page as HTTP answers: what it shows, what its forms do, and what it refuses."""
 
 from __future__ import annotations
 
 import html
 import re
+from typing import Any
 from urllib.parse import parse_qsl
 
 import httpx
@@ -11,33 +12,175 @@ import pytest
 
 from kagent_memory.memories import Memories
 from kagent_memory.records import Fact, Scope
-from kagent_memory.server.jobs import SHOWN
+from kagent_memory.server.auth import Access
+from kagent_memory.server.oversight import SHOWN_JOBS
 from kagent_memory.settings import MemorySettings
 from kagent_memory.testing.fixtures import a_job
 
 from .ground import Clock, client_of, dead_letter
 
 SCOPE = Scope("", "ada", "demo")
+ADA = "app=demo&user=ada&tenant="
+EVIL = "<script>alert(1)</script> Xylophone"
 
 
-async def sent(client: httpx.AsyncClient, path: str, **fields: str) -> httpx.Response:
+@pytest.fixture
+async def memories(clock: Clock):
+    async with await Memories.open(
+        "libsql:///:memory:", clock=clock, worker=False, quarantine=["tool"]
+    ) as opened:
+        yield opened
+
+
+async def sent(client: httpx.AsyncClient, path: str, **fields: Any) -> httpx.Response:
+    """Send a form of the page, with the secret of its cookie."""
     await client.get("/")
     return await client.post(path, data={"csrf": client.cookies["kagent_memory_csrf"], **fields})
+
+
+def contents(text: str) -> list[str]:
+    found = re.findall(r'<a class="text"[^>]*>(.*?)</a>', text, re.DOTALL)
+    return [html.unescape(re.sub("</?mark>", "", one)) for one in found]
+
+
+def link_named(text: str, name: str) -> str:
+    [found] = re.findall(rf'<a [^>]*href="([^"]*)"[^>]*>{name}</a>', text)
+    return html.unescape(found)
+
+
+# -- the list
+
+
+async def test_pages_tell_their_total_and_lead_on_and_back(
+    client: httpx.AsyncClient, memories: Memories, clock: Clock
+):
+    """A page of the list has 25 memories; links lead to the next and to the first, as filtered."""
+    for number in range(60):
+        clock.forward(seconds=1)
+        await memories.add(
+            SCOPE, [Fact(f"fact {number:02}", tags=("even",) if number % 2 == 0 else ())]
+        )
+    wanted = [f"fact {number:02}" for number in range(59, -1, -1)]
+    text = (await client.get(f"/memories?{ADA}")).text
+    assert ("60 memories" in text, "First page" in text) == (True, False)
+    assert contents(text) == wanted[:25]
+    for shown in (wanted[25:50], wanted[50:]):
+        text = (await client.get(link_named(text, "Next page"))).text
+        assert contents(text) == shown
+    assert "Next page" not in text
+    assert contents((await client.get(link_named(text, "First page"))).text) == wanted[:25]
+    filtered = (await client.get(f"/memories?{ADA}&tag=even&order=oldest")).text
+    assert "30 memories" in filtered
+    beyond = (await client.get(link_named(filtered, "Next page"))).text
+    assert contents(beyond) == [f"fact {number:02}" for number in range(50, 60, 2)]
+
+
+async def test_what_never_expires_and_what_failed_is_marked(
+    client: httpx.AsyncClient, memories: Memories
+):
+    """The list says that a memory never goes, and that one is about a failure."""
+    await memories.add(SCOPE, [Fact("The API answered 503", ttl_days=0, is_error=True)])
+    text = (await client.get(f"/memories?{ADA}")).text
+    assert "about a failure" in text
+    assert re.search(r'data-label="Gone"[^>]*>\s*never\s*<', text)
+
+
+async def test_replaced_memories_are_reached_from_the_list(
+    client: httpx.AsyncClient, memories: Memories
+):
+    """Links lead from list and dashboard to what was replaced, which can be brought back."""
+    [old] = await memories.add(SCOPE, ["Ada likes tea"])
+    assert "replaced</a>" not in (await client.get(f"/memories?{ADA}")).text
+    await memories.add(SCOPE, ["Ada likes coffee"], replaces=old)
+    text = (await client.get(f"/memories?{ADA}")).text
+    assert contents(text) == ["Ada likes coffee"]
+    dashboard = (await client.get(f"/dashboard?{ADA}")).text
+    for start in (link_named(text, "1 replaced"), link_named(dashboard, "1")):
+        shown = (await client.get(start)).text
+        assert ("Replaced memories" in shown, contents(shown)) == (True, ["Ada likes tea"])
+    one = (await client.get(f"/memories/{old}?{ADA}")).text
+    assert "the newer memory" in one
+    undone = await sent(client, f"/memories/act?{ADA}&open=1", do="undo", id=old)
+    assert undone.headers["location"].startswith(f"/memories/{old}?")
+    assert contents((await client.get(f"/memories?{ADA}")).text) == ["Ada likes tea"]
+
+
+async def test_topics_and_tags_are_chosen_from_what_is_there(
+    client: httpx.AsyncClient, memories: Memories
+):
+    """The filters offer the labels of the scope with their counts, and keep what was chosen."""
+    label = 'a "b" <c>, & d'
+    await memories.add(
+        SCOPE, [Fact("one", topics=("tea", label), tags=("x",)), Fact("two", topics=("tea",))]
+    )
+    text = (await client.get(f"/memories?{ADA}")).text
+    chosen = re.findall(r'<option value="([^"]*)"[^>]*>[^<]*\((\d+)\)</option>', text)
+    offered = [(html.unescape(name), count) for name, count in chosen]
+    assert offered == [("tea", "2"), (label, "1"), ("x", "1")]
+    picked = await client.get("/memories", params={"app": "demo", "user": "ada", "topic": label})
+    assert contents(picked.text) == ["one"]
+    gone = (await client.get(f"/memories?{ADA}&tag=gone")).text
+    assert '<option value="gone" selected>gone</option>' in gone
+    assert "No memory fits these choices" in gone
+
+
+async def test_the_search_answers_as_of_a_time(
+    client: httpx.AsyncClient, memories: Memories, clock: Clock
+):
+    """A search as of a time finds what was true then; no other text is taken for a time."""
+    [id] = await memories.add(SCOPE, ["Ada's favourite tea is oolong."])
+    clock.forward(days=1)
+    await memories.edit(SCOPE, id, content="Ada's favourite tea is sencha.")
+    clock.forward(days=1)
+    asked = {"app": "demo", "user": "ada", "q": "favourite tea"}
+    assert "sencha" in (await client.get("/memories", params=asked)).text
+    shown = (await client.get("/memories", params={**asked, "as_of": "2026-03-01T18:00"})).text
+    assert ("oolong" in shown, "sencha" in shown) == (True, False)
+    for wrong in ("<script>alert(1)</script>", "2999-01-01"):
+        answer = await client.get("/memories", params={**asked, "as_of": wrong})
+        assert (answer.status_code, "<script>" in answer.text) == (400, False)
+
+
+async def test_a_search_of_scopes_shows_whose_each_hit_is(
+    client: httpx.AsyncClient, memories: Memories
+):
+    """A wider search names the scope of each hit and never leaves the tenant."""
+    team, other = Scope("", "team <i>", "demo"), Scope("", "ada", "desk")
+    here, shared, desk = "Oolong here.", "Oolong of the team.", "Oolong at the desk."
+    for scope, text in ((SCOPE, here), (team, shared), (other, desk)):
+        await memories.add(scope, [text])
+    await memories.add(Scope("else", "ada", "demo"), ["Oolong elsewhere."])
+    asked = {"app": "demo", "user": "ada", "q": "oolong"}
+
+    async def found(**more: str) -> set[str]:
+        answer = await client.get("/memories", params={**asked, **more})
+        assert (answer.status_code, "<i>" in answer.text) == (200, False)
+        return set(contents(answer.text))
+
+    assert await found() == await found(width="nonsense") == {here}
+    assert await found(width="user", also="team <i>") == {here, desk, shared}
+    assert await found(width="app") == {here, shared}
+    shown = (await client.get("/memories", params={**asked, "also": "team <i>"})).text
+    assert "<bdi>team <i></bdi>, <bdi>demo</bdi>" in html.unescape(shown)
+    [link] = re.findall(r'class="text"[^>]*href="([^"]+)"><mark>Oolong</mark> of', shown)
+    assert shared in (await client.get(html.unescape(link))).text
+    for wrong in ("x" * 2000, "\0"):
+        assert (await client.get("/memories", params={**asked, "also": wrong})).status_code == 400
+
+
+# -- one memory
 
 
 async def test_the_history_says_what_each_change_replaced(
     client: httpx.AsyncClient, memories: Memories
 ):
+    """The page of a memory shows, for each change, the former value of what it changed."""
     [id] = await memories.add(SCOPE, [Fact("Ada likes tea", topics=("tea",))])
-    assert (
-        "Nothing has changed since" in (await client.get(f"/memories/{id}?app=demo&user=ada")).text
-    )
+    assert "Nothing has changed since" in (await client.get(f"/memories/{id}?{ADA}")).text
     await memories.edit(SCOPE, id, topics=["drinks", "tea"])
     await memories.edit(SCOPE, id, content="Ada likes green tea", importance=0.9)
     await memories.pin(SCOPE, id)
-    text = (await client.get(f"/memories/{id}?app=demo&user=ada")).text.partition(
-        '<ol class="history">'
-    )[2]
+    text = (await client.get(f"/memories/{id}?{ADA}")).text.partition('<ol class="history">')[2]
     shown = re.findall(r"<dt>(.*?)</dt><dd[^>]*>(.*?)</dd>", text)
     assert shown == [
         ("pinned", "no"),
@@ -46,170 +189,6 @@ async def test_the_history_says_what_each_change_replaced(
         ("topics", "tea"),
     ]
 
-
-async def test_what_never_expires_and_what_failed_is_marked(
-    client: httpx.AsyncClient, memories: Memories
-):
-    await memories.add(SCOPE, [Fact("The API answered 503", ttl_days=0, is_error=True)])
-    text = (await client.get("/memories?app=demo&user=ada")).text
-    assert "about a failure" in text
-    assert re.search(r'data-label="Gone"[^>]*>\s*never\s*<', text)
-
-
-async def test_a_long_queue_does_not_hide_dead_letters(
-    client: httpx.AsyncClient, memories: Memories, clock: Clock
-):
-    await dead_letter(memories, SCOPE, clock())
-    clock.forward(seconds=-60)
-    waiting = [a_job(SCOPE, now=clock(), session_id=f"queued-{n}") for n in range(SHOWN + 1)]
-    await memories.store.enqueue(waiting)
-    text = (await client.get("/jobs")).text
-    assert text.index("it failed") < text.index("queued-0")
-    assert "Only the first" in text
-
-
-LINK = re.compile(r'(?:href|action)="(/[^"]*[?][^"]*)"')
-
-
-async def test_links_and_forms_stay_in_the_empty_tenant(clock: Clock):
-    acme = Scope("acme", "ada", "demo")
-    settings = MemorySettings(tenant="acme")
-    async with await Memories.open(
-        "libsql:///:memory:", settings=settings, clock=clock, worker=False
-    ) as memories:
-        await memories.add(acme, ["Acme's own secret"])
-        [id] = await memories.add(SCOPE, [Fact("Ada likes tea", topics=("tea",), tags=("food",))])
-        async with client_of(memories, clock) as client:
-            seen: set[str] = set()
-            waiting = ["/"]
-            while waiting:
-                text = (await client.get(waiting.pop())).text
-                for link in {html.unescape(link) for link in LINK.findall(text)}:
-                    query = dict(parse_qsl(link.partition("?")[2], keep_blank_values=True))
-                    if "app" in query:
-                        assert "tenant" in query, link
-                    if query.get("tenant") == "" and link not in seen and "confirm" not in link:
-                        seen.add(link)
-                        waiting.append(link)
-                        answer = await client.get(link)
-                        assert "Acme" not in answer.text, link
-            assert any(link.startswith(f"/memories/{id}") for link in seen)
-            assert (
-                'name="tenant" value=""'
-                in (await client.get("/memories?app=demo&user=ada&tenant=")).text
-            )
-            answer = await sent(client, "/memories/delete-all?app=demo&user=ada&tenant=")
-            assert answer.status_code == 303
-            assert "tenant=" in answer.headers["location"]
-        assert [one.content for one in (await memories.list(acme)).memories] == [
-            "Acme's own secret"
-        ]
-        assert not (await memories.list(SCOPE)).memories
-
-
-async def test_what_is_about_to_be_deleted_is_named_with_its_tenant(client: httpx.AsyncClient):
-    text = (await client.get("/memories/delete-all?app=demo&user=ada&tenant=acme")).text
-    assert "in the tenant <bdi>acme</bdi>" in text
-    assert "<bdi>demo</bdi> about <bdi>ada</bdi>" in text
-
-
-# -- looking through many memories --
-
-ADA = "app=demo&user=ada&tenant="
-
-
-def contents(text: str) -> list[str]:
-    return [
-        html.unescape(found)
-        for found in re.findall(r'<a class="text"[^>]*>(.*?)</a>', text, re.DOTALL)
-    ]
-
-
-def link_named(text: str, name: str) -> str:
-    [found] = re.findall(rf'<a [^>]*href="([^"]*)"[^>]*>{name}</a>', text)
-    return html.unescape(found)
-
-
-async def test_pages_tell_their_total_and_lead_forward_and_back(
-    client: httpx.AsyncClient, memories: Memories, clock: Clock
-):
-    for number in range(60):
-        clock.forward(seconds=1)
-        await memories.add(
-            SCOPE, [Fact(f"fact {number:02}", tags=("even",) if number % 2 == 0 else ())]
-        )
-    wanted = [f"fact {number:02}" for number in range(59, -1, -1)]
-    text = (await client.get(f"/memories?{ADA}")).text
-    assert "1 to 25 of 60" in text
-    assert "Previous page" not in text
-    assert contents(text) == wanted[:25]
-    for link, total, shown in (
-        ("Next page", "26 to 50 of 60", wanted[25:50]),
-        ("Next page", "51 to 60 of 60", wanted[50:]),
-        ("Previous page", "26 to 50 of 60", wanted[25:50]),
-        ("Previous page", "1 to 25 of 60", wanted[:25]),
-    ):
-        text = (await client.get(link_named(text, link))).text
-        assert (total in text, contents(text)) == (True, shown)
-        assert ("Next page" in text) is (shown != wanted[50:])
-    filtered = (await client.get(f"/memories?{ADA}&tag=even&order=oldest")).text
-    assert "1 to 25 of 30" in filtered
-    beyond = (await client.get(link_named(filtered, "Next page"))).text
-    assert contents(beyond) == [f"fact {number:02}" for number in range(50, 60, 2)]
-    assert contents((await client.get(link_named(beyond, "Previous page"))).text) == contents(
-        filtered
-    )
-
-
-async def test_replaced_memories_are_reached_from_the_list(
-    client: httpx.AsyncClient, memories: Memories
-):
-    [old] = await memories.add(SCOPE, ["Ada likes tea"])
-    text = (await client.get(f"/memories?{ADA}")).text
-    assert "replaced</a>" not in text
-    await memories.add(SCOPE, ["Ada likes coffee"], replaces=old)
-    text = (await client.get(f"/memories?{ADA}")).text
-    assert contents(text) == ["Ada likes coffee"]
-    for start in (
-        link_named(text, "1 replaced"),
-        link_named((await client.get(f"/dashboard?{ADA}")).text, "1"),
-    ):
-        shown = (await client.get(start)).text
-        assert ("Replaced memories" in shown, contents(shown)) == (True, ["Ada likes tea"])
-        assert '<option value="replaced" selected>' in shown
-    [there] = re.findall(rf'href="(/memories/{old}[^"#]*)"', shown)
-    one = (await client.get(html.unescape(there))).text
-    assert "the newer memory" in one
-    assert (await sent(client, f"/memories/{old}/undo?{ADA}")).status_code == 303
-    assert contents((await client.get(f"/memories?{ADA}")).text) == ["Ada likes tea"]
-
-
-async def test_topics_and_tags_are_chosen_from_what_is_there(
-    client: httpx.AsyncClient, memories: Memories
-):
-    label = 'a "b" <c>, & d'
-    await memories.add(
-        SCOPE, [Fact("one", topics=("tea", label), tags=("x",)), Fact("two", topics=("tea",))]
-    )
-    text = (await client.get(f"/memories?{ADA}")).text
-    chosen = re.findall(r'<option value="([^"]*)"[^>]*>[^<]*\((\d+)\)</option>', text)
-    assert [(html.unescape(name), count) for name, count in chosen] == [
-        ("tea", "2"),
-        (label, "1"),
-        ("x", "1"),
-    ]
-    picked = await client.get("/memories", params={"app": "demo", "user": "ada", "topic": label})
-    assert contents(picked.text) == ["one"]
-    assert (
-        f'<option value="{html.escape(label, quote=True).replace("&quot;", "&#34;")}" selected>'
-        in picked.text
-    )
-    gone = (await client.get(f"/memories?{ADA}&tag=gone")).text
-    assert '<option value="gone" selected>gone</option>' in gone
-    assert "No memory fits these choices" in gone
-
-
-# -- forms that fail --
 
 TYPED = {
     "content": 'typed "text" </textarea>&',
@@ -223,13 +202,12 @@ TYPED = {
 
 
 def form_of(text: str) -> dict[str, str]:
-    """What the edit form holds."""
+    """Return what the edit form holds."""
     form = text[text.index('<h2 id="edit">') :]
     found = dict(re.findall(r'<input name="(\w+)"[^>]*? value="([^"]*)"', form))
-    found["content"] = re.findall(r"<textarea[^>]*>(.*?)</textarea>", form, re.DOTALL)[
-        0
-    ].removeprefix("\n")
-    found["type"] = re.findall(r'<option value="(\w+)" selected>', form)[0]
+    [content] = re.findall(r"<textarea[^>]*>(.*?)</textarea>", form, re.DOTALL)
+    found["content"] = content.removeprefix("\n")
+    [found["type"]] = re.findall(r'<option value="(\w+)" selected>', form)
     return {name: html.unescape(value) for name, value in found.items()}
 
 
@@ -247,25 +225,22 @@ def form_of(text: str) -> dict[str, str]:
 async def test_a_failed_edit_keeps_what_was_typed(
     client: httpx.AsyncClient, memories: Memories, fields: dict[str, str], status: int, said: str
 ):
+    """An edit that does not fit changes nothing, says why, and keeps the form as it was typed."""
     [id, _] = await memories.add(SCOPE, ["stored", "taken already"])
-    answer = await sent(
-        client, f"/memories/{id}/edit?{ADA}", **{"revision": "1", **TYPED, **fields}
-    )
+    edit = {"revision": "1", **TYPED}
+    answer = await sent(client, f"/memories/{id}/edit?{ADA}", **{**edit, **fields})
     assert answer.status_code == status
     [wrong] = re.findall(r'role="alert">(.*?)</p>', answer.text, re.DOTALL)
     assert said in html.unescape(wrong)
     wanted = {**TYPED, **{name: value for name, value in fields.items() if name != "revision"}}
     assert {name: form_of(answer.text)[name] for name in wanted} == wanted
     assert (await memories.get(SCOPE, id)).content == "stored"
-    again = await sent(client, f"/memories/{id}/edit?{ADA}", **{"revision": "1", **TYPED})
-    assert again.status_code == 303
+    assert (await sent(client, f"/memories/{id}/edit?{ADA}", **edit)).status_code == 303
     assert (await memories.get(SCOPE, id)).content == TYPED["content"]
 
 
-async def test_an_edit_of_what_is_gone_offers_the_text_as_a_new_memory(
-    client: httpx.AsyncClient, memories: Memories
-):
-    """No form loses what was typed: neither an edit of what is gone nor a refused addition."""
+async def test_no_form_loses_what_was_typed(client: httpx.AsyncClient, memories: Memories):
+    """An edit of what is gone and a refused addition both offer the text as a new memory."""
     [id] = await memories.add(SCOPE, ["stored"])
     await memories.forget(SCOPE, id)
     answer = await sent(client, f"/memories/{id}/edit?{ADA}", revision="1", **TYPED)
@@ -277,24 +252,161 @@ async def test_an_edit_of_what_is_gone_offers_the_text_as_a_new_memory(
     assert "x" * 20_000 in answer.text
 
 
-# -- dead letters --
+# -- what waits for approval
 
 
-async def test_all_dead_letters_of_a_scope_are_retried_at_once(
+async def test_what_waits_is_confirmed_or_rejected_on_the_page(
+    client: httpx.AsyncClient, memories: Memories
+):
+    """Quarantined memories stand in a list of their own until they are confirmed or rejected."""
+    path = f"/memories?{ADA}&show=waiting"
+    assert "Nothing waits" in (await client.get(path)).text
+    first, second = await memories.add(
+        SCOPE, [Fact(EVIL, origin="tool"), Fact("Two", origin="tool")]
+    )
+    text = (await client.get(path)).text
+    assert ("2 wait." in text, EVIL in contents(text), EVIL in text) == (True, True, False)
+    assert "Xylophone" not in (await client.get(f"/memories?{ADA}")).text
+    assert 'value="confirm"' in (await client.get(f"/memories/{first}?{ADA}")).text
+    act = f"/memories/act?{ADA}&show=waiting"
+    for do, id in (("confirm", first), ("reject", second)):
+        answer = await sent(client, act, do=do, id=id)
+        assert "show=waiting" in answer.headers["location"]
+    assert [one.id for one in (await memories.list(SCOPE)).memories] == [first]
+    assert [one.who for one in await memories.history(SCOPE, first)] == ["page"]
+    assert [one.memories for one in await memories.receipts()] == [1]
+    for id in (second, "nonsense"):
+        for do in ("confirm", "reject"):
+            assert (await sent(client, act, do=do, id=id)).status_code == 404
+
+
+# -- forgetting
+
+
+async def test_memories_are_forgotten_by_conditions_after_a_look(
+    client: httpx.AsyncClient, memories: Memories
+):
+    """A look shows what conditions would erase; only the form below it erases that."""
+    await memories.add(SCOPE, [Fact("One", tags=("x",)), Fact("Two", tags=("x", EVIL)), "Three"])
+    assert "Look" in (await client.get(f"/forget?{ADA}")).text
+    assert "1 memory would go" in (await sent(client, f"/forget?{ADA}", tag=EVIL)).text
+    text = (await sent(client, f"/forget?{ADA}", tag="x")).text.partition("2 memories would go")[2]
+    assert (await memories.stats(SCOPE)).visible == 3
+    hidden = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', text))
+    done = await client.post(f"/forget?{ADA}", data={**hidden, "do": "forget"})
+    assert done.status_code == 303
+    assert [one.content for one in (await memories.list(SCOPE)).memories] == ["Three"]
+    receipts = (await client.get(f"/receipts?{ADA}")).text
+    assert "checked just now: whole" in receipts
+    assert "page" in receipts
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{}, {"before": "soon"}, {"after": "9999999-01-01"}, {"tag": "\0"}],
+    ids=repr,
+)
+async def test_conditions_that_do_not_fit_erase_nothing(
+    client: httpx.AsyncClient, memories: Memories, fields: dict[str, str]
+):
+    """Conditions that are missing or do not fit are told, and nothing goes."""
+    await memories.add(SCOPE, ["One"])
+    for do in ("look", "forget"):
+        answer = await sent(client, f"/forget?{ADA}", do=do, **fields)
+        assert (answer.status_code, 'role="alert"' in answer.text) == (400, True)
+    assert (await memories.stats(SCOPE)).visible == 1
+
+
+# -- scopes
+
+
+LINK = re.compile(r'(?:href|action)="(/[^"]*[?][^"]*)"')
+
+
+async def test_links_and_forms_stay_in_the_empty_tenant(clock: Clock):
+    """Every link and form of a page names its tenant, also the empty one."""
+    acme = Scope("acme", "ada", "demo")
+    settings = MemorySettings(tenant="acme")
+    async with await Memories.open(
+        "libsql:///:memory:", settings=settings, clock=clock, worker=False
+    ) as memories:
+        await memories.add(acme, ["Acme's own secret"])
+        [id] = await memories.add(SCOPE, [Fact("Ada likes tea", topics=("tea",), tags=("food",))])
+        async with client_of(memories, clock) as client:
+            seen: set[str] = set()
+            waiting = ["/"]
+            while waiting:
+                text = (await client.get(waiting.pop())).text
+                for link in {html.unescape(link) for link in LINK.findall(text)}:
+                    query = dict(parse_qsl(link.partition("?")[2], keep_blank_values=True))
+                    assert "app" not in query or "tenant" in query, link
+                    if query.get("tenant") == "" and link not in seen:
+                        seen.add(link)
+                        waiting.append(link)
+                        assert "Acme" not in (await client.get(link)).text, link
+            assert any(link.startswith(f"/memories/{id}") for link in seen)
+            form = (await client.get(f"/memories?{ADA}")).text
+            assert 'name="tenant" value=""' in form
+            answer = await sent(client, f"/forget?{ADA}", everything="true", do="forget")
+            assert (answer.status_code, "tenant=" in answer.headers["location"]) == (303, True)
+        assert [one.content for one in (await memories.list(acme)).memories] == [
+            "Acme's own secret"
+        ]
+        assert not (await memories.list(SCOPE)).memories
+
+
+async def test_what_is_about_to_be_deleted_is_named_whole(client: httpx.AsyncClient):
+    """The question before everything goes names the user, the agent and the tenant."""
+    text = (await client.get("/memories/delete-all?app=demo&user=ada&tenant=acme")).text
+    assert "<bdi>demo</bdi> about <bdi>ada</bdi> in the tenant <bdi>acme</bdi>" in text
+
+
+async def test_pages_are_the_callers_own(memories: Memories, clock: Clock):
+    """Every page and form answers 404 for what is not the caller's."""
+    [id] = await memories.add(SCOPE, [Fact("One", origin="tool", tags=("x",))])
+    own, _ = await memories.tokens.create(tenant="", user="ada")
+    theirs, _ = await memories.tokens.create(tenant="", user="eve")
+    async with client_of(memories, clock, Access(required=True)) as client:
+        for secret, status in ((own, 200), (theirs, 404)):
+            client.headers["authorization"] = f"Bearer {secret}"
+            for path in ("memories", "dashboard", "forget", "jobs", "memories/delete-all"):
+                assert (await client.get(f"/{path}?{ADA}")).status_code == status, path
+            assert (await client.get(f"/receipts?{ADA}")).status_code == 404  # of the whole tenant
+        confirmed = await sent(client, f"/memories/act?{ADA}", do="confirm", id=id)
+        forgotten = await sent(client, f"/forget?{ADA}", do="forget", tag="x")
+        assert (confirmed.status_code, forgotten.status_code) == (404, 404)
+    assert (await memories.stats(SCOPE)).quarantined == 1
+
+
+# -- the queue
+
+
+async def test_a_long_queue_does_not_hide_dead_letters(
     client: httpx.AsyncClient, memories: Memories, clock: Clock
 ):
+    """Dead letters stand before what waits, however much waits."""
+    await dead_letter(memories, SCOPE, clock())
+    clock.forward(seconds=-60)
+    waiting = [a_job(SCOPE, now=clock(), session_id=f"queued-{n}") for n in range(SHOWN_JOBS + 1)]
+    await memories.store.enqueue(waiting)
+    text = (await client.get("/jobs")).text
+    assert text.index("it failed") < text.index("queued-0")
+    assert "Only the first" in text
+
+
+async def test_dead_letters_are_dropped_and_retried(
+    client: httpx.AsyncClient, memories: Memories, clock: Clock
+):
+    """A dead letter is dropped alone; all of one scope are retried together, or all there are."""
     other = Scope("", "bob", "demo")
-    for scope in (SCOPE,) * 5 + (other,):
-        await dead_letter(memories, scope, clock())
+    first, *_ = [await dead_letter(memories, scope, clock()) for scope in (SCOPE,) * 5 + (other,)]
+    assert (await sent(client, f"/jobs?{ADA}", do="drop", id=first)).status_code == 303
+    assert (await sent(client, f"/jobs?{ADA}", do="drop", id=first)).status_code == 404
     assert (await client.get(f"/jobs?{ADA}")).text.count("Retry all dead letters") == 1
-    answer = await sent(client, f"/jobs/retry-all?{ADA}")
-    assert answer.status_code == 303
-    assert (
-        "All dead letters here are queued again."
-        in (await client.get(answer.headers["location"])).text
-    )
+    answer = await sent(client, f"/jobs?{ADA}", do="retry-all")
+    said = (await client.get(answer.headers["location"])).text
+    assert "All dead letters here are queued again." in said
     assert [len(await memories.jobs(state="dead", scope=one)) for one in (SCOPE, other)] == [0, 1]
-    assert (await client.post(f"/jobs/retry-all?{ADA}", data={})).status_code == 400
-    await sent(client, "/jobs/retry-all")
+    assert (await client.post(f"/jobs?{ADA}", data={"do": "retry-all"})).status_code == 400
+    await sent(client, "/jobs", do="retry-all")
     assert not await memories.jobs(state="dead")
-    assert "Retry all" not in (await client.get("/jobs")).text

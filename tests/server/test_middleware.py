@@ -1,0 +1,387 @@
+"""What one caller can hold of a server or send it: requests, bytes, time; health whatever the load;
+and no content in answers or logs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import logging
+import socket
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, closing
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from starlette.requests import Request
+from starlette.responses import Response
+
+from kagent_memory.memories import Memories
+from kagent_memory.server import admission, middleware
+from kagent_memory.server.app import create_app
+from kagent_memory.server.auth import Access
+
+from .ground import Clock, axis, client_of, item, served
+
+S = "?app=demo&user=ada"
+SAVE, ADD, FORM, MCP = (
+    "/api/memories/sessions",
+    f"/api/v1/memories{S}",
+    f"/memories/add{S}",
+    f"/mcp{S}",
+)
+POST = f"POST {ADD} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+PATIENCE = 60.0  # of the test; what it waits for takes a second or two
+# tens of milliseconds here; the machine may be busy. Without bounds it was 19
+LONGEST_STALL_SECONDS = 10.0
+
+
+async def _opened() -> Memories:
+    return await Memories.open("libsql:///:memory:", worker=False)
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with served(_opened, Access(max_body_bytes=4_000_000)) as base:
+        yield base
+
+
+# -- other sites
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+        {"origin": "http://["},
+        {"sec-fetch-site": "cross-site"},
+    ],
+)
+@pytest.mark.parametrize("path", [SAVE, ADD, FORM, MCP])
+async def test_another_site_can_write_nothing(
+    client: httpx.AsyncClient, headers: dict[str, str], path: str
+):
+    """A browser's request for another site is refused at every door."""
+    answer = await client.post(
+        path, content="{}", headers={"content-type": "text/plain", **headers}
+    )
+    assert answer.status_code == 403
+
+
+async def test_a_form_needs_the_secret_of_its_cookie(client: httpx.AsyncClient):
+    """A form of the page is taken only with the secret of a cookie that no script reads."""
+    refused = await client.post(FORM, data={"content": "x"})
+    assert refused.status_code == 400
+    cookie = refused.headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+    csrf = client.cookies["kagent_memory_csrf"]
+    for sent, status in (("guess", 400), (csrf, 303)):
+        answer = await client.post(FORM, data={"content": "x", "csrf": sent})
+        assert answer.status_code == status
+
+
+async def test_every_answer_forbids_scripts_frames_and_caches(client: httpx.AsyncClient):
+    """The policy of every answer lets no script run and no other page frame it."""
+    for path in ("/", "/nothing", "/api/v1/info"):
+        headers = (await client.get(path)).headers
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert not any(word in policy for word in ("unsafe", "script-src"))
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["cache-control"] == "no-store"
+
+
+# -- sizes
+
+
+@pytest.mark.parametrize("path", [SAVE, ADD, FORM, MCP])
+async def test_a_long_body_is_413_with_and_without_its_length(
+    memories: Memories, clock: Clock, path: str
+):
+    """A body over the bound is refused at every door, also when its length is not told."""
+
+    async def pieces() -> Any:
+        for _ in range(20):
+            yield b"x" * 100
+
+    kind = "application/x-www-form-urlencoded" if path == FORM else "application/json"
+    async with client_of(memories, clock, Access(max_body_bytes=1000)) as client:
+        for content in (b"x" * 1001, pieces()):
+            answer = await client.post(path, content=content, headers={"content-type": kind})
+            assert answer.status_code == 413
+
+
+def connected(address: str) -> socket.socket:
+    parts = urlsplit(address)
+    return socket.create_connection((parts.hostname or "", parts.port or 0), timeout=PATIENCE)
+
+
+def is_well(address: str, headers: dict[str, str] | None = None) -> bool:
+    answer = httpx.post(
+        f"{address}{ADD}",
+        json={"items": ["small"]},
+        headers=headers,
+        trust_env=False,
+        timeout=PATIENCE,
+    )
+    return answer.status_code == 200
+
+
+def test_a_body_without_end_is_refused_at_its_bound(address: str):
+    """A server reads no more of a body than it takes."""
+    with closing(connected(address)) as connection:
+        connection.sendall((POST + "Transfer-Encoding: chunked\r\n\r\n").encode())
+        chunk = b"10000\r\n" + b"x" * 65_536 + b"\r\n"
+        for _ in range(4_000_000 // 65_536 + 1):
+            connection.sendall(chunk)
+        assert connection.recv(65_536).startswith(b"HTTP/1.1 413 ")
+    assert is_well(address)
+
+
+class Pulse:
+    """Asks again and again whether the server lives, and remembers the longest wait."""
+
+    def __init__(self, address: str) -> None:
+        self.worst = 0.0
+        self._address, self._stop = address, threading.Event()
+        self._thread = threading.Thread(target=self._beat, daemon=True)
+
+    def _beat(self) -> None:
+        with httpx.Client(base_url=self._address, timeout=60, trust_env=False) as client:
+            while not self._stop.wait(0.01):
+                begun = time.perf_counter()
+                assert client.get("/healthz").status_code == 200
+                self.worst = max(self.worst, time.perf_counter() - begun)
+
+    def __enter__(self) -> Pulse:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(60)
+
+
+DEEP = b"[" * 200_000 + b"]" * 200_000
+DEEP_CURSOR = base64.urlsafe_b64encode(b"[" * 3_000).decode()
+SEARCH, SESSIONS = f"/api/v1/memories/search{S}", f"/api/v1/sessions{S}"
+HOSTILE: dict[str, tuple[str, Callable[[], Any], int]] = {
+    "a query of 1 MB": (SEARCH, lambda: {"query": "may " * 250_000}, 400),
+    "a long history": (SEARCH, lambda: {"query": "x", "history": ["may " * 4000] * 50}, 200),
+    "60,000 filter keys": (
+        SEARCH,
+        lambda: {"query": "x", "filter": {"metadata": dict.fromkeys(map(str, range(60_000)), 1)}},
+        400,
+    ),
+    "deep metadata": (ADD, lambda: b'{"items":[{"text":"x","metadata":{"a":' + DEEP + b"}}]}", 400),
+    "1,900,000 numbers": (ADD, lambda: b'{"items":[' + b"1," * 1_900_000 + b"1]}", 400),
+    "10,001 messages": (
+        SESSIONS,
+        lambda: {"session_id": "s", "messages": [{"text": "x"}] * 10_001},
+        400,
+    ),
+    "400,000 kagent numbers": (
+        "/api/memories/search",
+        lambda: b'{"agent_name":"a","user_id":"u","vector":[' + b"1," * 400_000 + b"1]}",
+        400,
+    ),
+    "50,000 form fields": (FORM, lambda: b"a&" * 50_000, 400),
+    "a memory of many words": (SAVE, lambda: item("word " * 500_000), 201),
+    "a memory of many secrets": (SAVE, lambda: item("password= " * 50_000), 201),
+    "a memory of one word": (SAVE, lambda: item("a" * 3_000_000), 201),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_too_much_is_refused_and_holds_nobody_up(address: str, name: str):
+    """However hostile a body, health is told meanwhile, and what was sent is not given back."""
+    path, make, status = HOSTILE[name]
+    given = make()
+    raw = given if isinstance(given, bytes) else json.dumps(given).encode()
+    kind = "application/x-www-form-urlencoded" if path == FORM else "application/json"
+    with (
+        httpx.Client(base_url=address, timeout=120, trust_env=False) as client,
+        Pulse(address) as pulse,
+    ):
+        answer = client.post(path, content=raw, headers={"content-type": kind})
+    assert answer.status_code == status, answer.text[:300]
+    assert len(answer.content) < 20_000
+    assert pulse.worst < LONGEST_STALL_SECONDS
+
+
+async def test_a_deep_cursor_is_refused(client: httpx.AsyncClient):
+    """A cursor that no list gave is the caller's mistake."""
+    assert (await client.get(f"{ADD}&cursor={DEEP_CURSOR}")).status_code == 400
+
+
+# -- shares
+
+
+class Held:
+    """A route whose calls wait until the test lets them go."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Semaphore(0)
+        self.go = threading.Event()
+
+    async def answer(self, request: Request) -> Response:
+        self.begun.release()
+        await asyncio.to_thread(self.go.wait, PATIENCE)
+        return Response("done")
+
+    async def begins(self, *, within: float = PATIENCE) -> bool:
+        """Return True if one more call has begun."""
+        return await asyncio.to_thread(self.begun.acquire, timeout=within)
+
+
+@pytest.fixture
+def held() -> Held:
+    return Held()
+
+
+@pytest.fixture
+async def many(held: Held, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[httpx.AsyncClient]:
+    """A client with any number of connections to a server with few slots and the held route."""
+    monkeypatch.setattr(admission, "MAX_RUNNING", 32)
+    monkeypatch.setattr(admission, "MAX_OPEN", 20)
+    server = served(_opened, Access(trusted_proxy=True), routes={"/held": held.answer})
+    base = await asyncio.to_thread(server.__enter__)
+    limits = httpx.Limits(max_connections=None)
+    async with httpx.AsyncClient(
+        base_url=base, trust_env=False, timeout=PATIENCE, limits=limits
+    ) as client:
+        yield client
+        held.go.set()
+    await asyncio.to_thread(server.__exit__, None, None, None)
+
+
+def asked(client: httpx.AsyncClient, user: str, content: bytes = b"") -> asyncio.Task[Any]:
+    return asyncio.ensure_future(client.post("/held", content=content, headers={"x-user-id": user}))
+
+
+async def test_requests_of_one_caller_are_bounded(held: Held, many: httpx.AsyncClient):
+    """A caller's requests beyond the bound get 429; an eighth of the slots is one caller's."""
+    greedy = [asked(many, "greedy") for _ in range(21)]
+    refused, _ = await asyncio.wait(greedy, return_when=asyncio.FIRST_COMPLETED, timeout=PATIENCE)
+    [answer] = [one.result() for one in refused]
+    assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
+    for _ in range(4):
+        assert await held.begins()
+    assert not await held.begins(within=0.3)
+    modest = await many.get("/api/v1/info", headers={"x-user-id": "modest"})
+    assert modest.status_code == 200
+    held.go.set()
+    answers = await asyncio.gather(*greedy)
+    assert sorted(answer.status_code for answer in answers) == [200] * 20 + [429]
+
+
+async def test_long_searches_of_one_caller_take_turns(held: Held, many: httpx.AsyncClient):
+    """Of a caller's long requests one is worked on at a time; short ones and others' go on."""
+    greedy = [asked(many, "greedy", b"a word " * 1_000) for _ in range(4)]
+    assert await held.begins()
+    assert not await held.begins(within=0.3)
+    others = [asked(many, "greedy"), asked(many, "modest")]
+    for _ in others:
+        assert await held.begins()
+    held.go.set()
+    answers = await asyncio.gather(*greedy, *others)
+    assert {answer.status_code for answer in answers} == {200}
+
+
+async def test_health_is_told_when_no_other_request_has_a_turn(held: Held, many: httpx.AsyncClient):
+    """Health checks are answered while the requests of many callers fill every slot."""
+    calls = [asked(many, f"user {number % 10}") for number in range(210)]
+    refused, _ = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED, timeout=PATIENCE)
+    assert {one.result().status_code for one in refused} == {429}
+    for path in ("/healthz", "/readyz"):
+        assert (await many.get(path)).status_code == 200
+    held.go.set()
+    assert {answer.status_code for answer in await asyncio.gather(*calls)} == {200, 429}
+
+
+def test_half_sent_bodies_leave_room_for_others():
+    """Bodies that never end hold their own caller's share alone."""
+    with ExitStack() as stack:
+        address = stack.enter_context(served(_opened, Access(trusted_proxy=True)))
+        for _ in range(100):
+            connection = stack.enter_context(closing(connected(address)))
+            connection.sendall(f"{POST}X-User-Id: eve\r\nContent-Length: 4000\r\n\r\n[".encode())
+        assert is_well(address, {"x-user-id": "ada"})
+
+
+# -- time
+
+
+@pytest.mark.parametrize(
+    "framing",
+    ["Content-Length: 100000\r\n\r\n[1,2,", "Transfer-Encoding: chunked\r\n\r\n5\r\n[1,2,\r\n"],
+)
+def test_a_call_ends_in_time(address: str, monkeypatch: pytest.MonkeyPatch, framing: str):
+    """A body that does not come is waited for no longer than a call may take."""
+    monkeypatch.setattr(middleware, "CALL_SECONDS", 1.0)
+    with closing(connected(address)) as connection:
+        connection.sendall((POST + framing).encode())
+        assert connection.recv(65_536).startswith(b"HTTP/1.1 504 ")
+
+
+def test_without_a_host_nothing_else_is_told(address: str):
+    """A request that names no host is refused, and its connection closed."""
+    with closing(connected(address)) as connection:
+        connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        assert connection.makefile("rb").read().startswith(b"HTTP/1.1 403 ")
+
+
+def test_answers_do_not_wait_for_acknowledgements(address: str) -> None:
+    """A kept connection answers in milliseconds: the body does not wait for the head's receipt."""
+    with httpx.Client(base_url=address) as client:
+        client.get("/healthz")
+        seconds = min(client.get("/healthz").elapsed.total_seconds() for _ in range(10))
+    assert seconds < 0.03
+
+
+# -- logs
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [("/api/memories/broken", "json"), ("/api/v1/broken", "problem"), ("/broken", "html")],
+)
+async def test_a_defect_is_a_500_whose_words_are_not_logged(
+    memories: Memories, caplog: pytest.LogCaptureFixture, path: str, kind: str
+):
+    """A defect is answered in the door's form; the log says where it arose, not its words."""
+    words = "the launch code is 0000"
+
+    async def broken() -> None:
+        raise RuntimeError(words)
+
+    app = create_app(memories)
+    app.add_api_route(path, broken)
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        answer = await client.get(path)
+    assert (answer.status_code, kind in answer.headers["content-type"]) == (500, True)
+    assert "content-security-policy" in answer.headers
+    assert "launch" not in answer.text + caplog.text
+    assert "RuntimeError" in caplog.text
+    assert "test_middleware.py" in caplog.text  # where it broke
+
+
+async def test_logs_hold_no_content(client: httpx.AsyncClient, caplog: pytest.LogCaptureFixture):
+    """Nothing that a caller says or searches for is logged."""
+    caplog.set_level(logging.DEBUG)
+    await client.post(SAVE, json=item("the launch code is 0000"))
+    await client.post("/api/memories/search", json={**item(), "vector": axis(0)})
+    for given in ("the launch code is 0000", {"text": "launch code", "wrong": 1}):
+        await client.post(ADD, json={"items": [given]})
+    await client.get(f"/memories{S}&q=launch code")
+    ours = [record.getMessage() for record in caplog.records if not record.name.startswith("httpx")]
+    assert not any("launch" in line for line in ours)
