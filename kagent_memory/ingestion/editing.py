@@ -5,20 +5,38 @@ and undo.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, cast
+from typing import Annotated, Any, cast
+
+from pydantic import BaseModel, Field, StrictBool, StrictStr, TypeAdapter, ValidationError
 
 from ..checks import DEEPEST, checked_text, checked_time, json_text, too_deep
 from ..errors import Conflict, InvalidInput, NotFound
-from ..records import MEMORY_TYPES, ORIGINS, Change, Fact, Memory, Revision, new_id
+from ..records import Change, Fact, Memory, MemoryType, Origin, Revision, new_id
 from ..redaction import masked_id
 from ..redaction import redact as mask_secrets
 from ..redaction.personal_data import PersonalDataRefused
 from ..retention.lifecycle import expiry, revised
 from ..stores.base import checked_key
 
+
+class _Bounds(BaseModel):
+    type: MemoryType
+    origin: Origin
+    importance: Annotated[float, Field(ge=0, le=1, strict=True)]
+    ttl_days: Annotated[int, Field(ge=0, le=36_500, strict=True)] | None
+    pinned: StrictBool
+    verbatim: StrictBool
+    is_error: StrictBool
+    event_ids: Sequence[str]
+    topics: Sequence[str]
+    tags: Sequence[str]
+    metadata: Mapping[StrictStr, Any]
+
+
+_BOUNDS = TypeAdapter(_Bounds)
 Redactor = Callable[[str], str]
 TOO_DEEP = f"The metadata is nested too deep; a value may have at most {DEEPEST} levels."
 
@@ -39,12 +57,7 @@ def checked_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact:
         InvalidInput: says which part does not fit, and the bound.
     """
     fact = item if isinstance(item, Fact) else Fact(text=item)
-    if fact.type not in MEMORY_TYPES or fact.origin not in ORIGINS:
-        raise InvalidInput(
-            f"The type must be one of {', '.join(MEMORY_TYPES)}; the origin of "
-            f"{', '.join(ORIGINS)}."
-        )
-    _check_kinds(fact)
+    fitting(_BOUNDS, fact, "The fact's")
     for event_id in fact.event_ids:
         checked_key(checked_text(event_id, "An event id"), "An event id")
 
@@ -79,25 +92,17 @@ def _checked_content(text: str, max_bytes: int) -> str:
     return text
 
 
-def _check_kinds(fact: Fact) -> None:
-    for name in ("pinned", "verbatim", "is_error"):
-        if not isinstance(getattr(fact, name), bool):
-            raise InvalidInput(f"{name} must be True or False.")
-    if not _is_between(fact.importance, 0, 1, float | int):
-        raise InvalidInput("The importance must be a number between 0 and 1.")
-    if not (fact.ttl_days is None or _is_between(fact.ttl_days, 0, 36_500, int)):
-        raise InvalidInput("ttl_days must be a whole number between 0 (for ever) and 36,500.")
-    for name in ("event_ids", "topics", "tags"):
-        labels = getattr(fact, name)
-        if isinstance(labels, str) or not isinstance(labels, Iterable):
-            raise InvalidInput(
-                f"{name} must be a list of strings, not a single {type(labels).__name__}."
-            )
+def fitting(bounds: TypeAdapter[Any], value: object, what: str) -> Any:
+    """Return the fields of a value as a type of their names has them.
 
-
-def _is_between(value: object, least: int, most: int, kind: Any) -> bool:
-    is_number = isinstance(value, kind) and not isinstance(value, bool)
-    return is_number and least <= cast("float", value) <= most
+    Raises:
+        InvalidInput: names the first that does not fit.
+    """
+    try:
+        return bounds.validate_python(value, from_attributes=True)
+    except ValidationError as error:
+        [fault, *_] = error.errors(include_input=False, include_url=False)
+        raise InvalidInput(f"{what} {fault['loc'][0]} does not fit: {fault['msg']}.") from error
 
 
 def kept_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact | None:
@@ -300,8 +305,6 @@ def _checked_labels(labels: Sequence[str], what: str, redact: Redactor) -> tuple
 def _checked_metadata(
     metadata: Mapping[str, Any], max_bytes: int, redact: Redactor
 ) -> dict[str, Any]:
-    if not isinstance(metadata, Mapping) or not all(isinstance(key, str) for key in metadata):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
-        raise InvalidInput("The metadata must be a mapping with text keys.")
     if not metadata:
         return {}
     encoded = json_text(dict(metadata), "The metadata")

@@ -129,38 +129,29 @@ def storable(
     kept: list[Fact] = []
     sources = {message.event_id: message for message in messages}
     of_user = [message.text for message in messages if message.role == "user"]
-    named = [
-        _with_fields(fact, (sources[id] for id in fact.event_ids or sources if id in sources))
-        for fact in facts
-    ]
-    for fact in with_least_trust(named, outputs, of_user):
-        own = [sources[id] for id in fact.event_ids if id in sources]
+    named: list[Fact] = []
+    for fact in facts:
+        own = [sources[id] for id in fact.event_ids or sources if id in sources]
         known = replace(
-            fact,
+            _with_fields(fact, own),
+            event_ids=fact.event_ids or tuple(sources),
             session_id=fact.session_id or session_id or None,
             said_at=fact.said_at or _last_at(own) or _last_at(messages) or said_at,
         )
-        fits = len(known.text.encode(errors="replace")) <= max_bytes
+        named.append(known)
+    for fact in with_least_trust(named, outputs, of_user):
+        fits = len(fact.text.encode(errors="replace")) <= max_bytes
         # a token is at most 4 bytes
-        texts = [known.text] if fits else pieces(known.text, max(1, max_bytes // 4))
+        texts = [fact.text] if fits else pieces(fact.text, max(1, max_bytes // 4))
         for number, text in enumerate(texts, 1):
-            # each part has a slot of its own: no part is a later value of another
-            attribute = (
-                f"{known.attribute} ({number})"
-                if known.attribute and number > 1
-                else known.attribute
-            )
+            part = replace(fact, text=text)
+            if fact.attribute and number > 1:
+                # each part has a slot of its own: no part is a later value of another
+                part = replace(part, attribute=f"{fact.attribute} ({number})")
             try:
-                checked = checked_fact(
-                    replace(known, text=text, attribute=attribute), max_bytes=max_bytes, redact=str
-                )
+                kept.append(checked_fact(part, max_bytes=max_bytes, redact=str))
             except InvalidInput as error:
                 logger.warning("The summary provider gave a fact that cannot be stored: %s", error)
-            else:
-                # the transcript's events were checked when it was queued
-                kept.append(
-                    checked if checked.event_ids else replace(checked, event_ids=tuple(sources))
-                )
     return kept
 
 

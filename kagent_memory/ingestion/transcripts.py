@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from ..checks import checked_text, checked_time, valid_text
 from ..concurrency import run_in_thread
@@ -29,7 +29,7 @@ from ..stores import Store
 from ..stores.base import Job, checked_key
 from .compaction import REUSING
 from .echoes import handed_key, mask_recalled
-from .editing import checked_fact, checked_session_id
+from .editing import checked_fact, checked_session_id, fitting
 from .providers import Providers
 
 logger = logging.getLogger(__name__)
@@ -90,13 +90,7 @@ def _prepared(
     if message.fields:
         fields = _checked_fields(message.fields, redact, max_bytes)
     values = {name: getattr(message, name) for name in _CHECKED}
-    try:
-        message = _MESSAGE.validate_python(values)
-    except ValidationError as error:
-        [fault, *_] = error.errors(include_input=False, include_url=False)
-        raise InvalidInput(
-            f"A message's {fault['loc'][0]} does not fit: {fault['msg']}."
-        ) from error
+    message = fitting(_MESSAGE, values, "A message's")
     if not all(0 <= second <= MAX_EPOCH_SECONDS for second in message.compaction or ()):
         raise InvalidInput(
             f"A compaction's range must lie between 0 and {MAX_EPOCH_SECONDS:,} epoch seconds."

@@ -215,7 +215,7 @@ def form_of(text: str) -> dict[str, str]:
     ("fields", "status", "said"),
     [
         ({"importance": "seven"}, 400, "importance: "),
-        ({"importance": "7"}, 400, "between 0 and 1"),
+        ({"importance": "7"}, 400, "less than or equal to 1"),
         ({"ttl_days": "soon"}, 400, "ttl_days: "),
         ({"content": "x" * 20_000}, 400, "max_content_bytes"),
         ({"revision": "7"}, 409, "revision"),
