@@ -14,6 +14,7 @@ from .columns import Floats, Mask, Rows, best
 from .index import ScopeIndex
 
 ROW_BYTES = 200  # of a vector, beside its numbers
+NEVER = 2**62  # a version that no scope comes to
 _SLACK = 1e-5
 
 Halves: TypeAlias = npt.NDArray[np.float16]
@@ -26,13 +27,13 @@ class VectorColumn:
     Every method may be called from any thread.
 
     Attributes:
-        version: the scope's version at which all of them were read.
+        version: the scope's version at which all of them were read; `NEVER` before that.
         mark: how often vectors of the scope had been set then (`Stand.mark`); None: memories came
             since.
     """
 
     def __init__(self, dimensions: int) -> None:
-        self.version = -1
+        self.version = NEVER
         self.mark: int | None = None
         self._places: dict[str, int] = {}
         self._free: list[int] = []

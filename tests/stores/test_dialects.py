@@ -129,7 +129,6 @@ SCOPED = (
     "indexed",
     "visible_memories",
     "passing",
-    "vectors_from",
     "vectors_since",
     "equal_memories",
     "taken_pairs",

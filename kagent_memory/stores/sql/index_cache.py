@@ -18,8 +18,8 @@ from ...concurrency import LONG, cancel_and_wait, run_in_thread
 from ...errors import KagentMemoryError, StoreError
 from ...records import Filter, Scope
 from ..index import Entry, ScopeIndex
-from ..vectors import ROW_BYTES, VectorColumn
-from .index_reads import Changes, SqlIndexReads, Stand, VectorPage
+from ..vectors import NEVER, ROW_BYTES, VectorColumn
+from .index_reads import Changes, SqlIndexReads, Stand
 
 LOAD_ROWS = 250
 # of a memory to be taken in, against a character of what else is worked on in a thread
@@ -31,8 +31,7 @@ PACKING_AT_ONCE = 2
 PACKING_SECONDS = 5.0
 UNPACKED_BYTES = 1500  # of a packed index, to be taken in as long as it takes to read one character
 MAX_NUMBERS_AT_ONCE = 2**22  # in the vectors that come in one answer
-FIRST_ID = "00000000-0000-0000-0000-000000000000"
-MAX_CHANGED = 1000  # memories whose vectors are read one by one; where more changed, all are
+MAX_CHANGED = 1000  # memories whose vectors a search waits for, where the database has them
 VECTOR_BYTES = 1000  # to be made ready as long as it takes to read one character
 
 logger = logging.getLogger(__name__)
@@ -242,27 +241,25 @@ class IndexCache:
         async with cached.vectors_lock:
             if (column := _current(cached, space_number)) is not None:
                 return column
-            column = await self._caught_up(cached, space_number, reads)
-            if column is None:
-                cached.vectors.pop(space_number, None)
-                count = len(cached.index.ids)
-                fits = count * (4 * dimensions + ROW_BYTES) <= self._max_bytes
-                if reads.has_nearest:
-                    # one search is not worth it where others write all the time
-                    if trusted and fits:
-                        self._load_aside(cached, space_number, dimensions, reads)
-                    return None
-                column = await self._load_vectors(cached, space_number, dimensions, reads)
+            column = cached.vectors.get(space_number)
+            is_near = column is not None and len(column.lacking(cached.index)) < MAX_CHANGED
+            if reads.has_nearest and not is_near:
+                fits = len(cached.index.ids) * (4 * dimensions + ROW_BYTES) <= self._max_bytes
+                # one search is not worth it where others write all the time
+                if trusted and fits:
+                    self._fill_aside(cached, space_number, dimensions, reads)
+                return None
+            column = await self._fill(cached, space_number, dimensions, reads)
             self._weigh(cached)
             return column
 
-    def _load_aside(
+    def _fill_aside(
         self, cached: Cached, space_number: int, dimensions: int, reads: SqlIndexReads
     ) -> None:
-        async def load() -> None:
+        async def fill() -> None:
             async with cached.vectors_lock:
                 try:
-                    await self._load_vectors(cached, space_number, dimensions, reads)
+                    await self._fill(cached, space_number, dimensions, reads)
                 except KagentMemoryError as error:
                     logger.warning(
                         "A scope's vectors could not be loaded; the database searches them: %s",
@@ -271,61 +268,43 @@ class IndexCache:
             self._weigh(cached)
 
         if not self._loading:
-            _start(self._loading, load(), "kagent-memory-vectors")
+            _start(self._loading, fill(), "kagent-memory-vectors")
 
-    async def _load_vectors(
+    async def _fill(
         self, cached: Cached, space_number: int, dimensions: int, reads: SqlIndexReads
     ) -> VectorColumn:
-        """Load all vectors of a scope, page by page; they stand where the scope stood at the
-        first.
+        """Read the vectors that are not kept yet, some at a time, and those that were set anew;
+        they stand where the scope stood at the first.
         """
-        index, first, stand = cached.index, FIRST_ID, None
-        column = cached.vectors[space_number] = VectorColumn(dimensions)
-        limit = max(2, MAX_NUMBERS_AT_ONCE // dimensions)
+        index, stand = cached.index, cached.stand
+        if stand is None:  # it holds nothing
+            return VectorColumn(dimensions)
+        column = cached.vectors.setdefault(space_number, VectorColumn(dimensions))
+        column.reserve(len(index.ids))
+        lacking, since, first = column.lacking(index), column.version, None
+        at_once = max(1, MAX_NUMBERS_AT_ONCE // dimensions)
         try:
-            while (
-                page := await reads.vectors_from(cached.scope, space_number, first, limit=limit)
-            ) is not None:
-                if stand is None:
-                    stand = page.stand
-                    column.reserve(len(index.ids))
-                await _put(column, page)
-                if len(page.ids) < limit:
-                    break
-                first = page.ids[-1]  # once more, where the next page begins
+            for start in range(0, max(1, len(lacking)), at_once):
+                some = lacking[start : start + at_once]
+                limit = at_once + MAX_CHANGED
+                page = await reads.vectors(
+                    cached.scope, space_number, stand, some, since=since, limit=limit
+                )
+                if page is None:  # too much changed, or the scope was made anew
+                    cached.vectors.pop(space_number, None)
+                    if since == NEVER:
+                        return column
+                    return await self._fill(cached, space_number, dimensions, reads)
+                await run_in_thread(
+                    page.vectors.nbytes // VECTOR_BYTES, column.put, page.ids, page.vectors
+                )
+                first, since = first or page.stand, NEVER
         except BaseException:
             cached.vectors.pop(space_number, None)
             raise
-        if stand is not None:
-            column.version = stand.version
-            column.mark = stand.mark if cached.index is index else None
-        return column
-
-    async def _caught_up(
-        self, cached: Cached, space_number: int, reads: SqlIndexReads
-    ) -> VectorColumn | None:
-        """Return the vectors, brought up to date; None where there are none, or too many
-        changed.
-        """
-        index, column = cached.index, cached.vectors.get(space_number)
-        if column is None or column.version < 0 or cached.stand is None:
-            return None
-        lacking, limit = column.lacking(index), max(MAX_CHANGED, len(column) // 8)
-        if len(lacking) >= limit:
-            return None
-        page = await reads.vectors_since(
-            cached.scope,
-            space_number,
-            cached.stand,
-            version=column.version,
-            ids=lacking,
-            limit=limit,
-        )
-        if page is None:
-            return None
-        await _put(column, page)
-        column.version = page.stand.version
-        column.mark = page.stand.mark if cached.index is index else None
+        if first is not None:
+            column.version = first.version
+            column.mark = first.mark if cached.index is index else None
         return column
 
 
@@ -334,10 +313,6 @@ def _start(tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None], name
     task = asyncio.create_task(work, name=name)
     tasks.add(task)
     task.add_done_callback(tasks.discard)
-
-
-async def _put(column: VectorColumn, page: VectorPage) -> None:
-    await run_in_thread(page.vectors.nbytes // VECTOR_BYTES, column.put, page.ids, page.vectors)
 
 
 def _current(cached: Cached, space_number: int) -> VectorColumn | None:

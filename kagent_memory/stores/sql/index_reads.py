@@ -150,36 +150,29 @@ class SqlIndexReads:
         found = {row["id"]: session.codec.memory(row) for row in rows if row["id"] is not None}
         return {id: found[id] for id in wanted if id in found}
 
-    async def vectors_from(
-        self, scope: Scope, space_number: int, first: str, *, limit: int
-    ) -> VectorPage | None:
-        """Return the vectors of a scope from one id on; None: the scope holds nothing."""
-        found, half = await self._rows(
-            scope, "vectors_from", space_number, first=first, limit=limit
-        )
-        return _page(found[0], half) if found else None
-
-    async def vectors_since(
+    async def vectors(
         self,
         scope: Scope,
         space_number: int,
         stand: Stand,
-        *,
-        version: int,
         ids: Sequence[str],
+        *,
+        since: int,
         limit: int,
     ) -> VectorPage | None:
-        """Return the vectors of the memories written at a version or later, and of these ids; None:
+        """Return the vectors of these memories, and of those written at a version or later; None:
         they are more than the limit, or the scope is another one.
 
         Raises:
             Behind: this database does not stand there yet.
         """
-        values = {"version": version, "ids": ids, "limit": limit}
+        values = {"version": since, "ids": ids, "limit": limit + 1}
         found, half = await self._rows(scope, "vectors_since", space_number, stand, **values)
-        if not found or bytes(found[0]["salt"]) != stand.salt or found[0]["memories"] >= limit:
+        if not found or bytes(found[0]["salt"]) != stand.salt or found[0]["memories"] > limit:
             return None
-        return _page(found[0], half)
+        [row] = found
+        numbers = np.frombuffer(row["sent"] or b"", half)
+        return VectorPage(_stand(row), ids_in(row["ids"] or ""), numbers)
 
     async def nearest(
         self,
@@ -260,12 +253,6 @@ async def _whole(session: Transaction, row: Row) -> Changes:
 async def _written_since(session: Transaction, version: int) -> Sequence[str]:
     [written] = await session.rows("written_since", version=version)
     return ids_in(written["ids"] or "")
-
-
-def _page(row: Row, half: np.dtype[np.float16]) -> VectorPage:
-    return VectorPage(
-        _stand(row), ids_in(row["ids"] or ""), np.frombuffer(row["sent"] or b"", half)
-    )
 
 
 def _stand(row: Row) -> Stand:

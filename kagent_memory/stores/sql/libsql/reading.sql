@@ -62,31 +62,10 @@ SELECT * FROM remembered WHERE scope_id = :scope_id AND id IN (SELECT value FROM
 -- name: scope_row
 SELECT s.version, s.erased, s.salt, {mark} AS mark, s.calls, s.tokens FROM scope AS s WHERE s.scope_id = :scope_id
 
--- name: vectors_from
--- The vectors of a scope from one id on: the ids, 36 characters each, and the numbers of all. In one row, for rows take
--- longer than what they hold; each part by itself, for a subquery that is joined is copied.
-SELECT s.version, s.erased, s.salt, {mark} AS mark,
-    (
-        SELECT group_concat(i.id, '')
-        FROM (
-            SELECT id FROM memory_vector_{space} WHERE scope_id = :scope_id AND id >= :first ORDER BY id LIMIT :limit
-        ) AS i
-    ) AS ids,
-    (
-        SELECT CAST(group_concat(t.embedding, '') AS BLOB)
-        FROM (
-            SELECT embedding FROM memory_vector_{space}
-            WHERE scope_id = :scope_id AND id >= :first
-            ORDER BY id
-            LIMIT :limit
-        ) AS t
-    ) AS sent
-FROM scope AS s
-WHERE s.scope_id = :scope_id
-
 -- name: vectors_since
--- The vectors of the memories of a scope that were written at this version or later, or are named, as in vectors_from;
--- and how many memories these are, as far as the limit.
+-- The vectors of the memories of a scope that were written at this version or later, or are named: the ids, 36 characters
+-- each, and the numbers of all, in one row, for rows take longer than what they hold; and how many memories these are,
+-- as far as the limit.
 SELECT s.version, s.erased, s.salt, {mark} AS mark, c.memories, c.ids, c.sent
 FROM scope AS s, (
     SELECT count(*) AS memories, group_concat(v.id, '') AS ids, CAST(group_concat(v.embedding, '') AS BLOB) AS sent

@@ -51,27 +51,10 @@ SELECT m.* FROM {wanted_memories} AS m ORDER BY m.id
 -- name: scope_row
 SELECT s.version, s.erased, s.salt, {mark} AS mark, s.calls, s.tokens FROM scope AS s WHERE s.scope_id = %(scope_id)s
 
--- name: vectors_from
--- The vectors of a scope from one id on: the ids, 36 characters each, and the numbers of all.
-SELECT s.version, s.erased, s.salt, {mark} AS mark, v.ids, v.sent
-FROM scope AS s
-CROSS JOIN LATERAL (
-    SELECT
-        string_agg(t.id::text, '' ORDER BY t.id) AS ids,
-        string_agg(substring(halfvec_send(t.embedding) FROM 5), '' ORDER BY t.id) AS sent
-    FROM (
-        SELECT o.id, o.embedding
-        FROM memory_vector_{space} AS o
-        WHERE o.scope_id = %(scope_id)s AND o.id >= %(first)s::uuid
-        ORDER BY o.id
-        LIMIT %(limit)s
-    ) AS t
-) AS v
-WHERE s.scope_id = %(scope_id)s
-
 -- name: vectors_since
--- The vectors of the memories of a scope that were written at this version or later, or are named, as in vectors_from;
--- and how many memories these are, as far as the limit.
+-- The vectors of the memories of a scope that were written at this version or later, or are named: the ids, 36 characters
+-- each, and the numbers of all, in one row, for rows take longer than what they hold; and how many memories these are,
+-- as far as the limit.
 SELECT s.version, s.erased, s.salt, {mark} AS mark, c.memories, c.ids, c.sent
 FROM scope AS s
 CROSS JOIN LATERAL (
