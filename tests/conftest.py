@@ -280,6 +280,12 @@ def pooled_uri(postgres_uri: str, pooler_port: int) -> str:
     return at(postgres_uri, pooler_port)
 
 
+@pytest.fixture(params=["postgres_uri", "pooled_uri"])
+def direct_or_pooled_uri(request: pytest.FixtureRequest) -> str:
+    """The URI of a database with an empty store, straight and through a transaction pooler."""
+    return request.getfixturevalue(request.param)
+
+
 CITUS = os.environ.get("KAGENT_MEMORY_TEST_CITUS")
 """The URI of a database of its own on the coordinator of a Citus cluster; the tests of every store
 run there too.

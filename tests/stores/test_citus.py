@@ -17,7 +17,7 @@ from kagent_memory.cli import main
 from kagent_memory.errors import ConfigurationError, StoreError
 from kagent_memory.records import Scope
 from kagent_memory.stores import distribute_store, open_store
-from kagent_memory.stores.postgres import distribution
+from kagent_memory.stores.postgres import schema as schemas
 from kagent_memory.testing import StoreContract
 
 
@@ -158,7 +158,7 @@ if CITUS:
                     await memories.add(scope, ["Ada likes tea", "Ada likes coffee"])
                 before = await distribute_store(citus_uri, schema=schema, shards=4, dry_run=True)
                 # in its transaction, and between it and what follows
-                for cut in ("distribute", "drop_local_rows"):
+                for cut in ("_distribute", "drop_local_rows"):
                     with monkeypatch.context() as patch:
                         patch.setattr(f"kagent_memory.stores.postgres.{OF[cut]}", cut_off(cut))
                         with pytest.raises(StoreError):
@@ -166,7 +166,7 @@ if CITUS:
                                 citus_uri, schema=schema, shards=4, dry_run=False
                             )
                     left = await distribute_store(citus_uri, schema=schema, shards=4, dry_run=True)
-                    assert left == (before if cut == "distribute" else {})
+                    assert left == (before if cut == "_distribute" else {})
                     async with await Memories.open(
                         citus_uri, worker=False, postgres_schema=schema
                     ) as memories:
@@ -179,13 +179,13 @@ if CITUS:
             finally:
                 connection.execute("DROP SCHEMA IF EXISTS cut_off CASCADE")
 
-    OF = {"distribute": "schema.distribute", "drop_local_rows": "store.drop_local_rows"}
+    OF = {"_distribute": "schema._distribute", "drop_local_rows": "store.drop_local_rows"}
 
     def cut_off(step):
         """Does the step, and loses the connection before its transaction ends."""
 
         async def cut(connection, *arguments, **options):
-            await getattr(distribution, step)(connection, *arguments, **options)
+            await getattr(schemas, step)(connection, *arguments, **options)
             with psycopg.connect(CITUS, autocommit=True) as other:
                 other.execute(
                     "SELECT pg_terminate_backend(%s::int)", (connection.info.backend_pid,)

@@ -8,7 +8,6 @@ import asyncio
 import sys
 import threading
 import time
-from types import SimpleNamespace
 from urllib.parse import unquote
 
 import pytest
@@ -74,6 +73,7 @@ def test_a_second_writer_is_told_at_once(connection, path, key):
 
 
 def test_a_read_leaves_no_cursor_behind_that_holds_the_file(connection, path, key):
+    """After a read another connection can empty the log."""
     add(connection, "1")
     ids(connection)
     other = connect(str(path), key)
@@ -83,6 +83,8 @@ def test_a_read_leaves_no_cursor_behind_that_holds_the_file(connection, path, ke
 
 
 def test_a_transaction_is_kept_whole_or_not_at_all(connection):
+    """Whatever ends a transaction early takes all of it back."""
+
     def interrupted():
         with connection.transaction(write=True):
             add(connection, "1")
@@ -120,6 +122,7 @@ def test_invalid_text_is_a_store_error(connection, key, capfd):
 
 
 async def test_use_after_close_is_a_store_error_without_a_panic(path, key, capfd):
+    """A closed store closes again and refuses work with a StoreError."""
     store = await database.Database.open(f"libsql:///{path}", key=key)
     await store.close()
     await store.close()
@@ -141,6 +144,7 @@ async def test_only_a_file_with_a_key_needs_libsql(path, monkeypatch):
 
 
 async def test_an_old_sqlite_is_refused_at_open_and_no_file_is_made(path, monkeypatch):
+    """A Python with SQLite before 3.35 is told so, and makes no file."""
     monkeypatch.setattr("sqlite3.sqlite_version_info", (3, 34, 1))
     monkeypatch.setattr("sqlite3.sqlite_version", "3.34.1")
     with pytest.raises(
@@ -191,47 +195,47 @@ async def test_a_cancelled_caller_leaves_what_began_to_its_end(path, key):
 
 
 @pytest.fixture
-def opened(monkeypatch):
-    """The connections that were opened, whose opening waits for `release`, and those closed."""
-    made = SimpleNamespace(
-        entered=threading.Event(), release=threading.Event(), closed=threading.Event()
-    )
-    migrate, close = database.migrate, FileConnection.close
-
-    def slow(connection):
-        migrate(connection)
-        made.entered.set()
-        made.release.wait(60)
+def closed(monkeypatch):
+    """Set when a connection was closed."""
+    closed, close = threading.Event(), FileConnection.close
 
     def noted(connection):
         close(connection)
-        made.closed.set()
+        closed.set()
+
+    monkeypatch.setattr(FileConnection, "close", noted)
+    return closed
+
+
+async def test_a_file_whose_opener_was_cancelled_is_closed(path, key, closed, monkeypatch):
+    """Cancelling `open` while the file is migrated leaves no connection open."""
+    migrating, go_on, migrate = threading.Event(), threading.Event(), database.migrate
+
+    def slow(connection):
+        migrate(connection)
+        migrating.set()
+        go_on.wait(60)
 
     monkeypatch.setattr(database, "migrate", slow)
-    monkeypatch.setattr(FileConnection, "close", noted)
-    return made
-
-
-async def test_a_file_whose_opener_was_cancelled_is_closed(path, key, opened):
     opening = asyncio.create_task(open_store(f"libsql:///{path}", file_encryption_key=key))
-    await asyncio.to_thread(opened.entered.wait, 60)
+    await asyncio.to_thread(migrating.wait, 60)
     opening.cancel()
     with pytest.raises(asyncio.CancelledError):
         await opening
-    opened.release.set()
-    assert await asyncio.to_thread(opened.closed.wait, 60)
+    go_on.set()
+    assert await asyncio.to_thread(closed.wait, 60)
 
 
-async def test_a_file_whose_closer_was_cancelled_is_closed(path, key, opened):
-    opened.release.set()
+async def test_a_file_whose_closer_was_cancelled_is_closed(path, key, closed):
+    """Cancelling `close` while work is under way closes the file after it."""
     store = await database.Database.open(f"libsql:///{path}", key=key)
     slow = Held()
-    reading = asyncio.create_task(store.write(slow))
+    writing = asyncio.create_task(store.write(slow))
     await asyncio.to_thread(slow.entered.wait, 60)
     closing = asyncio.create_task(store.close())
     await asyncio.sleep(0)
     closing.cancel()
     await asyncio.wait([closing])
     slow.release.set()
-    await reading
-    assert await asyncio.to_thread(opened.closed.wait, 60)
+    await writing
+    assert await asyncio.to_thread(closed.wait, 60)

@@ -19,7 +19,7 @@ from kagent_memory.stores.base import Batch
 from kagent_memory.stores.libsql import database
 from kagent_memory.stores.libsql.connection import connect, migrate
 from kagent_memory.stores.sql import Migration, migrations
-from kagent_memory.testing.fixtures import DAY, NOW, a_job, a_memory, adding, vector
+from kagent_memory.testing.fixtures import DAY, NOW, a_job, a_memory, adding
 
 SCOPE = Scope("acme", "ann", "notes")
 CANARY = "xylophone quokka marmalade"
@@ -298,28 +298,3 @@ async def test_a_log_in_use_is_emptied_after_the_next_write(
         assert "emptied of forgotten text later" in caplog.text
     await keep(store, "tea")
     assert CANARY.split()[0].encode() not in bytes_on_disk(path)
-
-
-# -- vectors that others write ------------------------------------------------------------------
-
-
-async def nearest(store, space):
-    found = await store.memories.view(SCOPE, now=NOW).nearest(
-        space.number, [vector(1, 0)], limit=10
-    )
-    return [memory_id for memory_id, _ in found[0]]
-
-
-async def test_vectors_that_another_store_changes_are_seen_at_once(store, path, key):
-    """Vectors that another store sets moves or erases are seen by the next search."""
-    space = await store.memories.spaces.add("hash", 2, None)
-    async with await open_store(f"libsql:///{path}", file_encryption_key=key) as second:
-        first_id, second_id = await keep(store, "tea", "cake")
-        vectors = {first_id: vector(1, 0), second_id: vector(1, 1)}
-        await second.apply(SCOPE, Batch(vectors=vectors, space_number=space.number), now=NOW)
-        assert await nearest(store, space) == [first_id, second_id]
-        moved = {first_id: vector(0, 1)}
-        await second.apply(SCOPE, Batch(vectors=moved, space_number=space.number), now=NOW)
-        assert await nearest(store, space) == [second_id, first_id]
-        await second.forget(SCOPE, ids=[second_id], now=NOW)
-        assert await nearest(store, space) == [first_id]

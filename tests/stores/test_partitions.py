@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -16,7 +17,8 @@ from pgvector import HalfVector
 from pgvector.psycopg import register_vector
 
 from kagent_memory.records import Scope, new_id
-from kagent_memory.stores.postgres.distribution import DISTRIBUTED, REFERENCE
+from kagent_memory.stores import sql
+from kagent_memory.stores.postgres.schema import DISTRIBUTED, REFERENCE
 from kagent_memory.stores.postgres.session import statement
 from kagent_memory.stores.sql import queries, upgrade
 from kagent_memory.stores.sql.scope_lists import SCOPES_OF
@@ -32,12 +34,13 @@ EVERYWHERE = {
     "next_scopes", "any_short_term",
 }  # fmt: skip
 """What looks for scopes or jobs, whosever they are: rare, or the queue's own."""
-NO_DATA = {
-    "set_up", "set_locally", "about", "act_for_scope", "act_for_all", "act_for_self", "guard",
-    "has_citus", "about_cluster",
-    "distributed", "distribute_scope", "distribute_table", "refer_to_table", "truncate_local",
-    "note_migration",
-}  # fmt: skip
+NO_DATA = {"about", "act_for_self"} | {
+    name
+    for file in ("connection", "distribution", "row_security")
+    for name in re.findall(
+        r"-- name: (\w+)", (Path(sql.__file__).parent / f"postgres/{file}.sql").read_text()
+    )
+}
 DEFINING = {
     name
     for name in queries("postgres")

@@ -206,14 +206,6 @@ async def test_several_stores_agree_on_new_embedding_spaces(postgres_uri):
         await store.close()
 
 
-async def test_a_connection_works_after_it_made_a_vector_table(postgres_uri):
-    """A connection goes on working after it made a vector table."""
-    async with await open_store(postgres_uri, pool_size=1) as store:
-        for name in ("one", "two", "three"):
-            await store.memories.spaces.add(name, 4, None)
-            assert [await store.memories.spaces.all() for _ in range(3)][-1][-1].name == name
-
-
 async def test_counting_beside_forgetting_leaves_no_counters(postgres_uri):
     """Who counts while a memory is forgotten leaves no counters of it."""
     scope = Scope("t", "u", "a")
@@ -283,20 +275,3 @@ async def test_a_user_without_rights_is_told_which(postgres_server, postgres_uri
                 await open_store(postgres_uri.replace("postgres:@", "guest:@"))
         finally:
             connection.execute("DROP ROLE guest")
-
-
-async def test_cancelled_writes_never_hang_the_store(postgres_uri):
-    """Writes that are cancelled at any moment never hang the store."""
-    store, scope = await open_store(postgres_uri, pool_size=3), Scope("", "hasty", "desk")
-    ids = [new_id() for _ in range(20)]
-    memories = [a_memory(f"note {id}", id=id) for id in ids]
-    await store.apply(scope, Batch(changes=adding(*memories)), now=NOW)
-    for step in range(60):
-        task = asyncio.ensure_future(
-            store.memories.deliver(scope, retrieved=ids, delivered=ids, now=NOW)
-        )
-        await asyncio.sleep(step / 20_000)
-        task.cancel()
-        await asyncio.wait_for(asyncio.gather(task, return_exceptions=True), 60)
-    assert await asyncio.wait_for(store.memories.version(scope), 60) == 1
-    await asyncio.wait_for(store.close(), 60)

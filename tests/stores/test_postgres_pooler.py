@@ -14,10 +14,10 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 from queue_contract import QueueContract
-from relay import Relay, at, pgbouncer
+from relay import at, pgbouncer
 
 from kagent_memory.errors import KagentMemoryError, StoreError
-from kagent_memory.records import Change, Scope, new_id
+from kagent_memory.records import Scope, new_id
 from kagent_memory.stores import MemoryStore, open_store
 from kagent_memory.stores.base import Batch
 from kagent_memory.stores.sql import migrations
@@ -136,36 +136,9 @@ async def test_two_schemas_behind_a_pooler_never_see_each_other(pooled_uri):
     ] * SERVERS
 
 
-async def test_stores_behind_and_beside_a_pooler_share_a_schema(pooled_uri, postgres_uri):
-    """Stores through the pooler and beside it share one schema."""
-    scope = Scope("t", "u", "a")
-    async with await open_store(pooled_uri) as pooled, await open_store(postgres_uri) as direct:
-        for number in range(20):
-            writer, reader = (pooled, direct) if number % 2 else (direct, pooled)
-            change = Change(kind="add", memory=a_memory(f"note {number}"), explicit=True)
-            await writer.apply(scope, Batch(changes=[change]), now=NOW)
-            assert (
-                len((await reader.memories.list(scope, limit=99, now=NOW)).memories) == number + 1
-            )
-
-
-async def test_a_pooler_is_found_out_at_each_connection(postgres_uri, pooled_uri):
-    async def pooled(store: MemoryStore) -> bool:
-        await asyncio.gather(*(store.memories.spaces.all() for _ in range(3)))
-        return store.memories.database.pool.traits.pooled  # type: ignore[attr-defined]
-
-    for uri, expected in ((postgres_uri, False), (pooled_uri, True)):
-        async with await open_store(uri) as store:
-            assert await pooled(store) is expected
-    with Relay(postgres_uri) as relay:  # something that only forwards is no pooler
-        async with await open_store(relay.uri) as store:
-            assert await pooled(store) is False
-
-
-@pytest.mark.parametrize("database", ["postgres_uri", "pooled_uri"])
-async def test_several_that_open_at_once_migrate_a_schema_once(request, database):
+async def test_several_that_open_at_once_migrate_a_schema_once(direct_or_pooled_uri):
     """Several that open a new schema, straight or through the pooler, migrate it once."""
-    uri = request.getfixturevalue(database)
+    uri = direct_or_pooled_uri
     stores = await asyncio.gather(*(open_store(uri, schema="fresh") for _ in range(5)))
     with psycopg.connect(uri, prepare_threshold=None) as connection:
         [(rows, numbers)] = connection.execute(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import struct
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, LiteralString, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -22,6 +21,7 @@ from psycopg.pq import Format
 from psycopg.rows import dict_row
 from psycopg.sql import Composed
 from psycopg.types import TypeInfo
+from psycopg.types.datetime import TimestamptzBinaryLoader
 from typing_extensions import override
 
 from ...records import Vector
@@ -31,7 +31,6 @@ from ..sql.session import Row
 
 DIALECT = "postgres"
 CONNECT_SECONDS = 3
-RESOLVE_SECONDS = 30.0  # a whole attempt, with the names of all hosts
 NETWORK_SECONDS = 2.0  # beyond the server's own limit, whose answer leaves the connection usable
 SETTLE_SECONDS = 1.0
 SLOWEST_BYTES_PER_SECOND = 250_000
@@ -43,8 +42,6 @@ KEEPALIVES = {
     "tcp_user_timeout": 30_000,
 }
 MAX_PREPARED = 200
-_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
-_TEXT_ARRAY = 1009
 T = TypeVar("T")
 AnyConnection: TypeAlias = AsyncConnection[Any]
 
@@ -83,7 +80,8 @@ class Traits:
     Attributes:
         target: what they are connected to.
         pooled: whether nothing may be set for longer than a transaction, since a pooler gives every
-            transaction another server, or the connections belong to the caller's pool.
+            transaction another server, or the connections are lent.
+        lent: whether they belong to the caller's pool, and must stay as they are.
         row_security: whether the tables are guarded, so that each transaction says for whom it
             acts.
         path: the search path of the schema and of pgvector.
@@ -92,6 +90,7 @@ class Traits:
 
     target: Target
     pooled: bool
+    lent: bool
     row_security: bool
     path: str | None
     halfvec: TypeInfo | None
@@ -108,30 +107,26 @@ async def connect(target: Target) -> AnyConnection:
         "connect_timeout": CONNECT_SECONDS,
         **conninfo_to_dict(target.conninfo),
     }
-    try:
-        # psycopg bounds each address, not the look-up of names
-        async with asyncio.timeout(RESOLVE_SECONDS):
-            return await AsyncConnection.connect(**settings, autocommit=True)
-    except TimeoutError:
-        raise psycopg.errors.ConnectionTimeout(
-            f"no connection within {RESOLVE_SECONDS:g} s"
-        ) from None
+    return await AsyncConnection.connect(**settings, autocommit=True)
 
 
-async def set_up(connection: AnyConnection, target: Target, *, pooled: bool) -> Traits:
+async def set_up(
+    connection: AnyConnection, target: Target, *, pooled: bool, lent: bool = False
+) -> Traits:
     """Find out what stands behind a connection, and set its session up where the session is ours.
 
     Args:
         connection: outside of any transaction.
         target: what it is connected to.
         pooled: leave the session as it is, whatever stands there.
+        lent: the connection is the caller's, and pooled.
 
     Raises:
         psycopg.Error: the database is away, or refuses.
     """
     values = {
         "schema": target.schema,
-        "pooled": pooled or None,
+        "pooled": pooled or lent or None,
         "pid": connection.info.backend_pid,
         **target.limits,
     }
@@ -142,6 +137,7 @@ async def set_up(connection: AnyConnection, target: Target, *, pooled: bool) -> 
     return Traits(
         target=target,
         pooled=found["pooled"],
+        lent=lent,
         row_security=found["row_security"],
         path=found["path"],
         halfvec=None if halfvec is None else TypeInfo("halfvec", halfvec, found["halfvecs"]),
@@ -197,19 +193,10 @@ def register_types(context: AdaptContext, traits: Traits) -> None:
 
 def named_rows(cursor: AsyncCursor[Any] | Cursor[Any]) -> Callable[[Sequence[Any]], Row]:
     """Make rows by name, with lists as tuples; a row factory."""
-    if (result := cursor.pgresult) is None:
-        return dict
-    columns = range(result.nfields)
-    names = [(result.fname(column) or b"").decode() for column in columns]
-    lists = [names[column] for column in columns if result.ftype(column) == _TEXT_ARRAY]
-
-    def row(values: Sequence[Any]) -> Row:
-        made = dict(zip(names, values, strict=True))
-        for name in lists:
-            made[name] = tuple(made[name] or ())
-        return made
-
-    return row
+    make = dict_row(cast("Any", cursor))
+    return lambda values: make(
+        [tuple(cast("list[Any]", one)) if type(one) is list else one for one in values]
+    )
 
 
 class _IdLoader(Loader):
@@ -222,15 +209,12 @@ class _IdLoader(Loader):
         return id_text(bytes(data).hex())
 
 
-class _UtcLoader(Loader):
+class _UtcLoader(TimestamptzBinaryLoader):
     """Load times in UTC whatever the server's zone is, which no session sets behind a pooler."""
-
-    format = Format.BINARY
-    _unpack = struct.Struct("!q").unpack
 
     @override
     def load(self, data: Buffer) -> datetime:
-        return _EPOCH + timedelta(microseconds=self._unpack(data)[0])
+        return super().load(data).astimezone(UTC)
 
 
 class _VectorLoader(Loader):

@@ -1,13 +1,11 @@
-"""One PostgreSQL database, open: scripts on connections of the pool, each writing one in a
+"""One PostgreSQL database, open: scripts on connections of its pool, each that writes in one
 transaction.
 """
 
 from __future__ import annotations
 
-import asyncio
 import copy
-from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
-from pathlib import Path
+from collections.abc import Callable, Mapping, Set
 from typing import Any, Self, TypeVar
 
 import psycopg
@@ -15,9 +13,9 @@ from psycopg import errors
 
 from ...records import Scope
 from ..encryption import KeyRing
+from ..sql import queries
 from ..sql.session import Script
-from . import embedded_server
-from .connection import CONNECT_SECONDS, AnyConnection, Traits, within
+from .connection import CONNECT_SECONDS, DIALECT, AnyConnection, Traits, fetch, within
 from .errors import ours
 from .pool import Pool
 from .session import PostgresSession
@@ -32,30 +30,22 @@ class PostgresDatabase:
 
     Args:
         pool: of connections to the database.
-        directory: of the private server that ends with the store; None: the server is somebody
-            else's.
         ring: the keys that rows are encrypted with; None: they are not.
 
     Attributes:
+        scope: whose rows alone its scripts see under row level security; None: it acts for
+            maintenance.
         wrote: is told which scopes a transaction moved, and up to where the log holds it; None:
             nobody asks.
     """
 
     has_nearest = True
 
-    def __init__(
-        self,
-        pool: Pool,
-        directory: Path | None = None,
-        *,
-        ring: KeyRing | None = None,
-    ) -> None:
+    def __init__(self, pool: Pool, *, ring: KeyRing | None = None) -> None:
         self.pool = pool
         self.ring = ring
-        self.wrote: Callable[[Set[bytes], int], None] | None = None
-        self._directory = directory
-        # whose rows alone its scripts see under row level security; None: it acts for maintenance
         self.scope: Scope | None = None
+        self.wrote: Callable[[Set[bytes], int], None] | None = None
 
     @property
     def trouble(self) -> str | None:
@@ -69,71 +59,32 @@ class PostgresDatabase:
         return restricted
 
     async def read(self, script: Script[T]) -> T:
-        """Run a script that changes nothing; each of its statements stands for itself, but where
-        settings hold for a transaction alone.
-        """
-
-        async def work(connection: AnyConnection, traits: Traits) -> T:
-            session = self._session(connection, traits)
-            return await (
-                _in_transaction(session, script) if self._settings(traits) else script(session)
-            )
-
-        return await self._run(work)
+        """Run a script that changes nothing."""
+        return await self._run(script, writes=False)
 
     async def write(self, script: Script[T]) -> T:
         """Run a script in one transaction, which runs to its end even if the caller is
         cancelled.
         """
-
-        async def work(connection: AnyConnection, traits: Traits) -> T:
-            session = self._session(connection, traits, writes=True)
-            done = await _in_transaction(session, script)
-            if self.wrote is not None and session.moved:
-                [node] = await session.rows("node", {})
-                self.wrote(session.moved, node["position"])
-            return done
-
-        return await self._run(work)
+        return await self._run(script, writes=True)
 
     async def erase(self) -> None:
         """Do nothing: what the server's log holds is its own affair."""
 
     async def close(self) -> None:
-        """Close the connections, and end the private server if there is one. Closing twice is
-        harmless.
-        """
+        """Close the connections. Closing twice is harmless."""
         await self.pool.close()
-        if self._directory is not None:
-            directory, self._directory = self._directory, None
-            await asyncio.to_thread(embedded_server.stop, directory)
 
-    def _session(
-        self, connection: AnyConnection, traits: Traits, *, writes: bool = False
-    ) -> PostgresSession:
-        return PostgresSession(
-            connection,
-            traits,
-            settings=self._settings(traits),
-            ring=self.ring,
-            lent=self.pool.is_lent,
-            writes=writes,
-        )
+    async def _run(self, script: Script[T], *, writes: bool) -> T:
+        async def work(connection: AnyConnection, traits: Traits) -> T:
+            session = PostgresSession(
+                connection, traits, scope=self.scope, ring=self.ring, writes=writes
+            )
+            done = await session.complete(script)
+            if self.wrote is not None and session.moved:
+                self.wrote(session.moved, (await node_of(connection))["position"])
+            return done
 
-    def _settings(self, traits: Traits) -> Sequence[tuple[str, Mapping[str, Any]]]:
-        """Return the statements that every transaction begins with; what they set is gone with
-        it.
-        """
-        settings: list[tuple[str, Mapping[str, Any]]] = []
-        if traits.pooled:
-            settings.append(("set_locally", {"path": traits.path, **traits.target.limits}))
-        if traits.row_security and self.scope is not None:
-            settings.append(("act_for_scope", {"scope": self.scope.id.hex()}))
-        elif traits.row_security:
-            settings.append(("act_for_all", {}))
-        return settings
-
-    async def _run(self, work: Callable[[AnyConnection, Traits], Coroutine[Any, Any, T]]) -> T:
         async def run(connection: AnyConnection, traits: Traits) -> T:
             try:
                 return await work(connection, traits)
@@ -147,15 +98,10 @@ class PostgresDatabase:
             raise ours(error) from error
 
 
-async def _in_transaction(session: PostgresSession, script: Script[T]) -> T:
-    session.begin()
-    try:
-        done = await script(session)
-        await session.commit()
-    except BaseException:
-        await session.rollback()
-        raise
-    return done
+async def node_of(connection: AnyConnection, _: Traits | None = None) -> Mapping[str, Any]:
+    """Return which server answers, and up to where it holds the log."""
+    [node] = await within(connection, CONNECT_SECONDS, fetch(connection, queries(DIALECT)["node"]))
+    return node
 
 
 async def _forget_prepared(connection: AnyConnection) -> None:

@@ -47,7 +47,7 @@ def check_loop() -> None:
 
 
 def ours(error: psycopg.Error) -> KagentMemoryError:
-    """Our error that says the same as the driver's."""
+    """Return our error that says the same as the driver's."""
     words = " ".join(str(error).split())
     if isinstance(error, errors.InsufficientPrivilege):
         return ConfigurationError(f"The database user lacks a privilege: {words}.")
@@ -71,7 +71,7 @@ def ours(error: psycopg.Error) -> KagentMemoryError:
 
 
 def refused(error: psycopg.Error) -> KagentMemoryError:
-    """Our error for a connection that was never made."""
+    """Return our error for a connection that was never made."""
     words = " ".join(str(error).split())
     if isinstance(error, psycopg.ProgrammingError):
         return ConfigurationError(f"Invalid PostgreSQL URI: {words}.")

@@ -51,7 +51,6 @@ class Pool:
     its statements bound it, and `close` waits for it.
 
     Attributes:
-        is_lent: whether the connections are the caller's, and must stay as they are.
         traits: what is known of them; None until one was set up.
 
     Args:
@@ -60,10 +59,9 @@ class Pool:
     """
 
     def __init__(self, target: Target, *, size: int = 1) -> None:
-        self.is_lent = False
         self.traits: Traits | None = None
         self._target = target
-        self._owned, self._closed = True, False
+        self._lent, self._owned, self._closed = False, True, False
         self._answered_at = 0.0  # by the server, on the event loop's clock
         self._waiting: set[asyncio.Timeout] = set()
         self._failure: Exception = psycopg.OperationalError("the connection failed")
@@ -102,12 +100,12 @@ class Pool:
                 f"that makes one; not {type(given).__name__}."
             )
         lent = cls(target)
-        lent._pool, lent.is_lent, lent._owned = cast("AsyncConnectionPool[Any]", given), True, owned
+        lent._pool, lent._lent, lent._owned = cast("AsyncConnectionPool[Any]", given), True, owned
         return lent
 
     async def open(self) -> Self:
         """Start to make connections as they are needed."""
-        if not self.is_lent:
+        if not self._lent:
             await self._pool.open()
         return self
 
@@ -134,7 +132,7 @@ class Pool:
     async def forget(self) -> None:
         """Forget what was found out about the connections, for the schema has changed."""
         self.traits = None
-        if not self.is_lent:
+        if not self._lent:
             await self._pool.drain()
 
     async def close(self) -> None:
@@ -148,9 +146,9 @@ class Pool:
             await self._pool.close()
 
     async def _take(self) -> AnyConnection:
-        if self._closed:
-            raise StoreError("The store is closed; open it again.")
         try:
+            if self._closed:
+                raise PoolClosed
             async with asyncio.timeout(None) as waiting:
                 self._waiting.add(waiting)
                 try:
@@ -160,9 +158,7 @@ class Pool:
         except TimeoutError:
             raise self._failure.with_traceback(None) from None
         except PoolClosed:
-            raise StoreError(
-                "memory unavailable: the store or its pool is closed; open it again."
-            ) from None
+            raise StoreError("The store or its pool is closed; open it again.") from None
         except PoolTimeout:
             busy = f"all connections stayed at work for {self._pool.timeout:g} s"
             raise StoreError(f"memory unavailable: {busy}; raise pool_size.") from None
@@ -188,15 +184,16 @@ class Pool:
             self._refuse_waiting()
             raise
         register_types(connection, traits)
-        connection.prepare_threshold = None if traits.pooled else 1
+        if traits.pooled:
+            connection.prepare_threshold = None
         connection.prepared_max = MAX_PREPARED
         self._answered_at = asyncio.get_running_loop().time()
         return connection
 
     async def _set_up(self, connection: AnyConnection) -> Traits:
         # who once met a pooler sets nothing for longer than a transaction any more
-        pooled = self.is_lent or (self.traits is not None and self.traits.pooled)
-        self.traits = await set_up(connection, self._target, pooled=pooled)
+        pooled = self.traits is not None and self.traits.pooled
+        self.traits = await set_up(connection, self._target, pooled=pooled, lent=self._lent)
         return self.traits
 
     async def _check(self, connection: AnyConnection) -> None:

@@ -1,23 +1,24 @@
-"""One script on one connection of PostgreSQL: values encoded, rows decoded, and much of it in
-bounded pieces.
+"""One script on one connection of PostgreSQL: values encoded, rows decoded, and a transaction's
+statements sent together.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from typing import Any, LiteralString, NamedTuple, cast
+from typing import Any, LiteralString, NamedTuple, TypeVar, cast
 
 import numpy as np
 import psycopg
 from pgvector import HalfVector
 from psycopg import AsyncCursor
 
+from ...checks import json_text
 from ...errors import ConfigurationError
+from ...records import Scope
 from ..encryption import KeyRing
 from ..spaces import EmbeddingSpace
 from ..sql import queries
@@ -37,22 +38,30 @@ from .connection import (
 COVERED_DIMENSIONS = 1300  # what fits into an index row of 2,704 bytes
 INLINE_DIMENSIONS = 4000  # what fits into a row of one page
 MAX_DIMENSIONS = 16_000  # of pgvector's halfvec
-PIECE_BYTES = 2**18
-PIECE_ROWS = 50
+LARGE_BYTES = 2**19
+MAX_WAITING = 50  # statements; what they take on the event loop is short
 SCOPE_IDS = frozenset({"scope_id", "scope_ids", "served"})
 """Values whose bytes are ids of scopes."""
 EVERY_SCOPE = b""
 """Stands for all scopes' ids: tables were made or dropped."""
-BEGIN, COMMIT = "BEGIN", "COMMIT"
 _VALUE = re.compile(r"%\((\w+)\)[sb]")
-_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+T = TypeVar("T")
 
 
 class Statement(NamedTuple):
-    """A statement with its sets of values, encoded; an empty set: it takes none."""
+    """A statement with its values, encoded; None: it takes none."""
 
     text: LiteralString
-    values: Sequence[Mapping[str, Any]]
+    values: Mapping[str, Any] | None = None
+
+    @property
+    def size(self) -> int:
+        """Return about how many bytes the values take on the line."""
+        values = self.values.values() if self.values else ()
+        return sum(len(value) for value in values if isinstance(value, str | bytes))
+
+
+BEGIN, COMMIT = Statement("BEGIN"), Statement("COMMIT")
 
 
 @cache
@@ -77,35 +86,10 @@ def encoded(name: str, value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return HalfVector(cast("Any", value))
     if isinstance(value, Mapping):
-        return _JSON.encode(value)
+        return json_text(value, "The value", compact=True)
     if not isinstance(value, list | tuple):
         return value
     return [encoded(name, one) for one in cast("Sequence[Any]", value)]
-
-
-def size_of(values: Mapping[str, Any]) -> int:
-    """Return about how many bytes a set of encoded values takes on the line."""
-    size = 0
-    for value in values.values():
-        if isinstance(value, str | bytes):
-            size += len(value)
-        elif isinstance(value, HalfVector):
-            size += 2 * value.dimensions()
-    return size
-
-
-def pieces(sets: Iterable[Mapping[str, Any]]) -> Iterator[tuple[int, Sequence[Mapping[str, Any]]]]:
-    """Divide sets of values into pieces of a bounded size, each with its size."""
-    piece: list[Mapping[str, Any]] = []
-    total = 0
-    for values in sets:
-        piece.append(values)
-        total += size_of(values)
-        if total >= PIECE_BYTES or len(piece) >= PIECE_ROWS:
-            yield total, piece
-            piece, total = [], 0
-    if piece:
-        yield total, piece
 
 
 class PostgresSession:
@@ -118,10 +102,12 @@ class PostgresSession:
     Args:
         connection: the connection.
         traits: what is known of it.
-        settings: statements that its transaction begins with.
+        scope: whose rows alone it sees under row level security; None: it acts for maintenance.
         ring: the keys that rows are encrypted with; None: they are not.
-        lent: whether the connection is the caller's, and must stay as it is.
         writes: whether it may write.
+
+    Attributes:
+        moved: the ids of the scopes whose version it moved.
     """
 
     half = np.dtype(">f2")
@@ -131,46 +117,52 @@ class PostgresSession:
         connection: AnyConnection,
         traits: Traits,
         *,
-        settings: Iterable[tuple[str, Values]] = (),
+        scope: Scope | None = None,
         ring: KeyRing | None = None,
-        lent: bool = False,
         writes: bool = False,
     ) -> None:
-        self.row_security = traits.row_security
-        self.moved = set[bytes]()  # the ids of the scopes whose version it moved
+        self.ring = ring
+        self.moved = set[bytes]()
         self._connection = connection
         self._traits = traits
-        self._seconds = traits.target.answer_seconds
-        self._lent = lent
+        self._scope = scope
         self._writes = writes
-        self.ring = ring
-        self._settings = [self._statement(query, [values]) for query, values in settings]
         self._waiting: list[Statement] = []
-        self._waiting_bytes = 0
         self._in_transaction = False
 
-    # -- transactions ---------------------------------------------------------------------------
-
-    def begin(self) -> None:
-        """Begin a transaction with the next statement."""
+    async def complete(self, script: Callable[[PostgresSession], Coroutine[Any, Any, T]]) -> T:
+        """Run a script: in one transaction where it writes, or where settings hold for a
+        transaction alone; else each of its statements stands for itself.
+        """
+        self._waiting += self._settings()
+        if not self._writes and not self._waiting:
+            return await script(self)
         self._in_transaction = True
         if self._connection.autocommit:  # otherwise psycopg begins one by itself
-            self._waiting.append(Statement(BEGIN, ()))
-        self._waiting += self._settings
+            self._waiting.insert(0, BEGIN)
+        try:
+            done = await script(self)
+            await self._flush(COMMIT)
+        except BaseException:
+            self._waiting.clear()
+            with suppress(psycopg.Error):  # a lost connection has nothing to take back
+                await within(self._connection, CONNECT_SECONDS, self._connection.rollback())
+            raise
+        return done
 
-    async def commit(self) -> None:
-        """Keep what was written."""
-        self._waiting.append(Statement(COMMIT, ()))
-        await self._flush()
-        self._in_transaction = False
+    def _settings(self) -> Iterator[Statement]:
+        """Yield the statements that every transaction begins with; what they set is gone with
+        it.
+        """
+        traits = self._traits
+        if traits.pooled:
+            yield self._statement("set_locally", {"path": traits.path, **traits.target.limits})
+        if traits.row_security and self._scope:
+            yield self._statement("act_for_scope", {"scope": self._scope.id.hex()})
+        elif traits.row_security:
+            yield self._statement("act_for_all", {})
 
-    async def rollback(self) -> None:
-        """Take back what was written; a connection that is lost has nothing to take back."""
-        self._waiting.clear()
-        with suppress(psycopg.Error):
-            await within(self._connection, CONNECT_SECONDS, self._connection.rollback())
-
-    # -- reading --------------------------------------------------------------------------------
+    # -- the statements of scripts --------------------------------------------------------------
 
     async def rows(
         self, query: str, values: Values, *, space_number: int | None = None
@@ -183,19 +175,12 @@ class PostgresSession:
         self, queries: Sequence[tuple[str, Values]], *, space_number: int | None = None
     ) -> Sequence[Sequence[Row]]:
         """Return the rows of several named queries."""
-        asked: list[Statement] = []
-        for query, values in queries:
-            self._note(values)
-            asked.append(self._statement(query, [values], space_number))
+        asked = [self._statement(query, values, space_number) for query, values in queries]
         return [await cursor.fetchall() for cursor in await self._flush(*asked)]
-
-    # -- writing --------------------------------------------------------------------------------
 
     async def run(self, query: str, values: Values, *, space_number: int | None = None) -> int:
         """Return how many rows the named statement changed."""
-        self._check_writes()
-        self._note(values)
-        [cursor] = await self._flush(self._statement(query, [values], space_number))
+        [cursor] = await self._flush(self._statement(query, values, space_number))
         return cursor.rowcount
 
     async def run_many(
@@ -204,20 +189,10 @@ class PostgresSession:
         """Run the named statement once for each set of values; its errors may show at the next read
         or the end.
         """
-        self._check_writes()
-        self._note(*values)
-        text = statement(query, space_number)
-        for size, piece in pieces(_encoded(text, one) for one in values):
-            self._waiting.append(Statement(text, piece))
-            self._waiting_bytes += size
-            if self._waiting_bytes >= PIECE_BYTES or len(piece) >= PIECE_ROWS:
+        for one in values:
+            self._waiting.append(self._statement(query, one, space_number))
+            if len(self._waiting) >= MAX_WAITING:
                 await self._flush()
-
-    async def define(self, query: str, space_number: int, dimensions: int) -> None:
-        """Run a named statement that defines something of one vector table."""
-        self._check_writes()
-        self.moved.add(EVERY_SCOPE)
-        await self._flush(Statement(statement(query, space_number, dimensions), ()))
 
     async def make_vectors(self, space: EmbeddingSpace) -> None:
         """Make the table of a new embedding space's vectors; where tables are guarded or
@@ -235,11 +210,22 @@ class PostgresSession:
             )
         made = "make_vectors" if width <= COVERED_DIMENSIONS else "make_wide_vectors"
         tuned = "tune_vectors" if width <= INLINE_DIMENSIONS else "tune_long_vectors"
-        guarded = ("guard_tables",) if self.row_security else ()
+        guarded = ("guard_tables",) if self._traits.row_security else ()
         for query in (made, tuned, *guarded):
-            await self.define(query, space.number, width)
+            await self._define(query, space.number, width)
         if await self.is_distributed():
             await self.rows("distribute_table", {"name": f"memory_vector_{space.number}"})
+
+    async def drop_vectors(self, space_number: int) -> None:
+        """Drop the table of an embedding space's vectors."""
+        # the table may be older than the guard, and then another's than maintenance's
+        if self._traits.row_security:
+            await self.rows("act_for_self", {})
+        await self._define("drop_vectors", space_number)
+
+    async def _define(self, query: str, space_number: int, dimensions: int | None = None) -> None:
+        self.moved.add(EVERY_SCOPE)
+        await self._flush(Statement(statement(query, space_number, dimensions)))
 
     async def about(self) -> Sequence[Row]:
         """See `Session`; of a Citus cluster also its nodes, and tables that are not distributed."""
@@ -254,66 +240,41 @@ class PostgresSession:
             row["name"] == "scope" for row in await self.rows("distributed", {})
         )
 
-    async def drop_vectors(self, space_number: int) -> None:
-        """Drop the table of an embedding space's vectors."""
-        # the table may be older than the guard, and then another's than maintenance's
-        if self.row_security:
-            await self.rows("act_for_self", {})
-        await self.define("drop_vectors", space_number, 0)
+    # -- sending --------------------------------------------------------------------------------
 
-    # -- others ---------------------------------------------------------------------------------
-
-    def _statement(
-        self, query: str, sets: Sequence[Values], space_number: int | None = None
-    ) -> Statement:
+    def _statement(self, query: str, values: Values, space_number: int | None = None) -> Statement:
+        if "step" in values:
+            self.moved.add(values["scope_id"])
         text = statement(query, space_number)
-        return Statement(text, [_encoded(text, values) for values in sets])
-
-    def _check_writes(self) -> None:
-        if not self._writes:
-            raise RuntimeError("what only reads writes nothing")
-
-    def _note(self, *sets: Values) -> None:
-        for values in sets:
-            if "step" in values:
-                id = values["scope_id"]
-                self.moved.add(id if isinstance(id, bytes) else uuid.UUID(id).bytes)
+        return Statement(text, {name: encoded(name, values[name]) for name in value_names(text)})
 
     async def _flush(self, *asked: Statement) -> Sequence[AsyncCursor[Row]]:
         """Execute what waits and these statements; return the cursors of the latter."""
-        batch, self._waiting, self._waiting_bytes = [*self._waiting, *asked], [], 0
-        size = sum(size_of(values) for one in batch for values in one.values)
-        seconds = self._seconds + size / SLOWEST_BYTES_PER_SECOND
-        is_large = size > 2 * PIECE_BYTES
-        executed = await within(self._connection, seconds, self._executed(batch, is_large=is_large))
+        batch, self._waiting = [*self._waiting, *asked], []
+        if not batch:
+            return []
+        sizes = [one.size for one in batch]
+        seconds = self._traits.target.answer_seconds + sum(sizes) / SLOWEST_BYTES_PER_SECOND
+        # The server's clock runs from a statement's text on: what is large goes alone, when the
+        # server knows that.
+        is_large = max(sizes) > LARGE_BYTES
+        executed = await within(self._connection, seconds, self._executed(batch, alone=is_large))
         return executed[len(batch) - len(asked) :]
 
     async def _executed(
-        self, batch: Sequence[Statement], *, is_large: bool
+        self, batch: Sequence[Statement], *, alone: bool
     ) -> Sequence[AsyncCursor[Row]]:
         # Psycopg ends a pipeline with a message that stops the server's clock for idle
         # transactions: where locks are held, a statement of its own starts it again.
-        together = len(batch) - int(self._writes and bool(batch) and batch[-1].text != COMMIT)
-        if is_large or not self._in_transaction or together < 2:
-            return [await self._execute(one, is_large=is_large) for one in batch]
+        together = len(batch) - int(self._writes and batch[-1] is not COMMIT)
+        if alone or not self._in_transaction or together < 2:
+            return [await self._execute(one) for one in batch]
         async with self._connection.pipeline():
             executed = [await self._execute(one) for one in batch[:together]]
         return [*executed, *[await self._execute(one) for one in batch[together:]]]
 
-    async def _execute(self, asked: Statement, *, is_large: bool = False) -> AsyncCursor[Row]:
+    async def _execute(self, asked: Statement) -> AsyncCursor[Row]:
         cursor = self._connection.cursor(binary=True, row_factory=named_rows)
-        if self._lent:
+        if self._traits.lent:
             register_types(cursor, self._traits)
-        if len(asked.values) > 1:
-            await cursor.executemany(asked.text, asked.values)
-        elif asked.values and asked.values[0]:
-            # The server's clock runs from a statement's text on: what is large follows when it
-            # knows that.
-            await cursor.execute(asked.text, asked.values[0], prepare=is_large or None)
-        else:
-            await cursor.execute(asked.text, prepare=False)
-        return cursor
-
-
-def _encoded(text: str, values: Values) -> Mapping[str, Any]:
-    return {name: encoded(name, values[name]) for name in value_names(text)}
+        return await cursor.execute(asked.text, asked.values or None, prepare=bool(asked.values))

@@ -13,14 +13,13 @@ from typing_extensions import override
 
 from ... import telemetry
 from ...errors import ConfigurationError, Conflict, StoreError
-from ...records import Scope
 from ..sql.session import Row, Script, Session
 from ..values import Behind, StandbyLag
-from .connection import AnyConnection, Target, Traits
-from .database import PostgresDatabase
+from .connection import Target, Traits
+from .database import PostgresDatabase, node_of
 from .errors import refused
 from .pool import Pool
-from .session import EVERY_SCOPE, PostgresSession
+from .session import EVERY_SCOPE
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +27,7 @@ SHORTEST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 30.0
 LAG_SECONDS = 5.0  # behind for longer than this, it is no longer only on its way
 LOOK_SECONDS = 10
+TRUSTED_SECONDS = 1.0  # after a look; what it has replayed by then it never loses
 MOST_SCOPES = 10_000
 T = TypeVar("T")
 
@@ -41,18 +41,19 @@ class Standby:
     Args:
         pool: the connections to it.
         primary: the primary's row of the statement `node`.
-        row_security: whether the primary's tables are guarded.
+        traits: of the connections to the primary.
     """
 
-    def __init__(self, pool: Pool, primary: Row, *, row_security: bool) -> None:
+    def __init__(self, pool: Pool, primary: Row, traits: Traits | None) -> None:
         self.pool = pool
         self.trouble: str | None = None
         self._cluster = primary["system"], primary["database"]
-        self._row_security = row_security
+        self._row_security = traits is not None and traits.row_security
         self._loop = asyncio.get_running_loop()
         # what was written before, whatever the scope
         self._floor = primary["position"], self._loop.time()
         self._written: dict[bytes, tuple[int, float]] = {}
+        self._replayed, self._trusted_until = 0, 0.0
         self._pause = SHORTEST_PAUSE_SECONDS
         self._again_at: float | None = None
 
@@ -85,18 +86,19 @@ class Standby:
             return "this server is not a standby: it accepts writes itself"
         return None
 
-    async def check(self, session: Session, scope: Scope | None) -> None:
+    async def check(self, session: Session, scope_id: bytes) -> None:
         """Ask the server that a session is on whether it can answer.
 
         Raises:
             StoreError: it is no standby of the primary.
             Behind: it has not replayed what this process wrote.
         """
+        position, at = max(self._floor, self._written.get(scope_id, self._floor))
+        if position <= self._replayed and self._loop.time() < self._trusted_until:
+            return
         [node] = await session.rows("node", {})
         if wrong := self.wrong_with(node):
             raise StoreError(wrong)
-        written = self._written.get(scope.id if scope else b"", self._floor)
-        position, at = max(self._floor, written)
         if node["position"] < position:
             seconds = self._loop.time() - at
             late = f"it has not replayed yet what was written {seconds:.0f} s ago"
@@ -105,6 +107,8 @@ class Standby:
         if traits and (traits.row_security != self._row_security or traits.halfvec is None):
             await self.pool.forget()  # they were looked at before it had replayed as much
             raise Behind
+        self._replayed = node["position"]
+        self._trusted_until = self._loop.time() + TRUSTED_SECONDS
 
     def answered(self) -> None:
         """Note that it answered."""
@@ -126,6 +130,7 @@ class Standby:
     def failed(self, reason: str) -> None:
         """Note that it could not answer; leave it alone for a while."""
         telemetry.standby_asked("away")
+        self._trusted_until = 0.0
         if self._again_at is None:
             logger.warning(
                 "The standby of read_uri is not read from until it answers again: %s.", reason
@@ -149,32 +154,32 @@ class StandbyReads(PostgresDatabase):
 
     @override
     async def read(self, script: Script[T]) -> T:
+        standby = self._standby
         primary = self._primary.within(self.scope) if self.scope else self._primary
+        scope_id = self.scope.id if self.scope else EVERY_SCOPE
 
         async def checked(session: Session) -> T:
-            await self._standby.check(session, self.scope)
+            await standby.check(session, scope_id)
             try:
                 return await script(session)
             except Behind:
                 # what was read before came from the primary: the rest of the search must hold it
-                node, _ = await primary.pool.use(_look)
-                self._standby.wrote(
-                    {self.scope.id} if self.scope else {EVERY_SCOPE}, node["position"]
-                )
+                node = await primary.pool.use(node_of)
+                standby.wrote({scope_id}, node["position"])
                 raise
 
-        if self._standby.is_asked():
+        if standby.is_asked():
             try:
                 found = await super().read(checked)
             except Behind as behind:
-                self._standby.lags(str(behind))
+                standby.lags(str(behind))
             except (StoreError, Conflict) as error:
                 if isinstance(error.__cause__, psycopg.errors.UndefinedTable):
-                    self._standby.lags("")  # of an embedding space, made by another
+                    standby.lags("")  # of an embedding space, made by another
                 else:
-                    self._standby.failed(_words(error).removeprefix("memory unavailable: "))
+                    standby.failed(_words(error))
             else:
-                self._standby.answered()
+                standby.answered()
                 return found
         return await primary.read(script)
 
@@ -196,27 +201,20 @@ async def open_standby(
     conninfo = uri.removeprefix("kagent+")
     if not conninfo.startswith(("postgresql://", "postgres://")):
         raise ConfigurationError("read_uri takes the URI of a standby, postgresql://host/database.")
-    try:
-        node, traits = await primary.pool.use(_look)
-    except psycopg.Error as error:
-        raise ConfigurationError(
-            f"read_uri: the primary does not report where its log ends: {_words(error)}."
-        ) from error
+    node = await primary.pool.use(node_of)
     pool = await Pool(replace(target, conninfo=conninfo), size=size).open()
-    standby = Standby(pool, node, row_security=traits.row_security)
+    standby = Standby(pool, node, primary.pool.traits)
     try:
-        if wrong := standby.wrong_with((await pool.use(_look))[0]):
-            raise ConfigurationError(
-                f"read_uri: {wrong}; name a streaming standby of the database, or leave it out."
-            )
+        wrong = standby.wrong_with(await pool.use(node_of))
     except psycopg.Error as error:
-        if isinstance(told := refused(error), ConfigurationError):
-            await pool.close()
-            raise ConfigurationError(f"read_uri: {told}") from error
+        told = refused(error)
+        wrong = told if isinstance(told, ConfigurationError) else None
         standby.failed(_words(error))
-    except ConfigurationError:
+    if wrong:
         await pool.close()
-        raise
+        raise ConfigurationError(
+            f"read_uri: {_words(wrong)}; name a streaming standby of the database, or leave it out."
+        )
     primary.wrote = standby.wrote
     return StandbyReads(standby, primary)
 
@@ -229,18 +227,10 @@ async def measure_lag(uri: str, read_uri: str, *, schema: str) -> StandbyLag:
         ConfigurationError: one of them does not let us in.
         StoreError: one of them is away.
     """
-    told: list[Row] = []
-    for place in (uri, read_uri.removeprefix("kagent+")):
-        target = Target(conninfo=place, schema=schema, statement_seconds=LOOK_SECONDS)
-        database = PostgresDatabase(await Pool(target).open())
-        try:
-            answers = await database.read(
-                lambda session: session.several([("node", {}), ("replayed", {})])
-            )
-            told.append({name: value for [row] in answers for name, value in row.items()})
-        finally:
-            await database.close()
-    primary, standby = told
+    primary, standby = [
+        await _lag_of(Target(conninfo=conninfo, schema=schema, statement_seconds=LOOK_SECONDS))
+        for conninfo in (uri, read_uri.removeprefix("kagent+"))
+    ]
     behind = max(primary["position"] - standby["position"], 0)
     return StandbyLag(
         follows=standby["is_standby"] and standby["system"] == primary["system"],
@@ -251,10 +241,16 @@ async def measure_lag(uri: str, read_uri: str, *, schema: str) -> StandbyLag:
     )
 
 
-async def _look(connection: AnyConnection, traits: Traits) -> tuple[Row, Traits]:
-    [node] = await PostgresSession(connection, traits).rows("node", {})
-    return node, traits
+async def _lag_of(target: Target) -> Row:
+    database = PostgresDatabase(await Pool(target).open())
+    try:
+        [node], [replayed] = await database.read(
+            lambda session: session.several([("node", {}), ("replayed", {})])
+        )
+    finally:
+        await database.close()
+    return {**node, **replayed}
 
 
-def _words(error: Exception) -> str:
+def _words(error: object) -> str:
     return " ".join(str(error).split()).rstrip(".")

@@ -5,36 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 
 import psycopg
-from psycopg import AsyncConnection, sql
 from typing_extensions import Unpack, override
 
 from ...errors import ConfigurationError
 from ..adapter import Adapter
 from ..encryption import KeyRing
 from ..parts import Store
-from ..sql.memories import CACHE_MB, SqlMemoryStore
-from ..sql.queue import JobQueue
-from ..sql.receipts import ReceiptStore
-from ..sql.tokens import TokenStore
+from ..sql.store import store_in
 from ..values import OpenOptions
 from . import embedded_server
-from .connection import AnyConnection, Target, Traits
+from .connection import AnyConnection, Target, Traits, connect
 from .database import PostgresDatabase
-from .distribution import drop_local_rows, left_to_distribute
 from .errors import check_loop, refused
 from .pool import Pool
-from .schema import MIGRATION_SECONDS, prepare
+from .schema import MIGRATION_SECONDS, drop_local_rows, left_to_distribute, look, prepare
 from .standby import LOOK_SECONDS, open_standby
-
-_LOOK = """
-SELECT to_regclass(%s) IS NOT NULL,
-    EXISTS (SELECT FROM pg_available_extensions WHERE name = 'vector')
-        OR EXISTS (SELECT FROM pg_extension WHERE extname = 'vector'),
-    to_regnamespace(%s) IS NOT NULL OR has_database_privilege(current_database(), 'CREATE')
-"""
 
 
 class PostgresStore(Adapter):
@@ -46,44 +33,32 @@ class PostgresStore(Adapter):
     @classmethod
     async def open(cls, uri: str, **options: Unpack[OpenOptions]) -> Store:
         check_loop()
-        if not uri.startswith("pgserver:"):
-            return await _open(uri, None, options)
-        directory = embedded_server.directory_of(uri)
-        conninfo = await asyncio.to_thread(embedded_server.start, directory)
-        try:
-            return await _open(conninfo, directory, options)
-        except BaseException:
-            await asyncio.to_thread(embedded_server.stop, directory)
-            raise
+        if uri.startswith("pgserver:"):
+            directory = embedded_server.directory_of(uri)
+            uri = await asyncio.to_thread(embedded_server.start, directory)
+        return await _open(uri, options)
 
     @override
     @classmethod
     async def exists(cls, uri: str, *, schema: str = "kagent_memory") -> bool:
         if uri.startswith("pgserver:"):
             return (embedded_server.directory_of(uri) / "PG_VERSION").exists()
+        target = Target(conninfo=uri, schema=schema, statement_seconds=LOOK_SECONDS)
         try:
-            async with asyncio.timeout(LOOK_SECONDS):
-                connection = await AsyncConnection.connect(
-                    uri, autocommit=True, connect_timeout=LOOK_SECONDS, prepare_threshold=None
-                )
-                async with connection:
-                    ledger = sql.Identifier(schema, "schema_migration").as_string(connection)
-                    names = (ledger, sql.Identifier(schema).as_string(connection))
-                    [(there, extension, right)] = await (
-                        await connection.execute(_LOOK, names)
-                    ).fetchall()
+            async with asyncio.timeout(LOOK_SECONDS), await connect(target) as connection:
+                found = await look(connection, schema)
         except (psycopg.Error, TimeoutError):
             return True
-        if not there and not extension:
+        if not found["migrated"] and not found["available"]:
             raise ConfigurationError(
                 "The pgvector extension is missing: `CREATE EXTENSION vector` needs pgvector "
                 "installed on the server."
             )
-        if not there and not right:
+        if not found["migrated"] and not (found["made"] or found["may_make"]):
             raise ConfigurationError(
                 f"The database user lacks a privilege: CREATE on the database, to make {schema!r}."
             )
-        return bool(there)
+        return found["migrated"]
 
     @override
     @classmethod
@@ -94,10 +69,10 @@ class PostgresStore(Adapter):
         target = Target(conninfo=uri, schema=schema, statement_seconds=MIGRATION_SECONDS)
 
         async def work(connection: AnyConnection, traits: Traits) -> Mapping[str, str]:
-            left = await left_to_distribute(connection, traits)
+            left = await left_to_distribute(connection)
             if left and not dry_run:
                 await prepare(connection, traits, shards=shards)
-                await drop_local_rows(connection, traits)
+                await drop_local_rows(connection)
             return left
 
         pool = await Pool(target).open()
@@ -109,34 +84,27 @@ class PostgresStore(Adapter):
             await pool.close()
 
 
-async def _open(conninfo: str, directory: Path | None, options: OpenOptions) -> Store:
+async def _open(conninfo: str, options: OpenOptions) -> Store:
     target = Target(
         conninfo=conninfo,
         schema=options.get("schema", "kagent_memory"),
         statement_seconds=options.get("statement_timeout_seconds", 15.0),
     )
+    size, reads = options.get("pool_size", 10), None
     ring = KeyRing.parse(options.get("encryption_keys"))
-    reads = None
     if (given := options.get("pool")) is not None:
         pool = await Pool.lent(given, target)
     else:
-        pool = await Pool(target, size=options.get("pool_size", 10)).open()
-    database = PostgresDatabase(pool, directory, ring=ring)
+        pool = await Pool(target, size=size).open()
+    database = PostgresDatabase(pool, ring=ring)
     try:
         if await pool.use(partial(prepare, row_security=options.get("rls", False))):
             await pool.forget()
         if (read_uri := options.get("read_uri")) is not None:
-            reads = await open_standby(read_uri, target, options.get("pool_size", 10), database)
-    except psycopg.Error as error:
+            reads = await open_standby(read_uri, target, size, database)
+    except BaseException as error:
         await pool.close()
-        raise refused(error) from error
-    except BaseException:
-        await pool.close()
+        if isinstance(error, psycopg.Error):
+            raise refused(error) from error
         raise
-    cache_mb = options.get("cache_mb", CACHE_MB)
-    return Store(
-        SqlMemoryStore(database, cache_mb=cache_mb, ring=ring, searches=reads),
-        JobQueue(database),
-        TokenStore(database),
-        ReceiptStore(database),
-    )
+    return store_in(database, options, searches=reads)

@@ -36,6 +36,15 @@ SELECT
     set_config('statement_timeout', %(milliseconds)s, true),
     set_config('idle_in_transaction_session_timeout', %(idle_milliseconds)s, true)
 
+-- name: look
+-- What stands here before a store is opened: our tables, our schema or the right to make it, and pgvector.
+SELECT
+    to_regclass(quote_ident(%(schema)s::text) || '.schema_migration') IS NOT NULL AS migrated,
+    to_regnamespace(quote_ident(%(schema)s::text)) IS NOT NULL AS made,
+    has_database_privilege(current_database(), 'CREATE') AS may_make,
+    EXISTS (SELECT FROM pg_available_extensions WHERE name = 'vector')
+        OR EXISTS (SELECT FROM pg_extension WHERE extname = 'vector') AS available
+
 -- name: node
 -- Which server answers, the same for a server and its standbys but for no other; and up to where it holds the log: what
 -- it has written, or a standby has replayed.
