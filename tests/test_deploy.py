@@ -232,6 +232,7 @@ def test_every_selector_finds_its_pods():
 
 
 def test_compose_starts_in_order_and_lets_in_this_machine_only():
+    """Ports are published on loopback."""
     services = COMPOSE["services"]
     assert set(services) == {"postgres", *OURS}
     for name in OURS:
@@ -256,6 +257,7 @@ def test_compose_starts_in_order_and_lets_in_this_machine_only():
 
 
 def test_the_image_runs_as_nobody_in_particular_and_needs_auth():
+    """The image runs as a user without rights, and serves nobody without a token."""
     text = (DEPLOY / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
     steps = [line.split(None, 1) for line in text.splitlines() if line and not line.startswith("#")]
     last = [step[0] for step in steps][::-1].index("FROM")

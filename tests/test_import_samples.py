@@ -118,6 +118,7 @@ def insert_kagent(
 async def test_kagents_memories_keep_times_usage_metadata_and_vectors(
     database, emptied_uri, tmp_path
 ):
+    """kagent's rows are read, left as they are, and searched by their own vectors."""
     metadata = {"session_id": "s1", "source": "explicit_save", "n": [1, None]}
     insert_kagent(database, "m1", unit(3), metadata=json.dumps(metadata), access_count=12)
     insert_kagent(database, "m2", unit(4), content=f"Ada's token is {SECRET}", expires_at=None)
@@ -156,6 +157,7 @@ async def test_kagents_memories_keep_times_usage_metadata_and_vectors(
 
 
 async def test_mem0s_table_keeps_session_author_times_and_metadata(database, emptied_uri, tmp_path):
+    """mem0's table is imported once, however often it is read."""
     known = {
         "hash": "h",
         "created_at": "2026-01-01T10:00:00-08:00",
@@ -193,6 +195,7 @@ async def test_mem0s_table_keeps_session_author_times_and_metadata(database, emp
 
 
 async def test_mem0s_export_keeps_topics_and_expiry(tmp_path):
+    """In each of the forms that mem0 exports."""
     path = tmp_path / "mem0.json"
     one = {
         "id": "x1",
@@ -227,6 +230,7 @@ async def test_mem0s_export_keeps_topics_and_expiry(tmp_path):
 async def test_langgraphs_items_belong_to_whom_their_namespace_names(
     database, emptied_uri, tmp_path
 ):
+    """Items of other namespaces are named as left out."""
     rows = [
         ("memories.ada", "k1", {"text": "Likes tea", "kind": "food"}),
         (
@@ -265,6 +269,7 @@ async def test_langgraphs_items_belong_to_whom_their_namespace_names(
 
 @pytest.mark.skipif(not hasattr(adk_memory, "SqliteMemoryService"), reason="ADK has it since 2.11")
 async def test_turns_of_adks_own_service_keep_who_said_them_and_when(tmp_path):
+    """Turns of ADK's own service come with author, session and time."""
     path = tmp_path / "adk memory.db"
     service = adk_memory.SqliteMemoryService(path)
 
@@ -305,12 +310,14 @@ async def test_turns_of_adks_own_service_keep_who_said_them_and_when(tmp_path):
     ],
 )
 def test_another_table_is_refused_and_left_alone(database, emptied_uri, sample, arguments):
+    """A table of another system is not read as this one."""
     insert_kagent(database, "m1", unit(3))
     assert "cannot be read" in refused(sample, emptied_uri, "--app", "a", *arguments)
     assert database.execute("SELECT count(*) FROM memory").fetchall() == [(1,)]
 
 
 def test_a_database_that_is_away_is_refused_without_its_password():
+    """The error does not repeat the password of the URI."""
     said = refused("import_kagent.py", "postgresql://me:hunter2secret@127.0.0.1:1/x")
     assert "hunter2secret" not in said
 
@@ -329,12 +336,14 @@ def test_a_database_that_is_away_is_refused_without_its_password():
     ids=str,
 )
 def test_a_row_that_cannot_be_read_is_named(values, tmp_path):
+    """It stops the export."""
     good, bad = ({"id": id, "memory": "Likes tea", "user_id": "ada"} for id in ("good", "bad"))
     (tmp_path / "mem0.json").write_text(json.dumps([good, bad | values]))
     assert "bad cannot be read" in refused("import_mem0.py", tmp_path / "mem0.json", "--app", "a")
 
 
 def test_a_sample_is_piped_into_the_command(tmp_path):
+    """An export that was cut off imports nothing."""
     memory = {"id": "x1", "memory": "Likes tea", "user_id": "ada"}
     (tmp_path / "mem0.json").write_text(json.dumps([memory]))
     (tmp_path / "bad.json").write_text(json.dumps([memory, {}]))

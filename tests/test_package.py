@@ -126,6 +126,7 @@ def test_forty_names_are_public_at_the_top():
 
 
 def test_what_can_be_brought_is_public_in_its_module():
+    """Protocols and classes for extensions are documented there, not at the top."""
     for name, module in PUBLIC_IN_MODULES.items():
         assert hasattr(importlib.import_module(f"kagent_memory.{module}"), name)
         assert not hasattr(kagent_memory, name)
@@ -133,6 +134,7 @@ def test_what_can_be_brought_is_public_in_its_module():
 
 
 def test_every_public_name_is_found_where_the_type_checker_looks():
+    """Names are loaded lazily, and typed as if they were imported."""
     tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
     checked = next(node for node in tree.body if isinstance(node, ast.If))
     seen = {alias.name: f"{node.module}" for node in checked.body for alias in node.names}  # type: ignore[attr-defined]

@@ -89,6 +89,7 @@ def test_what_a_test_imports_is_light(line: str, heavy: tuple[str, ...]) -> None
 
 
 def test_every_name_is_there_and_no_other():
+    """Each public name of `testing` is documented."""
     for name in kagent_memory.testing.__all__:
         assert getattr(kagent_memory.testing, name).__doc__
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
@@ -119,6 +120,7 @@ async def test_a_scripted_model_goes_through_its_steps():
 
 
 async def test_a_chat_is_one_session_and_another_chat_is_another():
+    """Turns of one chat see each other."""
     model = ScriptedModel(afterwards="Yes.")
     with in_memory_service() as memory:
         one, other = (

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from heapq import nlargest
 from typing import TypeVar
 
 import numpy as np
@@ -22,7 +23,6 @@ from ..stores.view import View
 SCOPES_AT_ONCE = 4
 ROW_WEIGHT = 20  # of one match, against a character of what else is worked on in a thread
 MAX_EXCLUSIONS = 50
-ANY_STATE = Filter(superseded=True)
 
 Answer = TypeVar("Answer")
 
@@ -41,7 +41,8 @@ class ManyViews:
     def __init__(self, views: Sequence[View], short_term: Sequence[View] = ()) -> None:
         self._whole = views
         numbers = {view.scope: number for number, view in enumerate(views)}
-        self._views = [(numbers[view.scope], view) for view in (*views, *short_term)]
+        self._views = [*views, *short_term]
+        self._numbers = [numbers[view.scope] for view in self._views]
 
     def scope_of(self, key: str) -> Scope:
         """Return the scope of a memory."""
@@ -77,19 +78,16 @@ class ManyViews:
         if len(found) == 1:
             return found[0]
 
-        def best(place: int) -> Nearest:
-            rows = sorted(
-                (
-                    (cosine, id, number)
-                    for (number, _), lists in zip(self._views, found, strict=True)
-                    for id, cosine in lists[place]
-                ),
-                reverse=True,
-            )
-            return [(self._key(number, id), cosine) for cosine, id, number in rows[:limit]]
+        def best(lists: Sequence[Nearest]) -> Nearest:
+            rows = [
+                (cosine, id, number)
+                for number, near in zip(self._numbers, lists, strict=True)
+                for id, cosine in near
+            ]
+            return [(self._key(number, id), cosine) for cosine, id, number in nlargest(limit, rows)]
 
         size = ROW_WEIGHT * sum(len(near) for lists in found for near in lists)
-        return await run_in_thread(size, lambda: [*map(best, range(len(vectors)))])
+        return await run_in_thread(size, lambda: [*map(best, zip(*found, strict=True))])
 
     async def features(self, keys: Sequence[str], *, reach: int) -> Places:
         """Return where these memories stand in their sessions, and those beside them."""
@@ -107,40 +105,37 @@ class ManyViews:
         Raises:
             Stale: the search went by what was out of date.
         """
-        return self._by_key(await self._each_named(keys, lambda view, ids: view.memories(ids)))
-
-    async def former(self, keys: Sequence[str], now: datetime) -> Mapping[str, Memory]:
-        """Return these memories though they are history, by key."""
-        return self._by_key(
-            await self._each_named(keys, lambda view, ids: view.under(ANY_STATE, now).memories(ids))
-        )
+        found = await self._each_named(keys, lambda view, ids: view.memories(ids))
+        return {self._key(number, id): one for number, some in found for id, one in some.items()}
 
     async def newest(self, filter: Filter, now: datetime, *, limit: int) -> list[str]:
         """Return the keys of the newest memories that pass this filter."""
         found = await self._each(lambda view: view.newest(filter, now, limit=limit))
         rows = [
             (memory.created_at, memory.id, number)
-            for (number, _), some in zip(self._views, found, strict=True)
+            for number, some in zip(self._numbers, found, strict=True)
             for memory in some
         ]
-        return [self._key(number, id) for _, id, number in sorted(rows, reverse=True)[:limit]]
+        return [self._key(number, id) for _, id, number in nlargest(limit, rows)]
+
+    def under(self, filter: Filter, now: datetime) -> ManyViews:
+        """Return the same scopes with another filter and time, without short-term memories."""
+        return ManyViews([view.under(filter, now) for view in self._whole])
 
     async def exclusions(self, terms: Sequence[str], filter: Filter) -> Sequence[LeftOut]:
         """Return those of the memories with the rarest terms that have expired, were superseded or
         are quarantined, by key. Searched by words only, as of a time before any expired.
         """
-        ever = ManyViews(
-            [view.under(replace(filter, superseded=True), EARLIEST) for view in self._whole]
-        )
+        ever = self.under(replace(filter, superseded=True), EARLIEST)
         found = await ever.memories([*(await ever.text(terms, limit=MAX_EXCLUSIONS)).matches])
-        searched = await self.memories([*found])
+        visible = await self.memories([*found])
         return [
             LeftOut(
                 memory_id=key,
                 reason=one.state if one.state not in ("active", "source") else "expired",
             )
             for key, one in found.items()
-            if key not in searched
+            if key not in visible
         ]
 
     def _key(self, number: int, id: str) -> str:
@@ -154,7 +149,7 @@ class ManyViews:
         return int(number), id
 
     async def _each(self, ask: Callable[[View], Awaitable[Answer]]) -> list[Answer]:
-        return await _few_at_once([partial(ask, view) for _, view in self._views])
+        return await _few_at_once([partial(ask, view) for view in self._views])
 
     async def _each_named(
         self, keys: Sequence[str], ask: Callable[[View, Sequence[str]], Awaitable[Answer]]
@@ -166,14 +161,13 @@ class ManyViews:
         ids: dict[int, list[str]] = defaultdict(list)
         for number, id in map(self._parts, keys):
             ids[number].append(id)
-        asked = [one for one in self._views if one[0] in ids or len(self._whole) == 1]
-        answers = await _few_at_once([partial(ask, view, ids[number]) for number, view in asked])
+        asked = [
+            (number, partial(ask, view, ids[number]))
+            for number, view in zip(self._numbers, self._views, strict=True)
+            if number in ids or len(self._whole) == 1
+        ]
+        answers = await _few_at_once([call for _, call in asked])
         return [(number, answer) for (number, _), answer in zip(asked, answers, strict=True)]
-
-    def _by_key(self, found: Sequence[tuple[int, Mapping[str, Memory]]]) -> Mapping[str, Memory]:
-        return {
-            self._key(number, id): memory for number, some in found for id, memory in some.items()
-        }
 
     def _pooled(
         self, terms: Sequence[str], parts: Sequence[TextMatches], limit: int
@@ -185,19 +179,18 @@ class ManyViews:
         for part in parts:
             frequencies.update(part.frequencies)
         known = [term for term in dict.fromkeys(terms) if term in frequencies]
-        keys, ids = list[str](), list[str]()
         counts, lengths = [np.zeros((0, len(known)), np.int64)], [np.zeros(0, np.int64)]
-        for (number, _), part in zip(self._views, parts, strict=True):
+        ids = list[tuple[str, str]]()
+        for number, part in zip(self._numbers, parts, strict=True):
             matches = part.matches
             aligned = np.zeros((len(matches), len(known)), np.int64)
             aligned[:, [known.index(term) for term in matches.terms]] = matches.counts
             counts.append(aligned)
             lengths.append(matches.lengths)
-            ids += matches.ids
-            keys += (self._key(number, id) for id in matches.ids)
+            ids += ((id, self._key(number, id)) for id in matches.ids)
         held = np.concatenate(counts)
         worth = ((held > 0) @ np.array([1 / frequencies[term] for term in known])).round(12)
-        best = np.lexsort((np.array(ids, np.str_), worth))[::-1][:limit]
+        best = np.lexsort((np.array([id for id, _ in ids], np.str_), worth))[::-1][:limit]
         documents = sum(part.documents for part in parts)
         length = sum(part.documents * part.average_length for part in parts)
         return TextMatches(
@@ -205,7 +198,7 @@ class ManyViews:
             average_length=length / documents if documents else 0.0,
             frequencies=frequencies,
             matches=TermMatrix(
-                [keys[int(row)] for row in best],
+                [ids[int(row)][1] for row in best],
                 known,
                 np.concatenate(lengths)[best],
                 held[best],

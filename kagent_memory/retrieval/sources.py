@@ -7,12 +7,13 @@ from dataclasses import replace
 from itertools import chain
 
 from ..language.tokenizer import estimated_tokens
-from ..records import Memory
+from ..records import Filter, Memory
 from .passages import passage
 from .ranking.rank import Ranked
 from .ranking.selection import PASSAGE_TOKENS
 from .search import Search
 
+ANY_STATE = Filter(superseded=True)
 MIN_PASSAGE_TOKENS = 24
 """What is left of a budget below this is not worth a passage."""
 
@@ -38,7 +39,7 @@ async def with_sources(
     successors: dict[str, str] = {}
     fresh = [key for key in chain(*facts.values()) if key not in known]
     while fresh:
-        found = await view.former(fresh, search.now)
+        found = await view.under(ANY_STATE, search.now).memories(fresh)
         known |= {key: fact for key, fact in found.items() if fact.state == "active"}
         later = {
             key: view.key_of(key, fact.superseded_by)

@@ -101,6 +101,7 @@ def data() -> PersonalData:
 def test_personal_data_is_masked_wherever_it_stands(
     data: PersonalData, kind: str, text: str
 ) -> None:
+    """Each kind is masked by its name, and the words around it stay."""
     mask = f"[pii: {kind}]"
     assert data.mask(text) == mask
     assert data.mask(f"It is {text}, as you know.") == f"It is {mask}, as you know."
@@ -112,15 +113,18 @@ def test_personal_data_is_masked_wherever_it_stands(
     ("kind", "text"), [(kind, text) for kind, texts in NAMED.items() for text in texts]
 )
 def test_a_number_is_personal_beside_its_name(data: PersonalData, kind: str, text: str) -> None:
+    """A number that could be anything is personal where a word calls it so."""
     assert [found for _, _, found in data.spans(text)] == [kind]
 
 
 @pytest.mark.parametrize("text", MISSES)
 def test_what_only_looks_like_it_stays(data: PersonalData, text: str) -> None:
+    """Versions, dates, amounts and other look-alikes are no personal data."""
     assert data.mask(text) == text
 
 
 def test_words_after_a_number_stay(data: PersonalData) -> None:
+    """A mask ends where the number ends."""
     assert data.mask("DE89370400440532013000 is mine") == "[pii: iban] is mine"
     assert data.mask("+1 555 123 4567 2024") == "[pii: phone] 2024"
     assert data.mask("请写信到anna@example.com谢谢") == "请写信到[pii: email]谢谢"
@@ -128,6 +132,7 @@ def test_words_after_a_number_stay(data: PersonalData) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_kind_alone_finds_no_other(kind: str) -> None:
+    """Who asks for one kind gets no other masked."""
     alone = PersonalData((kind,))
     for other, texts in HITS.items():
         for text in texts:
@@ -135,6 +140,7 @@ def test_one_kind_alone_finds_no_other(kind: str) -> None:
 
 
 def test_regions_bound_what_is_a_number_without_a_country_code() -> None:
+    """Numbers without a country code are known in the given countries only."""
     german = PersonalData(("phone",), regions=("de",))
     assert german.mask("030 901820 and 555-123-4567 and +1 415-555-2671") == (
         "[pii: phone] and 555-123-4567 and [pii: phone]"
@@ -142,6 +148,7 @@ def test_regions_bound_what_is_a_number_without_a_country_code() -> None:
 
 
 def test_own_kinds_come_from_a_table(tmp_path) -> None:
+    """A TOML table adds kinds of its own."""
     table = tmp_path / "own.toml"
     table.write_text("[[pii]]\nkind = \"employee number\"\npattern = '\\bE\\d{6}\\b'\n")
     assert (
@@ -168,6 +175,7 @@ def test_own_kinds_come_from_a_table(tmp_path) -> None:
     ],
 )
 def test_a_table_that_is_none_is_refused(tmp_path, text: str) -> None:
+    """A table that cannot be read as one is refused with the reason."""
     table = tmp_path / "own.toml"
     table.write_text(text)
     with pytest.raises(ConfigurationError, match="pii: "):
@@ -177,6 +185,7 @@ def test_a_table_that_is_none_is_refused(tmp_path, text: str) -> None:
 
 
 def test_what_is_unknown_is_refused() -> None:
+    """An unknown kind or country is refused by name."""
     with pytest.raises(ConfigurationError, match="Unknown kind of pii e-mail; known: card, email"):
         PersonalData(("e-mail",))
     with pytest.raises(ConfigurationError, match="pii: XX"):
@@ -184,12 +193,14 @@ def test_what_is_unknown_is_refused() -> None:
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the libraries of the extra the error names it."""
     monkeypatch.setitem(sys.modules, "phonenumbers", None)
     with pytest.raises(ConfigurationError, match=r"kagent-memory\[pii\]"):
         PersonalData()
 
 
 def test_a_refusal_names_the_kinds_and_never_the_text() -> None:
+    """The error of the policies "refuse" and "drop" repeats nothing of the text."""
     refuse = PersonalData().refusing(redact, dropped=False)
     assert (
         refuse("nothing personal, password=hunter2")

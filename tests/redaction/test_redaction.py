@@ -63,11 +63,13 @@ def test_a_secret_is_masked_by_its_kind(kind, text, secret, harmless):
 
 
 def test_every_kind_has_a_hit_and_a_near_miss():
+    """The items hold a secret of every kind, and a text that is none."""
     assert {kind for kind, *_ in ITEMS} == KINDS
     assert len(KINDS) >= 30
 
 
 def test_words_around_a_secret_stay():
+    """Only the secret itself is masked."""
     assert (
         redact(f"Use ghp_{A36}, please (it is mine).")
         == "Use [secret: github token], please (it is mine)."
@@ -89,6 +91,7 @@ def test_words_around_a_secret_stay():
     ],
 )
 def test_ordinary_text_is_left_alone(text):
+    """Prose, code and logs without secrets come back as they are."""
     assert redact(text) == text
 
 
@@ -104,6 +107,7 @@ FRAGMENTS = [text for _, text, *_ in ITEMS] + [
     st.lists(st.one_of(st.sampled_from(FRAGMENTS), st.text(max_size=5)), max_size=6).map("".join)
 )
 def test_masking_what_is_masked_changes_nothing(text):
+    """Masking is idempotent."""
     once = redact(text)
     assert redact(once) == once
 
@@ -115,6 +119,7 @@ WORDS = "We met at the harbour and spoke of trains. "
 def test_a_secret_is_found_wherever_it_stands_in_a_long_text(
     kind, text, secret, harmless, monkeypatch
 ):
+    """Also across the edges of the windows in which a long text is read."""
     # a long text is read in windows: around their edges nothing may be lost or made up
     monkeypatch.setattr(kagent_memory.redaction, "_WINDOW", 1024)
     for before in (0, len(text) // 2, 513):
@@ -125,6 +130,7 @@ def test_a_secret_is_found_wherever_it_stands_in_a_long_text(
 
 
 def test_a_private_key_longer_than_a_window_is_masked_whole():
+    """The longest secrets are masked from their first line to their last."""
     lines = "\n".join([A64] * 800)
     key = f"-----BEGIN PRIVATE KEY-----\n{lines}\n-----END PRIVATE KEY-----"
     assert (
@@ -133,6 +139,7 @@ def test_a_private_key_longer_than_a_window_is_masked_whole():
 
 
 def test_a_table_of_a_user_s_own_is_known_too(tmp_path):
+    """A TOML table adds vendors of its own."""
     table = tmp_path / "ours.toml"
     table.write_text(
         '[[secret]]\nkind = "acme key 2"\nstarts = ["acme_", "sk-acme"]\nthen = \'[a-z0-9]{8,}\'\n'
@@ -166,12 +173,14 @@ def test_a_table_of_a_user_s_own_is_known_too(tmp_path):
     ],
 )
 def test_a_table_that_is_none_is_refused(table, tmp_path):
+    """A table that cannot be read as one is refused with the reason."""
     (tmp_path / "ours.toml").write_text(table)
     with pytest.raises(ConfigurationError, match=r"ours\.toml"):
         redactor(tmp_path / "ours.toml")
 
 
 async def test_a_table_is_a_setting(tmp_path):
+    """The setting `secrets_file` names the table."""
     (tmp_path / "ours.toml").write_text(
         '[[secret]]\nkind = "acme key"\nstarts = ["acme_"]\nthen = "[a-z0-9]{8,}"\n'
     )

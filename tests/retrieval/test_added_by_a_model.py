@@ -57,6 +57,7 @@ async def found(questions: list[str], limit: int = 1, **options: Any) -> list[li
 async def test_a_model_that_answers_nonsense_makes_no_answer_worse(
     nonsense: str, embedder: Any
 ) -> None:
+    """A rewrite that loses what is asked is not searched."""
     model = ScriptedLlm(lambda prompt: {"query": nonsense})
     without = await found(QUESTIONS, embedding=embedder)
     assert without == [[note] for note in NOTES]
@@ -64,6 +65,7 @@ async def test_a_model_that_answers_nonsense_makes_no_answer_worse(
 
 
 async def test_a_rewrite_of_a_follow_up_picks_what_it_is_about() -> None:
+    """A rewrite need not keep the earlier turns that completed the query."""
     notes = [*NOTES, "Mr Sykes charged ninety pounds last spring"]
     history = ["The piano sounds dreadful since the move", "And the book club meets here next week"]
     model = ScriptedLlm(lambda prompt: {"query": "piano tuner Sykes pounds"})

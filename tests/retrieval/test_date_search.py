@@ -51,12 +51,14 @@ async def test_a_question_of_a_day_finds_what_happened_then(memories: Memories, 
 
 
 async def test_a_month_and_a_year_find_all_that_lies_in_them(memories: Memories):
+    """A month finds its days, and a year its months."""
     may = {KAYAK, PASTA, "The dentist moved to Mill Lane."}
     assert texts(await memories.recall(SCOPE, "What happened in May 2024?", limit=3)) == may
     assert may < texts(await memories.recall(SCOPE, "What happened in 2024?", limit=4))
 
 
 async def test_a_day_counted_from_now_finds_its_memories(memories: Memories):
+    """ "Yesterday" is counted from the time of the search."""
     yesterday = datetime.now(UTC) - timedelta(days=1)
     await memories.add(SCOPE, [Fact("Planted two pear trees.", happened_at=yesterday)])
     assert texts(await memories.recall(SCOPE, "What did I do yesterday?", limit=1)) == {
@@ -65,6 +67,7 @@ async def test_a_day_counted_from_now_finds_its_memories(memories: Memories):
 
 
 async def test_words_beside_the_date_still_rank(memories: Memories):
+    """Of the memories of a day the one that holds the words comes first."""
     found = await memories.recall(SCOPE, "Who was at dinner on 3 May 2024?", limit=2)
     assert found[0].memory.content == PASTA
 
@@ -89,6 +92,7 @@ async def test_what_a_date_finds_is_explained(memories: Memories):
 
 
 async def test_a_date_finds_no_other_day_s_memories_by_itself(store_uri: str):
+    """Nor does a day without a year find any."""
     async with await Memories.open(store_uri, worker=False) as memories:
         await memories.add(SCOPE, [Fact(KAYAK, happened_at=DAY), Fact(PASTA)])
         assert texts(await memories.recall(SCOPE, "What happened on 5 May 2024?")) == set()

@@ -33,6 +33,7 @@ NOTES = [
     ],
 )
 async def test_a_misspelt_word_finds_what_the_right_one_finds(asked: str, found: int) -> None:
+    """One letter too few, too many, exchanged or in the wrong place is forgiven."""
     async with await Memories.open("libsql:///:memory:") as memories:
         await memories.add(ANN, NOTES)
         answer = await memories.recall(ANN, asked, limit=1, explain=True)
@@ -40,6 +41,7 @@ async def test_a_misspelt_word_finds_what_the_right_one_finds(asked: str, found:
 
 
 async def test_a_word_that_another_scope_holds_is_not_misspelt() -> None:
+    """Of several scopes a word counts as known if one of them holds it."""
     bob = Scope("", "bob", "demo")
     async with await Memories.open("libsql:///:memory:") as memories:
         await memories.add(ANN, NOTES)
@@ -51,6 +53,7 @@ async def test_a_word_that_another_scope_holds_is_not_misspelt() -> None:
 
 
 async def test_the_explanation_says_what_was_searched_instead() -> None:
+    """`why` names the words that took the place of a misspelt one."""
     async with await Memories.open("libsql:///:memory:") as memories:
         await memories.add(ANN, NOTES)
         [hit] = await memories.recall(ANN, "lanlord", limit=1, explain=True)
@@ -63,6 +66,7 @@ async def test_the_explanation_says_what_was_searched_instead() -> None:
     "asked", ["zeppelin", "boat", "house", "coal", "00124", "v7", "hazelwood", "12345"]
 )
 async def test_another_word_is_no_slip(asked: str) -> None:
+    """Short words, numbers and identifiers are never guessed."""
     async with await Memories.open("libsql:///:memory:") as memories:
         await memories.add(
             ANN,
@@ -78,6 +82,7 @@ async def test_another_word_is_no_slip(asked: str) -> None:
 
 
 async def test_a_word_that_is_held_stays_as_it_is() -> None:
+    """Even where a word one letter away is more common."""
     async with await Memories.open("libsql:///:memory:") as memories:
         await memories.add(
             ANN, ["The causal model", *(f"A casual dinner, number {number}" for number in range(9))]
@@ -87,6 +92,7 @@ async def test_a_word_that_is_held_stays_as_it_is() -> None:
 
 
 def test_what_a_pasted_log_costs_is_bounded() -> None:
+    """A few unknown words of a query are tried, of ordinary length."""
     words = [
         "".join(random.Random(number).choices(string.ascii_lowercase, k=9)) for number in range(500)
     ]

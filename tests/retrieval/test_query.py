@@ -32,6 +32,7 @@ from kagent_memory.retrieval.query.completion import complete, is_vague, rewrite
     ],
 )
 def test_small_talk_is_not_searched(text: str) -> None:
+    """Greetings and thanks are held back, in several languages."""
     assert not WordGate().searches(text)
 
 
@@ -57,6 +58,7 @@ def test_small_talk_is_not_searched(text: str) -> None:
     ],
 )
 def test_general_knowledge_is_not_searched(text: str) -> None:
+    """A question that an encyclopedia answers is held back."""
     assert not WordGate().searches(text)
 
 
@@ -95,6 +97,7 @@ def test_general_knowledge_is_not_searched(text: str) -> None:
     ],
 )
 def test_what_may_be_personal_is_searched(text: str) -> None:
+    """In doubt a message is searched."""
     assert WordGate().searches(text)
 
 
@@ -111,6 +114,7 @@ def test_the_caller_marks_tool_queries() -> None:
     "text", ["bye " * 60 + "x", "thanks a lot " * 22 + "x", "thanks a lot " * 9_000 + "x"]
 )
 def test_no_message_holds_the_gate_up(text: str) -> None:
+    """The gate takes time linear in the length of a message."""
     started = time.process_time()
     assert WordGate().searches(text)
     assert time.process_time() - started < 1
@@ -139,6 +143,7 @@ def test_no_message_holds_the_gate_up(text: str) -> None:
     ],
 )
 def test_short_or_pointing_follow_ups_are_vague(text: str) -> None:
+    """They say too little of what they are about."""
     assert is_vague(text)
 
 
@@ -158,6 +163,7 @@ def test_short_or_pointing_follow_ups_are_vague(text: str) -> None:
     ],
 )
 def test_texts_that_name_something_are_not(text: str) -> None:
+    """A text that names what it is about stands alone."""
     assert not is_vague(text)
 
 
@@ -181,6 +187,7 @@ class _Model:
 
 
 async def test_a_rewrite_sees_the_earlier_turns_and_replaces_the_text() -> None:
+    """A model that says nothing leaves the text as it is."""
     model = _Model(answer="price of the hotel in Hawaii")
     assert await rewrite(model, "how {much}?", ["a {message} hotel"]) == model.answer
     assert "how {much}?" in model.prompts[0]

@@ -15,6 +15,7 @@ def _notes(*contents: str, **options: object) -> tuple[SmallScope, list[str]]:
 
 
 def test_a_rare_word_outweighs_common_ones() -> None:
+    """An identifier that one memory holds decides."""
     scope, ids = _notes(
         "the server is down again", "the server saw ERR-00123", "the server is up", "server, server"
     )
@@ -22,6 +23,7 @@ def test_a_rare_word_outweighs_common_ones() -> None:
 
 
 def test_keyword_mode_answers_with_matches_only() -> None:
+    """Neighbours are no answers to a look-up, whatever the floor for vectors."""
     scope = SmallScope()
     first = scope.add("I bought a kayak", session="s")
     scope.add("Nice colour", session="s")
@@ -31,6 +33,7 @@ def test_keyword_mode_answers_with_matches_only() -> None:
 
 
 def test_both_legs_add_up_and_either_alone_is_enough() -> None:
+    """What both found comes first."""
     scope, (both, text, vector, none) = _notes(
         "kayak on the lake", "kayak in the garage", "a boat trip", "tax return"
     )
@@ -52,6 +55,7 @@ def test_min_score_bars_rows_that_only_vectors_found() -> None:
 
 
 def test_a_turn_shares_in_the_words_of_the_question_it_answers() -> None:
+    """An answer after a matching question ranks above the same words elsewhere."""
     scope = SmallScope()
     scope.add("Which colour did you paint the fence?", author="Bo", session="s")
     answer = scope.add("A dark green one, it took us days", author="Ann", session="s")
@@ -62,6 +66,7 @@ def test_a_turn_shares_in_the_words_of_the_question_it_answers() -> None:
 
 
 def test_a_memory_that_names_a_time_answers_a_question_for_one() -> None:
+    """And only that question."""
     scope, (bare, timed) = _notes("Ann moved to Porto", "Ann moved to Porto last May")
     settings = replace(PLAIN, time=0.3)
     assert scope.ids("When did Ann move to Porto?", settings=settings) == [timed, bare]
@@ -94,6 +99,7 @@ def test_a_session_that_holds_all_words_lifts_its_turns() -> None:
 
 
 def test_the_named_month_day_and_author_lift() -> None:
+    """A near day counts more than its month."""
     scope = SmallScope()
     for day in (
         datetime(2024, 5, 2, tzinfo=UTC),
@@ -171,6 +177,7 @@ def test_words_that_most_memories_hold_leave_the_dense_query() -> None:
 
 
 def test_the_explanation_names_legs_ranks_and_signs() -> None:
+    """The signs are shares of the score."""
     scope, (one, two) = _notes(
         "kayak trip in May", "boat trip", author="Ann", happened=datetime(2024, 5, 2, tzinfo=UTC)
     )
@@ -217,6 +224,7 @@ def test_an_embedder_that_calls_all_near_makes_none_relevant() -> None:
 
 
 def test_nothing_is_answered_when_nothing_is_relevant_enough() -> None:
+    """The floor leaves out all or nothing."""
     scope, (right, *_) = _notes(
         "Ann bought a red kayak in Porto last May", *(f"we bought bread {n}" for n in range(30))
     )
