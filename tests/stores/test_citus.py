@@ -31,6 +31,7 @@ def test_a_database_without_citus_is_one_error(postgres_uri, words, capsys):
 
 
 def test_a_file_is_not_distributed(tmp_path, capsys):
+    """Only PostgreSQL is distributed, and no file is made."""
     assert (
         main(["migrate", "--distribute", "--dry-run", "--uri", f"libsql:///{tmp_path}/memory.db"])
         == 5
@@ -64,6 +65,8 @@ if CITUS:
             return await open_store(self.uri)
 
     def test_tables_that_come_later_are_distributed_too(citus_uri):
+        """A new embedding space's table is spread as it is made."""
+
         async def make() -> None:
             async with await open_store(citus_uri) as store:
                 await store.memories.spaces.add("late", 8, None)
@@ -118,6 +121,7 @@ if CITUS:
                 connection.execute("DROP SCHEMA IF EXISTS told CASCADE")
 
     async def test_a_node_that_is_down_is_an_error_and_heals(citus_uri):
+        """A dead node fails its own scopes alone, until it is back."""
         scopes = [Scope("acme", f"user {number}", "notes") for number in range(12)]
         async with await Memories.open(citus_uri, worker=False) as memories:
             for scope in scopes:
@@ -148,6 +152,7 @@ if CITUS:
             return StoreError
 
     async def test_a_distribution_that_is_cut_off_goes_on_where_it_stopped(citus_uri, monkeypatch):
+        """A distribution that lost its connection is finished by the next."""
         schema, scope = "cut_off", Scope("acme", "ada", "notes")
         with psycopg.connect(citus_uri, autocommit=True) as connection:
             connection.execute("DROP SCHEMA IF EXISTS cut_off CASCADE")
@@ -183,9 +188,10 @@ if CITUS:
 
     def cut_off(step):
         """Does the step, and loses the connection before its transaction ends."""
+        whole = getattr(schemas, step)
 
         async def cut(connection, *arguments, **options):
-            await getattr(schemas, step)(connection, *arguments, **options)
+            await whole(connection, *arguments, **options)
             with psycopg.connect(CITUS, autocommit=True) as other:
                 other.execute(
                     "SELECT pg_terminate_backend(%s::int)", (connection.info.backend_pid,)
@@ -195,6 +201,8 @@ if CITUS:
         return cut
 
     def test_row_security_and_distribution_exclude_each_other(citus_uri):
+        """Row security on a cluster is a configuration error."""
+
         async def secure() -> None:
             await open_store(citus_uri, rls=True)
 

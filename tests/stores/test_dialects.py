@@ -38,11 +38,13 @@ def shared(dialect):
 
 
 def test_both_dialects_define_the_same_statements():
+    """Each shared statement is there for both databases."""
     assert set(shared("libsql")) == set(shared("postgres"))
 
 
 @pytest.mark.parametrize("name", sorted(shared("postgres")))
 def test_a_statement_takes_the_same_values_in_both_dialects(name):
+    """A statement's values have the same names in both dialects."""
     taken = values_of("postgres", queries("postgres")[name])
     if name in SIDE_BY_SIDE:
         assert set(SIDE_BY_SIDE[name]) <= taken
@@ -66,6 +68,7 @@ def connection():
 
 @pytest.mark.parametrize("name", sorted(queries("libsql")))
 def test_every_libsql_statement_fits_the_schema(connection, name):
+    """Each statement can be planned on a migrated file."""
     made = queries("libsql")["make_vectors"].replace("{space}", "1")
     if name != "make_vectors":
         connection.rows(made)
@@ -87,6 +90,7 @@ NEWER_THAN_3_35 = re.compile(
 
 
 def test_a_file_asks_nothing_that_sqlite_3_35_does_not_know():
+    """No statement needs what SQLite got after 3.35."""
     assert NEWER_THAN_3_35.search("SELECT value ->> 0")
     scripts = [
         *upgrade("libsql", None).scripts,

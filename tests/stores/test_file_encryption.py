@@ -60,6 +60,7 @@ async def test_an_encrypted_file_tells_nothing_without_its_key(tmp_path: Path) -
 
 
 async def test_a_plain_file_is_refused_with_a_key_and_stays_as_it_is(tmp_path: Path) -> None:
+    """A key does not open a plain file, nor change it."""
     uri = f"libsql:///{tmp_path}/memory.db"
     async with await opened(uri, None) as memories:
         await memories.add(ADA, ["Ada drinks oolong"])

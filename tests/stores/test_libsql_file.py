@@ -65,6 +65,7 @@ def bytes_on_disk(path):
 
 
 async def test_a_relative_uri_is_a_file_below_the_working_directory(tmp_path, monkeypatch):
+    """Three slashes name a file relative to the working directory."""
     monkeypatch.chdir(tmp_path)
     async with await open_store("libsql:///deep%20name.db"):
         assert (tmp_path / "deep name.db").is_file()
@@ -87,6 +88,7 @@ async def test_a_file_that_was_deleted_is_an_error_at_the_next_write(tmp_path, r
 
 
 async def test_each_store_in_memory_is_its_own():
+    """Two stores in memory share nothing."""
     async with (
         await open_store("libsql:///:memory:") as one,
         await open_store("libsql:///:memory:") as two,
@@ -134,6 +136,7 @@ except ConfigurationError as error:
 def test_a_file_that_may_not_be_written_is_a_configuration_error(
     open_folder, key, file_mode, directory_mode
 ):
+    """A file or directory without the rights is told with what to change."""
     path = open_folder / "memory.db"
     path.touch()
     path.chmod(file_mode)
@@ -250,6 +253,7 @@ async def test_a_write_waits_for_another_process_while_reads_go_on(store, other,
 
 
 async def test_patience_with_another_writer_ends_in_a_store_error(store, other, monkeypatch):
+    """A writer waits at most five seconds for another process."""
     assert database.PATIENCE_SECONDS <= 5
     monkeypatch.setattr(database, "PATIENCE_SECONDS", 0.2)
     with other.transaction(write=True), pytest.raises(StoreError, match="locked"):
@@ -281,6 +285,7 @@ async def test_forgotten_text_is_gone_from_the_file_and_its_log(store, path, key
 
 
 async def test_pruned_text_is_gone_from_the_file_and_its_log(store, path):
+    """A prune leaves none of the text's bytes on the disk."""
     await keep(store, CANARY, ttl_days=1)
     assert (await store.memories.prune(now=NOW + 2 * DAY, popular_after=10)).deleted == 1
     assert CANARY.split()[0].encode() not in bytes_on_disk(path)

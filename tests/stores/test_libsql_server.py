@@ -98,6 +98,7 @@ def test_a_failed_transaction_leaves_nothing(connection, server):
 
 
 def test_a_writer_elsewhere_is_waited_for_and_not_mistaken(connection, server):
+    """Another client's lock is Busy, which may be tried again."""
     other = connect(to_place(server.uri("notes")))
     with connection.transaction(write=True):
         add(connection, "1")
@@ -114,6 +115,7 @@ def moved(url):
 
 
 def test_a_stream_goes_on_where_the_server_says(connection, server):
+    """A base_url in an answer is where the stream's next requests go."""
     server.plan(moved(f"http://{server.address}/notes/"))
     server.paths.clear()
     with connection.transaction(write=True):
@@ -128,6 +130,7 @@ def test_a_stream_goes_on_where_the_server_says(connection, server):
     "url", ["ftp://127.0.0.1/", "127.0.0.1", "http://ada:pw@127.0.0.1/", "http:///x", "http://[", 7]
 )
 def test_the_token_goes_nowhere_but_to_a_web_server(connection, server, url):
+    """A base_url that is no plain web address is refused, and nothing kept."""
     server.plan(moved(url))
     with pytest.raises(StoreError, match="does not speak libSQL's protocol"):
         write(connection, "1", "2")
@@ -136,6 +139,7 @@ def test_the_token_goes_nowhere_but_to_a_web_server(connection, server, url):
 
 
 def test_a_server_reached_by_tls_cannot_lead_away_from_it():
+    """A token that came by TLS is never sent without it."""
     stream = hrana.ServerConnection(Server("https://db.example", TOKEN))
     with pytest.raises(ValueError, match="token"):
         stream._follow(None, "http://db.example")
@@ -201,6 +205,7 @@ def test_trouble_before_the_commit_may_be_tried_again(connection, server, troubl
 
 @pytest.mark.parametrize("trouble", ["cut", "drop", 500, 502, b"{}"])
 def test_trouble_at_the_commit_is_told_and_never_tried_again(connection, server, trouble):
+    """A commit without an answer may have been kept; the error says so."""
     server.plan(None, trouble)
     with pytest.raises(StoreError, match=r"[Ww]hether this was written is unknown") as told:
         write(connection, "1")
@@ -224,6 +229,7 @@ def test_a_lone_read_may_be_tried_again_a_write_may_not(connection, server):
 
 
 async def test_memories_are_kept_there_and_found_by_the_next_process(server):
+    """A server keeps memories for every process that opens its URI."""
     uri = server.uri("shared")
     async with await Memories.open(uri, llm=False) as memories:
         await memories.add(SCOPE, ["Ada drinks green tea.", "Ada owns a dog."])
@@ -250,6 +256,7 @@ async def test_a_connection_closed_meanwhile_costs_nothing(server):
 
 
 async def test_two_processes_that_start_at_once_make_one_schema(server):
+    """Several that open a new database at once all succeed."""
     uri = server.uri("new")
     opened: list[Any] = []
 
@@ -270,12 +277,14 @@ async def test_two_processes_that_start_at_once_make_one_schema(server):
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 301])
 async def test_a_server_that_lets_nobody_in_is_a_wrong_configuration(server, status, impatient):
+    """A refusal that no retry mends is a ConfigurationError."""
     server.plan(*[status] * 10)
     with pytest.raises(ConfigurationError, match=str(status)):
         await open_store(server.uri())
 
 
 async def test_a_wrong_token_is_named_but_never_shown(server, caplog):
+    """Neither errors nor logs nor the doctor show a token."""
     caplog.set_level(logging.DEBUG)
     uri = server.uri("x").replace(TOKEN, "Wrong-Token-77")
     with pytest.raises(ConfigurationError, match=r"answered 401.* this authToken") as told:
@@ -290,11 +299,13 @@ async def test_a_wrong_token_is_named_but_never_shown(server, caplog):
 
 
 async def test_a_server_that_is_away_is_a_store_error(impatient):
+    """A refused connection is a StoreError that names the server."""
     with pytest.raises(StoreError, match=r"http://127\.0\.0\.1:9 cannot be reached"):
         await open_store("libsql+http://127.0.0.1:9")
 
 
 async def test_a_server_that_is_away_for_a_while_heals_by_itself(server, impatient):
+    """A store goes on by itself when its server is back."""
     async with await Memories.open(
         server.uri(), llm=False, worker=False, prune_every_hours=0
     ) as memories:
@@ -326,6 +337,7 @@ async def test_a_server_that_hangs_is_waited_for_once(server, monkeypatch):
 
 
 async def test_looking_makes_nothing(server, tmp_path):
+    """Looking whether a store exists makes none."""
     uri = server.uri("empty")
     assert not await store_exists(uri)
     findings = await examine(uri, llm=False)
@@ -351,6 +363,7 @@ async def test_looking_makes_nothing(server, tmp_path):
     ],
 )
 def test_what_a_uri_names(uri, server):
+    """Scheme, port, path and authToken of a URI say which server is meant."""
     assert to_place(uri) == server
 
 

@@ -132,6 +132,7 @@ def reached(connection: psycopg.Connection[Any], name: str) -> dict[str, set[str
     "name", sorted(queries("postgres").keys() - EVERYWHERE - NO_DATA - DEFINING)
 )
 def test_a_statement_reaches_one_part_of_each_table(partitioned, name):
+    """A statement about a scope reads one partition of each table."""
     found = reached(partitioned, name)
     text = re.sub(r"--.*", "", statement(name, 1, 8))
     read = set(re.findall(r"(?:FROM|JOIN|UPDATE|USING) (\w+)", text)) - {"remembered"}
@@ -142,16 +143,19 @@ def test_a_statement_reaches_one_part_of_each_table(partitioned, name):
 
 @pytest.mark.parametrize("name", sorted(EVERYWHERE))
 def test_what_reaches_all_parts_is_what_must(partitioned, name):
+    """Statements that cross scopes are known by name."""
     assert max(len(parts) for parts in reached(partitioned, name).values()) == 8
 
 
 def test_nothing_is_locked_but_in_one_scope():
+    """Rows are locked by statements of one scope alone."""
     for name, text in queries("postgres").items():
         if re.search(r"\bFOR (UPDATE|SHARE|NO KEY UPDATE|KEY SHARE)\b", text):
             assert "scope_id = %(scope_id)s" in text, name
 
 
 def test_every_table_is_distributed_or_a_reference():
+    """Each table has a place on a cluster, and every list names all."""
     made = set(re.findall(r"CREATE TABLE (\w+)", upgrade("postgres", None).scripts[0]))
     assert made == {*DISTRIBUTED, *REFERENCE}
     assert not {*DISTRIBUTED} & {*REFERENCE}

@@ -143,6 +143,7 @@ async def test_failed_and_cancelled_calls_leave_no_transaction(pool: AsyncConnec
 
 
 async def test_a_pool_that_is_used_up_closed_or_gone_is_a_store_error(postgres_uri: str):
+    """A lent pool without a connection to give is a StoreError."""
     async with pool_of(postgres_uri, min_size=1, max_size=1) as pool:
         await pool.wait(60)
         pool.timeout = 1.0
@@ -190,6 +191,7 @@ async def test_a_pool_of_a_function_is_closed_with_the_memories(postgres_uri: st
 async def test_what_is_no_pool_of_this_loop_is_a_clear_error(
     pool: AsyncConnectionPool[Any], postgres_uri: str
 ):
+    """Only an AsyncConnectionPool of this event loop is taken as one."""
     with pytest.raises(ConfigurationError, match=r"give a function .* or use Memories\.open"):
         KagentMemoryService(pool=pool)
     for unfit in (7, "postgresql://x", object(), lambda: None):

@@ -62,6 +62,7 @@ def transport_uri(request: pytest.FixtureRequest) -> Iterator[str]:
     "shape", ["one batch of 16 MB", "one payload of 16 MB", "10 batches at once", "wide vectors"]
 )
 async def test_large_writes_of_every_kind_come_to_their_end(transport_uri, shape):
+    """Writes of 16 MB come to their end on a socket and by TCP."""
     async with await open_store(transport_uri) as store, asyncio.timeout(400):
         if shape == "one batch of 16 MB":
             await store.apply(
@@ -178,6 +179,7 @@ async def test_a_large_write_over_a_slow_line_is_not_given_up(postgres_uri):
 
 
 async def test_a_line_that_only_drips_is_given_up_in_the_end(relayed, monkeypatch):
+    """A line slower than the slowest that is allowed is an error."""
     monkeypatch.setattr("kagent_memory.stores.postgres.session.SLOWEST_BYTES_PER_SECOND", 4_000_000)
     relay, store = relayed
     relay.crawl(100_000)
@@ -197,6 +199,7 @@ async def test_a_silent_server_is_told_soon_at_open():
 
 
 async def test_idle_connections_that_died_unseen_cost_nobody_an_error(relayed):
+    """Connections that died while idle are replaced before they are used."""
     relay, store = relayed
     await asyncio.gather(*(store.memories.version(SCOPE) for _ in range(20)))
     relay.cut()
@@ -287,6 +290,7 @@ async def test_writers_that_lose_their_connections_are_told_once(postgres_uri):
 
 
 async def test_a_hundred_writes_at_once_wait_their_turn_behind_a_lock(store_uri, request):
+    """Writers wait for each other and for locks, and all are kept."""
     async with await Memories.open(store_uri, worker=False, pool_size=4) as memories:
         await memories.add(SCOPE, ["first"])
         writing = [
@@ -349,6 +353,7 @@ async def test_more_searches_than_connections_are_all_answered(store_uri, monkey
 
 
 async def test_callers_that_leave_the_queue_for_connections_lose_none(postgres_uri):
+    """Callers that are cancelled at any moment leave all connections usable."""
     chance = random.Random(5)
     async with await open_store(postgres_uri, pool_size=2) as store:
         await store.apply(SCOPE, batch_of("zebra"), now=NOW)

@@ -151,6 +151,7 @@ async def test_several_that_open_at_once_migrate_a_schema_once(direct_or_pooled_
 
 
 async def test_times_come_back_in_utc_whatever_the_servers_zone_is(pooled_uri, postgres_uri):
+    """Times are in UTC where no session can set its zone."""
     name = conninfo_to_dict(postgres_uri)["dbname"]
     with psycopg.connect(postgres_uri, autocommit=True) as connection:
         connection.execute(f"ALTER DATABASE {name} SET timezone = 'Asia/Kolkata'")

@@ -249,6 +249,7 @@ async def test_raw_sql_with_a_scopes_setting_sees_its_rows_alone(guarded_uri):
 
 
 async def test_a_connection_of_the_pool_carries_nothing_over(direct_or_pooled_uri):
+    """A transaction's role and scope end with it, however it ends."""
     uri = direct_or_pooled_uri
     async with await open_store(uri, rls=True, pool_size=2) as store:
         await fill(store)
@@ -376,6 +377,7 @@ async def test_a_later_migration_leaves_rows_guarded(guarded_uri, monkeypatch):
 
 @pytest.mark.parametrize("schema_name", ["Odd Name", 'quo"ted'])
 async def test_a_schema_may_have_any_name(postgres_uri, schema_name):
+    """Names of schemas are quoted wherever they stand."""
     async with await open_store(postgres_uri, schema=schema_name, rls=True) as store:
         await fill(store)
         assert len((await store.memories.list(ADA, now=NOW)).memories) == 1
@@ -438,6 +440,7 @@ async def test_a_user_who_may_not_make_roles_is_told_what_to_do(postgres_uri):
 
 
 async def test_roles_that_could_pass_the_policies_by_are_refused(postgres_uri):
+    """Roles that log in or bypass row security are refused at open."""
     await (await open_store(postgres_uri, rls=True)).close()
     with psycopg.connect(postgres_uri, autocommit=True) as connection:
         for wrong, right in (

@@ -17,6 +17,7 @@ from kagent_memory.stores.sql import migrations
 
 
 def test_both_dialects_have_the_same_migrations() -> None:
+    """Both dialects number and name their migrations alike."""
     steps = [
         [(step.number, step.name) for step in migrations(dialect)]
         for dialect in ("libsql", "postgres")
@@ -71,6 +72,7 @@ async def test_a_schema_of_an_unpublished_build_is_refused(postgres_uri: str) ->
 
 
 def test_a_database_with_an_empty_table_of_migrations_is_refused() -> None:
+    """A ledger without the first release's row is no database of ours."""
     with closing(connect(":memory:")) as connection:
         migrate(connection)
         connection.rows("DELETE FROM schema_migration")

@@ -242,6 +242,7 @@ async def test_an_older_standby_unreads_nothing(pair, schema, outcomes):
 
 
 async def test_vectors_that_were_made_here_later_are_found(pair, schema, outcomes):
+    """Vectors that this process wrote are read from the primary at first."""
     async with await opened(pair, schema) as memories:
         [kept] = await memories.add(ADA, [Fact("Ada keeps the blue parcel")])
         [space] = await memories.store.memories.spaces.all()
@@ -312,6 +313,7 @@ async def test_a_killed_standby_is_replaced_until_it_is_back(pair, schema, outco
 
 
 async def test_a_standby_that_is_away_is_left_alone_for_a_while(pair, schema, outcomes):
+    """A standby that is away is tried by one reader after each pause."""
     with Relay(pair.standby) as relay:
         async with await opened(pair, schema, read_uri=relay.uri) as memories:
             await memories.add(ADA, [Fact("Ada keeps the blue parcel")])
@@ -450,6 +452,7 @@ async def test_a_space_the_standby_lacks_is_read_from_the_primary(pair, schema, 
 
 
 async def test_readers_go_on_while_the_primary_is_away(pair, schema, soon):
+    """A standby that holds this process's writes answers without a primary."""
     with Relay(pair.primary) as relay:
         async with await Memories.open(
             relay.uri,
@@ -468,6 +471,7 @@ async def test_readers_go_on_while_the_primary_is_away(pair, schema, soon):
 
 
 async def test_a_promoted_standby_is_read_from_no_more(pair, schema, outcomes, soon):
+    """A standby that was promoted answers no reader any more."""
     async with await opened(pair, schema) as memories:
         await memories.add(ADA, [Fact("Ada keeps the blue parcel")])
         pair.caught_up()
