@@ -81,26 +81,10 @@ def scaled(rows: npt.NDArray[np.float64]) -> Vector:
     import numpy as np
 
     greatest = np.abs(rows).max(axis=-1, keepdims=True, initial=0.0)
-    if ((greatest >= 0.5**EASY_EXPONENT) & (greatest <= 2.0**EASY_EXPONENT)).all():
-        return rows.astype(np.float32)
     _, exponents = np.frexp(greatest)
     hard = (np.abs(exponents) > EASY_EXPONENT) & (greatest != 2.0**EASY_EXPONENT)
     shift = np.where(hard, -exponents, 0)
     return (np.ldexp(rows, shift) if shift.any() else rows).astype(np.float32)
-
-
-def is_easy(rows: npt.NDArray[np.float32]) -> bool:
-    """Return True if float32 vectors along the last axis are finite, not zero, and unchanged by
-    `scaled`, told by the sums of their squares.
-    """
-    import numpy as np
-
-    most = 2.0 ** (2 * EASY_EXPONENT - 1)
-    least = rows.shape[-1] / most
-    if rows.size == rows.shape[-1]:  # a single one, several times quicker
-        return least <= float(np.vdot(rows, rows)) <= most
-    squares = np.einsum("...i,...i->...", rows, rows)
-    return bool(((squares >= least) & (squares <= most)).all())
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from dataclasses import is_dataclass
 from functools import cached_property
 from pathlib import Path
-from types import NoneType, UnionType
+from types import UnionType
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from pydantic_core import SchemaValidator
 
 Method = TypeVar("Method", bound=Callable[..., Any])
-PLAIN = frozenset({str, int, float, bool, NoneType, list, tuple})
 MAX_FAULTS = 5
 """Faults of a request that are named."""
 MAX_UNKNOWN = 1000
@@ -183,13 +182,10 @@ class Verb:
         from pydantic import ValidationError
 
         try:
-            arguments = self.signature.bind(None, *args, **kwargs).arguments
+            bound = self.signature.bind(None, *args, **kwargs).arguments
         except TypeError as error:
             raise TypeError(f"{self.name}() {error}") from None
-        del arguments["self"]
-        for name, value in arguments.items():
-            if type(value) not in PLAIN:
-                arguments[name] = _plain(value)
+        arguments = {name: _plain(value) for name, value in bound.items() if name != "self"}
         try:
             return self.parameters.validate_python(arguments, strict=True)
         except ValidationError as error:

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from ..errors import ConfigurationError, InvalidInput
-from ..records import Vector, is_easy, scaled
+from ..records import Vector, scaled
 
 SpaceState: TypeAlias = Literal["current", "filling", "retired"]
 EXTERNAL = "external-"
@@ -99,8 +99,6 @@ def checked_vector(vector: object, dimensions: int | None) -> Vector:
     """
     try:
         given = np.asarray(vector)
-        if given.dtype == np.float32 and given.shape == (dimensions,) and is_easy(given):
-            return given.copy()
         if given.dtype.kind not in "fiuO":
             raise TypeError
         numbers = given.astype(np.float64)
