@@ -12,18 +12,14 @@ from typing import Any
 import pytest
 from google.adk.agents.context import Context
 from google.adk.memory.memory_entry import MemoryEntry
-from google.adk.runners import Runner
-from google.adk.sessions import InMemorySessionService
 from google.genai import types
 
 from kagent_memory import (
     ConfigurationError,
     InvalidInput,
     KagentMemoryService,
-    LoadMemoryTool,
     MemorySettings,
     NotFound,
-    SaveMemoryTool,
     Scope,
 )
 
@@ -36,8 +32,6 @@ from .scripted import (
     call,
     contents,
     entry,
-    responses,
-    said,
     scripted,
     session_of,
 )
@@ -161,7 +155,6 @@ async def test_deleting_an_unknown_id_is_an_error(
 # -- what cannot be stored --
 
 
-@pytest.mark.parametrize("each_uri", ["libsql"], indirect=True)
 @pytest.mark.parametrize(
     ("given", "metadata"),
     [
@@ -185,13 +178,13 @@ async def test_deleting_an_unknown_id_is_an_error(
     ],
 )
 async def test_an_unfit_entry_refuses_the_whole_call(
-    each_service: KagentMemoryService, given: MemoryEntry, metadata: dict[str, Any]
+    service: KagentMemoryService, given: MemoryEntry, metadata: dict[str, Any]
 ) -> None:
     """One entry that does not fit is an error, and nothing of its call is written."""
     given = given.model_copy(update={"custom_metadata": metadata})
     with pytest.raises(InvalidInput):
-        await each_service.add_memory(**WHOSE, memories=[entry("fine before"), given])
-    assert (await each_service.memories.list(SCOPE)).memories == ()
+        await service.add_memory(**WHOSE, memories=[entry("fine before"), given])
+    assert (await service.memories.list(SCOPE)).memories == ()
 
 
 async def test_adks_own_context_reaches_the_service(service: KagentMemoryService) -> None:
@@ -336,25 +329,6 @@ def test_every_loop_and_thread_may_use_one_service(uri: str) -> None:
     assert failures == []
     counted = asyncio.run(service.memories.stats(service.scope(APP, USER)))
     assert counted.visible == 40
-    asyncio.run(service.close())
-
-
-def test_the_sync_runner_saves_and_finds(uri: str) -> None:
-    """ADK's blocking runner, with a new loop for every call, saves and finds."""
-    service = KagentMemoryService(uri, llm=False)
-    model = scripted(
-        call("save_memory", content="Ada prefers dark mode"),
-        "saved",
-        call("load_memory", query="dark"),
-        "x",
-    )
-    sessions = InMemorySessionService()
-    agent = assistant(model, tools=[SaveMemoryTool(), LoadMemoryTool()])
-    runner = Runner(app_name=APP, agent=agent, session_service=sessions, memory_service=service)
-    session = asyncio.run(sessions.create_session(app_name=APP, user_id=USER))
-    for text in ("remember dark mode", "what do I prefer?"):
-        list(runner.run(user_id=USER, session_id=session.id, new_message=said(text)))
-    assert responses(model.requests[-1])[-1]["memories"][0]["text"] == "Ada prefers dark mode"
     asyncio.run(service.close())
 
 
