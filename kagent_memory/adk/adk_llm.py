@@ -6,19 +6,17 @@ from __future__ import annotations
 
 import logging
 import re
-from functools import partial
 
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.registry import LLMRegistry
 from google.genai import types
 from pydantic import BaseModel
+from typing_extensions import override
 
 from ..errors import ModelError, ModelUnavailable, TruncatedAnswer
-from ..models.calls import call_model, litellm
-from ..models.failures import status_of, transient
-from ..models.llm import CheckedLlm, Llm, StructuredOutput, count_call
-from ..models.replies import Answer
+from ..models.calls import litellm
+from ..models.llm import CheckedLlm, Llm, StructuredLlm, count
 from ..settings import MemorySettings
 
 log = logging.getLogger("kagent_memory")
@@ -31,36 +29,18 @@ _PASSING = frozenset(
 _ERROR_CODE = re.compile(r"[\w-]{1,60}")
 
 
-class AdkLlm:
-    """An ADK model that answers with objects: held to the schema where it takes one, else asked for
-    JSON in words.
-    """
+class AdkLlm(StructuredLlm):
+    """An ADK model that answers with objects; see `CheckedLlm` for its time-out and errors."""
 
     def __init__(self, model: BaseLlm) -> None:
         self.model = model
         self.name = model.model
-        self._output = StructuredOutput(self._text, _about_the_schema)
         self._is_litellms = any(kind.__name__ == "LiteLlm" for kind in type(model).__mro__)
 
-    async def complete(self, prompt: str, *, schema: type[Answer]) -> Answer:
-        """Return the answer to the prompt; ask once more in words where the model refuses or
-        ignores the schema.
-
-        Raises:
-            ModelUnavailable: it is away for now.
-            TruncatedAnswer: it was cut off.
-            ModelError: refused, or an answer that does not fit the schema.
-        """
+    @override
+    async def ask(self, prompt: str, schema: type[BaseModel] | None) -> str:
         if self._is_litellms:
             await litellm()  # in a thread, and set up before ADK's model imports it
-        return await self._output.complete(prompt, schema)
-
-    async def _text(self, prompt: str, schema: type[BaseModel] | None) -> str:
-        return await call_model(
-            partial(self._ask, prompt, schema), f"The model {self.name}", ours=False
-        )
-
-    async def _ask(self, prompt: str, schema: type[BaseModel] | None) -> str:
         request = LlmRequest(
             model=self.name,
             contents=[types.Content(role="user", parts=[types.Part(text=prompt)])],
@@ -77,7 +57,10 @@ class AdkLlm:
                 raise self._error(problem)
             usage = response.usage_metadata
             if usage:
-                count_call(usage.prompt_token_count or 0, usage.candidates_token_count or 0)
+                count(
+                    input_tokens=usage.prompt_token_count or 0,
+                    output_tokens=usage.candidates_token_count or 0,
+                )
             parts = (response.content.parts if response.content else None) or []
             texts += [
                 part.text
@@ -94,15 +77,6 @@ class AdkLlm:
         away = told in _PASSING or told.startswith("5") or told == "429"
         kind = ModelUnavailable if away else ModelError
         return kind(f"The model {self.name} answered the error {told}.")
-
-
-def _about_the_schema(error: BaseException) -> bool:
-    """Return True if a failure may be about the schema: a bad request, or unable to be sent."""
-    if transient(error):
-        return False
-    return status_of(error) in (400, 422) or isinstance(
-        error, (TypeError, ValueError, NotImplementedError)
-    )
 
 
 def at_hand(model: BaseLlm, settings: MemorySettings) -> Llm:

@@ -10,34 +10,24 @@ from threading import current_thread, main_thread
 
 
 @contextmanager
-def interrupts_held() -> Generator[None]:
-    """End the program by Ctrl-C at the end of the block rather than in its middle.
-
-    Python raises KeyboardInterrupt in whatever runs at that moment: in a callback of an import's
-    lock it would be printed and lost, and the program would go on.
-    """
-    if (
-        signal.getsignal(signal.SIGINT) is not signal.default_int_handler
-        or current_thread() is not main_thread()
-    ):
+def dying_of_ctrl_c() -> Generator[None]:
+    """Let Ctrl-C end the program at once, without a stack trace, while the block runs."""
+    former = signal.getsignal(signal.SIGINT)
+    if former is not signal.default_int_handler or current_thread() is not main_thread():
         yield
         return
-    interrupts: list[int] = []
-    signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    if interrupts:
-        sys.exit(130)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGINT, former)
 
 
-with interrupts_held():
+with dying_of_ctrl_c():
     import argparse
     import asyncio
     import logging
     from collections.abc import Sequence
-    from contextlib import suppress
+    from contextlib import nullcontext, suppress
+    from difflib import get_close_matches
     from typing import Any, NoReturn
 
     from typing_extensions import override
@@ -46,7 +36,7 @@ with interrupts_held():
     from ..concurrency import new_loop
     from ..errors import InvalidInput, KagentMemoryError, family_of
     from . import maintenance_commands, memory_commands, serve
-    from .command import EXIT_CODES, Command, did_you_mean
+    from .command import EXIT_CODES, Call, Command
     from .completion import SHELLS
     from .logs import set_up_logging
     from .output import Output, UnwritableOutput, discard_stdout, prepare_streams
@@ -148,8 +138,9 @@ def _run(words: Sequence[str], say: Output) -> int:
     names = {command.name.partition(" ")[0] for command in COMMANDS}
     if words and not words[0].startswith("-") and words[0] not in names:
         # argparse would list all of them
-        close = did_you_mean(words[0], names)
-        wrong = f"There is no command {words[0]!r}.{close} See kagent-memory --help."
+        close = get_close_matches(words[0], names, n=1)
+        hint = f" Did you mean {close[0]}?" if close else ""
+        wrong = f"There is no command {words[0]!r}.{hint} See kagent-memory --help."
         return _fail(InvalidInput(wrong), say)
     args = parser(JsonParser if say.as_json else argparse.ArgumentParser).parse_args(words)
     # before anything can fail: a failure is a line of JSON too
@@ -171,7 +162,10 @@ async def _perform(args: argparse.Namespace, say: Output) -> int:
     with suppress(NotImplementedError, RuntimeError, ValueError):  # Windows; not the main thread
         if task is not None:
             loop.add_signal_handler(signal.SIGTERM, task.cancel)
-    answer = await args.command.run(args, say)
+    command: Command = args.command
+    call = Call(args, say)
+    async with call.opened(here=command.here) if command.opens else nullcontext():
+        answer = await command.run(call)
     if answer is None:
         return 0
     say.answer(answer)

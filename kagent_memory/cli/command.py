@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import inspect
 import os
 import signal
 import socket
@@ -13,13 +14,11 @@ from collections.abc import (
     Awaitable,
     Callable,
     Generator,
-    Iterable,
     Mapping,
     Sequence,
 )
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, fields
-from difflib import get_close_matches
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..errors import ConfigurationError, InvalidInput, NotFound, needs_extra
@@ -59,19 +58,20 @@ EXIT_CODES: Mapping[int, str] = {
 class Option:
     """One argument, as argparse takes it; `words` are its names."""
 
-    words: tuple[str, ...]
+    words: Sequence[str]
     help: str
     more: Mapping[str, Any]
 
 
-def option(*words: str, help: str, **more: Any) -> Option:
-    """Return an argument of a command."""
+def option(*words_and_help: str, **more: Any) -> Option:
+    """Return an argument of a command: its names, and what it means."""
+    *words, help = words_and_help
     return Option(words=words, help=help, more=more)
 
 
 def flag(word: str, help: str) -> Option:
     """Return an option without a value."""
-    return option(word, help=help, action="store_true")
+    return option(word, help, action="store_true")
 
 
 def whole_number(least: int, most: int) -> Callable[[str], int]:
@@ -85,78 +85,230 @@ def whole_number(least: int, most: int) -> Callable[[str], int]:
     return number
 
 
-Run: TypeAlias = Callable[[argparse.Namespace, Output], Awaitable["Answer | None"]]
-Work: TypeAlias = "Callable[[Memories, argparse.Namespace, Output], Awaitable[Answer | None]]"
-WorkOnMemory: TypeAlias = "Callable[[Memories, Scope, str, argparse.Namespace], Awaitable[Answer]]"
+@dataclass(slots=True)
+class Call:
+    """One call of a command: what the command line gives, and where the answer goes.
+
+    Attributes:
+        memories: those that the command line chooses, while they are open.
+    """
+
+    args: argparse.Namespace
+    say: Output
+    memories: Memories = field(init=False)
+
+    def given(self, *names: str) -> dict[str, Any]:
+        """Return those of these options that the command line gives, by name."""
+        values = {name: getattr(self.args, name, None) for name in names}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings that the command line gives.
+
+        Raises:
+            ConfigurationError: --set has no NAME=VALUE.
+        """
+        pairs = [pair.partition("=") for pair in self.args.set or ()]
+        if wrong := [name for name, equals, _ in pairs if not equals]:
+            raise ConfigurationError(f"--set takes NAME=VALUE, not {wrong[0]!r}.")
+        named = self.given("embedding", "llm", "tenant", "rls")
+        return {name: value for name, _, value in pairs} | named
+
+    def store(self) -> tuple[str, MemorySettings, str]:
+        """Return the store's URI, its settings, and its URI for people."""
+        from ..memories import without_secrets
+
+        bare, settings = compose(self.args.uri, None, self.settings(), os.environ)
+        return bare, settings, without_secrets(bare)
+
+    @asynccontextmanager
+    async def opened(
+        self, *, here: bool = False, works: bool = False, makes: bool | None = None
+    ) -> AsyncGenerator[Memories]:
+        """Open the memories that the command line chooses.
+
+        Args:
+            here: the database itself, not a server.
+            works: with the background work that a service has.
+            makes: the database, where there is none; None: as the command does.
+
+        Raises:
+            ConfigurationError: there are none and the command does not create any, or they are a
+                server's.
+        """
+        from ..remote import is_remote, open_memories
+
+        settings = self.settings()
+        if is_remote(self.args.uri):
+            if here:
+                raise ConfigurationError(
+                    "This command works on the database itself; pass its URI instead of the "
+                    "server's."
+                )
+        else:
+            if not (self.args.command.makes if makes is None else makes):
+                await self._check_there()
+            settings["worker"] = settings.get("worker", True) if works else False
+
+        def resolve(name: str) -> Llm | None:
+            # imports ADK, which only the jobs of its agents need
+            from ..adk.adk_llm import resolve_llm
+
+            return resolve_llm(
+                name, MemorySettings().updated({n: v for n, v in settings.items() if n != "worker"})
+            )
+
+        memories = await open_memories(self.args.uri, resolve_llm=resolve, **settings)
+        async with memories as self.memories:
+            yield memories
+
+    async def _check_there(self) -> None:
+        from ..stores import store_exists
+
+        bare, settings, location = self.store()
+        if await store_exists(bare, schema=settings.postgres_schema):
+            return
+        is_postgres = bare.removeprefix("kagent+").startswith("postgres")
+        schema = f" (schema {settings.postgres_schema})" if is_postgres else ""
+        raise ConfigurationError(
+            f"There are no memories at {location}{schema}, and this command does not create any. "
+            "Correct --uri or KAGENT_MEMORY_URI; for a new database run `kagent-memory migrate`."
+        )
+
+    @property
+    def tenant(self) -> str:
+        """Return the tenant that the command line or the settings name."""
+        return self.memories.settings.tenant if self.args.tenant is None else self.args.tenant
+
+    def beside(self) -> list[Scope]:
+        """Return the scopes that --beside names, of the same tenant."""
+        return [Scope(self.tenant, user, app) for app, user in self.args.beside or ()]
+
+    @property
+    def names_scope(self) -> bool:
+        """Return True if the command line names an agent or a user."""
+        return (self.args.app, self.args.user) != (None, None)
+
+    async def scope(self, *, new: bool = False) -> Scope:
+        """Return the scope that --app, --user and --tenant choose; what is left out is found when
+        only one scope fits.
+
+        Raises:
+            NotFound: none fits, or several do.
+            InvalidInput: one is given and empty.
+        """
+        app, user = self.args.app, self.args.user
+        if "" in (app, user):  # most likely a variable of the shell that holds nothing
+            raise InvalidInput("--app and --user must not be empty; leave them out, or name one.")
+        if app is not None and user is not None:
+            return Scope(self.tenant, user, app)
+        fitting = await self.memories.scopes(
+            tenant=self.tenant or None, user=user, app=app, limit=MAX_SCOPES
+        )
+        if len(fitting) == 1:
+            return fitting[0]
+        if not fitting or new:
+            raise NotFound(
+                "Name the agent and the user with --app and --user; there is nothing to choose "
+                "from."
+            )
+        some = "; ".join(f"--app {scope.app} --user {scope.user}" for scope in fitting[:5])
+        many = "Many" if len(fitting) == MAX_SCOPES else str(len(fitting))
+        raise NotFound(
+            f"{many} agents and users match; name one with --app and --user, such as {some}."
+        )
+
+    async def memory(self) -> tuple[Scope, str]:
+        """Return the scope and the id of the memory that the command line names."""
+        scope = await self.scope()
+        return scope, await self.whole_id(scope, self.args.id)
+
+    async def whole_id(self, scope: Scope, text: str) -> str:
+        """Return the id that begins with `text`; the text itself where no id does.
+
+        Raises:
+            InvalidInput: several ids begin with it.
+        """
+        if len(text) >= ID_LENGTH:
+            return text
+        matching: list[str] = []
+        cursor: str | None = None
+        for _ in range(MAX_LOOKED_THROUGH // PAGE):
+            page = await self.memories.list(
+                scope, filter=Filter(superseded=True), limit=PAGE, cursor=cursor
+            )
+            matching += [memory.id for memory in page.memories if memory.id.startswith(text)]
+            cursor = page.cursor
+            if cursor is None:
+                break
+        if len(matching) > 1:
+            raise InvalidInput(
+                f"{len(matching)} ids begin with {text}, such as {matching[0]} and {matching[1]}."
+            )
+        return matching[0] if matching else text
+
+    def progress(self, what: str) -> Callable[[int], None]:
+        """Return a function that takes how many are done and says so at every thousandth."""
+        told = 0
+
+        def tell(done: int) -> None:
+            nonlocal told
+            if done // TELL_EVERY > told:
+                told = done // TELL_EVERY
+                self.say.note(f"{done} memories {what}.")
+
+        return tell
+
+
+Run: TypeAlias = Callable[[Call], Awaitable["Answer | None"]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A command.
+    """A command, described by the docstring of the function that runs it.
 
     Attributes:
         name: one word, or two for a command of a group ("token list").
         uses_store: takes the options that choose a store.
+        opens: runs while the memories are open; others open what they need by themselves.
         makes: the database, where there is none; others refuse, since its name is most likely a
             typo.
+        here: works on the database itself, not on a server.
     """
 
     name: str
-    help: str
-    examples: Sequence[str]
-    options: Sequence[Option]
     run: Run
+    options: Sequence[Option]
     uses_store: bool = True
+    opens: bool = True
     makes: bool = False
+    here: bool = False
 
     @property
     def all_options(self) -> Sequence[Option]:
         """Its own options and those that it shares with others."""
         return (*self.options, *(STORE_OPTIONS if self.uses_store else ()), JSON_OPTION)
 
+    @property
+    def help(self) -> str:
+        """Return what it does."""
+        return " ".join(self._described()[0].split())
 
-def command(
-    name: str, help: str, *options: Option, examples: Sequence[str], **more: bool
-) -> Callable[[Run], Command]:
-    """Make a function a command; it opens what it needs by itself."""
+    @property
+    def examples(self) -> Sequence[str]:
+        """Return calls of it."""
+        return [line.strip() for line in self._described()[1].strip().splitlines()]
+
+    def _described(self) -> tuple[str, str]:
+        text, _, examples = (inspect.getdoc(self.run) or "").partition("Examples:\n")
+        return text, examples
+
+
+def command(name: str, *options: Option, **more: bool) -> Callable[[Run], Command]:
+    """Make a function a command; `more` are the fields of `Command`."""
 
     def declare(run: Run) -> Command:
-        return Command(name=name, help=help, examples=examples, options=options, run=run, **more)
-
-    return declare
-
-
-def on_store(
-    name: str,
-    help: str,
-    *options: Option,
-    examples: Sequence[str],
-    makes: bool = False,
-    here: bool = False,
-) -> Callable[[Work], Command]:
-    """Make a function of open memories a command; `here`: not of a server's."""
-
-    def declare(work: Work) -> Command:
-        async def run(args: argparse.Namespace, say: Output) -> Answer | None:
-            async with opened(args, here=here) as memories:
-                return await work(memories, args, say)
-
-        return command(name, help, *options, examples=examples, makes=makes)(run)
-
-    return declare
-
-
-def on_memory(
-    name: str, help: str, *options: Option, examples: Sequence[str]
-) -> Callable[[WorkOnMemory], Command]:
-    """Make a function of one memory, which the command line names, a command."""
-
-    def declare(work: WorkOnMemory) -> Command:
-        async def run(memories: Memories, args: argparse.Namespace, say: Output) -> Answer | None:
-            scope = await scope_of(args, memories)
-            return await work(memories, scope, await memory_id(memories, scope, args.id), args)
-
-        return on_store(name, help, ID, *SCOPE_OPTIONS, *options, examples=examples)(run)
+        return Command(name=name, run=run, options=options, **more)
 
     return declare
 
@@ -164,52 +316,39 @@ def on_memory(
 STORE_OPTIONS = (
     option(
         "--uri",
-        help="which store: libsql:///file.db, libsql://host, postgresql://…, pgserver:///dir, "
+        "which store: libsql:///file.db, libsql://host, postgresql://…, pgserver:///dir, "
         "or http://… of a server "
         "(default: KAGENT_MEMORY_URI, MEMORY_BACKEND with DATABASE_URL, else libsql:///memory.db)",
     ),
     option(
         "--embedding",
-        help="the embedder, such as ollama/nomic-embed-text, or its configuration in JSON",
+        "the embedder, such as ollama/nomic-embed-text, or its configuration in JSON",
     ),
-    option("--llm", help="the model that extracts facts, such as gemini/gemini-2.5-flash"),
-    option("--tenant", help="the tenant of the memories"),
+    option("--llm", "the model that extracts facts, such as gemini/gemini-2.5-flash"),
+    option("--tenant", "the tenant of the memories"),
     option(
         "--set",
-        help="any other setting, as NAME=VALUE; may be repeated",
+        "any other setting, as NAME=VALUE; may be repeated",
         action="append",
         metavar="NAME=VALUE",
     ),
 )
 JSON_OPTION = flag("--json", "answer with one JSON document")
 SCOPE_OPTIONS = (
-    option("--app", help="the agent's app name; may be left out when only one fits"),
-    option("--user", help="the user; may be left out when only one fits"),
+    option("--app", "the agent's app name; may be left out when only one fits"),
+    option("--user", "the user; may be left out when only one fits"),
 )
+MEMORY_OPTIONS = (option("id", "the memory's id, or how it begins"), *SCOPE_OPTIONS)
 BESIDE = option(
     "--beside",
-    help="also in the memories of this agent and user, ranked together; may be repeated",
+    "also in the memories of this agent and user, ranked together; may be repeated",
     nargs=2,
     metavar=("APP", "USER"),
     action="append",
 )
-ID = option("id", help="the memory's id, or how it begins")
-LIMIT = option(
-    "--limit", help="how many at most, up to 1,000", type=whole_number(1, 1000), default=20
-)
+LIMIT = option("--limit", "how many at most, up to 1,000", type=whole_number(1, 1000), default=20)
 PORTS = whole_number(0, 65_535)
 DRY_RUN = flag("--dry-run", "only say what would be done")
-
-
-def given(args: argparse.Namespace, *names: str) -> dict[str, Any]:
-    """Return those of these options that the command line gives, by name."""
-    return {name: value for name in names if (value := getattr(args, name, None)) is not None}
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return a sentence that names what is close to a mistyped word, or nothing."""
-    close = get_close_matches(word, list(known), n=1)
-    return f" Did you mean {close[0]}?" if close else ""
 
 
 @contextmanager
@@ -262,159 +401,3 @@ def stop_event() -> asyncio.Event:
         else:
             loop.add_signal_handler(number, stop.set)
     return stop
-
-
-def settings_of(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the settings that the command line gives.
-
-    Raises:
-        ConfigurationError: --set has no NAME=VALUE, or the name is unknown.
-    """
-    settings: dict[str, Any] = {}
-    known = [field.name for field in fields(MemorySettings)]
-    for pair in args.set or ():
-        name, equals, value = pair.partition("=")
-        if not equals or name not in known:
-            close = "" if name in known else did_you_mean(name, known)
-            raise ConfigurationError(
-                f"--set takes NAME=VALUE with a known setting, not {pair!r}.{close}"
-            )
-        settings[name] = value
-    return settings | given(args, "embedding", "llm", "tenant", "rls")
-
-
-@asynccontextmanager
-async def opened(
-    args: argparse.Namespace, *, here: bool = False, works: bool = False, makes: bool | None = None
-) -> AsyncGenerator[Memories]:
-    """Open the memories that the command line chooses.
-
-    Args:
-        args: the command line.
-        here: the database itself, not a server.
-        works: with the background work that a service has.
-        makes: the database, where there is none; None: as the command does.
-
-    Raises:
-        ConfigurationError: there are none and the command does not create any, or they are a
-            server's.
-    """
-    from ..remote import is_remote, open_memories
-
-    settings = settings_of(args)
-    if is_remote(args.uri):
-        if here:
-            raise ConfigurationError(
-                "This command works on the database itself; pass its URI instead of the server's."
-            )
-    else:
-        if not (args.command.makes if makes is None else makes):
-            await _check_there(args.uri, settings)
-        settings["worker"] = settings.get("worker", True) if works else False
-
-    def resolve(name: str) -> Llm | None:
-        from ..adk.adk_llm import resolve_llm  # imports ADK, which only the jobs of its agents need
-
-        return resolve_llm(
-            name, MemorySettings().updated({n: v for n, v in settings.items() if n != "worker"})
-        )
-
-    async with await open_memories(args.uri, resolve_llm=resolve, **settings) as memories:
-        yield memories
-
-
-def store_of(uri: str | None, options: Mapping[str, Any]) -> tuple[str, MemorySettings, str]:
-    """Return a store's URI, its settings, and its URI for people."""
-    from ..memories import without_secrets
-
-    bare, settings = compose(uri, None, options, os.environ)
-    return bare, settings, without_secrets(bare)
-
-
-async def _check_there(uri: str | None, options: Mapping[str, Any]) -> None:
-    from ..stores import store_exists
-
-    bare, settings, location = store_of(uri, options)
-    if await store_exists(bare, schema=settings.postgres_schema):
-        return
-    is_postgres = bare.removeprefix("kagent+").startswith("postgres")
-    schema = f" (schema {settings.postgres_schema})" if is_postgres else ""
-    raise ConfigurationError(
-        f"There are no memories at {location}{schema}, and this command does not create any. "
-        "Correct --uri or KAGENT_MEMORY_URI; for a new database run `kagent-memory migrate`."
-    )
-
-
-def tenant_of(args: argparse.Namespace, memories: Memories) -> str:
-    """Return the tenant that the command line or the settings name."""
-    return memories.settings.tenant if args.tenant is None else args.tenant
-
-
-def beside(args: argparse.Namespace, memories: Memories) -> list[Scope]:
-    """Return the scopes that --beside names, of the same tenant."""
-    return [Scope(tenant_of(args, memories), user, app) for app, user in args.beside or ()]
-
-
-async def scope_of(args: argparse.Namespace, memories: Memories, *, new: bool = False) -> Scope:
-    """Return the scope that --app, --user and --tenant choose; what is left out is found when only
-    one scope fits.
-
-    Raises:
-        NotFound: none fits, or several do.
-        InvalidInput: one is given and empty.
-    """
-    if "" in (args.app, args.user):  # most likely a variable of the shell that holds nothing
-        raise InvalidInput("--app and --user must not be empty; leave them out, or name one.")
-    tenant = tenant_of(args, memories)
-    if args.app is not None and args.user is not None:
-        return Scope(tenant, args.user, args.app)
-    fitting = await memories.scopes(
-        tenant=tenant or None, user=args.user, app=args.app, limit=MAX_SCOPES
-    )
-    if len(fitting) == 1:
-        return fitting[0]
-    if not fitting or new:
-        raise NotFound(
-            "Name the agent and the user with --app and --user; there is nothing to choose from."
-        )
-    some = "; ".join(f"--app {scope.app} --user {scope.user}" for scope in fitting[:5])
-    many = "Many" if len(fitting) == MAX_SCOPES else str(len(fitting))
-    raise NotFound(
-        f"{many} agents and users match; name one with --app and --user, such as {some}."
-    )
-
-
-def progress(say: Output, what: str) -> Callable[[int], None]:
-    """Return a function that takes how many are done and says so at every thousandth."""
-    told = 0
-
-    def tell(done: int) -> None:
-        nonlocal told
-        if done // TELL_EVERY > told:
-            told = done // TELL_EVERY
-            say.note(f"{done} memories {what}.")
-
-    return tell
-
-
-async def memory_id(memories: Memories, scope: Scope, text: str) -> str:
-    """Return the id that begins with `text`; the text itself where no id does.
-
-    Raises:
-        InvalidInput: several ids begin with it.
-    """
-    if len(text) >= ID_LENGTH:
-        return text
-    matching: list[str] = []
-    cursor: str | None = None
-    for _ in range(MAX_LOOKED_THROUGH // PAGE):
-        page = await memories.list(scope, filter=Filter(superseded=True), limit=PAGE, cursor=cursor)
-        matching += [memory.id for memory in page.memories if memory.id.startswith(text)]
-        cursor = page.cursor
-        if cursor is None:
-            break
-    if len(matching) > 1:
-        raise InvalidInput(
-            f"{len(matching)} ids begin with {text}, such as {matching[0]} and {matching[1]}."
-        )
-    return matching[0] if matching else text

@@ -8,13 +8,12 @@ from .command import Command
 
 
 def _words(commands: Sequence[Command]) -> dict[str, str]:
-    """Return what may follow the first word of each command: options, and second words."""
+    """Return what may follow the first word of each command: second words, and options."""
     words: dict[str, dict[str, None]] = {}
     for command in commands:
-        first, _, second = command.name.partition(" ")
-        options = [word for option in command.all_options for word in option.words]
-        known = [word for word in (second, *options) if word.startswith("-") or word == second]
-        words.setdefault(first, {}).update(dict.fromkeys(filter(None, known)))
+        first, *second = command.name.split()
+        options = [word for one in command.all_options for word in one.words if word[0] == "-"]
+        words.setdefault(first, {}).update(dict.fromkeys([*second, *options]))
     return {first: " ".join(known) for first, known in words.items()}
 
 

@@ -18,7 +18,7 @@ logger = logging.getLogger("kagent_memory")
 LITELLM_LOGGERS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")  # they have handlers of their own
 LOG_FORMAT = option(
     "--log-format",
-    help="what is logged on the error stream",
+    "what is logged on the error stream",
     choices=("text", "json"),
     default="text",
 )

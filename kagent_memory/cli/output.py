@@ -7,19 +7,22 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
-
-from ..records import Memory
+from typing import Any, TypeAlias
 
 MIN_TEXT_WIDTH = 60  # columns of a text on a terminal
 SHORT_ID = 13  # characters of an id on a terminal, more where those are not unique
+CONTENT = "CONTENT"
 STYLES = {"bold": 1, "red": 31, "green": 32, "yellow": 33}
-MEMORY_HEAD = ("ID", "TYPE", "DELIVERED", "CREATED", "EXPIRES", "CONTENT")
+
+
+Column: TypeAlias = str | Callable[[Any], object]
+"""What stands in a column: the path of an attribute, or a function of the row's item."""
 
 
 class UnwritableOutput(Exception):
@@ -32,14 +35,15 @@ class Answer:
 
     Attributes:
         value: the JSON document.
-        head, rows: a table for people; see `cell`.
+        columns: of a table for people, by their titles; see `cell`.
+        items: what its rows are about.
         lines: what else people read, under the table.
         code: the exit code.
     """
 
     value: Any
-    head: Sequence[str] = ()
-    rows: Iterable[Sequence[object]] = ()
+    columns: Mapping[str, Column] = field(default_factory=dict[str, Column])
+    items: Iterable[object] = ()
     lines: Sequence[str] = ()
     code: int = 0
 
@@ -60,10 +64,12 @@ class Output:
         if self.as_json:
             self.json(answer.value)
             return
-        if answer.head:
-            _write_table(
-                answer.head, [[printable(cell(value)) for value in row] for row in answer.rows]
-            )
+        if answer.columns:
+            rows = [
+                [printable(cell(value_in(column, item))) for column in answer.columns.values()]
+                for item in answer.items
+            ]
+            _write_table([*answer.columns], rows)
         for line in answer.lines:
             self.line(line)
 
@@ -113,7 +119,7 @@ def _write_table(head: Sequence[str], rows: list[list[str]]) -> None:
     tells them apart.
     """
     is_terminal = sys.stdout.isatty()
-    if is_terminal and "ID" in head and head[-1] == MEMORY_HEAD[-1]:
+    if is_terminal and "ID" in head and head[-1] == CONTENT:
         at = head.index("ID")
         length = _short_length([row[at] for row in rows])
         rows = [[*row[:at], row[at][:length], *row[at + 1 :]] for row in rows]
@@ -207,13 +213,23 @@ def until(at: datetime | None, *, pinned: bool = False) -> str:
     return "never" if at is None else f"{day(at)} (in {span(at - datetime.now(UTC))})"
 
 
-def memory_row(memory: Memory) -> list[object]:
-    """Return the cells of a memory, as `MEMORY_HEAD` names them."""
-    return [
-        memory.id,
-        memory.type,
-        memory.usage.delivered,
-        day(memory.created_at),
-        "never" if memory.pinned or memory.expires_at is None else day(memory.expires_at),
-        memory.content,
-    ]
+def value_in(column: Column, item: Any) -> object:
+    """Return what stands in a column of an item's row."""
+    return attrgetter(column)(item) if isinstance(column, str) else column(item)
+
+
+SCOPE_COLUMNS: Mapping[str, Column] = {
+    "TENANT": "scope.tenant",
+    "APP": "scope.app",
+    "USER": "scope.user",
+}
+MEMORY_COLUMNS: Mapping[str, Column] = {
+    "ID": "id",
+    "TYPE": "type",
+    "DELIVERED": "usage.delivered",
+    "CREATED": lambda memory: day(memory.created_at),
+    "EXPIRES": lambda memory: (
+        "never" if memory.pinned or not memory.expires_at else day(memory.expires_at)
+    ),
+    CONTENT: "content",
+}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import logging
 import os
 import shutil
 import sys
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,21 +18,17 @@ from .command import (
     BESIDE,
     FOUND_PROBLEMS,
     PORTS,
-    beside,
+    Call,
     bind,
     command,
     flag,
     needs,
-    on_store,
-    opened,
     option,
-    scope_of,
-    settings_of,
     stop_event,
     whole_number,
 )
 from .logs import LOG_FORMAT, set_up_logging
-from .output import Answer, Output, day, styled
+from .output import Answer, Column, day, styled
 
 if TYPE_CHECKING:
     from ..memories import Memories
@@ -43,27 +39,30 @@ MARKS = {"ok": ("ok  ", "green"), "note": ("note", "yellow"), "bad": ("BAD ", "r
 
 @command(
     "demo",
-    "Watch an agent remember across two processes; works offline, without a key.",
-    option(
-        "--directory", help="an empty or new one for its memories (default: a new temporary one)"
-    ),
-    option("--store", help="where", choices=("libsql", "postgres"), default="libsql"),
-    option("--model", help="the agent's model (default: a rehearsed one)", default=""),
-    option("--embedding", help="the embedder (default: keyword search)", default=""),
-    examples=["kagent-memory demo", "kagent-memory demo --store postgres --model gemini-2.5-flash"],
+    option("--directory", "an empty or new one for its memories (default: a new temporary one)"),
+    option("--store", "where", choices=("libsql", "postgres"), default="libsql"),
+    option("--model", "the agent's model (default: a rehearsed one)", default=""),
+    option("--embedding", "the embedder (default: keyword search)", default=""),
     uses_store=False,
+    opens=False,
 )
-async def demo(args: argparse.Namespace, say: Output) -> Answer:
-    """Run an agent that remembers across two processes."""
+async def demo(call: Call) -> Answer:
+    """Watch an agent remember across two processes; works offline, without a key.
+
+    Examples:
+        kagent-memory demo
+        kagent-memory demo --store postgres --model gemini-2.5-flash
+    """
     from ..adk.demo import main
 
+    args = call.args
     done = await asyncio.to_thread(
         main,
         directory=args.directory,
         store=args.store,
         model=args.model,
         embedding=args.embedding,
-        prints=not say.as_json,
+        prints=not call.say.as_json,
     )
     # after `make demo` our command is in an environment that is not active
     here = Path(sys.executable).with_name("kagent-memory")
@@ -76,13 +75,11 @@ async def demo(args: argparse.Namespace, say: Output) -> Answer:
 
 
 HTTP_OPTIONS = (
-    option(
-        "--host", help="the address to bind; others than loopback need auth", default="127.0.0.1"
-    ),
-    option("--port", help="the port; 0: any free one", type=PORTS, default=8080),
+    option("--host", "the address to bind; others than loopback need auth", default="127.0.0.1"),
+    option("--port", "the port; 0: any free one", type=PORTS, default=8080),
     option(
         "--grpc-port",
-        help="the port for kagent's contract over gRPC, for kagent after 0.10; 0: any free one "
+        "the port for kagent's contract over gRPC, for kagent after 0.10; 0: any free one "
         "(default: no gRPC)",
         type=PORTS,
     ),
@@ -92,36 +89,35 @@ HTTP_OPTIONS = (
         "believe X-User-Id, X-Agent-Name and X-Tenant-Id: a proxy in front sets them, and nobody "
         "else can",
     ),
-    option("--allow-host", help="a further host name to answer to without auth", action="append"),
+    option("--allow-host", "a further host name to answer to without auth", action="append"),
     option(
         "--allow-model",
-        help="a model that callers may name for their sessions, beside the server's own; may be "
+        "a model that callers may name for their sessions, beside the server's own; may be "
         "repeated",
         action="append",
     ),
     option(
         "--max-body-bytes",
-        help="the longest request body",
+        "the longest request body",
         type=whole_number(1024, 2**30),
         default=8 * 1024 * 1024,
     ),
     option(
         "--max-import-bytes",
-        help="the longest file that an import takes",
+        "the longest file that an import takes",
         type=whole_number(1024, 2**50),
         default=16 * 2**30,
     ),
 )
 MCP_OPTIONS = (
-    option("--app", help="with --mcp: the agent's app name"),
-    option("--user", help="with --mcp: the user"),
+    option("--app", "with --mcp: the agent's app name"),
+    option("--user", "with --mcp: the user"),
     BESIDE,
 )
 
 
 @command(
     "serve",
-    "Serve kagent's memory contract, /api/v1 and the page at /; processes the queue too.",
     *HTTP_OPTIONS,
     flag(
         "--mcp",
@@ -130,33 +126,37 @@ MCP_OPTIONS = (
     ),
     *MCP_OPTIONS,
     LOG_FORMAT,
-    examples=[
-        "kagent-memory serve --uri libsql:///memory.db",
-        "kagent-memory serve --host 0.0.0.0 --auth --grpc-port 8083 --uri "
-        "postgresql://memory@db/agents",
-        "kagent-memory serve --mcp --uri libsql:////home/ada/memory.db --app assistant --user ada",
-        "kagent-memory serve --mcp --uri https://memory.example.org --app assistant --user ada",
-        "kagent-memory serve --mcp --app assistant --user ada --beside assistant team",
-    ],
+    opens=False,
     makes=True,
 )
-async def serve(args: argparse.Namespace, say: Output) -> None:
-    """Serve over HTTP, or to a client of MCP on standard input and output."""
+async def serve(call: Call) -> None:
+    """Serve kagent's memory contract, /api/v1 and the page at /; processes the queue too.
+
+    Examples:
+        kagent-memory serve --uri libsql:///memory.db
+        kagent-memory serve --host 0.0.0.0 --auth --grpc-port 8083 --uri postgresql://memory@db/agents
+        kagent-memory serve --mcp --uri libsql:////home/ada/memory.db --app assistant --user ada
+        kagent-memory serve --mcp --uri https://memory.example.org --app assistant --user ada
+        kagent-memory serve --mcp --app assistant --user ada --beside assistant team
+    """
+    args = call.args
     unfit: list[str] = []
     for one in HTTP_OPTIONS if args.mcp else MCP_OPTIONS:
-        value = getattr(args, one.words[0].removeprefix("--").replace("-", "_"))
+        [word] = one.words
+        value = getattr(args, word.removeprefix("--").replace("-", "_"))
         if value is not None and value is not False and value != one.more.get("default"):
-            unfit.append(one.words[0])
+            unfit.append(word)
     if unfit:
         raise InvalidInput(f"{', '.join(unfit)}: {'not with' if args.mcp else 'only with'} --mcp.")
-    await (_serve_mcp(args, say) if args.mcp else _serve_http(args, say))
+    await (_serve_mcp(call) if args.mcp else _serve_http(call))
 
 
-async def _serve_http(args: argparse.Namespace, say: Output) -> None:
+async def _serve_http(call: Call) -> None:
     with needs("server", "Serving"):
         from ..server.app import create_app
         from ..server.auth import LOOPBACK_NAMES, Access, check_binding
         from ..server.serving import serve as serve_on
+    args = call.args
     access = Access(
         required=args.auth,
         trusted_proxy=args.trusted_proxy,
@@ -166,10 +166,10 @@ async def _serve_http(args: argparse.Namespace, say: Output) -> None:
         max_import_bytes=args.max_import_bytes,
     )
     check_binding(args.host, access)
-    say = set_up_logging(args.log_format, say)
+    call.say = set_up_logging(args.log_format, call.say)
     stop = stop_event()  # before anything is opened that a signal must close
     with bind(args) as port:
-        async with opened(args, here=True, works=True) as memories:
+        async with call.opened(here=True, works=True) as memories:
             host = f"[{args.host}]" if ":" in args.host else args.host
             app = create_app(memories, access)
             grpc: Any = nullcontext()
@@ -184,45 +184,44 @@ async def _serve_http(args: argparse.Namespace, say: Output) -> None:
             async with grpc as grpc_port:
                 also = f", gRPC on {host}:{grpc_port}" if grpc_port else ""
                 at = f"http://{host}:{port.getsockname()[1]}"
-                say.note(f"Memories of {memories.location} on {at}{also}; stop with Ctrl-C.")
+                call.say.note(f"Memories of {memories.location} on {at}{also}; stop with Ctrl-C.")
                 await serve_on(app, port, stop)
-                say.note("Stopping.")
+                call.say.note("Stopping.")
 
 
-async def _serve_mcp(args: argparse.Namespace, say: Output) -> None:
-    if args.app is None or args.user is None:
+async def _serve_mcp(call: Call) -> None:
+    if call.args.app is None or call.args.user is None:
         raise InvalidInput(
             "--mcp serves one agent's and user's memories: name them with --app and --user."
         )
     with needs("mcp", "MCP"):
         from ..server.mcp_tools import serve_stdio
-    set_up_logging(args.log_format, say, level=logging.WARNING)
+    set_up_logging(call.args.log_format, call.say, level=logging.WARNING)
 
-    async def scopes_of(memories: Memories) -> list[Scope]:
-        return list(dict.fromkeys([await scope_of(args, memories), *beside(args, memories)]))
+    async def scopes_of(_: Memories) -> list[Scope]:
+        return list(dict.fromkeys([await call.scope(), *call.beside()]))
 
-    await serve_stdio(opened(args, works=True), scopes_of)
+    await serve_stdio(call.opened(works=True), scopes_of)
 
 
-@on_store(
+@command(
     "token create",
-    "Make a bearer token for the server, bound to the tenant or to one user; shown once.",
-    option("--user", help="only this user's memories (default: the whole tenant's)"),
+    option("--user", "only this user's memories (default: the whole tenant's)"),
     flag("--operator", "opens every tenant, and what crosses them: prune and doctor over HTTP"),
-    option("--label", help="a name to recognise it by", default=""),
-    option(
-        "--days", help="days it is valid (default: until revoked)", type=whole_number(1, 36_500)
-    ),
-    examples=[
-        "kagent-memory token create --label ci --days 90",
-        "kagent-memory token create --user ada",
-        "kagent-memory token create --operator --label maintenance",
-    ],
+    option("--label", "a name to recognise it by", default=""),
+    option("--days", "days it is valid (default: until revoked)", type=whole_number(1, 36_500)),
     makes=True,
     here=True,
 )
-async def token_create(memories: Memories, args: argparse.Namespace, say: Output) -> Answer:
-    """Make a token and show it once."""
+async def token_create(call: Call) -> Answer:
+    """Make a bearer token for the server, bound to the tenant or to one user; shown once.
+
+    Examples:
+        kagent-memory token create --label ci --days 90
+        kagent-memory token create --user ada
+        kagent-memory token create --operator --label maintenance
+    """
+    args, memories = call.args, call.memories
     # most likely a variable of the shell that holds nothing; it must not open a whole tenant
     if args.user == "":
         raise InvalidInput(
@@ -233,7 +232,7 @@ async def token_create(memories: Memories, args: argparse.Namespace, say: Output
     secret, token = await memories.tokens.create(
         user=args.user, label=args.label, days=args.days, is_operator=args.operator
     )
-    say.note("Keep it now: it is not shown again, and only its digest is stored.")
+    call.say.note("Keep it now: it is not shown again, and only its digest is stored.")
     return Answer({"token": secret, **_public(token)}, lines=[secret])
 
 
@@ -242,62 +241,54 @@ def _public(token: Token) -> dict[str, Any]:
     return {name: getattr(token, name) for name in names} | {"operator": token.is_operator}
 
 
-@on_store(
-    "token list",
-    "List tokens; never their secrets.",
-    examples=["kagent-memory token list"],
-    here=True,
-)
-async def token_list(memories: Memories, args: argparse.Namespace, say: Output) -> Answer:
-    """List tokens; never their secrets."""
-    tokens = await memories.tokens.list()
-    rows = [
-        [
-            token.id,
-            "every" if token.is_operator else token.tenant,
-            token.user or "all",
-            day(token.created_at),
-            day(token.expires_at),
-            token.label,
-        ]
-        for token in tokens
-    ]
-    head = ("ID", "TENANT", "USER", "CREATED", "EXPIRES", "LABEL")
-    return Answer([_public(token) for token in tokens], head, rows)
+TOKEN_COLUMNS: Mapping[str, Column] = {
+    "ID": "id",
+    "TENANT": lambda token: "every" if token.is_operator else token.tenant,
+    "USER": lambda token: token.user or "all",
+    "CREATED": lambda token: day(token.created_at),
+    "EXPIRES": lambda token: day(token.expires_at),
+    "LABEL": "label",
+}
 
 
-@on_store(
-    "token revoke",
-    "Revoke a token at once.",
-    option("id", help="the token's id"),
-    examples=["kagent-memory token revoke 0199a1b2-…"],
-    here=True,
-)
-async def token_revoke(memories: Memories, args: argparse.Namespace, say: Output) -> Answer:
-    """Revoke a token at once."""
-    await memories.tokens.revoke(args.id)
-    return Answer({"revoked": args.id}, lines=["Revoked."])
+@command("token list", here=True)
+async def token_list(call: Call) -> Answer:
+    """List tokens; never their secrets.
+
+    Examples:
+        kagent-memory token list
+    """
+    tokens = await call.memories.tokens.list()
+    return Answer([_public(token) for token in tokens], TOKEN_COLUMNS, tokens)
 
 
-@command(
-    "doctor",
-    "Check settings, database, schema, rights, embedder and model, and say what to do.",
-    examples=[
-        "kagent-memory doctor --uri postgresql://memory@db/agents --embedding "
-        "ollama/nomic-embed-text"
-    ],
-)
-async def examine(args: argparse.Namespace, say: Output) -> Answer:
-    """Look at everything and say what to do."""
+@command("token revoke", option("id", "the token's id"), here=True)
+async def token_revoke(call: Call) -> Answer:
+    """Revoke a token at once.
+
+    Examples:
+        kagent-memory token revoke 0199a1b2-…
+    """
+    await call.memories.tokens.revoke(call.args.id)
+    return Answer({"revoked": call.args.id}, lines=["Revoked."])
+
+
+@command("doctor", opens=False)
+async def examine(call: Call) -> Answer:
+    """Check settings, database, schema, rights, embedder and model, and say what to do.
+
+    Examples:
+        kagent-memory doctor --uri postgresql://memory@db/agents --embedding ollama/nomic-embed-text
+    """
     from .. import doctor
     from ..remote import is_remote
 
     try:
-        if is_remote(args.uri):
-            async with opened(args) as memories:
+        if is_remote(call.args.uri):
+            async with call.opened() as memories:
                 findings = await doctor.examine_server(memories)
         else:
-            findings = await doctor.examine(args.uri, **settings_of(args))
+            findings = await doctor.examine(call.args.uri, **call.settings())
     except KagentMemoryError as error:
         advice = "Start the server, or correct the URI, the setting and the token."
         findings = [doctor.Finding("server", "bad", str(error), advice)]

@@ -9,7 +9,7 @@ from copy import copy
 
 from ..errors import ConfigurationError, TruncatedAnswer
 from ..language.tokenizer import estimated_tokens
-from ..models.llm import Llm, ProviderModel, open_llm
+from ..models.llm import Llm, open_llm, provider_llm
 from ..models.prompts import filled, prompt
 from ..models.prompts.escaping import escaped
 from ..records import Fact, Message
@@ -56,7 +56,7 @@ class LlmSummary:
         self._choice = llm
         # the provider of a name is checked when a store is opened: looking it up takes seconds
         self._llm = (
-            ProviderModel(llm, MemorySettings())
+            provider_llm(llm, MemorySettings())
             if isinstance(llm, str)
             else _opened(llm, MemorySettings())
         )

@@ -303,9 +303,12 @@ def _plain(value: Any) -> Any:
     """Return Python's like of a numpy scalar, a list of what another iterable yields, or the value
     itself.
     """
+    from pydantic import BaseModel
+
     dimensions: int | None = getattr(value, "ndim", None)
     if dimensions == 0:
         return value.item()
-    if isinstance(value, Sequence | Mapping) or not isinstance(value, Iterable) or dimensions == 1:
+    is_whole = isinstance(value, Sequence | Mapping | BaseModel)
+    if is_whole or not isinstance(value, Iterable) or dimensions == 1:
         return cast("Any", value)
     return list(cast("Iterable[Any]", value))

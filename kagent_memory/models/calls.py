@@ -1,4 +1,4 @@
-"""One call to a model: LiteLLM's import, the provider that a name means, time-outs and retries."""
+"""Calls to models: LiteLLM's import, the provider that a name means, time-outs and retries."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from contextvars import ContextVar
 from importlib.util import find_spec
-from types import ModuleType
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from tenacity import (
     AsyncRetrying,
@@ -26,7 +25,6 @@ from ..errors import ConfigurationError, KagentMemoryError
 from .failures import failure, raised_here, retry_after, transient
 
 MAX_PAUSE_SECONDS = 8.0
-MAX_RETRIES = 2  # after a failure that may pass
 BACKOFF = wait_exponential_jitter(initial=0.25, max=MAX_PAUSE_SECONDS, jitter=0.25)
 _GEMINI = re.compile(r"^(gemini-|gemma-|text-embedding-004$|embedding-001$)")
 _VERTEX = re.compile(r"^(text-embedding-005$|text-multilingual-embedding-|textembedding-gecko)")
@@ -36,8 +34,6 @@ _calling: ContextVar[bool] = ContextVar("kagent_memory_calling", default=False)
 _logging: set[asyncio.Task[Any]] = set()
 
 logger = logging.getLogger(__name__)
-
-Answer = TypeVar("Answer")
 
 
 class _Zero(int):
@@ -57,8 +53,6 @@ COMMON_PROVIDERS = frozenset(
     | {"hosted_vllm", "huggingface", "jina_ai", "litellm_proxy", "mistral", "ollama", "voyage"}
 )
 """Providers of LiteLLM that are known without importing it."""
-# LiteLLM's own, which would multiply ours
-NO_RETRIES: Mapping[str, int] = {"num_retries": 0, "max_retries": _Zero()}
 
 
 def has_litellm() -> bool:
@@ -66,14 +60,26 @@ def has_litellm() -> bool:
     return find_spec("litellm") is not None
 
 
-async def litellm() -> ModuleType:
-    """LiteLLM, imported in a thread: it takes seconds, and reaches for the network unless told not
-    to.
+async def litellm() -> Any:
+    """Return LiteLLM, imported in a thread: it takes seconds, and reaches for the network unless
+    told not to.
     """
     return await asyncio.to_thread(_litellm)
 
 
-def _litellm() -> ModuleType:
+async def call_litellm(function: str, model: str, **arguments: Any) -> Any:
+    """Return what a function of LiteLLM answers, without retries of its own.
+
+    Raises:
+        Exception: LiteLLM failed in its own way.
+    """
+    module = await litellm()
+    return await getattr(module, function)(
+        model=model, num_retries=0, max_retries=_Zero(), **arguments
+    )
+
+
+def _litellm() -> Any:
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     import litellm as module
 
@@ -147,7 +153,7 @@ def check_provider(name: str) -> None:
     provider, _, model = name.partition("/")
     if not has_litellm() or (model and provider in COMMON_PROVIDERS):
         return  # without LiteLLM `openai_api.endpoint` refuses what it cannot reach
-    module: Any = _litellm()
+    module = _litellm()
     custom = (entry["provider"] for entry in module.custom_provider_map)
     if model and provider in {*module.provider_list, *custom}:
         return  # not asked further: looking some providers up signs in to them
@@ -160,63 +166,10 @@ def check_provider(name: str) -> None:
         ) from error
 
 
-async def call_model(
-    call: Callable[[], Awaitable[Answer]],
-    what: str,
-    *,
-    timeout_seconds: float | None = None,
-    retries: int = 0,
-    ours: bool = True,
-) -> Answer:
-    """Return the answer of `call`, retrying transient failures; the last becomes an error of ours.
-
-    All attempts together take at most (retries + 1) × (timeout + 8) seconds. The words of others
-    are told only where a provider speaks of the account or the address: any other failure may quote
-    what was sent, or what a model answered.
-
-    Args:
-        call: to a model.
-        what: names the model.
-        timeout_seconds: of one attempt; None: no bound.
-        retries: further attempts after a failure that may pass.
-        ours: called by our own code; False: an object that a user made, whose words may quote.
-
-    Raises:
-        ModelUnavailable: the model is away for now.
-        ModelError: the model refused, or failed.
-        KagentMemoryError: it was one of ours.
-    """
-
-    async def attempt() -> Answer:
-        log_where_it_runs()
-        token = _calling.set(True)
-        try:
-            async with asyncio.timeout(timeout_seconds):
-                return await call()
-        finally:
-            _calling.reset(token)
-
-    retrying = AsyncRetrying(
-        retry=retry_if_exception(_may_pass),
-        stop=stop_after_attempt(retries + 1),
-        wait=_pause,
-        reraise=True,
-    )
-    try:
-        return await retrying(attempt)
-    except Exception as error:
-        if isinstance(error, KagentMemoryError) and (ours or raised_here(error)):
-            raise
-        raise failure(error, what, tells=ours) from error
-
-
 def _may_pass(error: BaseException) -> bool:
     """Return True for failures worth a retry; our own errors are final."""
-    return (
-        isinstance(error, Exception)
-        and not isinstance(error, KagentMemoryError)
-        and transient(error)
-    )
+    is_ours = isinstance(error, KagentMemoryError)
+    return isinstance(error, Exception) and not is_ours and transient(error)
 
 
 def _pause(state: RetryCallState) -> float:
@@ -235,14 +188,15 @@ def plainly_sync(call: Any) -> bool:
 
 
 class CheckedModel:
-    """Calls one method of a model, which may be an object that a user made; its failures become
-    errors of ours.
+    """Calls one method of a model, which may be an object that a user made: within a time, again
+    after a failure that may pass if it is ours, and with errors of ours.
 
     Args:
         inner: the object, with a `name` and the async method.
-        timeout_seconds: of one attempt.
-        retries: further attempts after a failure that may pass.
-        ours: the object is part of this package, and its errors can be repeated.
+        timeout_seconds: of one attempt. All together take at most (`max_retries` + 1) × (timeout +
+            8) seconds.
+        ours: the object is part of this package: its failures may be retried, and the words of its
+            own errors repeated.
 
     Raises:
         ConfigurationError: the object has no such method, one that is not async, or no name.
@@ -250,18 +204,17 @@ class CheckedModel:
 
     method: ClassVar[str]
     kind: ClassVar[str]
+    max_retries: ClassVar[int] = 2
 
-    def __init__(
-        self, inner: Any, *, timeout_seconds: float, retries: int = 0, ours: bool = False
-    ) -> None:
+    def __init__(self, inner: Any, *, timeout_seconds: float, ours: bool = False) -> None:
         self.inner = inner
         self._timeout_seconds = timeout_seconds
-        self._retries = retries
         self._ours = ours
         unfit = f"{type(inner).__name__} cannot serve as {self.kind}:"
-        if not callable(getattr(inner, self.method, None)) or isinstance(inner, type):
+        method = getattr(inner, self.method, None)
+        if not callable(method) or isinstance(inner, type):
             raise ConfigurationError(f"{unfit} it has no method {self.method}().")
-        if plainly_sync(getattr(inner, self.method)):
+        if plainly_sync(method):
             raise ConfigurationError(f"{unfit} {self.method}() must be an async function.")
         if not isinstance(getattr(inner, "name", None), str) or not self.name:
             raise ConfigurationError(f"{unfit} it needs a `name` (text).")
@@ -279,14 +232,33 @@ class CheckedModel:
     async def call(self, *args: Any, **kwargs: Any) -> Any:
         """Return what the method answers.
 
+        The words of others are told only where a provider speaks of the account or the address: any
+        other failure may quote what was sent, or what a model answered.
+
         Raises:
-            ModelError: the object failed, or took too long.
+            ModelUnavailable: the model is away for now, or took too long.
+            ModelError: the model refused, or failed.
+            KagentMemoryError: it was one of ours.
         """
-        method = getattr(self.inner, self.method)
-        return await call_model(
-            lambda: method(*args, **kwargs),
-            self.called,
-            timeout_seconds=self._timeout_seconds,
-            retries=self._retries,
-            ours=self._ours,
+
+        async def attempt() -> Any:
+            log_where_it_runs()
+            token = _calling.set(True)
+            try:
+                async with asyncio.timeout(self._timeout_seconds):
+                    return await getattr(self.inner, self.method)(*args, **kwargs)
+            finally:
+                _calling.reset(token)
+
+        retrying = AsyncRetrying(
+            retry=retry_if_exception(_may_pass),
+            stop=stop_after_attempt(1 + self.max_retries * self._ours),
+            wait=_pause,
+            reraise=True,
         )
+        try:
+            return await retrying(attempt)
+        except Exception as error:
+            if isinstance(error, KagentMemoryError) and (self._ours or raised_here(error)):
+                raise
+            raise failure(error, self.called, tells=self._ours) from error

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias, cast
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +12,10 @@ import numpy.typing as npt
 from ..errors import ConfigurationError, ModelError, ModelUnavailable, UnusableAnswer
 from ..language.tokenizer import estimated_tokens
 from ..records import scaled
-from ..settings import MemorySettings
-from .calls import MAX_RETRIES, CheckedModel, check_provider
+from ..settings import EmbeddingConfig, MemorySettings
+from .calls import CheckedModel, check_provider
 from .onnx import PREFIXES, LocalEmbedder
-from .provider_embedder import EmbeddingConfig, ProviderEmbedder
+from .provider_embedder import ProviderEmbedder
 
 __all__ = ["CheckedEmbedder", "Embedder", "EmbedderChoice", "EmbeddingConfig", "open_embedder"]
 
@@ -54,11 +53,6 @@ EmbedderChoice: TypeAlias = str | EmbeddingConfig | Mapping[str, Any] | Embedder
 """What makes an embedder: a model name, kagent's configuration of one, or an object with
 `embed`.
 """
-
-
-def batches(texts: Sequence[str], size: int) -> list[Sequence[str]]:
-    """Return the texts in their order, at most `size` at a time."""
-    return [texts[start : start + size] for start in range(0, len(texts), size)]
 
 
 def matrix(answer: Any, count: int, name: str) -> Matrix:
@@ -127,17 +121,13 @@ class CheckedEmbedder(CheckedModel):
         inner: see `CheckedModel`.
         settings: the batch size, the dimensions and the time-out of one attempt. Longer vectors are
             cut and brought to length 1.
-        retries, ours: see `CheckedModel`.
+        ours: see `CheckedModel`.
     """
 
     method, kind = "embed", "an embedder"
 
-    def __init__(
-        self, inner: Any, settings: MemorySettings, *, retries: int = 0, ours: bool = False
-    ) -> None:
-        super().__init__(
-            inner, timeout_seconds=settings.model_timeout_seconds, retries=retries, ours=ours
-        )
+    def __init__(self, inner: Any, settings: MemorySettings, *, ours: bool = False) -> None:
+        super().__init__(inner, timeout_seconds=settings.model_timeout_seconds, ours=ours)
         self._dimensions = settings.dimensions
         self._batch_size = settings.batch_size
 
@@ -151,10 +141,10 @@ class CheckedEmbedder(CheckedModel):
         """
         if not texts:
             return np.zeros((0, 0), dtype=np.float32)
-        parts = [
-            matrix(await self.call(list(batch), kind=kind), len(batch), self.name)
-            for batch in batches(texts, self._batch_size)
-        ]
+        parts: list[Matrix] = []
+        for start in range(0, len(texts), self._batch_size):
+            batch = list(texts[start : start + self._batch_size])
+            parts.append(matrix(await self.call(batch, kind=kind), len(batch), self.name))
         if len({part.shape[1] for part in parts}) > 1:
             raise UnusableAnswer(f"{self.name} returned vectors of different widths; {ADVICE}.")
         return fitted(np.concatenate(parts), self._dimensions, self.name)
@@ -210,12 +200,10 @@ class CheckedEmbedder(CheckedModel):
 
 
 def _halves(text: str) -> tuple[str, str]:
-    """Return both halves of a text, parted at white space where there is some near its middle."""
+    """Return both halves of a text, parted at the last blank of the first if there is one near."""
     middle = len(text) // 2
-    near = range(max(1, middle - WORD_BREAK_CHARS), min(middle + WORD_BREAK_CHARS, len(text) - 1))
-    spaces = [place for place in near if text[place].isspace()]
-    place = min(spaces, key=lambda place: abs(place - middle), default=middle)
-    return text[:place], text[place:]
+    place = text.rfind(" ", max(1, middle - WORD_BREAK_CHARS), middle)
+    return (text[:place], text[place:]) if place > 0 else (text[:middle], text[middle:])
 
 
 def open_embedder(choice: Any, settings: MemorySettings) -> Embedder | None:
@@ -228,24 +216,16 @@ def open_embedder(choice: Any, settings: MemorySettings) -> Embedder | None:
         ConfigurationError: the choice is of no known kind, its provider is unknown, has no
             embeddings, or lacks what it needs.
     """
-    if choice is None or choice == "" or isinstance(choice, CheckedEmbedder):
-        return choice or None
-    if isinstance(choice, str) and choice.lstrip().startswith("{"):
-        try:
-            choice = json.loads(choice)
-        except ValueError as error:
-            raise ConfigurationError(
-                "The embedding configuration looks like JSON but is not valid."
-            ) from error
-    if isinstance(choice, Mapping):
-        choice = EmbeddingConfig.parsed(cast("Mapping[str, Any]", choice))
+    if choice is None or isinstance(choice, str | Mapping):
+        choice = settings.updated({"embedding": choice}).embedding
     if isinstance(choice, EmbeddingConfig) and f"{choice.provider}/" in PREFIXES:
         choice = f"local/{choice.model}"
     if isinstance(choice, str) and choice.startswith(PREFIXES):
         return CheckedEmbedder(LocalEmbedder(choice), settings, ours=True)
-    if isinstance(choice, (str, EmbeddingConfig)):
-        seconds = settings.model_timeout_seconds
-        embedder = ProviderEmbedder(choice, dimensions=settings.dimensions, timeout_seconds=seconds)
+    if choice and isinstance(choice, str | EmbeddingConfig):
+        embedder = ProviderEmbedder(choice, settings.dimensions)
         check_provider(embedder.name)
-        return CheckedEmbedder(embedder, settings, retries=MAX_RETRIES, ours=True)
+        return CheckedEmbedder(embedder, settings, ours=True)
+    if not choice or isinstance(choice, CheckedEmbedder):
+        return choice or None
     return CheckedEmbedder(choice, settings)

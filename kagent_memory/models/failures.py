@@ -19,16 +19,7 @@ _STATUS = re.compile("[1-5][0-9][0-9]")
 _TRANSIENT_STATUS = frozenset({408, 409, 425, 429})
 # of the account or the address, not of what was sent
 _TELLING_STATUS = frozenset({401, 402, 403, 404, 429})
-_AWAY = frozenset(
-    {
-        errno.ENETDOWN,
-        errno.ENETUNREACH,
-        errno.EHOSTDOWN,
-        errno.EHOSTUNREACH,
-        errno.ETIMEDOUT,
-        errno.EPIPE,
-    }
-)
+_AWAY = frozenset({errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTDOWN, errno.EHOSTUNREACH})
 # Of clients that are not imported here: httpx, aiohttp, openai, anthropic, botocore.
 _AWAY_NAMES = frozenset(
     {

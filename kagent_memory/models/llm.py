@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager, suppress
+from abc import ABC, abstractmethod
+from collections.abc import Generator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import partial
-from types import SimpleNamespace
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, Protocol
 
 from pydantic import BaseModel
+from typing_extensions import override
 
 from ..concurrency import run_in_thread
 from ..errors import ConfigurationError, ModelError, TruncatedAnswer
 from ..settings import MemorySettings
-from .calls import (
-    MAX_RETRIES,
-    NO_RETRIES,
-    CheckedModel,
-    call_model,
-    check_provider,
-    litellm,
-    qualified,
-)
-from .failures import status_of
-from .openai_api import Refused, endpoint
-from .replies import Answer, json_prompt, read_answer, shaped
+from .calls import CheckedModel, call_litellm, check_provider, qualified
+from .failures import status_of, transient
+from .openai_api import endpoint
+from .replies import Answer, json_prompt, shaped
 
 
 @dataclass(slots=True)
@@ -36,7 +27,7 @@ class Meter:
     """Calls and tokens that the enclosed code spent on models.
 
     Attributes:
-        calls: answers received, useless ones included.
+        calls: of a model, those that failed included.
         input_tokens, output_tokens: as the providers report them; 0 where they do not.
     """
 
@@ -67,20 +58,14 @@ def metered() -> Generator[Meter, None, None]:
         _meter.reset(token)
 
 
-def count_call(input_tokens: int = 0, output_tokens: int = 0) -> None:
-    """Add one answer of a model to every meter around."""
+def count(*, calls: int = 0, input_tokens: int = 0, output_tokens: int = 0) -> None:
+    """Add what a model was asked to every meter around."""
     meter = _meter.get()
     while meter is not None:
-        meter.calls += 1
+        meter.calls += calls
         meter.input_tokens += input_tokens
         meter.output_tokens += output_tokens
         meter = meter.outer
-
-
-def calls_so_far() -> int:
-    """Return the calls that the nearest meter has counted; 0 without one."""
-    meter = _meter.get()
-    return meter.calls if meter else 0
 
 
 class Llm(Protocol):
@@ -100,43 +85,42 @@ class Llm(Protocol):
         ...
 
 
-Ask: TypeAlias = Callable[[str, type[BaseModel] | None], Awaitable[str]]
+class StructuredLlm(ABC):
+    """A model that is asked for JSON in words, and held to its schema until it refuses one."""
 
+    name: str
+    _takes_schema = True
 
-class StructuredOutput:
-    """Holds a model to a schema where it takes one; asks for JSON in words where it refuses or
-    ignores it.
-
-    Args:
-        ask: the model's text for a prompt, held to a schema or, with None, not.
-        refuses_schema: whether the cause of a `ModelError` of `ask` may be the schema.
-    """
-
-    def __init__(self, ask: Ask, refuses_schema: Callable[[BaseException], bool]) -> None:
-        self._ask = ask
-        self._refuses_schema = refuses_schema
-        self._takes_schema = True
-
-    async def complete(self, prompt: str, schema: type[Answer]) -> Answer:
-        """Return the answer to the prompt; after a schema was refused once, it is no longer sent.
+    async def complete(self, prompt: str, *, schema: type[BaseModel]) -> str:
+        """Return the text that answers the prompt.
 
         Raises:
-            ModelError: `ask` failed for another reason, or the answer does not fit the schema.
+            TruncatedAnswer: it was cut off.
+            ModelError: the model refused.
+            Exception: the model failed in its own way.
         """
-        refused = False
+        prompt = json_prompt(prompt, schema)
         if self._takes_schema:
             try:
-                text = await self._ask(prompt, schema)
-            except ModelError as error:
-                if error.__cause__ is None or not self._refuses_schema(error.__cause__):
+                return await self.ask(prompt, schema)
+            except Exception as error:
+                if not _may_be_the_schema(error):
                     raise
-                refused = True
-            else:
-                with suppress(ModelError):  # it ignored the schema, and may keep to it next time
-                    return await read_answer(text, schema)
-        answer = await read_answer(await self._ask(json_prompt(prompt, schema), None), schema)
-        self._takes_schema = self._takes_schema and not refused
-        return answer
+        text = await self.ask(prompt, None)
+        self._takes_schema = False
+        return text
+
+    @abstractmethod
+    async def ask(self, prompt: str, schema: type[BaseModel] | None) -> str:
+        """Return the model's text for a prompt, held to a schema or, with None, not."""
+
+
+def _may_be_the_schema(error: Exception) -> bool:
+    """Return True if a model may have failed because of the schema: a bad request, or one that its
+    client cannot send.
+    """
+    unsendable = isinstance(error, (TypeError, ValueError, NotImplementedError))
+    return (unsendable or status_of(error) in (400, 422)) and not transient(error)
 
 
 class CheckedLlm(CheckedModel):
@@ -146,8 +130,8 @@ class CheckedLlm(CheckedModel):
 
     method, kind = "complete", "a language model"
 
-    def __init__(self, inner: Any, settings: MemorySettings) -> None:
-        super().__init__(inner, timeout_seconds=settings.model_timeout_seconds)
+    def __init__(self, inner: Any, settings: MemorySettings, *, ours: bool = False) -> None:
+        super().__init__(inner, timeout_seconds=settings.model_timeout_seconds, ours=ours)
 
     async def complete(self, prompt: str, *, schema: type[Answer]) -> Answer:
         """Return the answer to the prompt; text and plain dicts are brought into the schema.
@@ -157,104 +141,45 @@ class CheckedLlm(CheckedModel):
             ModelError: the object failed, or answered what does not fit the schema.
             ConfigurationError: its `complete` is not async.
         """
-        before = calls_so_far()
         try:
             answer = await self.call(prompt, schema=schema)
         finally:  # a call that failed was made all the same
-            if calls_so_far() == before:
-                count_call()
+            count(calls=1)
         return await run_in_thread(
             len(answer) if isinstance(answer, str) else 0, shaped, answer, schema, self.called
         )
 
 
-class ProviderModel:
-    """A model of a provider, held to the schema where it can be, else asked for JSON.
+class ProviderModel(StructuredLlm):
+    """A model of a provider; see `CheckedLlm` for time-outs and retries.
 
     Args:
         model: a LiteLLM model name; bare Gemini names will do.
-        settings: the time-out of one attempt.
-        retries: further attempts after a failure that may pass.
 
     Raises:
         ConfigurationError: only LiteLLM could reach it, and is not installed.
     """
 
-    def __init__(self, model: str, settings: MemorySettings, *, retries: int = MAX_RETRIES) -> None:
+    def __init__(self, model: str) -> None:
         self.name = qualified(model, os.environ)
         self._endpoint = endpoint(self.name, {}, os.environ)
-        self._timeout_seconds = settings.model_timeout_seconds
-        self._retries = retries
-        self._output = StructuredOutput(self._text, schema_refused)
 
-    async def complete(self, prompt: str, *, schema: type[Answer]) -> Answer:
-        """Return the answer to the prompt.
-
-        A schema that the provider refuses, or ignores, is asked for once more in words.
-
-        Raises:
-            ModelUnavailable: it is away for now.
-            TruncatedAnswer: it was cut off.
-            ModelError: refused, or an answer that does not fit the schema.
-            ConfigurationError: LiteLLM does not know the model's provider.
-        """
-        return await self._output.complete(prompt, schema)
-
-    async def _text(self, prompt: str, schema: type[BaseModel] | None) -> str:
-        messages = [{"role": "user", "content": prompt}]
+    @override
+    async def ask(self, prompt: str, schema: type[BaseModel] | None) -> str:
+        body: dict[str, Any] = {"messages": [{"role": "user", "content": prompt}]}
+        if schema:
+            shape = {"name": schema.__name__, "schema": schema.model_json_schema()}
+            body["response_format"] = {"type": "json_schema", "json_schema": shape}
         if self._endpoint is not None:
-            held = {"response_format": json_format(schema)} if schema else {}
-            body: dict[str, object] = {"messages": messages, **held}
-            read = partial(json.loads, object_hook=lambda fields: SimpleNamespace(**fields))
-            call = partial(
-                self._endpoint.post, "/chat/completions", body, self._timeout_seconds, read
-            )
+            response = await self._endpoint.post("/chat/completions", body)
         else:
-            module = await litellm()
-            call = partial(
-                module.acompletion,
-                model=self.name,
-                messages=messages,
-                response_format=schema,
-                timeout=self._timeout_seconds,
-                **NO_RETRIES,
-            )
-        response = await call_model(
-            call,
-            f"The model {self.name}",
-            timeout_seconds=self._timeout_seconds,
-            retries=self._retries,
-        )
-        usage = getattr(response, "usage", None)
-        count_call(
-            int(getattr(usage, "prompt_tokens", 0) or 0),
-            int(getattr(usage, "completion_tokens", 0) or 0),
+            response = await call_litellm("acompletion", self.name, **body)
+        usage: Any = response.get("usage") or {}
+        count(
+            input_tokens=usage.get("prompt_tokens") or 0,
+            output_tokens=usage.get("completion_tokens") or 0,
         )
         return response_text(response, self.name)
-
-
-def json_format(schema: type[BaseModel]) -> dict[str, object]:
-    """Return OpenAI's `response_format` for a schema: every field is required, and no other is
-    allowed.
-    """
-    whole = strict(schema.model_json_schema())
-    return {
-        "type": "json_schema",
-        "json_schema": {"name": schema.__name__, "schema": whole, "strict": True},
-    }
-
-
-def strict(schema: Any) -> Any:
-    """Return a JSON schema as OpenAI's strict mode wants it."""
-    if isinstance(schema, list):
-        return [strict(one) for one in cast("list[Any]", schema)]
-    if not isinstance(schema, dict):
-        return schema
-    given = cast("dict[str, Any]", schema)
-    stated = {name: strict(one) for name, one in given.items() if (name, one) != ("default", None)}
-    if isinstance(fields := stated.get("properties"), dict):
-        stated |= {"required": list(cast("dict[str, Any]", fields)), "additionalProperties": False}
-    return stated
 
 
 def response_text(response: Any, name: str) -> str:
@@ -264,35 +189,28 @@ def response_text(response: Any, name: str) -> str:
         TruncatedAnswer: it was cut off.
         ModelError: it is a refusal, or there is none.
     """
-    choice = response.choices[0] if getattr(response, "choices", None) else None
-    if choice is None:
+    if not response.get("choices"):
         raise ModelError(f"The model {name} returned no choices.")
-    finish = getattr(choice, "finish_reason", None)
+    [choice, *_] = response["choices"]
+    message, finish = choice["message"], choice.get("finish_reason")
     if finish == "length":
         raise TruncatedAnswer(
             f"The model {name} was cut off at its output limit; raise the limit, or send it "
             "less at once."
         )
-    given: Any = getattr(choice.message, "provider_specific_fields", None)
-    fields = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
-    refusal = getattr(choice.message, "refusal", None) or fields.get("refusal")
-    if refusal or finish == "content_filter":
+    litellms: Any = message.get("provider_specific_fields") or {}
+    if message.get("refusal") or litellms.get("refusal") or finish == "content_filter":
         raise ModelError(f"The model {name} refused to answer.")
-    return str(getattr(choice.message, "content", None) or "")
+    return str(message.get("content") or "")
 
 
-def schema_refused(error: BaseException) -> bool:
-    """Return True if a failure may be about the schema: a bad request, but no full context and no
-    content policy.
+def provider_llm(name: str, settings: MemorySettings) -> CheckedLlm:
+    """Return a provider's model by its name, whose provider is not checked.
+
+    Raises:
+        ConfigurationError: only LiteLLM could reach it, and is not installed.
     """
-    other = {
-        "ContextWindowExceededError",
-        "ContentPolicyViolationError",
-        "context_length_exceeded",
-        "content_filter",
-    }
-    kind = error.kind if isinstance(error, Refused) else type(error).__name__
-    return status_of(error) in (400, 422) and kind not in other
+    return CheckedLlm(ProviderModel(name), settings, ours=True)
 
 
 def open_llm(choice: Any, settings: MemorySettings) -> Llm | None:
@@ -310,9 +228,7 @@ def open_llm(choice: Any, settings: MemorySettings) -> Llm | None:
     if choice is True:
         raise ConfigurationError("llm=True names no model; give its name, or False for none.")
     if isinstance(choice, str):
-        model = ProviderModel(choice, settings)
+        model = provider_llm(choice, settings)
         check_provider(model.name)
         return model
-    return (
-        choice if isinstance(choice, (ProviderModel, CheckedLlm)) else CheckedLlm(choice, settings)
-    )
+    return choice if isinstance(choice, CheckedLlm) else CheckedLlm(choice, settings)

@@ -54,19 +54,17 @@ class Refused(Exception):
 
     Attributes:
         response: the answer, with its status and headers.
-        kind: the server's own name for the error; "" without one.
     """
 
     def __init__(self, response: httpx.Response) -> None:
         self.response = response
-        self.kind = ""
         try:
-            told = cast("list[Any] | dict[str, Any]", response.json())
-            # Gemini's are lists
-            error: Any = (told[0] if isinstance(told, list) else told)["error"]
-            self.kind = str(error.get("code"))
-            super().__init__(f"{response.status_code}: {error['message']}")
-        except (ValueError, LookupError, TypeError, AttributeError):
+            told: Any = response.json()
+            if isinstance(told, list):  # Gemini's
+                told = cast("Any", told[0])
+            message: str = told["error"]["message"]
+            super().__init__(f"{response.status_code}: {message}")
+        except (ValueError, LookupError, TypeError):
             super().__init__(f"the server answered {response.status_code}")
 
 
@@ -87,14 +85,8 @@ class Endpoint:
     key: str = field(repr=False)
     lacking: str = ""
 
-    async def post(
-        self,
-        path: str,
-        body: Mapping[str, object],
-        timeout_seconds: float,
-        read: Callable[[bytes], Any] = json.loads,
-    ) -> Any:
-        """Return the server's answer.
+    async def post(self, path: str, body: Mapping[str, object]) -> Any:
+        """Return the server's answer; the caller bounds the time.
 
         Raises:
             Refused: it answered with an error.
@@ -116,13 +108,12 @@ class Endpoint:
                 f"{self.base_url}{path}",
                 json={"model": self.model, **body},
                 headers=headers,
-                timeout=timeout_seconds,
             )
         finally:
             kept.calls -= 1
         if not answer.is_success:
             raise Refused(answer)
-        return await run_in_thread(len(answer.content), read, answer.content)
+        return await run_in_thread(len(answer.content), json.loads, answer.content)
 
 
 def endpoint(
@@ -183,6 +174,7 @@ def _factory() -> Callable[[], httpx.AsyncClient]:
     def make() -> httpx.AsyncClient:
         # calls share connections, and nothing else
         no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))
-        return httpx.AsyncClient(verify=context, limits=limits, cookies=no_cookies)
+        timeout = httpx.Timeout(None)  # `CheckedModel` bounds the whole call
+        return httpx.AsyncClient(verify=context, limits=limits, cookies=no_cookies, timeout=timeout)
 
     return make

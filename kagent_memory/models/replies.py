@@ -9,7 +9,6 @@ from typing import Any, TypeVar, cast
 from pydantic import BaseModel, RootModel, ValidationError
 
 from ..checks import valid_text
-from ..concurrency import run_in_thread
 from ..errors import ModelError, TruncatedAnswer
 
 Answer = TypeVar("Answer", bound=BaseModel)
@@ -62,11 +61,6 @@ def parse_answer(text: str | None, schema: type[Answer]) -> Answer:
     raise ModelError(
         f"The model's answer of {len(text)} characters is not JSON that fits {schema.__name__}."
     )
-
-
-async def read_answer(text: str | None, schema: type[Answer]) -> Answer:
-    """Parse an answer as `parse_answer` does, beside the event loop where the reply is long."""
-    return await run_in_thread(len(text or ""), parse_answer, text, schema)
 
 
 def _values(text: str) -> tuple[list[Any], list[Any]]:

@@ -7,13 +7,10 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from ..errors import ConfigurationError, ModelError, needs_extra
+from ..errors import ModelError, needs_extra
 from ..settings import MemorySettings, RerankConfig
-from .calls import NO_RETRIES, CheckedModel, check_provider, has_litellm, litellm
-from .embedding import batches
-from .onnx import PREFIXES, LocalModel, OnnxCrossEncoder
-
-BATCH_SIZE = 32  # pairs in one pass of a cross-encoder
+from .calls import CheckedModel, call_litellm, check_provider, has_litellm
+from .onnx import PREFIXES, LocalReranker
 
 
 class Reranker(Protocol):
@@ -45,24 +42,17 @@ class LiteLLMReranker:
     Args:
         model: a LiteLLM rerank model name.
         base_url: where it is reached, when it is not at its usual place.
-        timeout_seconds: for the whole call.
 
     Raises:
         ConfigurationError: the name has no known provider, or LiteLLM is not installed.
     """
 
-    def __init__(self, model: str, *, base_url: str | None, timeout_seconds: float) -> None:
-        if "/" not in model:
-            raise ConfigurationError(
-                f"The reranker {model!r} has no provider prefix; write it as, for example, "
-                "cohere/rerank-v3.5."
-            )
+    def __init__(self, model: str, base_url: str | None) -> None:
         if not has_litellm():
             raise needs_extra(f"The reranker {model} is reached through LiteLLM, which", "litellm")
         check_provider(model)
         self.name = model
         self._base = {"api_base": base_url.rstrip("/")} if base_url else {}
-        self._timeout_seconds = timeout_seconds
 
     async def rerank(self, query: str, documents: Sequence[str]) -> Sequence[float]:
         """Return one score per document, in the documents' order.
@@ -71,15 +61,13 @@ class LiteLLMReranker:
             ModelError: a document has no score, or two.
             Exception: LiteLLM failed in its own way.
         """
-        module = await litellm()
-        response = await module.arerank(
-            model=self.name,
+        response = await call_litellm(
+            "arerank",
+            self.name,
             query=query,
             documents=list(documents),
             top_n=len(documents),
             return_documents=False,
-            timeout=self._timeout_seconds,
-            **NO_RETRIES,
             **self._base,
         )
         rows = sorted(response.results or (), key=lambda row: int(row["index"]))
@@ -90,40 +78,13 @@ class LiteLLMReranker:
         return [float(row["relevance_score"]) for row in rows]
 
 
-class CrossEncoderReranker:
-    """Reranks with a cross-encoder in this process, with ONNX, loaded at the first use, in a thread
-    of its own.
-
-    Args:
-        model: a name on Hugging Face, or a folder.
-
-    Raises:
-        ConfigurationError: the extra `[local]` is not installed.
-    """
-
-    def __init__(self, model: str) -> None:
-        self.name = f"local/{model}"
-        self._model = LocalModel(model, "cross-encoder", OnnxCrossEncoder)
-
-    async def rerank(self, query: str, documents: Sequence[str]) -> Sequence[float]:
-        """Return one score per document, in the documents' order.
-
-        Raises:
-            ConfigurationError: the model is none that is run here.
-        """
-        parts = batches(documents, BATCH_SIZE)
-        return await self._model.run(
-            lambda model: [score for part in parts for score in model.score(query, part)]
-        )
-
-
 class CheckedReranker(CheckedModel):
     """Reranks with any object with `name` and `async rerank(query, documents)`, and checks its
     scores; see `CheckedModel`. A search waits no longer than the time-out, so nothing is tried
     again.
     """
 
-    method, kind = "rerank", "a reranker"
+    method, kind, max_retries = "rerank", "a reranker", 0
 
     async def rerank(self, query: str, documents: Sequence[str]) -> Sequence[float]:
         """Return one score per document, in the documents' order; no documents make no call.
@@ -165,9 +126,9 @@ def open_reranker(choice: Any, settings: MemorySettings) -> Reranker | None:
         return CheckedReranker(choice, timeout_seconds=seconds)
     prefix, _, path = choice.model.partition("/")
     if prefix == "cross-encoder":  # the organisation on Hugging Face that publishes nothing else
-        inner = CrossEncoderReranker(choice.model)
+        inner = LocalReranker(choice.model)
     elif f"{prefix}/" in PREFIXES:
-        inner = CrossEncoderReranker(path)
+        inner = LocalReranker(path)
     else:
-        inner = LiteLLMReranker(choice.model, base_url=choice.api_base, timeout_seconds=seconds)
+        inner = LiteLLMReranker(choice.model, choice.api_base)
     return CheckedReranker(inner, timeout_seconds=seconds, ours=True)

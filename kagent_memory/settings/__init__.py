@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from enum import StrEnum
 from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias, cast
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from pydantic import (
@@ -28,6 +28,7 @@ from pydantic_core import ArgsKwargs
 from ..errors import ConfigurationError
 from ..records import Origin
 from . import kagent_config
+from .kagent_config import EmbeddingConfig
 from .policies import POLICIES, PolicyName, check_names, days_by_name
 
 logger = logging.getLogger(__name__)
@@ -62,6 +63,14 @@ def _json(value: object) -> object:
         return json.loads(value)
     except ValueError as error:
         raise ValueError("looks like JSON but is not valid") from error
+
+
+def _configured(value: object) -> object:
+    """Return the configuration of an embedder that a mapping or JSON means; anything else as it
+    is.
+    """
+    value = _json(value)
+    return EmbeddingConfig.parsed(cast("object", value)) if isinstance(value, Mapping) else value
 
 
 def _named(key: str, value: object) -> object:
@@ -209,7 +218,7 @@ class MemorySettings:
             made with it. Never in the URI, best in the environment. Needs the extra [libsql].
     """
 
-    embedding: Annotated[str | Mapping[str, Any] | None, BeforeValidator(_json)] = None
+    embedding: Annotated[str | EmbeddingConfig | None, BeforeValidator(_configured)] = None
     llm: Annotated[str | Literal[False] | None, BeforeValidator(_off)] = None
     tenant: str = ""
     token: str | None = Field(default=None, repr=False)

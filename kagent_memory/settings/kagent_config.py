@@ -4,12 +4,15 @@ ModelConfigs. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Self, cast
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from ..errors import ConfigurationError
 
-Document: TypeAlias = Mapping[str, Any]
+logger = logging.getLogger(__name__)
 
 DIMENSIONS = 768
 MIN_SCORE = 0.3
@@ -36,147 +39,167 @@ _ADDRESSES = {  # where a ModelConfig of each provider names its server
 }
 
 
-def options(config: object) -> dict[str, Any] | None:
-    """The settings that a kagent configuration means; None when it leaves memory off.
+class EmbeddingConfig(BaseModel):
+    """An embedding model as kagent's configuration names it.
 
-    `config`: the controller's `memory` block (`{}` is on, None is off), its whole config.json, an
-    Agent manifest with the ModelConfig manifests it names (as a sequence), or the text of any of
-    these in JSON or YAML.
+    The provider may also be called `type`; `provider` wins when both are there. Keys that are not
+    known here are ignored with a warning, so that a newer controller's configuration still loads.
+
+    Attributes:
+        provider: kagent's name of it: openai, azure_openai, ollama, gemini, vertex_ai (or
+            gemini_vertex_ai), bedrock, foundry, or one of LiteLLM's.
+        model: the model; a name with a "/" is taken as LiteLLM's own.
+        base_url: where the provider is reached, when it is not at its usual place.
+        api_key_passthrough: accepted, for kagent's JSON has it; memory also works when no caller is
+            there whose token could be passed on, so the key always comes from the provider's
+            environment variable.
+        endpoint, deployment, api_version: Azure's; the deployment takes the place of the model.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", protected_namespaces=())
+
+    provider: str = Field(min_length=1)
+    model: str = Field(min_length=1)
+    base_url: str | None = None
+    api_key_passthrough: bool = False
+    endpoint: str | None = None
+    deployment: str | None = None
+    api_version: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_json(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        given: dict[str, Any] = {str(key): item for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] raw JSON
+        kind = given.pop("type", None)
+        given["provider"] = given.get("provider") or kind
+        if unknown := sorted(set(given) - set(cls.model_fields)):
+            logger.warning(
+                "Unknown keys in the embedding configuration are ignored: %s", ", ".join(unknown)
+            )
+        if given["provider"] in WITHOUT_EMBEDDINGS:
+            raise ValueError(
+                f"{given['provider']} has no embedding models; choose one of openai, azure_openai, "
+                "ollama, gemini, vertex_ai, bedrock or foundry"
+            )
+        return given
+
+    @classmethod
+    def parsed(cls, value: object) -> Self:
+        """Return the configuration in kagent's JSON.
+
+        Raises:
+            ConfigurationError: a key is missing or does not fit, or the provider has no embeddings.
+        """
+        try:
+            return cls.model_validate(value)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = "".join(f"{part}: " for part in first["loc"])
+            reason = first["msg"].removeprefix("Value error, ")
+            raise ConfigurationError(
+                f"Invalid embedding configuration: {where}{reason}."
+            ) from error
+
+
+def options(config: object) -> dict[str, Any] | None:
+    """Return the settings that a kagent configuration means; None when it leaves memory off.
+
+    Args:
+        config: the controller's `memory` block (`{}` is on, None is off), its whole config.json, an
+            Agent manifest with the ModelConfig manifests it names (as a sequence), or the text of
+            any of these in JSON or YAML.
 
     Raises:
         ConfigurationError: a value does not fit, a ModelConfig is missing, or its provider has no
             embeddings.
     """
-    documents = list(_documents(config))
-    agents = [
-        document
-        for document in documents
-        if "spec" in document and document.get("kind") != "ModelConfig"
-    ]
-    if agents:
-        agent = agents[0]
-        declarative = _mapping(
-            _mapping(agent["spec"], "spec").get("declarative") or {}, "spec.declarative"
-        )
-        if declarative.get("memory") is None:
-            return None
-        memory = _mapping(declarative["memory"], "spec.declarative.memory")
-        if memory.get("enabled") is False:
-            return None
-        name = memory.get("modelConfig")
-        if not name:
-            raise ConfigurationError(
-                "spec.declarative.memory.modelConfig is missing; name a ModelConfig that embeds."
-            )
-        return _settings(
-            memory.get("ttlDays") or 0, _embedding(_resolved(str(name), agent, documents))
-        )
-    if not documents:
+    documents = [document for document in _documents(config) if document is not None]
+    for document in documents:
+        if _at(document, "spec") is not None and _at(document, "kind") != "ModelConfig":
+            return _of_agent(document, documents)
+    document = documents[0] if documents else {"memory": None}
+    is_whole = not {"memory", "model"}.isdisjoint(document)
+    memory = _at(document, "memory") if is_whole else document
+    if memory is None:
         return None
-    document = documents[0]
-    is_whole = "memory" in document or "model" in document
-    block = document.get("memory") if is_whole else document
-    if block is None:
-        return None
-    memory = _mapping(block, "memory")
-    embedding = memory.get("embedding")
-    return _settings(
-        memory.get("ttl_days") or 0,
-        None if embedding is None else _embedding(_mapping(embedding, "memory.embedding")),
-    )
+    return _settings(_at(memory, "ttl_days"), _at(memory, "embedding"))
 
 
-def _documents(config: object) -> Iterator[Document]:
-    if config is None:
-        return
+def _documents(config: object) -> Sequence[Any]:
+    if config is None or isinstance(config, Mapping):
+        return [config]
     if isinstance(config, str):
         import yaml
 
         try:
-            config = list(yaml.safe_load_all(config))
+            return list(yaml.safe_load_all(config))
         except yaml.YAMLError as error:
             raise ConfigurationError("kagent's configuration is neither JSON nor YAML.") from error
-    if isinstance(config, bytes) or not isinstance(config, Mapping | Sequence):
+    if isinstance(config, bytes) or not isinstance(config, Sequence):
         raise ConfigurationError(
             f"kagent's configuration must be objects or text, not {type(config).__name__}."
         )
-    several = (
-        [cast("object", config)]
-        if isinstance(config, Mapping)
-        else cast("Sequence[object]", config)
-    )
-    for document in several:
-        if document is not None:
-            yield _mapping(document, "the configuration")
+    return cast("Sequence[Any]", config)
 
 
-def _resolved(name: str, agent: Document, documents: Sequence[Document]) -> Document:
-    namespace = _metadata(agent).get("namespace")
+def _of_agent(agent: object, documents: Sequence[object]) -> dict[str, Any] | None:
+    memory = _at(agent, "spec", "declarative", "memory")
+    if memory is None or _at(memory, "enabled") is False:
+        return None
+    wanted = _at(memory, "modelConfig")
+    if not wanted:
+        raise ConfigurationError(
+            "spec.declarative.memory.modelConfig is missing; name a ModelConfig that embeds."
+        )
+    namespace = _at(agent, "metadata", "namespace")
     for document in documents:
-        meta = _metadata(document)
-        same_place = namespace is None or meta.get("namespace") in (None, namespace)
-        if document.get("kind") == "ModelConfig" and meta.get("name") == name and same_place:
-            return embedding_of_model(
-                _mapping(document.get("spec") or {}, f"ModelConfig {name}: spec")
-            )
+        is_named = _at(document, "metadata", "name") == wanted
+        places = {namespace, _at(document, "metadata", "namespace")} - {None}
+        if _at(document, "kind") == "ModelConfig" and is_named and len(places) < 2:
+            return _settings(_at(memory, "ttlDays"), embedding_of_model(_at(document, "spec")))
     raise ConfigurationError(
-        f"failed to resolve embedding config: the ModelConfig {name!r} is missing; pass it "
+        f"failed to resolve embedding config: the ModelConfig {wanted!r} is missing; pass it "
         "together with the Agent."
     )
 
 
-def embedding_of_model(spec: Document) -> Document:
-    """The embedding configuration of a ModelConfig's spec, as the controller renders it, and its
-    server's address.
+def embedding_of_model(spec: object) -> Mapping[str, Any]:
+    """Return the embedding configuration of a ModelConfig's spec, as the controller renders it, and
+    its server's address.
     """
-    provider = _TYPES.get(str(spec.get("provider") or "OpenAI"))
+    named = _at(spec, "provider") or "OpenAI"
+    provider = _TYPES.get(str(named))
     if provider is None:
-        raise ConfigurationError(
-            f"Unknown provider {spec.get('provider')!r}; known: {', '.join(sorted(_TYPES))}."
-        )
-    config: dict[str, Any] = {"provider": provider, "model": str(spec.get("model") or "")}
-    section, key = _ADDRESSES.get(provider, ("", ""))
-    if address := _mapping(spec.get(section) or {}, section).get(key):
-        config["base_url"] = str(address)
-    azure = _mapping(spec.get("azureOpenAI") or {}, "azureOpenAI")
-    if provider == "azure_openai":
-        pairs = {"deployment": azure.get("azureDeployment"), "api_version": azure.get("apiVersion")}
-        config.update({name: str(value) for name, value in pairs.items() if value})
-    return config
-
-
-def _embedding(config: Document) -> Document:
-    provider = config.get("provider") or config.get("type")
-    if not provider or not config.get("model"):
-        raise ConfigurationError("memory.embedding needs a provider (or type) and a model.")
-    if provider in WITHOUT_EMBEDDINGS:
-        raise ConfigurationError(
-            f"{provider} has no embedding models; name one of openai, azure_openai, ollama, "
-            "gemini, vertex_ai, "
-            "bedrock or foundry for memory."
-        )
-    others = {
-        name: value for name, value in config.items() if name != "type" and value not in (None, "")
-    }
-    return {**others, "provider": str(provider), "model": str(config["model"])}
-
-
-def _settings(ttl_days: object, embedding: Document | None) -> dict[str, Any]:
-    if isinstance(ttl_days, bool) or not isinstance(ttl_days, int):
-        raise ConfigurationError(f"ttl_days must be a whole number of days, not {ttl_days!r}.")
+        raise ConfigurationError(f"Unknown provider {named!r}; known: {', '.join(sorted(_TYPES))}.")
     return {
-        "embedding": embedding,
-        "ttl_days": ttl_days if ttl_days > 0 else TTL_DAYS,
+        "provider": provider,
+        "model": _at(spec, "model"),
+        "base_url": _at(spec, *_ADDRESSES[provider]) if provider in _ADDRESSES else None,
+        "deployment": _at(spec, "azureOpenAI", "azureDeployment"),
+        "api_version": _at(spec, "azureOpenAI", "apiVersion"),
+    }
+
+
+def _settings(ttl_days: Any, embedding: Any) -> dict[str, Any]:
+    return {
+        "embedding": None if embedding is None else EmbeddingConfig.parsed(embedding),
+        "ttl_days": ttl_days or TTL_DAYS,
         "dimensions": DIMENSIONS,
         "min_score": MIN_SCORE,
     }
 
 
-def _metadata(document: Document) -> Document:
-    return _mapping(document.get("metadata") or {}, "metadata")
-
-
-def _mapping(value: object, where: str) -> Document:
-    if not isinstance(value, Mapping):
-        raise ConfigurationError(f"{where} must be an object, not {type(value).__name__}.")
-    return cast("Document", value)
+def _at(document: object, *path: str) -> Any:
+    """Return what stands at a path of a document; None where a part of the path is missing."""
+    for name in path:
+        if document is None:
+            break
+        if not isinstance(document, Mapping):
+            raise ConfigurationError(
+                f"kagent's configuration has no object that holds {name}, but "
+                f"{type(document).__name__}."
+            )
+        document = cast("Mapping[str, object]", document).get(name)
+    return document

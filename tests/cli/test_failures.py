@@ -53,7 +53,7 @@ FAMILIES = {2: "invalid-input", 3: "not-found", 5: "configuration", 6: "store"}
         (["edit", UNKNOWN, "--importance", "7", *OF_ADA], 3, UNKNOWN),
         (["list", "--cursor", "bad", *OF_ADA], 2, "Invalid cursor"),
         (["list", "--user", ""], 2, "user"),
-        (["list", "--set", "nonsense=1"], 5, "--set takes"),
+        (["list", "--set", "nonsense=1"], 5, "Unknown setting nonsense"),
         (["list", "--uri", "mysql://x"], 5, "libsql://"),
         (["list", "--uri", "http://127.0.0.1:9"], 6, "cannot be reached"),
         (["list", "--uri", "postgresql://["], 5, "Invalid URI"),
@@ -70,7 +70,7 @@ FAMILIES = {2: "invalid-input", 3: "not-found", 5: "configuration", 6: "store"}
         (["remember", "this"], 2, "There is no command"),
         (["serch", "tea"], 2, "Did you mean search?"),
         (["forgt"], 2, "Did you mean forget?"),
-        (["list", "--set", "tl_days=3"], 5, "Did you mean ttl_days?"),
+        (["list", "--set", "tl_days=3"], 5, "did you mean ttl_days?"),
     ],
 )
 def test_a_mistake_is_one_line_or_one_json_document(

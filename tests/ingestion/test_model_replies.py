@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 from kagent_memory import CompactionAwareSummary, LlmSummary, doctor
 from kagent_memory.errors import ConfigurationError, ModelError
 from kagent_memory.memories import Memories
-from kagent_memory.models.llm import ProviderModel
+from kagent_memory.models.llm import CheckedLlm
 from kagent_memory.records import Fact
 from kagent_memory.testing import HashEmbedder, ScriptedLlm
 
@@ -270,7 +270,7 @@ async def test_a_summary_takes_the_settings_of_its_service(
     provider: Loopback, wrap: Any, monkeypatch: pytest.MonkeyPatch
 ):
     """A summary takes the name of a model and the settings of its service."""
-    monkeypatch.setitem(ProviderModel.__init__.__kwdefaults__, "retries", 0)
+    monkeypatch.setattr(CheckedLlm, "max_retries", 0)
     provider.plan({"delay": 60}, *['{"facts": ["Zoe arrives."]}'] * 20)
     clock, summary = Clock(), wrap(LlmSummary("openai/any"))
     options = {"model_timeout_seconds": 4.0, "clock": clock, "worker": False, "llm": False}

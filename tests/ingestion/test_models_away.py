@@ -20,7 +20,7 @@ from kagent_memory import doctor
 from kagent_memory.errors import ConfigurationError, ModelError, ModelUnavailable
 from kagent_memory.ingestion.worker import MAX_PAUSE_SECONDS, pause_seconds
 from kagent_memory.memories import Memories
-from kagent_memory.models.llm import ProviderModel
+from kagent_memory.models.llm import CheckedLlm
 from kagent_memory.records import Scope
 from kagent_memory.testing import HashEmbedder
 
@@ -237,7 +237,7 @@ async def test_a_session_end_that_failed_is_still_open(store_uri: str):
 async def test_a_provider_that_is_down_kills_no_session(
     provider: Loopback, monkeypatch: pytest.MonkeyPatch, step: dict[str, Any]
 ):
-    monkeypatch.setitem(ProviderModel.__init__.__kwdefaults__, "retries", 0)
+    monkeypatch.setattr(CheckedLlm, "max_retries", 0)
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 1)
     monkeypatch.setattr("kagent_memory.models.calls.BACKOFF", wait_fixed(0.01))
     clock = Clock()

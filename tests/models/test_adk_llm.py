@@ -17,7 +17,7 @@ from loopback import Loopback, hang_up
 from pydantic import BaseModel
 
 from kagent_memory import KagentMemoryService, MemorySettings, ModelError
-from kagent_memory.adk.adk_llm import AdkLlm, resolve_llm
+from kagent_memory.adk.adk_llm import at_hand, resolve_llm
 from kagent_memory.errors import ModelUnavailable, TruncatedAnswer
 from kagent_memory.models.llm import metered
 
@@ -35,7 +35,7 @@ class Registered(ScriptedModel):
 async def test_a_model_that_takes_a_schema_is_held_to_it() -> None:
     """A model that takes a schema is asked once, with it."""
     model = scripted('{"facts": ["a"]}')
-    assert (await AdkLlm(model).complete("p", schema=Answer)).facts == ["a"]
+    assert (await at_hand(model, MemorySettings()).complete("p", schema=Answer)).facts == ["a"]
     (request,) = model.requests
     assert request.config.response_schema is Answer
     assert request.config.response_mime_type == "application/json"
@@ -50,7 +50,7 @@ async def test_a_model_without_schemas_is_asked_in_words() -> None:
         )
 
     model = scripted(refuses, refuses, refuses)
-    llm = AdkLlm(model)
+    llm = at_hand(model, MemorySettings())
     for _ in range(2):
         assert (await llm.complete("p", schema=Answer)).facts == []
     assert [bool(request.config.response_schema) for request in model.requests] == [
@@ -61,12 +61,12 @@ async def test_a_model_without_schemas_is_asked_in_words() -> None:
     assert '"facts"' in model.requests[-1].contents[0].parts[0].text
 
 
-async def test_an_answer_that_never_fits_is_a_model_error() -> None:
-    """An answer that fits neither by schema nor in words is a ModelError."""
-    model = scripted("no", "still no")
+async def test_an_answer_that_does_not_fit_is_a_model_error() -> None:
+    """A model that answers something else is not asked again."""
+    model = scripted("no")
     with pytest.raises(ModelError):
-        await AdkLlm(model).complete("p", schema=Answer)
-    assert len(model.requests) == 2
+        await at_hand(model, MemorySettings()).complete("p", schema=Answer)
+    assert len(model.requests) == 1
 
 
 @pytest.mark.parametrize("failure", [ConnectionError("secret words"), TimeoutError()])
@@ -76,7 +76,7 @@ async def test_an_outage_is_a_model_error_without_content(
     """An outage is a ModelError after one call, and quotes nothing."""
     model = scripted(failure)
     with pytest.raises(ModelError) as raised:
-        await AdkLlm(model).complete("p", schema=Answer)
+        await at_hand(model, MemorySettings()).complete("p", schema=Answer)
     assert len(model.requests) == 1
     assert "secret words" not in str(raised.value)
 
@@ -111,7 +111,7 @@ async def test_an_answer_that_adk_marks_as_cut_or_refused_is_none(
 ) -> None:
     """What ADK marks as cut or refused is an error that quotes nothing."""
     with pytest.raises(ModelError) as caught:
-        await AdkLlm(answering(**fields)).complete("p", schema=Answer)
+        await at_hand(answering(**fields), MemorySettings()).complete("p", schema=Answer)
     assert type(caught.value) is kind
     assert "Ada" not in str(caught.value)
 
@@ -127,11 +127,11 @@ async def test_geminis_outages_may_pass_and_its_refusals_do_not(error: Exception
     """An outage of Gemini is ModelUnavailable, and a refusal a ModelError."""
     model = scripted(error)
     with pytest.raises(ModelUnavailable):
-        await AdkLlm(model).complete("p", schema=Answer)
+        await at_hand(model, MemorySettings()).complete("p", schema=Answer)
     assert len(model.requests) == 1
     refused = errors.ClientError(400, {"error": {"message": "Ada said …"}})
     with pytest.raises(ModelError) as caught:
-        await AdkLlm(scripted(refused, refused)).complete("p", schema=Answer)
+        await at_hand(scripted(refused, refused), MemorySettings()).complete("p", schema=Answer)
     assert not isinstance(caught.value, ModelUnavailable)
     assert "Ada" not in str(caught.value)
 
@@ -143,7 +143,7 @@ async def test_tokens_are_counted() -> None:
     )
     whole = {"content": WHOLE, "finish_reason": types.FinishReason.STOP, "usage_metadata": usage}
     with metered() as meter:
-        answer = await AdkLlm(answering(**whole)).complete("p", schema=Answer)
+        answer = await at_hand(answering(**whole), MemorySettings()).complete("p", schema=Answer)
     assert answer.facts == ["a"]
     assert (meter.calls, meter.input_tokens, meter.output_tokens) == (1, 7, 3)
 
@@ -157,7 +157,7 @@ async def test_litellms_finish_reasons_reach_us_through_adk(
 ) -> None:
     """A cut or filtered answer of LiteLLM is an error through ADK too."""
     provider.plan(*[{"finish": finish, "then": '{"facts": ["a"]}'}] * 2)
-    llm = AdkLlm(LiteLlm(model="openai/any"))
+    llm = at_hand(LiteLlm(model="openai/any"), MemorySettings())
     if kind is None:
         assert (await llm.complete("p", schema=Answer)).facts == ["a"]
     else:

@@ -10,7 +10,7 @@ import pytest
 from tenacity import wait_exponential_jitter
 
 from kagent_memory.errors import ConfigurationError, ModelError, ModelUnavailable
-from kagent_memory.models.calls import call_model
+from kagent_memory.models.calls import CheckedModel
 from kagent_memory.models.failures import MAX_REASON_CHARS, failure
 
 
@@ -21,31 +21,37 @@ class Refused(Exception):
         self.litellm_response_headers: dict[str, str] | None = None
 
 
-async def test_pauses_double_and_are_bounded(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+class Model(CheckedModel):
+    """A model of ours whose every call fails."""
+
+    method, kind, max_retries = "fail", "a model", 8
+    name = "m"
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+        self.calls = 0
+        super().__init__(self, timeout_seconds=1.0, ours=True)
+
+    async def fail(self) -> None:
+        self.calls += 1
+        raise self.error
+
+
+async def test_pauses_double_and_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses double within their jitter, and no provider makes one longer than the longest."""
     pauses: list[float] = []
-    monkeypatch.setattr(
-        "kagent_memory.models.calls.BACKOFF",
-        wait_exponential_jitter(initial=0.25, max=8, jitter=0.25),
-    )
+    jitter = wait_exponential_jitter(initial=0.25, max=8, jitter=0.25)
+    monkeypatch.setattr("kagent_memory.models.calls.BACKOFF", jitter)
 
     async def note(seconds: float) -> None:
         pauses.append(seconds)
+        model.error = Refused(503)
+        model.error.litellm_response_headers = {"retry-after": "3600"} if model.calls == 7 else None
 
     monkeypatch.setattr("asyncio.sleep", note)
-    calls = 0
-
-    async def call() -> None:
-        nonlocal calls
-        calls += 1
-        error = Refused(503)
-        error.litellm_response_headers = {"retry-after": "3600"} if calls == 8 else None
-        raise error
-
+    model = Model(Refused(503))
     with pytest.raises(ModelUnavailable) as caught:
-        await call_model(call, "The model m", timeout_seconds=1.0, retries=8)
+        await model.call()
     assert isinstance(caught.value.__cause__, Refused)
     assert len(pauses) == 8
     for pause, least in zip(pauses, (0.25, 0.5, 1, 2, 4, 8, 8, 8), strict=True):
@@ -53,15 +59,11 @@ async def test_pauses_double_and_are_bounded(
 
 
 async def test_our_own_errors_are_never_tried_again() -> None:
-    calls = []
-
-    async def call() -> None:
-        calls.append(1)
-        raise ModelError("final")
-
+    """An error of ours is final."""
+    model = Model(ModelError("final"))
     with pytest.raises(ModelError, match="final"):
-        await call_model(call, "The model m", timeout_seconds=1.0, retries=3)
-    assert len(calls) == 1
+        await model.call()
+    assert model.calls == 1
 
 
 @pytest.mark.parametrize("status", [400, 413, 422, 500, None])

@@ -4,9 +4,7 @@ torch.
 
 from __future__ import annotations
 
-import asyncio
 import json
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,6 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from kagent_memory.errors import ConfigurationError, ModelError
 from kagent_memory.models.embedding import Embedder, open_embedder
-from kagent_memory.models.onnx import OnnxEmbedder
 from kagent_memory.models.reranking import Reranker, open_reranker
 from kagent_memory.settings import MemorySettings
 
@@ -145,12 +142,11 @@ async def test_what_the_models_files_say_is_done(tmp_path: Path) -> None:
     np.testing.assert_allclose(asked, mean("ask") / np.linalg.norm(mean("ask")), atol=1e-6)
 
 
-def test_a_text_is_cut_where_the_model_ends(tmp_path: Path) -> None:
+async def test_a_text_is_cut_where_the_model_ends(tmp_path: Path) -> None:
     """A tokenizer's own limit is respected."""
-    model = OnnxEmbedder(made(tmp_path, tokenizer_config={"model_max_length": 2}))
-    np.testing.assert_allclose(
-        model.encode(["tea coffee milk"], "document"), [mean("tea", "coffee")], atol=1e-6
-    )
+    embedder = opened(made(tmp_path, tokenizer_config={"model_max_length": 2}))
+    (row,) = await embedder.embed(["tea coffee milk"], kind="document")
+    np.testing.assert_allclose(row, mean("tea", "coffee"), atol=1e-6)
 
 
 async def test_a_sentence_embedding_is_taken_as_it_is(tmp_path: Path) -> None:
@@ -194,26 +190,6 @@ async def test_a_missing_or_broken_model_is_told(tmp_path: Path) -> None:
     (broken / "onnx" / "model.onnx").write_bytes(b"no model")
     with pytest.raises(ModelError):
         await opened(broken).embed(["tea"], kind="document")
-
-
-async def test_it_runs_on_a_thread_of_its_own_and_the_loop_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    entered, release, threads = threading.Event(), threading.Event(), []
-
-    def encode(self: OnnxEmbedder, texts: Any, kind: str) -> Any:
-        threads.append(threading.current_thread())
-        entered.set()
-        assert release.wait(60)
-        return np.ones((len(texts), 2), np.float32)
-
-    monkeypatch.setattr(OnnxEmbedder, "encode", encode)
-    running = asyncio.create_task(opened(made(tmp_path)).embed(["tea"], kind="document"))
-    await asyncio.to_thread(entered.wait, 60)
-    assert not running.done()
-    release.set()
-    assert (await running).shape == (1, 2)
-    assert threads[0] is not threading.current_thread()
 
 
 def reranker(folder: Path) -> Reranker:

@@ -12,7 +12,9 @@ from pydantic import BaseModel, Field, RootModel
 
 from kagent_memory.errors import ModelError, TruncatedAnswer
 from kagent_memory.ingestion.answers import ExtractedSession
-from kagent_memory.models.replies import json_prompt, parse_answer, read_answer
+from kagent_memory.models.llm import CheckedLlm
+from kagent_memory.models.replies import json_prompt, parse_answer
+from kagent_memory.settings import MemorySettings
 
 
 class Facts(BaseModel):
@@ -220,8 +222,17 @@ def test_what_no_database_keeps_is_replaced() -> None:
 
 
 async def test_a_long_reply_is_read_beside_the_event_loop() -> None:
+    """The event loop goes on while a long reply is read."""
     said = [f"fact number {number}" for number in range(60_000)]
-    asked = asyncio.create_task(read_answer(json.dumps({"facts": said}), Facts))
+    reply = json.dumps({"facts": said})
+
+    class Long:
+        name = "long"
+
+        async def complete(self, prompt: str, *, schema: type[Facts]) -> str:
+            return reply
+
+    asked = asyncio.create_task(CheckedLlm(Long(), MemorySettings()).complete("?", schema=Facts))
     ticks = 0
     while not asked.done():
         await asyncio.sleep(0)

@@ -10,11 +10,7 @@ import pytest
 
 from kagent_memory.errors import ConfigurationError
 from kagent_memory.models.calls import qualified
-from kagent_memory.models.provider_embedder import (
-    EmbeddingConfig,
-    configured_route,
-    named_route,
-)
+from kagent_memory.models.provider_embedder import EmbeddingConfig, route_of
 
 
 def config(**keys: object) -> EmbeddingConfig:
@@ -38,20 +34,17 @@ def config(**keys: object) -> EmbeddingConfig:
 def test_each_provider_of_kagent_becomes_litellms_prefix(
     provider: str, model: str, expected: str
 ) -> None:
-    route = configured_route(config(provider=provider, model=model, base_url="http://h"), {})
+    route = route_of(config(provider=provider, model=model, base_url="http://h"), {})
     assert route.model == expected
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "gemini_anthropic", "sap_ai_core"])
 def test_a_provider_without_embeddings_is_refused(provider: str) -> None:
-    """The error names the providers that have embeddings."""
-    with pytest.raises(
-        ConfigurationError,
-        match=rf"{provider} has no embedding models; choose one of: .*gemini.*openai",
-    ):
-        configured_route(config(provider=provider, model="m"), {})
+    """The error names providers that have embeddings."""
+    with pytest.raises(ConfigurationError, match=rf"{provider} has no embedding models; .*gemini"):
+        config(provider=provider, model="m")
     with pytest.raises(ConfigurationError, match="no embedding models"):
-        named_route(f"{provider}/m", {})
+        route_of(f"{provider}/m", {})
 
 
 def test_unknown_keys_are_ignored_and_named(caplog: pytest.LogCaptureFixture) -> None:
@@ -66,10 +59,10 @@ def test_unknown_keys_are_ignored_and_named(caplog: pytest.LogCaptureFixture) ->
 
 def test_one_model_has_one_name_however_it_is_spelt() -> None:
     names = {
-        named_route("text-embedding-3-small", {}).name,
-        named_route("openai/text-embedding-3-small", {}).name,
-        configured_route(config(provider="openai", model="text-embedding-3-small"), {}).name,
-        configured_route(config(type="openai", model="openai/text-embedding-3-small"), {}).name,
+        route_of("text-embedding-3-small", {}).name,
+        route_of("openai/text-embedding-3-small", {}).name,
+        route_of(config(provider="openai", model="text-embedding-3-small"), {}).name,
+        route_of(config(type="openai", model="openai/text-embedding-3-small"), {}).name,
     }
     assert names == {"openai/text-embedding-3-small"}
 
@@ -97,18 +90,16 @@ def test_azures_endpoint_is_looked_for_in_order(
     keys: dict[str, str], environ: dict[str, str], base: str, version: str
 ) -> None:
     """Azure's endpoint and version come from the configuration, then the environment."""
-    route = configured_route(
-        config(provider="azure_openai", model="m", deployment="d", **keys), environ
-    )
+    route = route_of(config(provider="azure_openai", model="m", deployment="d", **keys), environ)
     assert route.model == "azure/d"
     assert (route.arguments["api_base"], route.arguments["api_version"]) == (base, version)
 
 
-def test_azure_without_an_endpoint_is_refused() -> None:
+@pytest.mark.parametrize("choice", [config(provider="azure_openai", model="m"), "azure/m"])
+def test_azure_without_an_endpoint_is_refused(choice: str | EmbeddingConfig) -> None:
+    """The error names where Azure's endpoint is looked for."""
     with pytest.raises(ConfigurationError, match="set base_url or AZURE_OPENAI_ENDPOINT"):
-        configured_route(config(provider="azure_openai", model="m"), {})
-    with pytest.raises(ConfigurationError, match="set base_url or AZURE_OPENAI_ENDPOINT"):
-        named_route("azure/m", {})
+        route_of(choice, {})
 
 
 @pytest.mark.parametrize(
@@ -128,7 +119,7 @@ def test_a_clouds_place_is_looked_for_in_order(
     name: str, environ: dict[str, str], arguments: dict[str, str]
 ) -> None:
     """Regions, projects and locations come from the cloud's own variables."""
-    assert named_route(name, environ).arguments == arguments
+    assert route_of(name, environ).arguments == arguments
 
 
 @pytest.mark.parametrize(
@@ -148,7 +139,7 @@ def test_bare_names_get_their_provider(given: str, environ: dict[str, str], expe
 
 def test_documents_and_queries_are_told_apart() -> None:
     """Documents and queries are told apart where the provider can."""
-    cohere, openai = named_route("cohere/embed-v4", {}), named_route("openai/any", {})
+    cohere, openai = route_of("cohere/embed-v4", {}), route_of("openai/any", {})
     assert cohere.arguments_for("query") == {"input_type": "search_query"}
     assert cohere.arguments_for("document") == {"input_type": "search_document"}
     assert openai.arguments_for("query") == {}

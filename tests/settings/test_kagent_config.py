@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kagent_memory.errors import ConfigurationError
-from kagent_memory.settings import MemorySettings
+from kagent_memory.settings import EmbeddingConfig, MemorySettings
 
 OPENAI = {"provider": "openai", "model": "text-embedding-3-small"}
 
@@ -44,7 +44,8 @@ def test_the_controllers_block_becomes_settings(
     block: Any, embedding: Any, ttl_days: int, shape: Any
 ):
     settings = on(shape(block))
-    assert (settings.embedding, settings.ttl_days) == (embedding, ttl_days)
+    assert settings.embedding == (EmbeddingConfig(**embedding) if embedding else None)
+    assert settings.ttl_days == ttl_days
     assert (settings.dimensions, settings.min_score) == (768, 0.3)
 
 
@@ -63,7 +64,6 @@ def test_memory_is_off_without_a_block(config: Any):
         {"embedding": {"provider": "anthropic", "model": "claude"}},
         {"embedding": "openai"},
         {"ttl_days": "soon"},
-        {"ttl_days": True},
         {"memory": []},
         "{: not yaml",
         [1],
@@ -125,7 +125,7 @@ MEMORY = "{modelConfig: embed, ttlDays: 7}"
 )
 def test_an_agents_model_config_becomes_its_embedder(spec: str, embedding: dict[str, str]):
     settings = on(manifests(MEMORY, spec))
-    assert (settings.embedding, settings.ttl_days) == (embedding, 7)
+    assert (settings.embedding, settings.ttl_days) == (EmbeddingConfig(**embedding), 7)
     assert (settings.dimensions, settings.min_score) == (768, 0.3)
 
 

@@ -9,7 +9,13 @@ from urllib.parse import quote
 import pytest
 
 from kagent_memory.errors import ConfigurationError
-from kagent_memory.settings import MemorySettings, PersonalDataRules, RerankConfig, compose
+from kagent_memory.settings import (
+    EmbeddingConfig,
+    MemorySettings,
+    PersonalDataRules,
+    RerankConfig,
+    compose,
+)
 
 MAX_SETTINGS = 40
 
@@ -37,7 +43,11 @@ def test_there_are_few_settings() -> None:
             RerankConfig(model="hosted_vllm/any", api_base="http://127.0.0.1:8000"),
         ),
         ("rerank", "", None),
-        ("embedding", '{"model": "m"}', {"model": "m"}),
+        (
+            "embedding",
+            '{"type": "openai", "model": "m"}',
+            EmbeddingConfig(provider="openai", model="m"),
+        ),
         ("ttl_days_by", "episodic:30,tag=invoice:3650", {"episodic": 30, "tag=invoice": 3650}),
     ],
 )

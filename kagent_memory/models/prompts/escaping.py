@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final, cast
 
@@ -21,28 +21,31 @@ _OPENERS = "<＜﹤‹\u2329\u3008⟨❬❮❰˂ᐸᑉ≺⧼⟪≪⋖⪡⪻⦑�
 _CLOSERS = ">＞﹥›\u232a\u3009⟩❭❯❱˃ᐳᑀ≻⧽⟫≫⋗⪢⪼⦒"
 _ANGLES = str.maketrans({**dict.fromkeys(_OPENERS, "&lt;"), **dict.fromkeys(_CLOSERS, "&gt;")})
 _LINE_BREAK = re.compile(r"\r\n?|[\u2028\u2029\u0085\v\f]")
-_UNPRINTED = re.compile(r"[^\n -~]")
 _ENTITY = re.compile(r"&#?\w{1,24};")
 # Letters of other scripts that look like Latin ones; what Unicode itself calls a Latin letter is
 # known by its name.
 _TWINS = str.maketrans(
     {
-        **dict.fromkeys("рРρΡᏢꓑքⲣᑭ", "p"),
-        **dict.fromkeys("аАαΑᎪꓮᗩΛДᐱ", "a"),
-        **dict.fromkeys("ѕЅꓢՏᏚᔕƧ", "s"),
-        **dict.fromkeys("тТτΤᎢꓔ", "t"),
-        **dict.fromkeys("сСϲϹᏟꓚᑕ", "c"),
-        **dict.fromkeys("оОοΟօՕꓳФᓐ", "o"),
-        **dict.fromkeys("пΝꓠηոռᑎ", "n"),
-        **dict.fromkeys("ѵѴνᏙꓦᐯ", "v"),
-        **dict.fromkeys("еЕεΕᎬꓰҽ", "e"),
-        **dict.fromkeys("гᎡꓣᖇ", "r"),
-        **dict.fromkeys("іІιΙӏᏆꓲ", "i"),
-        **dict.fromkeys("уУүҮυΥγ", "y"),
-        **dict.fromkeys("мМΜ", "m"),
-        **dict.fromkeys("ԁ", "d"),
-        **dict.fromkeys("ս", "u"),
-        **dict.fromkeys("һНΗ", "h"),
+        twin: latin
+        for latin, twins in {
+            "p": "рРρΡᏢꓑքⲣᑭ",
+            "a": "аАαΑᎪꓮᗩΛДᐱ",
+            "s": "ѕЅꓢՏᏚᔕƧ",
+            "t": "тТτΤᎢꓔ",
+            "c": "сСϲϹᏟꓚᑕ",
+            "o": "оОοΟօՕꓳФᓐ",
+            "n": "пΝꓠηոռᑎ",
+            "v": "ѵѴνᏙꓦᐯ",
+            "e": "еЕεΕᎬꓰҽ",
+            "r": "гᎡꓣᖇ",
+            "i": "іІιΙӏᏆꓲ",
+            "y": "уУүҮυΥγ",
+            "m": "мМΜ",
+            "d": "ԁ",
+            "u": "ս",
+            "h": "һНΗ",
+        }.items()
+        for twin in twins
     }
 )
 _LATIN = re.compile(r"(?:LATIN|REGIONAL INDICATOR SYMBOL) .*\b([A-Z])(?: WITH .*)?$")
@@ -63,10 +66,7 @@ def escaped(text: str, *, one_line: bool = False) -> str:
     tags and turn tokens lose their form. Line breaks stay unless `one_line`.
     """
     unified = _LINE_BREAK.sub("\n", text)
-    if unified.isascii():
-        visible = _UNPRINTED.sub(lambda match: _printed(match[0]), unified)
-    else:
-        visible = "".join(map(_printed, unified))
+    visible = "".join(map(_printed, unified))
     plain = _without_fence_name(visible.translate(_ANGLES))
     seen = _Seen(plain)
     for form, signs in _FORMS:
@@ -123,12 +123,7 @@ class _Seen:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self._places: Sequence[int] = range(len(text))
-        if text.isascii():
-            self.plain = text
-            return
-        if any(map(_is_mark, text)):
-            self._places = [place for place, char in enumerate(text) if not _is_mark(char)]
+        self._places = [place for place, char in enumerate(text) if not _is_mark(char)]
         self.plain = "".join([_latin(text[place]) for place in self._places])
 
     def without(self, form: re.Pattern[str], signs: Mapping[str, str]) -> str:
