@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from adk.scripted import APP, SCOPE, USER, Chat, assistant, call, scripted
 from ingestion.test_model_replies import Replying
-from ingestion.test_river import Clock, opened, said, stated
+from ingestion.test_river import opened, said, stated
 from opentelemetry import trace
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
@@ -19,7 +19,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from kagent_memory import KagentMemoryService, LoadMemoryTool, StoreError, telemetry
 from kagent_memory.ingestion import worker
-from kagent_memory.testing import in_memory_service
+from kagent_memory.testing import FrozenClock, in_memory_service
 
 
 @pytest.fixture
@@ -156,18 +156,18 @@ async def test_the_oldest_jobs_age_shows_an_outage(
 ) -> None:
     """The age of the oldest open job grows through an outage and falls to 0 after it."""
     monkeypatch.setattr(worker, "MEASURE_SECONDS", 0.0)
-    clock, llm = Clock(), Replying(ConnectionRefusedError("down"))
+    clock, llm = FrozenClock(), Replying(ConnectionRefusedError("down"))
     options = {"llm": llm, "clock": clock, "worker": False, "consolidate_after": 0}
     async with opened("libsql:///:memory:", **options) as memories:
         await memories.work(until_idle=True)
         assert last_values(gauges) == {"open_jobs": 0, "oldest_job_age": 0}
         await memories.remember(SCOPE, [said("Fact: The spare key is with Grace.", "e1")], "s1")
         for age in (5400, 41_400):
-            clock.pass_by(seconds=age - 5400 * (age > 5400))
+            clock.advance(seconds=age - 5400 * (age > 5400))
             await memories.work(until_idle=True)
             assert last_values(gauges) == {"open_jobs": 1, "oldest_job_age": age}
         llm.reply = stated  # the model is back
-        clock.pass_by(minutes=16)
+        clock.advance(minutes=16)
         await memories.work(until_idle=True)
         assert last_values(gauges) == {"open_jobs": 0, "oldest_job_age": 0}
 
@@ -180,7 +180,7 @@ async def test_an_unmeasured_queue_is_worked_on(
     async def away(**_: Any) -> Any:
         raise StoreError("memory unavailable")
 
-    clock = Clock()
+    clock = FrozenClock()
     async with opened("libsql:///:memory:", clock=clock, worker=False) as memories:
         monkeypatch.setattr(memories.store.queue, "pending", away)
         await memories.remember(SCOPE, [said("Fact: The spare key is with Grace.", "e1")], "s1")

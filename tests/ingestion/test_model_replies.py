@@ -18,9 +18,9 @@ from kagent_memory.errors import ConfigurationError, ModelError
 from kagent_memory.memories import Memories
 from kagent_memory.models.llm import CheckedLlm
 from kagent_memory.records import Fact
-from kagent_memory.testing import HashEmbedder, ScriptedLlm
+from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
 
-from .test_river import SCOPE, Clock, contents, opened, said, stated
+from .test_river import SCOPE, contents, opened, said, stated
 
 TALK = [said("Zoe arrives on Friday with her dog Bruno.", "e1"), said("Noted.", "e2", "agent")]
 
@@ -48,10 +48,10 @@ class Replying:
         return answer
 
 
-async def worked_off(memories: Memories, clock: Clock, rounds: int = 8) -> None:
+async def worked_off(memories: Memories, clock: FrozenClock, rounds: int = 8) -> None:
     for _ in range(rounds):
         await memories.work(until_idle=True)
-        clock.pass_by(minutes=20)
+        clock.advance(minutes=20)
 
 
 UNREADABLE = [
@@ -72,7 +72,7 @@ async def test_an_unreadable_reply_ends_as_a_dead_letter(
 ):
     """A reply that is no answer is asked again and ends as a dead letter."""
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 3)
-    clock, llm = Clock(), Replying(reply)
+    clock, llm = FrozenClock(), Replying(reply)
     async with opened("libsql:///:memory:", llm=llm, clock=clock, worker=False) as memories:
         await memories.remember(SCOPE, TALK, "s1")
         await memories.work(until_idle=True)
@@ -149,7 +149,7 @@ async def test_an_answer_that_is_cut_off_is_asked_for_in_parts(store_uri: str):
 async def test_an_answer_always_cut_off_ends_as_a_dead_letter(monkeypatch: pytest.MonkeyPatch):
     """An answer that is cut off however little is asked ends as a dead letter."""
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 2)
-    clock, llm = Clock(), Replying('{"facts": [{"te')
+    clock, llm = FrozenClock(), Replying('{"facts": [{"te')
     async with opened("libsql:///:memory:", llm=llm, clock=clock, worker=False) as memories:
         await memories.remember(SCOPE, [said("Some words are said here. " * 100, "e1")], "s1")
         await worked_off(memories, clock, 4)
@@ -213,7 +213,7 @@ async def test_a_failure_puts_no_content_into_logs_or_jobs(
     kept.
     """
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 2)
-    clock = Clock()
+    clock = FrozenClock()
     options = (
         {"summary": Quoting(error), "llm": False}
         if fails == "provider"
@@ -272,7 +272,7 @@ async def test_a_summary_takes_the_settings_of_its_service(
     """A summary takes the name of a model and the settings of its service."""
     monkeypatch.setattr(CheckedLlm, "max_retries", 0)
     provider.plan({"delay": 60}, *['{"facts": ["Zoe arrives."]}'] * 20)
-    clock, summary = Clock(), wrap(LlmSummary("openai/any"))
+    clock, summary = FrozenClock(), wrap(LlmSummary("openai/any"))
     options = {"model_timeout_seconds": 4.0, "clock": clock, "worker": False, "llm": False}
     async with opened("libsql:///:memory:", summary=summary, **options) as memories:
         await memories.remember(SCOPE, TALK, "s1")
@@ -280,14 +280,14 @@ async def test_a_summary_takes_the_settings_of_its_service(
         (job,) = await memories.jobs()
         assert "did not answer in time" in job.error or "Timeout" in job.error
         while await memories.jobs():
-            clock.pass_by(minutes=20)
+            clock.advance(minutes=20)
             await memories.work(until_idle=True)
         assert await contents(memories) == ["Zoe arrives."]
 
 
 async def test_dead_letters_are_bad_for_the_doctor(store_uri: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 1)
-    clock = Clock()
+    clock = FrozenClock()
     async with opened(store_uri, llm=Replying("no"), clock=clock, worker=False) as memories:
         await memories.remember(SCOPE, TALK, "s1")
         await memories.work(until_idle=True)

@@ -13,9 +13,9 @@ import pytest
 from kagent_memory.models.llm import CheckedLlm, Llm
 from kagent_memory.records import Scope
 from kagent_memory.settings import MemorySettings
-from kagent_memory.testing import HashEmbedder, ScriptedLlm
+from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
 
-from .test_river import SCOPE, Clock, contents, opened, said, stated
+from .test_river import SCOPE, contents, opened, said, stated
 
 
 def model(name: str = "gpt") -> ScriptedLlm:
@@ -96,12 +96,12 @@ async def test_after_a_restart_a_session_waits_for_its_model(
     mine, theirs = TENANTS[:2]
     async with opened(store_uri, worker=False) as memories:
         await memories.remember(theirs, [fact("theirs", 1)], "s1", llm=model())
-    clock, ours, other = Clock(), model(), model()
+    clock, ours, other = FrozenClock(), model(), model()
     clock.now = datetime.now(UTC)
     async with opened(store_uri, worker=False, clock=clock) as restarted:
         for number in range(3):
             await restarted.remember(mine, [fact("mine", number)], f"s{number}", llm=ours)
-            clock.pass_by(seconds=1)
+            clock.advance(seconds=1)
         with caplog.at_level(logging.WARNING, "kagent_memory"):
             assert await restarted.work(until_idle=True) == 3, "a job that waits holds no other up"
         assert "theirs" not in heard(ours)
@@ -113,7 +113,7 @@ async def test_after_a_restart_a_session_waits_for_its_model(
         ]
         assert "'gpt'" in waiting[0].error
         await restarted.remember(theirs, [fact("theirs", 2)], "s2", llm=other)
-        clock.pass_by(minutes=2)
+        clock.advance(minutes=2)
         assert await restarted.work(until_idle=True) >= 2
         assert await contents(restarted, theirs) == [
             "theirs keeps locker 1.",
@@ -159,7 +159,7 @@ async def test_a_model_without_credentials_waits(error: Exception, monkeypatch: 
     """A name that resolves to a model without credentials waits for a worker that has them."""
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 1)
     clock, made = (
-        Clock(),
+        FrozenClock(),
         CheckedLlm(ScriptedLlm(lambda prompt: error, name="gpt"), MemorySettings()),
     )
     options = {"worker": False, "clock": clock, "resolve_llm": lambda name: made}
@@ -167,7 +167,7 @@ async def test_a_model_without_credentials_waits(error: Exception, monkeypatch: 
         await memories.remember(SCOPE, [fact("ada")], "s1", llm="gpt")
         for _ in range(4):
             await memories.work(until_idle=True)
-            clock.pass_by(minutes=10)
+            clock.advance(minutes=10)
             memories.parts.worker.wake("gpt")
         (job,) = await memories.jobs()
         assert (job.state, job.failures) == ("queued", 0)

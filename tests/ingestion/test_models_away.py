@@ -22,10 +22,10 @@ from kagent_memory.ingestion.worker import MAX_PAUSE_SECONDS, pause_seconds
 from kagent_memory.memories import Memories
 from kagent_memory.models.llm import CheckedLlm
 from kagent_memory.records import Scope
-from kagent_memory.testing import HashEmbedder
+from kagent_memory.testing import FrozenClock, HashEmbedder
 
 from .test_model_replies import Replying
-from .test_river import SCOPE, Clock, contents, opened, said, stated
+from .test_river import SCOPE, contents, opened, said, stated
 
 FACT = [said("Fact: The spare key is with Grace.", "e1")]
 
@@ -87,14 +87,14 @@ LASTS: list[Exception] = [
 ]
 
 
-async def tried(memories: Memories, clock: Clock, *, hours: float) -> int:
+async def tried(memories: Memories, clock: FrozenClock, *, hours: float) -> int:
     """Works through so many hours of the clock; gives how many times jobs were tried."""
     end, tries = clock.now + timedelta(hours=hours), 0
     while clock.now < end:
         before = sum(job.attempts for job in await memories.jobs())
         await memories.work(until_idle=True)
         tries += sum(job.attempts for job in await memories.jobs()) - before
-        clock.pass_by(seconds=60)
+        clock.advance(seconds=60)
     return tries
 
 
@@ -103,7 +103,7 @@ async def test_what_may_pass_never_makes_a_dead_letter(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 2)
-    clock, llm = Clock(), Replying(error)
+    clock, llm = FrozenClock(), Replying(error)
     async with opened("libsql:///:memory:", llm=llm, clock=clock, worker=False) as memories:
         await memories.remember(SCOPE, FACT, "s1")
         for _ in range(12):
@@ -125,7 +125,7 @@ async def test_what_no_retry_mends_is_a_dead_letter_soon(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 3)
-    clock, llm = Clock(), Replying(error)
+    clock, llm = FrozenClock(), Replying(error)
     async with opened("libsql:///:memory:", llm=llm, clock=clock, worker=False) as memories:
         await memories.remember(SCOPE, FACT, "s1")
         await tried(memories, clock, hours=0.2)
@@ -137,7 +137,7 @@ async def test_what_no_retry_mends_is_a_dead_letter_soon(
 @pytest.mark.parametrize("wraps", [False, True], ids=["extract", "embed"])
 async def test_a_configuration_error_is_a_dead_letter_at_once(wraps: bool):
     """An embedder of the wrong width, or a model that cannot be called, waits for its operator."""
-    clock = Clock()
+    clock = FrozenClock()
     wrong: dict[str, Any] = {"embedding": HashEmbedder(8), "dimensions": 16} if wraps else {}
     llm = Replying(stated if wraps else ConfigurationError("The model has no such deployment."))
     async with opened(
@@ -152,7 +152,7 @@ async def test_a_configuration_error_is_a_dead_letter_at_once(wraps: bool):
 
 @pytest.mark.parametrize("hours", [3, pytest.param(24, marks=pytest.mark.slow)])
 async def test_an_outage_of_hours_loses_nothing_and_its_age_is_seen(store_uri: str, hours: int):
-    clock, llm = Clock(), Replying(ConnectionRefusedError("down"))
+    clock, llm = FrozenClock(), Replying(ConnectionRefusedError("down"))
     options = {"llm": llm, "clock": clock, "worker": False, "consolidate_after": 0}
     async with opened(store_uri, **options) as memories:
         for user in ("ada", "bob"):
@@ -174,7 +174,7 @@ async def test_an_outage_of_hours_loses_nothing_and_its_age_is_seen(store_uri: s
         assert (looked_at.state, f"{hours}.0 h" in looked_at.text) == ("note", True)
     llm.reply = stated
     async with opened(store_uri, **options) as restarted:
-        clock.pass_by(seconds=MAX_PAUSE_SECONDS)
+        clock.advance(seconds=MAX_PAUSE_SECONDS)
         await restarted.work(until_idle=True)
         for user in ("ada", "bob"):
             assert await contents(restarted, Scope("acme", user, "desk")) == [
@@ -187,7 +187,7 @@ async def test_an_outage_of_hours_loses_nothing_and_its_age_is_seen(store_uri: s
 async def test_failures_of_an_outage_do_not_count(monkeypatch: pytest.MonkeyPatch):
     """Failures before and after an outage count and those of it do not."""
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 3)
-    clock, llm = Clock(), Replying("no answer")
+    clock, llm = FrozenClock(), Replying("no answer")
     async with opened("libsql:///:memory:", llm=llm, clock=clock, worker=False) as memories:
         await memories.remember(SCOPE, FACT, "s1")
         await memories.work(until_idle=True)
@@ -205,11 +205,11 @@ async def test_failures_of_an_outage_do_not_count(monkeypatch: pytest.MonkeyPatc
 
 
 async def test_a_session_end_that_failed_is_still_open(store_uri: str):
-    clock, llm = Clock(), Replying(TimeoutError())
+    clock, llm = FrozenClock(), Replying(TimeoutError())
     async with opened(store_uri, llm=llm, clock=clock, worker=False) as memories:
         await memories.remember(SCOPE, FACT, "s1", save=False, end_after_minutes=15)
         assert await memories.drain(60) is True
-        clock.pass_by(minutes=16)
+        clock.advance(minutes=16)
         assert await memories.drain(0) is False
         await memories.work(until_idle=True)
         (job,) = await memories.jobs()
@@ -240,7 +240,7 @@ async def test_a_provider_that_is_down_kills_no_session(
     monkeypatch.setattr(CheckedLlm, "max_retries", 0)
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 1)
     monkeypatch.setattr("kagent_memory.models.calls.BACKOFF", wait_fixed(0.01))
-    clock = Clock()
+    clock = FrozenClock()
     # the first call of a process may take long: only what hangs is given up soon
     seconds = 4.0 if "delay" in step else 60.0
     options = {"llm": "openai/any", "clock": clock, "model_timeout_seconds": seconds}
@@ -251,7 +251,7 @@ async def test_a_provider_that_is_down_kills_no_session(
             # the first time a slow machine may not get so far
             while len(provider.bodies("/chat/completions")) < 2:
                 await memories.work(until_idle=True)
-                clock.pass_by(minutes=15)
+                clock.advance(minutes=15)
         (job,) = await memories.jobs()
         assert (job.state, job.failures) == ("queued", 0), job.error
         provider.plan('{"facts": ["The spare key is with Grace."]}')
@@ -272,7 +272,7 @@ async def test_an_embedder_that_is_down_for_hours_is_waited_for(
                 raise ConnectionError("embedder away")
             return await super().embed(texts, kind=kind)
 
-    clock, embedder = Clock(), Down()
+    clock, embedder = FrozenClock(), Down()
     options = {"llm": False, "embedding": embedder, "clock": clock, "worker": False}
     async with opened(store_uri, consolidate_after=0, **options) as memories:
         await memories.add(SCOPE, ["The boiler is serviced in May."])
@@ -280,7 +280,7 @@ async def test_an_embedder_that_is_down_for_hours_is_waited_for(
         (job,) = await memories.jobs()
         assert (job.kind, job.state, job.failures) == ("embed", "queued", 0)
         embedder.down = False
-        clock.pass_by(seconds=MAX_PAUSE_SECONDS)
+        clock.advance(seconds=MAX_PAUSE_SECONDS)
         assert await memories.work(until_idle=True) == 1
         assert (await memories.recall(SCOPE, "boiler"))[0].cosine is not None
 

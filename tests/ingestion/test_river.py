@@ -11,7 +11,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,22 +20,9 @@ import pytest
 from kagent_memory.errors import Conflict, NotFound
 from kagent_memory.memories import Memories
 from kagent_memory.records import Fact, Message, Scope
-from kagent_memory.testing import HashEmbedder, ScriptedLlm
+from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
 
 SCOPE = Scope("acme", "ada", "desk")
-
-
-class Clock:
-    """A time that only the test moves."""
-
-    def __init__(self) -> None:
-        self.now = datetime(2026, 11, 21, 12, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def pass_by(self, **span: float) -> None:
-        self.now += timedelta(**span)
 
 
 def stated(prompt: str) -> Any:
@@ -165,15 +152,15 @@ async def test_no_secret_reaches_model_embedder_queue_database_or_log(
 
 async def test_a_tail_is_taken_in_after_its_inactivity(store_uri: str):
     """The tail of a session is taken in after its inactivity across a restart."""
-    clock = Clock()
+    clock = FrozenClock()
     async with opened(store_uri, llm=False, clock=clock, worker=False) as memories:
         for number in range(3):
             tail = [said(f"Tail {turn}.", f"e{turn}") for turn in range(number + 1)]
             await memories.remember(SCOPE, tail, "s1", save=False, end_after_minutes=15)
-            clock.pass_by(minutes=10)
+            clock.advance(minutes=10)
         await memories.work(until_idle=True)
         assert await contents(memories) == []
-    clock.pass_by(minutes=10)
+    clock.advance(minutes=10)
     async with opened(store_uri, llm=False, clock=clock, worker=False) as restarted:
         assert await restarted.work(until_idle=True) == 1
         assert await contents(restarted) == ["Tail 0.", "Tail 1.", "Tail 2."]
@@ -203,16 +190,16 @@ async def test_a_session_has_one_summary_of_all_of_it(store_uri: str):
 
 
 async def test_what_a_failed_attempt_cost_is_counted_too(store_uri: str):
-    clock = Clock()
+    clock = FrozenClock()
     answers = iter([{"nonsense": 1}, {"nonsense": 1}])
     llm = ScriptedLlm(lambda prompt: next(answers, None) or stated(prompt))
     async with opened(store_uri, llm=llm, clock=clock, worker=False) as memories:
         await memories.remember(SCOPE, [said("Fact: It rains.", "e1")], "s1")
         await memories.work(until_idle=True)
-        clock.pass_by(minutes=10)
+        clock.advance(minutes=10)
         for _ in range(3):
             await memories.work(until_idle=True)
-            clock.pass_by(minutes=10)
+            clock.advance(minutes=10)
         assert await contents(memories) == ["It rains."]
         assert (await memories.stats(SCOPE)).calls == len(llm.prompts) >= 2
 
@@ -362,7 +349,7 @@ async def test_a_correction_supersedes_and_can_be_undone_byte_for_byte(store_uri
 
 async def test_a_wish_that_cannot_be_holds_no_session_up(store_uri: str):
     """A text of the model that an expired memory has holds no session up."""
-    clock = Clock()
+    clock = FrozenClock()
     gone, there = "The user likes tea with honey and milk.", "The user likes tea."
     new = "The user likes tea with milk, and with honey too."
 
@@ -377,7 +364,7 @@ async def test_a_wish_that_cannot_be_holds_no_session_up(store_uri: str):
         store_uri, llm=llm, clock=clock, worker=False, consolidate_after=0
     ) as memories:
         await memories.add(SCOPE, [Fact(gone, ttl_days=1)])
-        clock.pass_by(days=2)
+        clock.advance(days=2)
         await memories.add(SCOPE, [there])
         await memories.remember(SCOPE, [said(f"Fact: {new}", "e1")], "s1")
         assert await memories.work(until_idle=True) == 1
