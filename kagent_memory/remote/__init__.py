@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NotRequired, Self
+from typing import TYPE_CHECKING, Any, NotRequired, Self, cast
 from urllib.parse import quote
 
 from typing_extensions import TypedDict, override
@@ -274,10 +274,9 @@ def _request(verb: Verb, arguments: Mapping[str, Any]) -> tuple[str, dict[str, s
         InvalidInput: an argument holds what JSON cannot hold.
     """
     items: list[Fact | str] = arguments.get("items", [])
-    all_metadata: list[Mapping[str, Any] | None] = [arguments.get("metadata")]
-    all_metadata += [item.metadata for item in items if isinstance(item, Fact)]
-    for metadata in all_metadata:
-        json_text(metadata and dict(metadata), "The metadata")  # a time would become a text
+    metadata = [item.metadata for item in items if isinstance(item, Fact)]
+    for one in (arguments.get("metadata"), *metadata):
+        json_text(_plain(one), "The metadata")  # a time in it would become a text
     values = verb.written(arguments)
     query: dict[str, str] = {}
     if isinstance(arguments.get("scope"), Scope):
@@ -296,6 +295,10 @@ def _request(verb: Verb, arguments: Mapping[str, Any]) -> tuple[str, dict[str, s
         }
         return path, {**query, **texts}, None
     return path, query, json_text(values, "The request", compact=True).encode()
+
+
+def _plain(metadata: Any) -> Any:
+    return dict(cast("Mapping[str, Any]", metadata)) if isinstance(metadata, Mapping) else metadata
 
 
 def _named(scope: Mapping[str, str]) -> dict[str, str]:

@@ -33,6 +33,7 @@ async def added(client: httpx.AsyncClient, *items: Any) -> list[str]:
 
 
 async def test_a_life_of_a_memory_over_http(client: httpx.AsyncClient):
+    """Each verb of a memory is a route with its arguments and its answer."""
     new = {"text": "Ada likes tea", "topics": ["tea"], "metadata": {"a": {"b": 1}}, "ttl_days": 3}
     id, other = await added(client, new, "Ada lives in Oslo")
     one = f"/api/v1/memories/{id}"
@@ -64,6 +65,7 @@ async def test_a_life_of_a_memory_over_http(client: httpx.AsyncClient):
 async def test_metadata_that_is_stored_can_be_listed_however_deep(
     client: httpx.AsyncClient, memories: Memories
 ):
+    """What is stored can be read; deeper metadata is refused."""
     deep: Any = 1
     for _ in range(100):
         deep = {"a": deep}
@@ -79,6 +81,7 @@ async def test_metadata_that_is_stored_can_be_listed_however_deep(
 
 
 async def test_lists_are_filtered_ordered_and_paged(client: httpx.AsyncClient, clock: Clock):
+    """A list goes on where its cursor says, and a filter is JSON in the query."""
     for number in range(5):
         await added(
             client,
@@ -106,6 +109,7 @@ async def test_lists_are_filtered_ordered_and_paged(client: httpx.AsyncClient, c
 async def test_a_session_is_queued_and_its_job_shows_no_content(
     client: httpx.AsyncClient, memories: Memories
 ):
+    """A session is learnt once, and its job tells nothing of what it holds."""
     body = {"session_id": "s", "messages": [{"text": "I moved to Rome", "event_id": "e1"}]}
     job = (await client.post(f"/api/v1/sessions{S}", json=body)).json()
     jobs = (await client.get("/api/v1/jobs")).text
@@ -146,6 +150,7 @@ async def test_a_session_is_queued_and_its_job_shows_no_content(
 async def test_errors_are_problems_and_say_their_family(
     client: httpx.AsyncClient, method: str, path: str, body: Any, status: int, kind: str
 ):
+    """An error is problem+json with its family, and echoes nothing."""
     answer = await client.request(method, path, json=body)
     assert answer.headers["content-type"] == "application/problem+json"
     assert (answer.status_code, answer.json()["status"]) == (status, status)
@@ -177,6 +182,7 @@ async def test_what_a_verb_does_not_know_is_refused_by_name(
 
 
 async def test_a_store_that_is_away_is_503(memories: Memories, clock: Clock):
+    """A store that cannot be reached is the server's trouble, told as such."""
     async with client_of(memories, clock) as client:
         await memories.store.close()
         answer = await client.get(f"/api/v1/memories{S}")
@@ -212,6 +218,7 @@ OPERATIONS = [result.ok() for result in SCHEMA.get_all_operations()]
 def test_no_request_brings_the_server_down(
     address: str, connection: requests.Session, operation: Any, examples: int
 ):
+    """No request that the OpenAPI allows makes a server error."""
     print(f"{operation.label}: seed {SEED}, {examples} examples")
 
     @seed(SEED)

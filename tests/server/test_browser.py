@@ -17,11 +17,11 @@ from optional import program
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 
 from kagent_memory.memories import Memories
-from kagent_memory.records import Fact, Scope, new_id
+from kagent_memory.records import Fact, Scope
 from kagent_memory.server.auth import Access
-from kagent_memory.stores.base import Job
+from kagent_memory.testing.fixtures import a_job
 
-from .ground import Clock, served
+from .ground import Clock, dead_letter, served
 
 pytestmark = pytest.mark.browser
 
@@ -112,23 +112,8 @@ async def _filled() -> Memories:
     await memories.add(
         Scope("", "eve", "hostile"), [Fact(text, topics=(text[:40],)) for text in HOSTILE]
     )
-    jobs = [
-        Job(
-            id=new_id(),
-            scope=SCOPE,
-            kind="transcript",
-            session_id=session,
-            run_after=now,
-            created_at=now,
-        )
-        for session in ("session-8", "session-9")
-    ]
-    await memories.store.enqueue(jobs)
-    claimed = await memories.store.queue.claim("tests", now=now, lease_seconds=5)
-    assert claimed
-    await memories.store.queue.release(
-        claimed, run_after=now, error="The model answered nonsense five times.", dead=True
-    )
+    await dead_letter(memories, SCOPE, now)
+    await memories.store.enqueue([a_job(SCOPE, now=now)])
     return memories
 
 
@@ -166,6 +151,7 @@ async def tour(page: Page, name: str, *, whole: bool = False) -> None:
 
 
 async def test_one_walk_through_every_page(page: Page):
+    """A user finds, filters and sorts memories, and sees plots and the queue."""
     await page.goto("/?by=user")
     await page.get_by_role("link", name="travel_agent").click()
     await expect(page.get_by_role("heading", name="Memories")).to_be_visible()
@@ -201,6 +187,7 @@ async def test_one_walk_through_every_page(page: Page):
 
 
 async def test_a_memory_is_edited_undone_pinned_and_deleted(page: Page):
+    """A user writes, corrects, takes back, keeps and deletes a memory."""
     await page.goto(f"/memories?{QUERY}")
     await page.get_by_text("Write a memory").click()
     await page.get_by_label("Content").fill("Ada likes jasmine tea\nand honey")
@@ -250,6 +237,7 @@ async def test_chosen_memories_are_pinned_and_deleted(page: Page):
 
 
 async def test_delete_all_asks_first_in_the_words_of_kagents_dialog(page: Page):
+    """Everything goes only after a question in kagent's words."""
     await page.goto("/memories?app=doomed&user=ada")
     await page.get_by_text("Write a memory").click()
     await page.get_by_label("Content").fill("soon gone")
@@ -270,6 +258,7 @@ PAGES = (
     f"/memories?{QUERY}",
     f"/memories?{QUERY}&q=lisbon",
     "/memories?app=hostile&user=eve",
+    f"/memories?{QUERY}&show=waiting",
     f"/memories/delete-all?{QUERY}",
     f"/dashboard?{QUERY}",
     "/jobs",
@@ -282,6 +271,7 @@ PAGES = (
 async def test_no_page_has_a_serious_axe_finding_or_scrolls_sideways(
     browser: Browser, server: str, width: int, scheme: str
 ):
+    """Every page fits its screen and can be used by everybody."""
     context = await patient(
         browser,
         base_url=server,
@@ -315,6 +305,7 @@ async def test_no_page_has_a_serious_axe_finding_or_scrolls_sideways(
 
 
 async def test_hostile_content_is_text_and_nothing_else(browser: Browser, server: str):
+    """No content of a memory runs, or breaks the page."""
     context = await patient(browser, base_url=server, viewport={"width": 390, "height": 844})
     page = await context.new_page()
     alarms: list[str] = []
@@ -341,6 +332,7 @@ async def test_hostile_content_is_text_and_nothing_else(browser: Browser, server
 
 
 async def test_a_token_logs_in_and_out_of_a_guarded_server(browser: Browser, tmp_path: Path):
+    """A user's token opens the page to their memories alone."""
     secret = ""
 
     async def opener() -> Memories:

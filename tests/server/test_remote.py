@@ -37,6 +37,7 @@ def address() -> Iterator[str]:
 
 
 async def test_every_verb_gives_what_the_store_would(address: str):
+    """Each verb of a server's memories answers as the store's own would."""
     async with await open_memories(address) as memories:
         assert isinstance(memories, RemoteMemories)
         assert memories.mode == "keyword"
@@ -101,6 +102,7 @@ async def test_every_verb_gives_what_the_store_would(address: str):
 
 
 async def test_errors_cross_the_wire_as_themselves(address: str):
+    """An error of the server is raised as the class it had there."""
     async with await RemoteMemories.open(address) as memories:
         [id] = await memories.add(SCOPE, ["x"])
         with pytest.raises(NotFound):
@@ -117,8 +119,9 @@ async def test_errors_cross_the_wire_as_themselves(address: str):
                 await memories.edit(SCOPE, id, metadata={"a": odd})
     with pytest.raises(StoreError, match="cannot be reached"):
         await RemoteMemories.open("http://127.0.0.1:9")
-    with pytest.raises(ConfigurationError, match="embedding"):
-        await RemoteMemories.open(address, embedding="ollama/x")
+    for name, value in {"embedding": "ollama/x", "search_limit": 3}.items():
+        with pytest.raises(ConfigurationError, match=f"{name}: set this where the server"):
+            await RemoteMemories.open(address, **{name: value})
     for uri in ("http://[", "http://host:port"):
         with pytest.raises(ConfigurationError, match=r"Invalid (server )?URI"):
             await open_memories(uri)
@@ -126,6 +129,7 @@ async def test_errors_cross_the_wire_as_themselves(address: str):
 
 @pytest.mark.parametrize("text", ["<!doctype html>", '{"other": "service"}', "[]", '"ok"'])
 async def test_another_server_at_that_address_is_a_clear_error(text: str):
+    """What is no server of ours is told as that."""
     transport = httpx.MockTransport(lambda request: httpx.Response(200, text=text))
     with pytest.raises(StoreError, match="is not a kagent-memory server"):
         await RemoteMemories.open("http://127.0.0.1:9", transport=transport)
@@ -178,6 +182,7 @@ async def test_callers_may_only_name_models_on_the_list():
 async def test_a_token_travels_in_the_header_and_never_in_the_location(
     monkeypatch: pytest.MonkeyPatch,
 ):
+    """A token is sent and never shown, and binds the caller to its tenant."""
     secret = ""
 
     async def guarded() -> Memories:

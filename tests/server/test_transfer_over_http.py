@@ -112,6 +112,7 @@ async def test_all_travels_through_two_servers_and_nothing_twice(whole_file, tar
     ids=range(3),
 )
 async def test_of_a_broken_file_nothing_is_taken(damage, said, whole_file, untouched, tmp_path):
+    """A file that was cut off or damaged is refused whole, with the line."""
     path = tmp_path / "a.jsonl"
     path.write_text(
         "".join(f"{line}\n" for line in damage(whole_file.read_text().splitlines())),
@@ -124,6 +125,7 @@ async def test_of_a_broken_file_nothing_is_taken(damage, said, whole_file, untou
 
 
 async def test_whose_memories_a_caller_may_move(tmp_path):
+    """An export holds what the caller may see; an import is refused to whoever is bound."""
     secrets: dict[str, str] = {}
 
     async def opened() -> Memories:
@@ -158,6 +160,7 @@ async def test_whose_memories_a_caller_may_move(tmp_path):
 
 
 async def test_a_long_file_waits_on_the_disk_and_ends_at_its_bound(whole_file, tmp_path):
+    """An import may be longer than a body, up to a bound of its own."""
     path = tmp_path / "a.jsonl"
     path.write_bytes(whole_file.read_bytes())
     size = path.stat().st_size
@@ -201,6 +204,7 @@ class Held:
 
 
 async def test_a_long_import_says_how_far_it_is(whole_file, monkeypatch):
+    """The answer to an import tells how far it is, and at last its error."""
     path = whole_file
     held = Held(monkeypatch)
     with served(held.opened) as address:
@@ -228,6 +232,7 @@ async def test_a_long_import_says_how_far_it_is(whole_file, monkeypatch):
 
 
 async def test_an_import_ends_with_its_caller(whole_file, monkeypatch):
+    """An import whose caller hangs up ends, and can be called again."""
     path = whole_file
     held = Held(monkeypatch)
     with served(held.opened) as address:
@@ -242,6 +247,8 @@ async def test_an_import_ends_with_its_caller(whole_file, monkeypatch):
 
 
 async def test_an_export_that_breaks_off_is_no_whole_one(monkeypatch):
+    """An export that breaks off raises instead of ending."""
+
     async def opened() -> Memories:
         memories = await filled()
         whole = memories.store.memories.whole
