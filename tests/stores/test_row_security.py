@@ -289,6 +289,35 @@ async def test_a_connection_of_the_pool_carries_nothing_over(direct_or_pooled_ur
             assert found == [{"free": True, "scope": ""}]
 
 
+async def test_the_roles_may_not_log_in_or_own_anything(guarded_uri):
+    """The roles may not log in, pass the policies by, or own anything."""
+    async with await open_store(guarded_uri, rls=True) as store:
+        await fill(store)
+        with psycopg.connect(guarded_uri) as connection:
+            found = connection.execute(
+                "SELECT rolname, rolcanlogin, rolbypassrls, rolsuper, rolcreaterole, "
+                "rolcreatedb FROM pg_roles "
+                "WHERE rolname IN (%s, %s)",
+                (APP, MAINTENANCE),
+            ).fetchall()
+            assert sorted(found) == [(APP, *[False] * 5), (MAINTENANCE, *[False] * 5)]
+            owned = connection.execute(
+                "SELECT count(*) FROM pg_class WHERE relowner = %s::regrole", (APP,)
+            ).fetchone()
+            assert owned == (0,)
+            [(granted,)] = connection.execute(
+                "SELECT count(DISTINCT roleid) FROM pg_auth_members WHERE member = "
+                "current_user::regrole "
+                "AND roleid IN (%s::regrole, %s::regrole)",
+                (APP, MAINTENANCE),
+            )
+            assert granted == 2
+            [(reached,)] = connection.execute(
+                "SELECT pg_has_role(%s, %s, 'MEMBER')", (APP, MAINTENANCE)
+            )
+            assert not reached
+
+
 async def test_a_later_embedding_space_is_guarded(guarded_uri):
     """An embedding space that is made later is guarded as it is made."""
     async with await open_store(guarded_uri, rls=True) as store:

@@ -100,11 +100,9 @@ class Transaction:
         """Return all rows of the named query: see `Session.rows`."""
         return await self.session.rows(query, {**self._own, **values}, space_number=space_number)
 
-    async def row(
-        self, query: str, space_number: int | None = None, /, **values: Any
-    ) -> Row | None:
+    async def row(self, query: str, /, **values: Any) -> Row | None:
         """Return the first row of the named query; None where it has none."""
-        return next(iter(await self.rows(query, space_number, **values)), None)
+        return next(iter(await self.rows(query, **values)), None)
 
     async def ids(self, query: str, space_number: int | None = None, /, **values: Any) -> list[str]:
         """Return the ids of the memories that the named query finds."""
@@ -116,17 +114,13 @@ class Transaction:
         """Return the memories that the named query finds."""
         return [self.codec.memory(row) for row in await self.rows(query, space_number, **values)]
 
-    async def revisions(
-        self, query: str, space_number: int | None = None, /, **values: Any
-    ) -> list[Revision]:
+    async def revisions(self, query: str, /, **values: Any) -> list[Revision]:
         """Return the revisions that the named query finds."""
-        return [self.codec.revision(row) for row in await self.rows(query, space_number, **values)]
+        return [self.codec.revision(row) for row in await self.rows(query, **values)]
 
-    async def jobs(
-        self, query: str, space_number: int | None = None, /, **values: Any
-    ) -> list[Job]:
+    async def jobs(self, query: str, /, **values: Any) -> list[Job]:
         """Return the jobs that the named query finds, of any scope."""
-        rows = await self.rows(query, space_number, **values)
+        rows = await self.rows(query, **values)
         return [RowCodec(self.session.ring, to_scope(row)).job(row) for row in rows]
 
     async def several(self, queries: Iterable[tuple[str, Values]]) -> Sequence[Sequence[Row]]:
