@@ -4,13 +4,12 @@ machine.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
-import io
 import json
-import multiprocessing
+import subprocess
+import sys
 import tempfile
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import nullcontext, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from google.adk.sessions.session import Session
 from google.genai import types
 
 from ..concurrency import new_loop
-from ..errors import ConfigurationError, InvalidInput, KagentMemoryError
+from ..errors import FAMILIES, ConfigurationError, InvalidInput, KagentMemoryError, family_of
 from .agent import enable_memory
 from .plugin import MemoryPlugin
 from .rehearsed_model import RehearsedModel
@@ -89,8 +88,11 @@ def main(
         print(f"Two processes, one memory: {uri}\n", flush=True)
     transcript: list[str] = []
     for half in ("learn", "recall"):
-        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-            transcript += process.submit(_run, half, uri, model, embedding, prints).result()
+        command = [sys.executable, "-m", "kagent_memory.adk.demo", half, uri, model, embedding]
+        ran = subprocess.run(command, check=False, text=True, capture_output=not prints)  # noqa: S603 our own module
+        if ran.returncode:
+            raise _error(half, ran)
+        transcript += (ran.stdout or "").splitlines()
     return Demonstration(directory=str(folder), uri=uri, transcript=tuple(transcript))
 
 
@@ -109,20 +111,12 @@ def _folder(directory: str | None) -> Path:
     return folder
 
 
-def _run(half: str, uri: str, model: str, embedding: str, prints: bool) -> list[str]:
-    """Run a half in this process; return the lines that it did not print."""
-    told = io.StringIO()
-    try:
-        with (
-            nullcontext() if prints else redirect_stdout(told),
-            asyncio.Runner(loop_factory=new_loop) as own_loop,
-        ):
-            own_loop.run(_half(half, uri, model, embedding))
-    except KagentMemoryError:
-        raise
-    except Exception as error:  # of a model, which another process may not know
-        raise KagentMemoryError(f"The half {half!r} failed: {error}") from None
-    return told.getvalue().splitlines()
+def _error(half: str, ran: subprocess.CompletedProcess[str]) -> KagentMemoryError:
+    """Return the error of a half, in its own words where they were not printed already."""
+    families = {family.exit_code: kind for kind, family in FAMILIES.items()}
+    kind = families.get(ran.returncode, KagentMemoryError)
+    words = (ran.stderr or "").strip() or f"The process of the half {half!r} failed."
+    return kind(words.splitlines()[-1])
 
 
 async def _half(half: str, uri: str, model: str, embedding: str) -> None:
@@ -191,3 +185,15 @@ async def _use_verbs(service: KagentMemoryService, session: Session) -> None:
     for receipt in await memories.receipts():
         at = receipt.at.isoformat(timespec="minutes")
         print(f"   receipt:   {receipt.memories} memory, {at}, by {receipt.who}: {receipt.digest}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    for name in ("half", "uri", "model", "embedding"):
+        parser.add_argument(name)
+    try:
+        with asyncio.Runner(loop_factory=new_loop) as own_loop:
+            own_loop.run(_half(**vars(parser.parse_args())))
+    except KagentMemoryError as error:
+        print(error, file=sys.stderr)
+        sys.exit(family_of(error).exit_code)
