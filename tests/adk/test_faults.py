@@ -353,6 +353,7 @@ def broken(monkeypatch: pytest.MonkeyPatch, error: Exception) -> KagentMemorySer
 async def test_no_failure_of_memory_reaches_the_run_or_the_log(
     error: Exception, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Whatever memory raises, the turn ends and only its kind is logged."""
     tools = [
         SaveMemoryTool(),
         LoadMemoryTool(),
@@ -371,12 +372,9 @@ async def test_no_failure_of_memory_reaches_the_run_or_the_log(
         assistant(model), tools=[*tools, PreloadMemoryTool()], auto_save=AutoSave(every_turns=1)
     )
     with caplog.at_level(logging.WARNING, "kagent_memory"):
-        chat = Chat(
-            agent,
-            broken(monkeypatch, error),
-            plugins=[MemoryPlugin(auto_save=AutoSave(every_turns=1))],
-        )
-        events = await chat.say("What do you know about me?")
+        async with broken(monkeypatch, error) as service:
+            plugins = [MemoryPlugin(auto_save=AutoSave(every_turns=1))]
+            events = await Chat(agent, service, plugins=plugins).say("What do you know about me?")
     assert events[-1].content.parts[0].text == "done"
     assert responses(model.requests[-1]) == [{"error": "memory unavailable"}] * 4
     assert "auto-save" in caplog.text
@@ -387,14 +385,13 @@ async def test_no_failure_of_memory_reaches_the_run_or_the_log(
 async def test_the_log_tells_the_operator_what_to_change(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A wrong setting is logged with its cure and without its password."""
     model = scripted(call("load_memory", query="tea"), "done")
     wrong = ConfigurationError("The URI postgresql://ada:hunter2pass@db/x is none; write another.")
     with caplog.at_level(logging.WARNING, "kagent_memory"):
-        chat = Chat(
-            enable_memory(assistant(model), auto_save=AutoSave(every_turns=1)),
-            broken(monkeypatch, wrong),
-        )
-        await chat.say("Which tea do I like?")
+        agent = enable_memory(assistant(model), auto_save=AutoSave(every_turns=1))
+        async with broken(monkeypatch, wrong) as service:
+            await Chat(agent, service).say("Which tea do I like?")
     assert responses(model.requests[-1]) == [{"error": "memory unavailable"}]
     for what in ("prefetch_memory", "load_memory", "auto-save"):
         assert (

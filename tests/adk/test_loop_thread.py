@@ -42,13 +42,14 @@ async def loop_of(resource: Resource) -> asyncio.AbstractEventLoop:
     return resource.loop
 
 
-def threads() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == THREAD]
+def threads(before: set[threading.Thread]) -> list[threading.Thread]:
+    """Return the loop threads that run now and did not before."""
+    return [one for one in set(threading.enumerate()) - before if one.name == THREAD]
 
 
 async def test_close_waits_and_the_next_use_starts_afresh() -> None:
     """Closing waits for running work; the next use starts afresh."""
-    mine = loop_thread()
+    before, mine = set(threading.enumerate()), loop_thread()
     began, done = threading.Event(), []
 
     async def slow(resource: Resource) -> None:
@@ -65,7 +66,7 @@ async def test_close_waits_and_the_next_use_starts_afresh() -> None:
     await mine.run(loop_of)
     assert len(mine.opened) == 2
     await mine.close()
-    assert threads() == []
+    assert threads(before) == []
 
 
 async def test_calls_and_closes_may_overlap() -> None:
@@ -120,13 +121,14 @@ async def test_a_cancelled_callers_work_ends_or_goes_on_as_asked(finish: bool) -
 
 
 async def test_a_loop_thread_that_nobody_holds_ends_its_thread() -> None:
-    mine = loop_thread()
+    """A loop thread that is collected ends its thread."""
+    before, mine = set(threading.enumerate()), loop_thread()
     await mine.run(loop_of)
-    (thread,) = threads()
+    (thread,) = threads(before)
     del mine
     gc.collect()
     await asyncio.to_thread(thread.join, 60)
-    assert threads() == []
+    assert threads(before) == []
 
 
 def test_a_program_that_closes_nothing_ends_without_a_word() -> None:

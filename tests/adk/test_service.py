@@ -292,6 +292,7 @@ async def test_tenant_and_scope_of_choose_the_scope(uri: str) -> None:
 
 async def test_after_close_the_next_call_opens_again(uri: str) -> None:
     """A closed service opens again at its next call, and leaves no thread."""
+    before = set(threading.enumerate())
     service = KagentMemoryService(uri, llm=False)
     await service.close()
     await service.add_memory(**WHOSE, memories=[entry("dark mode")])
@@ -299,7 +300,8 @@ async def test_after_close_the_next_call_opens_again(uri: str) -> None:
     await service.close()
     assert await found(service, "dark mode") == ["dark mode"]
     await service.close()
-    assert not [thread for thread in threading.enumerate() if thread.name == "kagent-memory-loop"]
+    left = set(threading.enumerate()) - before
+    assert not [thread for thread in left if thread.name == "kagent-memory-loop"]
 
 
 # -- many loops --
