@@ -16,16 +16,18 @@ from google.adk.agents.invocation_context import InvocationContext
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.events.event import Event
 from google.adk.models.base_llm import BaseLlm
+from google.adk.sessions.session import Session
 
 from ..errors import ConfigurationError
 from ..memories.tool_answers import report
 from .arguments import checked_whole
 from .event_converter import MEMORY_TOOLS, UNSPOKEN_TOOLS, live_events, user_turns
 from .service import KagentMemoryService
-from .sessions import mode_of
+from .sessions import mode_of, recorded
 
 log = logging.getLogger("kagent_memory")
 SAVE_SECONDS = 4.0
+COMPACTION_LOOKS = (0.1, 0.2, 0.5, 1, 2, 4, 8, 16, 32)  # seconds between looks, after a run
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +84,14 @@ class Progress:
         seen: its turns and calls so far.
         invocation: the last one, with its own turns and calls.
         saved: the id of the last event that was saved.
+        armed: the id of the last event that waits for the session's end.
         compacted_until: the end of the last compaction that was saved, epoch seconds.
     """
 
     seen: Counter[str] = field(default_factory=Counter[str])
     invocation: tuple[str, Counter[str]] = ("", Counter())
     saved: str = ""
+    armed: str = ""
     compacted_until: float = 0.0
 
     def advance(self, policy: AutoSave, invocation_id: str, events: Sequence[Event]) -> bool:
@@ -104,23 +108,24 @@ class Progress:
             for name, every in thresholds.items()
         )
 
-    def unsaved(self, events: Sequence[Event]) -> Sequence[Event]:
-        """Return the events that were not saved yet; all where one of these changes earlier ones,
-        as a rewind or a compaction does.
-        """
-        ids = [event.id for event in events]
-        new = events[ids.index(self.saved) + 1 :] if self.saved in ids else events
-        changes = any(
-            event.actions.rewind_before_invocation_id or event.actions.compaction for event in new
-        )
-        return events if changes else new
-
 
 def _counted(events: Sequence[Event]) -> Counter[str]:
     """Count the user's turns and the calls of tools other than memory's."""
     calls = [call.name for event in events for call in event.get_function_calls()]
     counted = sum(name not in MEMORY_TOOLS | UNSPOKEN_TOOLS for name in calls)
     return Counter(turns=user_turns(events), calls=counted)
+
+
+def behind(mark: str, events: Sequence[Event]) -> Sequence[Event]:
+    """Return the events behind the one with this id; all where one of these changes earlier ones,
+    as a rewind or a compaction does.
+    """
+    ids = [event.id for event in events]
+    new = events[ids.index(mark) + 1 :] if mark in ids else events
+    changes = any(
+        event.actions.rewind_before_invocation_id or event.actions.compaction for event in new
+    )
+    return events if changes else new
 
 
 def compacted(events: Sequence[Event]) -> tuple[list[Event], float]:
@@ -170,11 +175,10 @@ async def _save(context: InvocationContext, service: KagentMemoryService, policy
     due = progress.advance(policy, context.invocation_id, events)
     ended = policy.session_end and context.live_request_queue is not None
     minutes = 0 if ended else policy.end_after_minutes
-    covered, until = compacted(events) if policy.compaction else ([], 0.0)
-    if until > progress.compacted_until and not due:  # that needs no model
-        await service.remember(session.model_copy(update={"events": covered}), compaction=True)
+    if policy.compaction and not due:
+        await _save_compacted(service, session, progress)
     if due or minutes is not None:
-        new = progress.unsaved(events)
+        new = behind(progress.saved if due else progress.armed, events)
         await service.remember(
             session.model_copy(update={"events": list(new)}),
             llm=model_at_hand(context.agent),
@@ -182,9 +186,59 @@ async def _save(context: InvocationContext, service: KagentMemoryService, policy
             end_after_minutes=minutes,
             compaction=policy.compaction,
         )
-    progress.compacted_until = until
-    if due and events:
-        progress.saved = events[-1].id
+    last = events[-1].id if events else ""
+    if due:
+        progress.saved, progress.compacted_until = last, compacted(events)[1]
+    if minutes is not None:
+        progress.armed = last
+    if policy.compaction and context.events_compaction_config is not None:
+        _await_compaction(service, session, progress, len(events))
+
+
+async def _save_compacted(
+    service: KagentMemoryService, session: Session, progress: Progress
+) -> None:
+    """Save what ADK has compacted of a session, and nothing else: that needs no model."""
+    covered, until = compacted(recorded(session.events, session.state))
+    if until > progress.compacted_until:
+        await service.remember(session.model_copy(update={"events": covered}), compaction=True)
+        progress.compacted_until = until
+
+
+def _await_compaction(
+    service: KagentMemoryService, session: Session, progress: Progress, shown: int
+) -> None:
+    """Save the compaction that ADK makes once the last hook of a run has returned.
+
+    Args:
+        service: the run's; looks at once when it is drained or closed.
+        session: the live object, which ADK adds the compaction to.
+        progress: of the session.
+        shown: the number of events that the hook saw.
+    """
+
+    async def look() -> bool:
+        if not any(event.actions.compaction for event in session.events[shown:]):
+            return False
+        try:
+            saving = _save_compacted(service, session, progress)
+            await service.availability.guard(saving, finish=True)
+        except Exception as error:
+            report("auto-save", error)
+            return False
+        return True
+
+    async def wait() -> None:
+        try:
+            for seconds in COMPACTION_LOOKS:
+                await asyncio.sleep(seconds)
+                if await look():
+                    return
+        except asyncio.CancelledError:  # the loop of the run ends
+            await look()
+            raise
+
+    service.sessions.add_look(asyncio.create_task(wait(), name="kagent-memory-compaction"), look)
 
 
 def model_at_hand(agent: object) -> BaseLlm | None:

@@ -439,6 +439,7 @@ class KagentMemoryService(BaseMemoryService):
         end = time.monotonic() + timeout
         try:
             async with asyncio.timeout(timeout + DRAIN_GRACE_SECONDS):
+                await self.sessions.look()
                 return await self._thread.settled(timeout) and await self.memories.drain(
                     max(0.0, end - time.monotonic())
                 )
@@ -447,6 +448,7 @@ class KagentMemoryService(BaseMemoryService):
 
     async def close(self) -> None:
         """Drain within a bound and release everything; the next call opens again."""
+        await self.sessions.look()
         await self._thread.close()
 
 

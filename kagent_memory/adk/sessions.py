@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -100,6 +102,7 @@ class Sessions:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._looks: dict[asyncio.Task[None], Callable[[], Awaitable[object]]] = {}
         self._states = LRUCache[tuple[str | None, str, str, str], SessionState](MAX_SESSIONS)
 
     def state(self, session: Session) -> SessionState:
@@ -107,3 +110,19 @@ class Sessions:
         key = current_tenant(), session.app_name, session.user_id, session.id
         with self._lock:
             return self._states.setdefault(key, SessionState())
+
+    def add_look(
+        self, waiting: asyncio.Task[None], look: Callable[[], Coroutine[Any, Any, object]]
+    ) -> None:
+        """Note what looks for a compaction of a session, until the task that waits for it ends."""
+        context = copy_context()  # of the run: it names the tenant
+
+        def look_as_run() -> Awaitable[object]:
+            return asyncio.create_task(look(), context=context.copy())
+
+        self._looks[waiting] = look_as_run
+        waiting.add_done_callback(self._looks.pop)
+
+    async def look(self) -> None:
+        """Save what ADK has compacted since the last hooks of its runs."""
+        await asyncio.gather(*(look() for look in list(self._looks.values())))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -28,11 +29,13 @@ from kagent_memory import (
     PassthroughSummary,
     auto_save_session_to_memory_callback,
     enable_memory,
+    tenant,
 )
 from kagent_memory.adk.autosave import Progress
 from kagent_memory.testing import ScriptedLlm
 
 from .scripted import SCOPE, USER, Chat, assistant, call, contents, said, scripted
+from .test_off_record import set_state
 
 
 class Saves:
@@ -40,10 +43,12 @@ class Saves:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls: list[tuple[bool, float | None, str | None]] = []
+        self.events: list[int] = []
         real = KagentMemoryService.remember
 
         async def noted(service: Any, session: Any, **options: Any) -> bool:
             model = options["llm"]
+            self.events.append(len(session.events))
             self.calls.append(
                 (options["save"], options["end_after_minutes"], model and model.model)
             )
@@ -117,6 +122,18 @@ async def test_the_callback_saves_every_five_turns(
     stored = await drained(service)
     assert {f"I own {number} parrots" for number in range(1, 6)} <= set(stored)
     assert "I own 6 parrots" not in stored
+
+
+async def test_a_turn_hands_over_only_what_is_new(
+    service: KagentMemoryService, saves: Saves
+) -> None:
+    """A turn costs its own events, however long the session has become and nothing was saved."""
+    chat = Chat(assistant(scripted()), service, plugins=[saving(None)])
+    for number in range(4):
+        await chat.say(f"I own {number} parrots")
+    assert saves.events == [2, 2, 2, 2]
+    await service.memories.end_session(SCOPE, chat.session_id)
+    assert {f"I own {number} parrots" for number in range(4)} <= set(await drained(service))
 
 
 async def test_the_tail_waits_in_the_queue(service: KagentMemoryService, uri: str) -> None:
@@ -324,9 +341,7 @@ def compacting(service: KagentMemoryService, **policy: Any) -> Chat:
 async def test_a_compaction_is_saved_without_a_model(
     uri: str, summary: Callable[[], Any] | None
 ) -> None:
-    """A compaction stands for its turns from the next turn on, and is not saved again after a
-    restart.
-    """
+    """A compaction is saved when ADK makes it, the last one too, and not again after a restart."""
     llm = ScriptedLlm(lambda _: pytest.fail("the model was asked"))
     options: dict[str, Any] = {"llm": llm, "summary": summary and summary()}
     async with KagentMemoryService(uri, **options) as service:
@@ -337,10 +352,66 @@ async def test_a_compaction_is_saved_without_a_model(
         (timer,) = await service.memories.jobs()
         assert timer.kind == "session_end"
         await chat.say("I fly at night")
+        assert await drained(service) == ["A parrot in Oslo", "A night flight"]
     async with KagentMemoryService(uri, **options) as service:
         chat.runner.memory_service = service
         await chat.say("Good night")
         assert await drained(service) == ["A parrot in Oslo", "A night flight"]
+
+
+async def test_a_compaction_is_saved_though_nobody_waits(
+    service: KagentMemoryService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A compaction after the last turn is saved without a further call, for the run's tenant."""
+    monkeypatch.setattr("kagent_memory.adk.autosave.COMPACTION_LOOKS", [0.01] * 1000)
+    chat = compacting(service)
+    with tenant("acme"):
+        await chat.say("My parrot is called Grace")
+        await chat.say("And I live in Oslo")
+    scope = replace(SCOPE, tenant="acme")
+    for _ in range(500):
+        if await contents(service, scope) == ["A parrot in Oslo"]:
+            return
+        await asyncio.sleep(0.02)
+    pytest.fail("It was not saved.")
+
+
+@pytest.mark.parametrize("last", ["drain", "close", "loop"])
+def test_a_last_compaction_outlives_its_run(uri: str, last: str) -> None:
+    """The last compaction is kept where the service is drained or closed, or the loop ends, soon
+    after the run.
+    """
+    service = KagentMemoryService(uri, llm=False)
+
+    async def talk() -> None:
+        chat = compacting(service)
+        with tenant("acme"):
+            await chat.say("My parrot is called Grace")
+            await chat.say("And I live in Oslo")
+        if last == "drain":
+            assert await service.drain() is True
+        if last == "close":
+            await service.close()
+
+    with service:
+        asyncio.run(talk())
+    with KagentMemoryService(uri, llm=False) as later:
+        assert later.sync.drain(30)
+        page = later.sync.list(replace(SCOPE, tenant="acme"))
+        assert [memory.content for memory in page.memories] == ["A parrot in Oslo"]
+
+
+async def test_a_compaction_of_hidden_turns_is_not_saved(service: KagentMemoryService) -> None:
+    """A summary of turns off the record stays out, though the state changed before and after."""
+    chat = Chat(assistant(scripted()), service, plugins=[saving(None, compaction=True)])
+    await chat.say("I am a pilot")
+    await set_state(chat, "off")
+    hidden = await chat.say("My parrot lives in Oslo")
+    await set_state(chat, None)
+    summary = await Summed().maybe_summarize_events(events=hidden)
+    await chat.sessions.append_event(await chat.session(), summary)
+    await chat.say("I fly at night")
+    assert await drained(service) == []
 
 
 async def test_a_last_compaction_stands_for_its_turns(service: KagentMemoryService) -> None:
