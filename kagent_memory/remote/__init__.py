@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired, Self, cast
 from urllib.parse import quote
@@ -101,8 +102,9 @@ class RemoteMemories(Memories):
             uri: http://host:port of `kagent-memory serve`; None: KAGENT_MEMORY_URI.
             transport: httpx's; None: the network.
             **options: what `Memories.open` takes. Only the settings `tenant` and `token` and
-                `llm=False` count here, the others are the server's; one that is given is refused,
-                but for `resolve_llm`, as the server finds models itself.
+                `llm=False` count here, the others are the server's: one that is given, in
+                `settings` or the URI too, is refused, and one of the environment is warned of.
+                `resolve_llm` is ignored, as the server finds models itself.
 
         Raises:
             ConfigurationError: an option that only a server can have is given, or the token does
@@ -115,15 +117,21 @@ class RemoteMemories(Memories):
         given = options.pop("settings", None)
         options.pop("resolve_llm", None)
         passed = {name: value for name, value in options.items() if value is not None}
-        if foreign := [
-            name
-            for name, value in passed.items()
-            if name not in OWN_SETTINGS and (name, value) != ("llm", False)
-        ]:
+        own = {name: value for name, value in passed.items() if _is_own(name, value)}
+        bare, here = compose(uri, given or MemorySettings(), own, os.environ)
+        location = without_secrets(bare)
+        if foreign := [*(name for name in passed if name not in own), *_foreign(here)]:
             raise ConfigurationError(
-                f"{', '.join(foreign)}: set this where the server {uri or ''} is started."
+                f"{', '.join(foreign)}: set this where the server {location} is started."
             )
-        bare, settings = compose(uri, given, passed, os.environ)
+        _, settings = compose(uri, given, own, os.environ)
+        if foreign := _foreign(settings):
+            logger.warning(
+                "The server %s has settings of its own; these of the environment have no effect "
+                "here: %s.",
+                location,
+                ", ".join(foreign),
+            )
         headers = {"authorization": f"Bearer {settings.token}"} if settings.token else {}
         try:
             base = httpx.URL(f"{bare.rstrip('/')}/api/v1")
@@ -132,7 +140,7 @@ class RemoteMemories(Memories):
         client = httpx.AsyncClient(
             base_url=base, headers=headers, timeout=ANSWER_SECONDS, transport=transport
         )
-        server = Transport(client, without_secrets(bare))
+        server = Transport(client, location)
         try:
             info = server.read(TypeAdapter(Info), await server.request("GET", "/info"))
         except BaseException:
@@ -265,6 +273,22 @@ class RemoteMemories(Memories):
                 f"The import into {self.location} was cut off; call it again to continue."
             )
         return done
+
+
+def _is_own(name: str, value: object) -> bool:
+    """Return True for a setting that counts where a server is called."""
+    return name in OWN_SETTINGS or (name == "llm" and value is False)
+
+
+def _foreign(settings: MemorySettings) -> list[str]:
+    """Return the names of what is set and counts only where the server is started."""
+    usual = MemorySettings()
+    changed = {
+        one.name: value
+        for one in fields(settings)
+        if (value := getattr(settings, one.name)) != getattr(usual, one.name)
+    }
+    return [name for name, value in changed.items() if not _is_own(name, value)]
 
 
 def _request(verb: Verb, arguments: Mapping[str, Any]) -> tuple[str, dict[str, str], bytes | None]:

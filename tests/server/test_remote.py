@@ -20,6 +20,7 @@ from kagent_memory.memories import Memories
 from kagent_memory.records import Fact, Filter, Message, Scope
 from kagent_memory.remote import RemoteMemories, open_memories
 from kagent_memory.server.auth import Access
+from kagent_memory.settings import MemorySettings
 
 from .ground import axis, served
 
@@ -119,12 +120,37 @@ async def test_errors_cross_the_wire_as_themselves(address: str):
                 await memories.edit(SCOPE, id, metadata={"a": odd})
     with pytest.raises(StoreError, match="cannot be reached"):
         await RemoteMemories.open("http://127.0.0.1:9")
-    for name, value in {"embedding": "ollama/x", "search_limit": 3}.items():
-        with pytest.raises(ConfigurationError, match=f"{name}: set this where the server"):
-            await RemoteMemories.open(address, **{name: value})
     for uri in ("http://[", "http://host:port"):
         with pytest.raises(ConfigurationError, match=r"Invalid (server )?URI"):
             await open_memories(uri)
+
+
+async def test_a_setting_of_the_server_is_never_ignored_in_silence(
+    address: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    """What only the server can have is refused where it is given, and warned of in the
+    environment.
+    """
+    given: list[tuple[str, dict[str, Any]]] = [
+        ("", {"embedding": "ollama/x"}),
+        ("", {"search_limit": 5}),
+        ("", {"pool": object()}),
+        ("?ttl_days=3", {}),
+        ("", {"settings": MemorySettings(min_score=0.3, tenant="acme")}),
+    ]
+    for query, options in given:
+        with pytest.raises(ConfigurationError, match="set this where the server") as refused:
+            await RemoteMemories.open(address.replace("//", "//ada:secret@") + query, **options)
+        assert "secret" not in str(refused.value)
+    own = MemorySettings(tenant="acme", llm=False)
+    monkeypatch.setenv("KAGENT_MEMORY_TENANT", "shop")
+    async with await RemoteMemories.open(address, settings=own) as memories:
+        assert memories.settings.tenant == "acme"
+    assert not caplog.records
+    monkeypatch.setenv("KAGENT_MEMORY_SEARCH_LIMIT", "3")
+    async with await RemoteMemories.open(address) as memories:
+        assert memories.settings.tenant == "shop"
+    assert "these of the environment have no effect here: search_limit." in caplog.text
 
 
 @pytest.mark.parametrize("text", ["<!doctype html>", '{"other": "service"}', "[]", '"ok"'])
