@@ -263,7 +263,8 @@ class Retriever:
         trimmed = await run_in_thread(len(question.text), dense_text, question.text, matches)
         asked = [*dict.fromkeys((question.text, trimmed, *([added.text] if added else ())))]
         scripts = (question.disguised, *UNRELATED) if question.disguised else ()
-        texts, tenant = [*asked, *scripts], search.scopes[0].tenant
+        # some letters have no other in their script
+        texts, tenant = [*dict.fromkeys((*asked, *scripts))], search.scopes[0].tenant
         embed = partial(self._embedder.embed, texts, kind="query", tenant=tenant)
         answer = await self._embedding.ask(search, embed)
         if answer is None:

@@ -27,6 +27,16 @@ class EnglishOnly:
         return rows + np.array([[0.01 * (len(text) % 7)] * 64 for text in texts], np.float32)
 
 
+async def test_letters_without_others_in_their_script_are_searched_by_vectors() -> None:
+    """A query whose letters cannot be exchanged is embedded once, and searched in both ways."""
+    async with await Memories.open(
+        "libsql:///:memory:", embedding=HashEmbedder(64), llm=False, worker=False
+    ) as memories:
+        await memories.add(ADA, NOTES)
+        answer = await memories.recall(ADA, "々ー")
+        assert (answer.mode, answer.degraded) == ("hybrid", ())
+
+
 async def test_an_embedder_that_cannot_read_a_query_does_no_harm() -> None:
     """Its vectors weigh less."""
     async with await Memories.open(
