@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -10,6 +10,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from ..errors import InvalidInput, KagentMemoryError, NotFound
+from ..memories import Memories
 from ..records import Memory, Scope
 from ..stores.base import Job, JobState
 from .api import VERBS
@@ -24,6 +25,11 @@ CONDITIONS = ("session_id", "tag", "author", "after", "before", "everything")
 SHOWN_JOBS = 200
 RETRIED_AT_ONCE = 1000
 STATES: tuple[JobState, ...] = ("dead", "running", "queued")
+JOB_ACTIONS: Mapping[str, Callable[[Memories, str], Awaitable[object]]] = {
+    "retry": Memories.retry_job,
+    "drop": Memories.drop_job,
+}
+"""What a button does with a job."""
 
 
 @router.get("/jobs")
@@ -38,12 +44,14 @@ async def jobs(request: Request, scope: ScopeOrNone) -> Response:
 @router.post("/jobs")
 async def change_job(request: Request, scope: ScopeOrNone, form: OwnForm) -> Response:
     """Retry or drop the job that the form names, or retry all dead letters."""
-    memories, action = memories_of(request), field(form, "do")
+    action = field(form, "do")
     if action == "retry-all":
         await _retry_all(request, scope)
-    else:
+    elif action in JOB_ACTIONS:
         job = await own_job(request, field(form, "id"))
-        await (memories.drop_job if action == "drop" else memories.retry_job)(job.id)
+        await JOB_ACTIONS[action](memories_of(request), job.id)
+    else:
+        action = "none"
     return to("/jobs", scope, done=action)
 
 

@@ -75,6 +75,7 @@ async def _list_page(
     """Show the list; `wrong`: why the `content` that somebody typed was not stored."""
     memories, params = memories_of(request), request.query_params
     query, chosen = params.get("q", "").strip(), {name: params.get(name, "") for name in CHOICES}
+    chosen["show"] = chosen["show"] if chosen["show"] in STATES else ""
     filter, cursor = _filter(chosen), params.get("cursor") or None
     hits, shown, total = None, None, 0
     if query:
@@ -162,13 +163,14 @@ async def act(request: Request, scope: PageScope, form: OwnForm) -> Response:
     ids = [id for id in form.getlist("id") if isinstance(id, str)]
     if action not in ACTIONS or not ids:
         return to("/memories", scope, show=params.get("show"), done="none")
+    missing = 0
     for id in ids:
         try:
             await ACTIONS[action](memories_of(request), scope, id, who=page_user(request))
         except NotFound:
-            if len(ids) == 1:
-                raise
             # of several, it went with another or has expired
+            if (missing := missing + 1) == len(ids):
+                raise
     stays = "open" in params and action not in ERASING
     path = f"/memories/{ids[0]}" if stays else "/memories"
     return to(path, scope, show=params.get("show"), done=action)

@@ -75,6 +75,34 @@ async def test_pages_tell_their_total_and_lead_on_and_back(
     assert contents(beyond) == [f"fact {number:02}" for number in range(50, 60, 2)]
 
 
+async def test_a_page_whose_memories_are_gone_leads_back(
+    client: httpx.AsyncClient, memories: Memories
+):
+    """A page that was left empty says that nothing follows, and leads to the first."""
+    await memories.add(SCOPE, [f"fact {number}" for number in range(26)])
+    beyond = link_named((await client.get(f"/memories?{ADA}")).text, "Next page")
+    [last] = (await memories.list(SCOPE, order="oldest", limit=1)).memories
+    await memories.forget(SCOPE, last.id)
+    text = (await client.get(beyond)).text
+    assert "No further memories." in text
+    assert len(contents((await client.get(link_named(text, "First page"))).text)) == 25
+
+
+async def test_a_button_tells_only_what_was_done(client: httpx.AsyncClient, memories: Memories):
+    """Of chosen memories that are all gone nothing is told as done, nor of an unknown button."""
+    ids = await memories.add(SCOPE, ["one", "two", "three"])
+    await memories.forget(SCOPE, ids[:2])
+    answer = await sent(client, f"/memories/act?{ADA}", do="pin", id=ids[:2])
+    assert answer.status_code == 404
+    answer = await sent(client, f"/memories/act?{ADA}", do="pin", id=ids)
+    assert (answer.status_code, "done=pin" in answer.headers["location"]) == (303, True)
+    assert (await memories.get(SCOPE, ids[2])).pinned
+    dead = await dead_letter(memories, SCOPE, memories.parts.clock())
+    answer = await sent(client, "/jobs", do="other", id=dead)
+    assert "done=none" in answer.headers["location"]
+    assert [job.id for job in await memories.jobs(state="dead")] == [dead]
+
+
 async def test_what_never_expires_and_what_failed_is_marked(
     client: httpx.AsyncClient, memories: Memories
 ):
