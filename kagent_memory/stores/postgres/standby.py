@@ -27,7 +27,6 @@ SHORTEST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 30.0
 LAG_SECONDS = 5.0  # behind for longer than this, it is no longer only on its way
 LOOK_SECONDS = 10
-TRUSTED_SECONDS = 1.0  # after a look; what it has replayed by then it never loses
 MOST_SCOPES = 10_000
 T = TypeVar("T")
 
@@ -53,7 +52,6 @@ class Standby:
         # what was written before, whatever the scope
         self._floor = primary["position"], self._loop.time()
         self._written: dict[bytes, tuple[int, float]] = {}
-        self._replayed, self._trusted_until = 0, 0.0
         self._pause = SHORTEST_PAUSE_SECONDS
         self._again_at: float | None = None
 
@@ -94,8 +92,7 @@ class Standby:
             Behind: it has not replayed what this process wrote.
         """
         position, at = max(self._floor, self._written.get(scope_id, self._floor))
-        if position <= self._replayed and self._loop.time() < self._trusted_until:
-            return
+        # each time, for one address may stand for several standbys
         [node] = await session.rows("node", {})
         if wrong := self.wrong_with(node):
             raise StoreError(wrong)
@@ -107,8 +104,6 @@ class Standby:
         if traits and (traits.row_security != self._row_security or traits.halfvec is None):
             await self.pool.forget()  # they were looked at before it had replayed as much
             raise Behind
-        self._replayed = node["position"]
-        self._trusted_until = self._loop.time() + TRUSTED_SECONDS
 
     def answered(self) -> None:
         """Note that it answered."""
@@ -130,7 +125,6 @@ class Standby:
     def failed(self, reason: str) -> None:
         """Note that it could not answer; leave it alone for a while."""
         telemetry.standby_asked("away")
-        self._trusted_until = 0.0
         if self._again_at is None:
             logger.warning(
                 "The standby of read_uri is not read from until it answers again: %s.", reason
