@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, LiteralString, cast
 
 import numpy as np
 import psycopg
@@ -419,6 +420,26 @@ async def test_several_that_switch_it_on_at_once_do_it_once(postgres_uri):
     for store in stores:
         assert len((await store.memories.list(ADA, now=NOW)).memories) == 1
         await store.close()
+
+
+def test_roles_made_from_another_database_meanwhile_are_taken(postgres_uri):
+    """Who makes the roles while somebody else does, from any database of the server, succeeds."""
+    text = sql.queries("postgres")["make_roles"].replace("kagent_memory_", "racing_")
+    try:
+        with (
+            psycopg.connect(postgres_uri) as first,
+            psycopg.connect(postgres_uri, autocommit=True) as second,
+            ThreadPoolExecutor(1) as thread,
+        ):
+            first.execute("CREATE ROLE racing_app NOLOGIN")
+            making = thread.submit(second.execute, cast("LiteralString", text))
+            with pytest.raises(TimeoutError):
+                making.result(0.3)
+            first.commit()
+            making.result(10)
+    finally:
+        with psycopg.connect(postgres_uri, autocommit=True) as connection:
+            connection.execute("DROP ROLE IF EXISTS racing_app, racing_maintenance")
 
 
 async def test_a_member_of_the_roles_works_with_all_of_it(postgres_uri):

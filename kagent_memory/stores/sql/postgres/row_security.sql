@@ -42,16 +42,27 @@ SELECT
     ) AS unguarded
 
 -- name: make_roles
--- Nobody logs in as them, and they own no table of the schema's owner; roles belong to the whole server.
+-- Nobody logs in as them, and they own no table of the schema's owner; roles belong to the whole server, and somebody may
+-- make them from another of its databases at the same moment.
 DO $$
 BEGIN
-    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'kagent_memory_app') THEN
-        CREATE ROLE kagent_memory_app NOLOGIN;
-    END IF;
-    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'kagent_memory_maintenance') THEN
-        CREATE ROLE kagent_memory_maintenance NOLOGIN;
-    END IF;
-    GRANT kagent_memory_app, kagent_memory_maintenance TO CURRENT_USER;
+    FOR attempt IN 1..5 LOOP
+        BEGIN
+            IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'kagent_memory_app') THEN
+                CREATE ROLE kagent_memory_app NOLOGIN;
+            END IF;
+            IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'kagent_memory_maintenance') THEN
+                CREATE ROLE kagent_memory_maintenance NOLOGIN;
+            END IF;
+            GRANT kagent_memory_app, kagent_memory_maintenance TO CURRENT_USER;
+            RETURN;
+        EXCEPTION WHEN unique_violation OR duplicate_object OR internal_error THEN
+            IF attempt = 5 THEN
+                RAISE;
+            END IF;
+            PERFORM pg_sleep(0.1);
+        END;
+    END LOOP;
 END $$
 
 -- name: guard_schema
