@@ -17,18 +17,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kagent_memory import StoreError
-from kagent_memory.records import Change, Memory, Scope, new_id
+from kagent_memory.records import Change, Filter, Memory, Scope, new_id
 from kagent_memory.stores import MemoryStore, open_store
 from kagent_memory.stores.base import Batch
 from kagent_memory.stores.index import Entry, ScopeIndex
 from kagent_memory.stores.postings import packed
 from kagent_memory.stores.sql import index_cache
-from kagent_memory.stores.sql.index_reads import Stand
+from kagent_memory.stores.sql.index_reads import SqlIndexReads, Stand
 from kagent_memory.stores.sql.scripts import run
 from kagent_memory.testing.fixtures import adding, features_of
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 SCOPE = Scope("t", "u", "a")
+SLOW = Filter(types=("semantic",))
 
 
 @pytest.fixture
@@ -64,6 +65,30 @@ async def test_a_prune_of_another_process_is_seen_at_once(pair):
     assert await found(here, "tea", now=soon) == set()
     await there.memories.prune(now=soon, popular_after=1)
     assert await found(here, "tea", now=soon) == {kept.id}
+
+
+async def test_a_slow_search_of_a_scope_holds_up_no_other(pair, monkeypatch):
+    """While the database works on one search of a scope, others of it are answered."""
+    here, _ = pair
+    await add(here, memory("green tea"))
+    await found(here, "tea")
+    asked, answer, changes = asyncio.Event(), asyncio.Event(), SqlIndexReads.changes
+
+    async def slow(self, scope, since, *, filter, now):
+        if filter == SLOW:
+            asked.set()
+            await answer.wait()
+        return await changes(self, scope, since, filter=filter, now=now)
+
+    monkeypatch.setattr(SqlIndexReads, "changes", slow)
+    view = here.memories.view(SCOPE, filter=SLOW, now=NOW)
+    task = asyncio.create_task(view.text(["tea"], limit=9))
+    await asked.wait()
+    await add(here, memory("black tea"))
+    async with asyncio.timeout(5):
+        assert len(await found(here, "tea")) == 2
+    answer.set()
+    assert (await task).matches
 
 
 async def test_the_cache_is_bounded_by_one_setting(monkeypatch):
@@ -242,6 +267,25 @@ async def test_what_is_left_after_an_erasure_is_packed_anew(pair, loaded, who):
     assert b'"Quokka 5"' in kept
     assert b'"Quokka 6"' not in kept
     assert b'"Quokka 39"' not in kept
+
+
+async def test_closing_packs_what_is_new(tmp_path, loaded, monkeypatch):
+    """Closing a store packs the indexes that hold enough news."""
+    monkeypatch.setattr(index_cache, "PACKED_AT_LEAST", 5)
+    monkeypatch.setattr(index_cache, "PACKED_SHARE", 1)
+    uri = f"libsql:///{tmp_path}/memory.db"
+    async with await open_store(uri) as store:
+        await add(store, *(memory(f"tea number {number}") for number in range(20)))
+        await found(store, "tea")
+        await stored(store)
+        before = await kept_index(store)
+        await add(store, *(memory(f"mocha number {number}") for number in range(9)))
+        await found(store, "mocha")
+        assert await kept_index(store) == before
+    async with await open_store(uri) as store:
+        loaded.clear()
+        assert len(await found(store, "mocha")) == 9
+        assert loaded["memories"] == 0
 
 
 async def test_the_newest_packed_index_stays(pair, loaded):

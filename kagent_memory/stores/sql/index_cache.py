@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -15,8 +16,8 @@ from cachetools import LRUCache
 
 from ... import telemetry
 from ...concurrency import LONG, cancel_and_wait, run_in_thread
-from ...errors import KagentMemoryError, StoreError
-from ...records import Filter, Scope
+from ...errors import KagentMemoryError
+from ...records import EVERYTHING, Filter, Scope
 from ..index import Entry, ScopeIndex
 from ..vectors import NEVER, ROW_BYTES, VectorColumn
 from .index_reads import Changes, SqlIndexReads, Stand
@@ -111,9 +112,14 @@ class IndexCache:
         return len(self._cached)
 
     async def close(self) -> None:
-        """Let go of all; what is being stored has some seconds for it."""
-        if self._packing:
-            await asyncio.wait(self._packing, timeout=PACKING_SECONDS)
+        """Store the indexes that hold enough news, within some seconds, and let go of all."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PACKING_SECONDS):
+                if self._packing:
+                    await asyncio.wait(self._packing)
+                for cached in [*self._cached.values()]:
+                    if cached.news >= PACKED_AT_LEAST and cached.stand is not None:
+                        await self._pack(cached, cached.stand, cached.index)
         await cancel_and_wait(*self._loading, *self._packing)
         self._cached.clear()
 
@@ -155,24 +161,34 @@ class IndexCache:
         """
         if (cached := self._cached.get(scope.id)) is None:
             self._cached[scope.id] = cached = Cached(scope)
-        async with cached.lock:  # one loads for all who wait
-            since = cached.stand
-            changes = await reads.changes(scope, since, filter=filter, now=now)
-            cached.steady = changes is not None and changes.stand.is_at(since)
-            telemetry.cache_looked_up("text", hit=cached.steady)
-            if changes is None:
-                if self._cached.get(scope.id) is cached:
-                    self.drop(scope)
-                return Cached(scope), None
-            if not cached.steady:
-                await self._update(cached, reads, changes)
+        if cached.stand is None:
+            async with cached.lock:  # one loads for all who wait
+                if cached.stand is None:
+                    changes = await reads.changes(scope, None, filter=filter, now=now)
+                    telemetry.cache_looked_up("text", hit=False)
+                    matching = changes and changes.matching
+                    return await self._updated(cached, reads, changes), matching
+        since = cached.stand  # asked without the lock: a slow answer holds up no other search
+        changes = await reads.changes(scope, since, filter=filter, now=now)
+        matching = changes and changes.matching
+        cached.steady = changes is not None and changes.stand.is_at(since)
+        telemetry.cache_looked_up("text", hit=cached.steady)
+        if changes is not None and cached.steady and cached.stand == since:
             cached.stand = changes.stand
-            if not cached.steady:
-                self._weigh(cached)
-            return cached, changes.matching
+            return cached, matching
+        async with cached.lock:
+            if cached.stand != since:  # another search took something in meanwhile
+                changes = await reads.changes(scope, cached.stand, filter=EVERYTHING, now=now)
+            return await self._updated(cached, reads, changes), matching
 
-    async def _update(self, cached: Cached, reads: SqlIndexReads, changes: Changes) -> None:
-        """Take in what changed, under the lock of what is kept."""
+    async def _updated(
+        self, cached: Cached, reads: SqlIndexReads, changes: Changes | None
+    ) -> Cached:
+        """Return what is kept with what changed taken in, under its lock."""
+        if changes is None:
+            if self._cached.get(cached.scope.id) is cached:
+                self.drop(cached.scope)
+            return Cached(cached.scope)
         entries: list[Entry] = []
         for start in range(0, len(changes.written), LOAD_ROWS):
             entries += await reads.entries(cached.scope, changes.written[start : start + LOAD_ROWS])
@@ -186,6 +202,9 @@ class IndexCache:
         else:
             left = changes.left
             await cached.update(entries, () if left is None else cached.index.rows.keys() - left)
+        cached.stand = changes.stand
+        self._weigh(cached)
+        return cached
 
     def _weigh(self, cached: Cached) -> None:
         """Note the new size, and begin to store an index that has grown, a few at a time."""
@@ -207,7 +226,7 @@ class IndexCache:
             return
         try:
             await self._keep(cached.scope, stand, packed)
-        except StoreError as error:
+        except KagentMemoryError as error:
             logger.warning(
                 "A scope's index could not be kept; each process loads it memory by memory: %s",
                 error,
@@ -298,6 +317,8 @@ class IndexCache:
                 await run_in_thread(
                     page.vectors.nbytes // VECTOR_BYTES, column.put, page.ids, page.vectors
                 )
+                # of what was erased since it was read, and of what the index does not know yet
+                column.discard({*page.ids} - cached.index.rows.keys())
                 first, since = first or page.stand, NEVER
         except BaseException:
             cached.vectors.pop(space_number, None)
