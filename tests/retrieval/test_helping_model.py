@@ -100,3 +100,26 @@ async def test_quick_failures_are_asked_again():
             before = models.asked["embed"]
             assert len(await memories.recall(SCOPE, f"tea {number}")) == 1
             assert models.asked["embed"] > before
+
+
+async def test_callers_who_give_up_spare_the_next_ones(monkeypatch: pytest.MonkeyPatch):
+    """A search that is cancelled while it waits counts as a failure, and after the pause one search
+    waits for the model, not all.
+    """
+    monkeypatch.setattr(helping_model, "SLOW_SECONDS", 0.01)
+    models = Models()
+    async with await Memories.open(
+        "libsql:///:memory:", embedding=models, worker=False, search_timeout_seconds=0.5
+    ) as memories:
+        await memories.add(SCOPE, ["Ada likes tea"])
+        models.hangs = True
+        for number in range(MAX_FAILURES):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await memories.recall(SCOPE, f"tea {number}")
+        assert "it is asked again in" in str((await memories.recall(SCOPE, "tea")).degraded)
+        assert models.asked["embed"] == MAX_FAILURES
+        later = monotonic() + 31
+        monkeypatch.setattr(helping_model, "time", SimpleNamespace(monotonic=lambda: later))
+        await asyncio.gather(*(memories.recall(SCOPE, f"tea or {number}") for number in range(3)))
+        assert models.asked["embed"] == MAX_FAILURES + 1
