@@ -48,6 +48,7 @@ def told(column: int) -> set[str]:
 
 @pytest.mark.parametrize("column", COLUMNS.values(), ids=COLUMNS)
 async def test_the_page_tells_who_breaks_what(column: int, tmp_path: Path):
+    """The page's table says "no" of exactly those promises that a service breaks."""
     broken: set[str] = set()
     for name in PROMISES if column < 3 else ():
         service = (

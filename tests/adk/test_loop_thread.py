@@ -92,6 +92,7 @@ async def test_calls_and_closes_may_overlap() -> None:
 
 @pytest.mark.parametrize("finish", [True, False])
 async def test_a_cancelled_callers_work_ends_or_goes_on_as_asked(finish: bool) -> None:
+    """When a caller is cancelled its work is cancelled too, unless it was to be finished."""
     mine = loop_thread()
     began, go_on, over, ended = threading.Event(), threading.Event(), threading.Event(), list[str]()
 
@@ -132,6 +133,7 @@ async def test_a_loop_thread_that_nobody_holds_ends_its_thread() -> None:
 
 
 def test_a_program_that_closes_nothing_ends_without_a_word() -> None:
+    """A program that never closes its loop thread still ends, at once and in silence."""
     code = """
 import asyncio
 from kagent_memory.adk.loop_thread import LoopThread
@@ -156,6 +158,7 @@ print(asyncio.run(held.run(use)))
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_starts_a_thread_of_its_own() -> None:
+    """A forked child opens the resource anew on a thread of its own, and hangs on none."""
     mine = loop_thread()
     asyncio.run(mine.run(loop_of))
     pid = os.fork()

@@ -38,6 +38,7 @@ def public(kind: type) -> dict[str, Any]:
 
 
 def test_every_verb_is_there_with_its_own_signature_and_promise():
+    """Each verb has a plain method with the same name, signature and docstring, and no more."""
     verbs, plain = verbs_of(Memories), public(SyncMemories)
     assert set(plain) == set(verbs)
     for name in verbs:
@@ -97,6 +98,7 @@ def test_errors_leave_the_service_usable(uri: str, tmp_path: Path):
 
 
 async def test_within_a_running_loop_it_works_and_the_loop_waits(uri: str):
+    """A plain method called inside a running loop works, and blocks that loop until it is done."""
     went_on: list[str] = []
     with KagentMemoryService(uri, llm=False) as memory:
         asyncio.get_running_loop().call_soon(went_on.append, "other work")

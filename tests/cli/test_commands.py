@@ -59,6 +59,7 @@ OF_ADA = ("--app", "demo", "--user", "ada")
 
 
 def test_forget_tells_what_it_erased_beside_what_is_not_there(run: Any, id: str):
+    """`forget` erases the ids that are there, and names the others with the code of not found."""
     unknown = new_id(datetime.now(UTC))
     told = run("forget", id, unknown, *OF_ADA)
     assert (told.code, told.out) == (run("show", unknown, *OF_ADA).code, "1 forgotten.\n")
@@ -81,6 +82,7 @@ def test_every_example_is_a_command_that_parses():
 
 
 def test_a_memory_lives_on_the_command_line(run: Any, id: str):
+    """From `list` to `forget`, each command sees what the one before it did to a memory."""
     assert "Ada likes tea" in run("list").out
     assert run("search", "tea", "--json").json["hits"][0]["memory"]["id"] == id
     assert "found by keyword search" in run("search", "tea", "--explain").out
@@ -103,6 +105,7 @@ def test_a_memory_lives_on_the_command_line(run: Any, id: str):
 
 
 def test_everything_is_forgotten_only_on_a_clear_word(run: Any, id: str):
+    """`forget --everything` erases nothing without `--yes`."""
     refused = run("forget", "--everything")
     assert (refused.code, "--yes" in refused.err) == (2, True)
     assert run("forget", "--everything", "--dry-run").code == 0
@@ -178,6 +181,7 @@ def test_show_and_explain_are_for_people(run: Any, id: str):
 
 
 def test_several_scopes_are_named_rather_than_guessed(run: Any, id: str):
+    """A command that fits several scopes names them and stops, rather than guess one."""
     run("add", "x", "--app", "demo", "--user", "bob")
     ran = run("list")
     assert (ran.code, "--app demo --user" in ran.err) == (3, True)
@@ -185,6 +189,7 @@ def test_several_scopes_are_named_rather_than_guessed(run: Any, id: str):
 
 
 def test_lines_of_standard_input_are_added(run: Any, monkeypatch: pytest.MonkeyPatch):
+    """`add` without texts takes each line of standard input that is not empty."""
     import io
 
     monkeypatch.setattr("sys.stdin", io.StringIO("one\n\ntwo\n"))
@@ -192,6 +197,7 @@ def test_lines_of_standard_input_are_added(run: Any, monkeypatch: pytest.MonkeyP
 
 
 def test_a_token_is_shown_once(run: Any):
+    """A token's secret is shown when it is made and never again; revoked, it is gone."""
     made = run("token", "create", "--user", "ada", "--label", "ci", "--json").json
     assert made["token"].startswith("kmem_")
     listed = run("token", "list")
@@ -215,6 +221,7 @@ async def _with_a_dead_letter(uri: str) -> str:
 
 
 def test_dead_letters_are_seen_and_tried_again(run: Any, uri: str):
+    """`jobs` shows dead letters without what was said in them, and queues them again if asked."""
     dead = asyncio.run(_with_a_dead_letter(uri))
     listed = run("jobs", "--state", "dead")
     assert "it failed" in listed.out
@@ -306,6 +313,7 @@ print([name for name in ("httpx", "kagent_memory.doctor", "kagent_memory.server"
 
 
 def test_a_command_loads_what_it_uses(tmp_path: Path) -> None:
+    """A command imports nothing heavy that it has no use for."""
     line = [sys.executable, "-c", LOADED, f"libsql:///{tmp_path}/memory.db"]
     done = subprocess.run(line, capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -123,6 +123,7 @@ def test_a_usage_error_is_one_line_or_one_json_document(
 
 
 def test_a_disk_that_is_full_is_one_line(uri: str) -> None:
+    """An answer that cannot be written ends with exit code 8 and one line that says why."""
     for words in (["list", *OF_ADA], ["show", "--json"], ["--help"]):
         done = ran(*words, shell=">/dev/full")
         assert (done.returncode, done.stderr.count("\n")) == (8, 1), (words, done.stderr)
@@ -133,12 +134,14 @@ def test_a_disk_that_is_full_is_one_line(uri: str) -> None:
 
 @pytest.mark.parametrize("shell", [">&-", "2>&-", ">&- 2>&-", "2>/dev/full", "<&-"])
 def test_closed_streams_are_no_error(uri: str, shell: str) -> None:
+    """A command whose standard streams are closed or full still does its work and succeeds."""
     for words in (["list", *OF_ADA], *([["token", "create"]] if shell == ">&- 2>&-" else [])):
         done = ran(*words, shell=shell)
         assert (done.returncode, "Traceback" in done.stderr) == (0, False), (words, done.stderr)
 
 
 def test_a_reader_that_goes_away_is_no_error(uri: str) -> None:
+    """A pipe whose reader went away ends a command in silence and with success."""
     line = (
         f'set -o pipefail; "{sys.executable}" -m kagent_memory list --app demo --user ada '
         "--json | true"
@@ -152,6 +155,7 @@ def test_a_reader_that_goes_away_is_no_error(uri: str) -> None:
 
 @pytest.mark.parametrize("shell", ["<&-", "</dev/null"])
 def test_nothing_on_standard_input_is_one_line(uri: str, shell: str) -> None:
+    """`add` with no text anywhere is refused in one line that asks for one."""
     done = ran("add", *OF_ADA, shell=shell)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "at least one text" in done.stderr
@@ -171,6 +175,7 @@ runpy.run_module("kagent_memory", run_name="__main__", alter_sys=True)
 
 
 def test_ctrl_c_at_any_moment_is_no_stack_trace(uri: str) -> None:
+    """Ctrl-C ends `serve` at any moment, even while it starts, without a stack trace."""
     for number in range(6):
         process = subprocess.Popen(
             [sys.executable, "-c", STARTED, "serve", "--port", "0"], stdout=subprocess.PIPE,

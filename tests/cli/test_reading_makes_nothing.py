@@ -56,6 +56,7 @@ def nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_reading_command_makes_a_database_of_a_mistyped_path(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
+    """A command that only reads refuses a path where nothing is, names it and makes nothing."""
     code = main(words_of(command, f"libsql:///{tmp_path}/memroy.db"))
     said = capsys.readouterr()
     assert (code, said.out) == (5, "")
@@ -67,6 +68,7 @@ def test_no_reading_command_makes_a_database_of_a_mistyped_path(
 def test_nor_of_the_default_where_no_store_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Where no store is named, a command that only reads makes none at the default path."""
     monkeypatch.chdir(tmp_path)
     assert [main([command]) for command in ("list", "show", "prune")] == [5, 5, 5]
     assert main(["doctor"]) == 0
@@ -74,6 +76,7 @@ def test_nor_of_the_default_where_no_store_is_named(
 
 
 def test_an_import_of_a_missing_file_makes_no_database(tmp_path: Path) -> None:
+    """An import makes no database before it has found the file to import."""
     assert (
         main(["import", f"{tmp_path}/all.jsonl", "--uri", f"libsql:///{tmp_path}/memory.db"]) == 2
     )
@@ -82,6 +85,7 @@ def test_an_import_of_a_missing_file_makes_no_database(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["list", "show", "doctor", "prune"])
 def test_other_files_stay_as_they_are(tmp_path: Path, command: str) -> None:
+    """A file that is no database of ours stays byte for byte as it is."""
     (tmp_path / "empty.db").touch()
     (tmp_path / "letter.txt").write_text("Dear Ada, this is no database. " * 99)
     with sqlite3.connect(tmp_path / "of_others.db") as connection:
@@ -98,6 +102,8 @@ def test_other_files_stay_as_they_are(tmp_path: Path, command: str) -> None:
 def test_a_postgres_without_our_schema_stays_without(
     postgres_uri: str, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
+    """A command that only reads makes no schema in a PostgreSQL that lacks the one it names."""
+
     def schemas() -> set[str]:
         with psycopg.connect(postgres_uri) as connection:
             return {
@@ -131,6 +137,7 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
 def test_an_environment_that_names_no_store_of_ours_is_refused(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Unless a URI is given, an environment that names no store of ours is refused with advice."""
     environ, said = REFUSED[name]
     with pytest.raises(ConfigurationError, match=said):
         compose(None, None, {}, environ)
@@ -159,10 +166,12 @@ def test_an_environment_that_names_no_store_of_ours_is_refused(
     ],
 )
 def test_what_the_environment_chooses(environ: dict[str, str], uri: str) -> None:
+    """Our own URI comes first, then the backend that kagent names, then the default file."""
     assert compose(None, None, {}, environ)[0] == uri
 
 
 def test_a_uri_of_no_text_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty URI is refused instead of taken for the default store."""
     monkeypatch.chdir(tmp_path)
     attempts: list[Any] = [lambda: KagentMemoryService(""), lambda: compose("", None, {}, {})]
     for attempt in attempts:

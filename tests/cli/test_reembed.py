@@ -42,6 +42,7 @@ def model(monkeypatch: pytest.MonkeyPatch):
 def test_a_store_goes_from_one_model_to_another(
     model: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
+    """A store serves one embedder: another is refused until `reembed` makes it the store's own."""
     uri = ["--uri", f"libsql:///{tmp_path}/memory.db"]
     scope = ["--app", "demo", "--user", "ada"]
     old, new = (

@@ -24,6 +24,7 @@ def is_running(pid: int) -> bool:
 def test_a_private_postgres_stops_when_serve_is_told_to_end(
     tmp_path: Path, number: signal.Signals
 ) -> None:
+    """`serve` that is told to end by a signal stops its private PostgreSQL and succeeds."""
     data = tmp_path / "pg"
     process = subprocess.Popen(
         [sys.executable, "-m", "kagent_memory", "serve", "--port", "0", "--uri", f"pgserver:///{data}"],

@@ -125,6 +125,7 @@ async def test_many_facts_are_one_merge_an_hour_later(store_uri: str):
     ids=["without a model", "turned off"],
 )
 async def test_what_can_never_merge_arms_nothing(store_uri: str, options: dict[str, Any]):
+    """Without a model, or with merging turned off, no job to merge is queued."""
     async with await opened(store_uri, **options) as memories:
         await tell(memories, *TEA)
         await memories.add(SCOPE, [Fact(BICYCLE, verbatim=True, event_ids=("e1",))])

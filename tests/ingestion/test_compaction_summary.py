@@ -36,6 +36,7 @@ def llm():
 
 
 async def test_a_covered_session_costs_no_call_and_its_remainder_one(llm):
+    """What a compaction covers costs no call of a model, and all that follows it costs one."""
     provider = bind(CompactionAwareSummary(), llm)
     turns = [turn(at) for at in range(1, 21)]
     (fact,) = await provider.facts(transcript(*turns, summary(1, 20)))
@@ -70,6 +71,7 @@ async def test_a_longer_summary_takes_the_shorter_ones_place():
 
 
 async def test_without_summaries_it_is_its_inner_provider():
+    """A session without compactions is summarised by the inner provider alone."""
     provider = CompactionAwareSummary(PassthroughSummary())
     assert not needs_llm(provider)
     assert needs_llm(CompactionAwareSummary())

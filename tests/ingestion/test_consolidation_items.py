@@ -156,6 +156,7 @@ async def test_no_model_puts_out_of_reach_what_was_said(item: Item, decide: Deci
     "item", [item for item in ITEMS if item["relation"] == "same"], ids=lambda item: item["new"]
 )
 async def test_undo_separates_what_was_linked(item: Item) -> None:
+    """Undo of a merge takes the links off both memories, and both are still found."""
     async with await settled(item, ideal) as memories:
         one, other = (await memories.list(SCOPE)).memories
         assert (one.links, other.links) == ((other.id,), (one.id,))
@@ -165,6 +166,7 @@ async def test_undo_separates_what_was_linked(item: Item) -> None:
 
 
 async def test_forgetting_a_memory_takes_it_out_of_the_links_of_others() -> None:
+    """No memory stays linked to one that was forgotten."""
     item = next(item for item in ITEMS if item["relation"] == "same")
     async with await settled(item, ideal) as memories:
         one, other = (await memories.list(SCOPE)).memories

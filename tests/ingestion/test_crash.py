@@ -89,12 +89,14 @@ def expected() -> list[str]:
 
 
 def test_a_life_without_a_crash_stores_every_fact_once(store_uri: str):
+    """Without a crash, every fact that was said is stored exactly once."""
     assert Lives(store_uri).once()
     assert [content for content, _ in memories_of(store_uri)] == expected()
 
 
 @pytest.mark.parametrize("point", life.POINTS)
 def test_a_kill_at_a_named_point_loses_and_doubles_nothing(store_uri: str, point: str):
+    """A kill at any named point of a job loses no fact and stores none twice."""
     lives = Lives(store_uri)
     assert not lives.once(point), f"{point} was never reached"
     assert lives.once()
@@ -103,6 +105,7 @@ def test_a_kill_at_a_named_point_loses_and_doubles_nothing(store_uri: str, point
 
 @pytest.mark.parametrize("wanted", [6, pytest.param(100, marks=pytest.mark.slow)])
 def test_kills_at_random_moments_lose_and_double_nothing(store_uri: str, wanted: int):
+    """However often and whenever a process is killed, each fact is in the end stored once."""
     chance = random.Random(20261121)
     kills = lives_lived = 0
     while kills < wanted:

@@ -82,6 +82,7 @@ UNFIT: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("name", UNFIT)
 def test_a_fact_that_does_not_fit_is_refused_with_its_bound(name: str) -> None:
+    """A value that may not be stored is refused with its bound, by an edit as by an add."""
     values, advice = UNFIT[name]
     with pytest.raises(InvalidInput, match=advice):
         checked(Fact(**{"text": "fine", **values}))
@@ -93,6 +94,7 @@ def test_a_fact_that_does_not_fit_is_refused_with_its_bound(name: str) -> None:
 
 
 def test_secrets_are_masked_wherever_a_fact_carries_text() -> None:
+    """Secrets are masked in every text of a fact: content, slot, labels, metadata and its keys."""
     text = "the word is hunter2"
     kept = checked(Fact(text, subject=text, attribute=text, metadata={"a": [{"b": text}]}))
     safe = "the word is [secret]"
@@ -115,6 +117,7 @@ def test_a_secret_named_by_its_metadata_key_is_masked() -> None:
 
 
 def test_labels_are_kept_once_in_their_order_and_times_in_utc() -> None:
+    """A label given twice is kept once, in its first place, and times are kept in UTC."""
     oslo = datetime(2026, 1, 1, 1, tzinfo=timezone(timedelta(hours=1)))
     kept = checked(Fact("x", topics=("b", "a", "b"), happened_at=oslo))
     assert kept.topics == ("b", "a")
@@ -135,6 +138,7 @@ def test_an_edit_leaves_the_rest_as_it_was() -> None:
 
 
 def test_only_a_new_ttl_moves_the_expiry_and_it_counts_from_now() -> None:
+    """Of edits only a new TTL moves the expiry: it counts from the edit, and 0 means never."""
     old = memory()
     assert after(old, content="Ada likes coffee").expires_at == old.expires_at
     assert after(old, ttl_days=3).expires_at == LATER + timedelta(days=3)

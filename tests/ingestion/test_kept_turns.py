@@ -65,6 +65,7 @@ async def listed(memories: Memories) -> list[str]:
 
 
 async def test_turn_is_no_memory_of_its_own_in_lists_and_counts(store_uri):
+    """A kept turn is neither listed nor counted, but can be got by a fact that names it."""
     async with await opened(store_uri) as memories:
         await say(memories, "s1", TURN)
         assert await listed(memories) == [FACT]
@@ -85,6 +86,7 @@ async def test_fact_and_its_turn_are_one_answer(store_uri, question):
 
 
 async def test_what_no_fact_holds_is_found_in_the_turn(store_uri):
+    """What no fact was made of is found in the turn itself, also through a filter."""
     async with await opened(store_uri) as memories:
         await say(memories, "s1", "My bicycle has a flat tyre.")
         assert await listed(memories) == []
@@ -111,6 +113,7 @@ async def test_a_turn_stands_behind_what_superseded_its_fact(store_uri):
 
 
 async def test_as_of_knows_turns_and_facts_of_that_time(store_uri):
+    """A search as of a past time finds the fact and the turn that stood then."""
     clock = FrozenClock(NOW)
     async with await opened(store_uri, clock) as memories:
         await say(memories, "s1", TURN)
@@ -122,6 +125,7 @@ async def test_as_of_knows_turns_and_facts_of_that_time(store_uri):
 
 @pytest.mark.parametrize(("role", "options"), [("tool", {}), ("agent", {"quarantine": ("agent",)})])
 async def test_outputs_of_tools_and_what_is_quarantined_are_not_kept(store_uri, role, options):
+    """What a tool said, or an origin in quarantine, is neither kept as a turn nor found."""
     async with await opened(store_uri, **options) as memories:
         await say(memories, "s1", "The ferry leaves at nine from the northern pier.", role=role)
         assert await kept(memories) == []
@@ -132,6 +136,7 @@ async def test_outputs_of_tools_and_what_is_quarantined_are_not_kept(store_uri, 
     "options", [{"keep_turns": False}, {"summary": LlmSummary(exclude_topics=["health"])}]
 )
 async def test_turns_are_kept_only_where_they_may_be(store_uri, options):
+    """No turn is kept where that is turned off, or where topics are excluded."""
     async with await opened(store_uri, **options) as memories:
         await say(memories, "s1", TURN)
         assert (await listed(memories), await kept(memories)) == ([FACT], [])
@@ -155,6 +160,7 @@ async def test_forgetting_a_fact_forgets_its_turns(store_uri):
 
 
 async def test_forgetting_a_turn_forgets_facts_that_came_from_it_alone(store_uri):
+    """Forgetting a turn forgets the facts that came from it alone, and no others."""
     async with await opened(store_uri) as memories:
         await say(memories, "s1", TURN)
         await memories.add(ADA, [Fact(text="Ada rows at dawn.")])
@@ -164,6 +170,7 @@ async def test_forgetting_a_turn_forgets_facts_that_came_from_it_alone(store_uri
 
 
 async def test_forgetting_a_session_takes_both(store_uri):
+    """Forgetting a session takes its facts and its turns, and none of another session."""
     async with await opened(store_uri) as memories:
         await say(memories, "s1", TURN)
         await say(memories, "s2", "My bicycle has a flat tyre.")
@@ -175,6 +182,7 @@ async def test_forgetting_a_session_takes_both(store_uri):
 
 
 async def test_turn_lives_as_long_as_its_fact(store_uri):
+    """A turn is not pruned while its fact lives; a turn without a fact goes at its own time."""
     clock = FrozenClock(NOW)
     async with await opened(
         store_uri, clock, ttl_days_by={"episodic": 5, "semantic": 30}
@@ -194,6 +202,7 @@ async def test_turn_lives_as_long_as_its_fact(store_uri):
 
 
 async def test_said_again_renews_the_turn_with_its_fact(store_uri):
+    """A fact that is said again renews also the turn that it came from before."""
     clock = FrozenClock(NOW)
     async with await opened(store_uri, clock) as memories:
         await say(memories, "s1", TURN)
@@ -204,6 +213,7 @@ async def test_said_again_renews_the_turn_with_its_fact(store_uri):
 
 
 async def test_undo_of_a_supersession_lets_the_turn_stand_again(store_uri):
+    """When a supersession is undone the former fact is found again, with its turn."""
     async with await opened(store_uri) as memories:
         await say(memories, "s1", TURN)
         await say(memories, "s2", LATER)
@@ -214,6 +224,7 @@ async def test_undo_of_a_supersession_lets_the_turn_stand_again(store_uri):
 
 
 async def test_budget_takes_the_passage_that_fits_the_question(store_uri):
+    """Of a turn longer than the budget, the passage that fits the question is handed over."""
     filler = " ".join(f"The {number}th day was quiet and the sea was calm." for number in range(60))
     async with await opened(store_uri) as memories:
         await say(
@@ -228,6 +239,7 @@ async def test_budget_takes_the_passage_that_fits_the_question(store_uri):
 
 
 async def test_exports_carry_both_and_imports_bring_them_back(store_uri, tmp_path):
+    """An export holds facts, turns and their ties, and an import brings them all back."""
     file = tmp_path / "memory.jsonl"
     async with await opened(store_uri) as memories:
         await say(memories, "s1", TURN)
@@ -243,6 +255,7 @@ async def test_exports_carry_both_and_imports_bring_them_back(store_uri, tmp_pat
 
 
 async def test_without_a_model_turns_are_memories(store_uri):
+    """Without a model each turn is itself a memory, and no turn is kept beside it."""
     async with await Memories.open(store_uri, llm=False, worker=False) as memories:
         await say(memories, "s1", TURN)
         assert (await listed(memories), await kept(memories)) == ([TURN], [])

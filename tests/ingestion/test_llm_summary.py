@@ -37,6 +37,7 @@ async def facts_of(llm, *messages, ended=False, **options):
 
 
 async def test_a_fact_keeps_its_type_topics_time_slot_and_sources():
+    """What a model says of a fact is kept tidied: type, topics, time, slot and real sources."""
     llm = answering(
         {
             "text": "Ada  moved to Oslo.",
@@ -77,6 +78,7 @@ async def test_a_fact_keeps_its_type_topics_time_slot_and_sources():
     ],
 )
 async def test_items_of_unknown_type_or_without_text_are_dropped(item):
+    """An item without text or of unknown type is dropped, and those beside it are kept."""
     assert [fact.text for fact in await facts_of(answering(item, {"text": "kept"}), said("x"))] == [
         "kept"
     ]
@@ -107,6 +109,7 @@ async def test_dropped_facts_are_counted_and_not_quoted(caplog: pytest.LogCaptur
     ],
 )
 async def test_importance_is_brought_into_0_to_1(given, kept):
+    """Whatever a model says of importance becomes a number from 0 to 1, by default 0.5."""
     (fact,) = await facts_of(answering({"text": "x", "importance": given}), said("x"))
     assert fact.importance == kept
 
@@ -125,11 +128,13 @@ async def test_importance_is_brought_into_0_to_1(given, kept):
     ],
 )
 async def test_times_that_cannot_be_are_replaced_by_when_it_was_said(given, kept):
+    """A time that cannot be read or stored gives way to the time when it was said."""
     (fact,) = await facts_of(answering({"text": "x", "happened_at": given}), said("x"))
     assert fact.happened_at == kept
 
 
 async def test_a_fact_that_a_tool_is_a_source_of_stays_the_tools():
+    """A fact is the tool's if a tool is among its sources, which are all where none is named."""
     llm = answering({"text": "x", "sources": [1, 2]}, {"text": "y", "sources": [1]}, {"text": "z"})
     found = await facts_of(llm, said("a"), said("b", role="tool", event="e2"))
     assert [(fact.origin, fact.event_ids) for fact in found] == [
@@ -143,6 +148,7 @@ async def test_a_fact_that_a_tool_is_a_source_of_stays_the_tools():
     "slot", [("user", ""), ("", "city"), ("user", "compaction:1.0"), ("u" * 200, "city")]
 )
 async def test_half_a_slot_and_a_reserved_slot_are_no_slot(slot):
+    """A slot that lacks a half, is reserved or is too long is left out, and the fact is kept."""
     (fact,) = await facts_of(
         answering({"text": "x", "subject": slot[0], "attribute": slot[1]}), said("x")
     )
@@ -150,6 +156,7 @@ async def test_half_a_slot_and_a_reserved_slot_are_no_slot(slot):
 
 
 async def test_nothing_said_asks_no_model():
+    """A session of blanks and compactions asks no model and makes no fact."""
     llm = answering({"text": "x"})
     summary = Message(text="a summary", compaction=(1.0, 2.0))
     assert await facts_of(llm, said("  "), summary, ended=True) == []
@@ -157,6 +164,7 @@ async def test_nothing_said_asks_no_model():
 
 
 async def test_without_a_model_it_says_so_and_binding_gives_one():
+    """A summary without a model is refused; a model of its own goes before one bound to it."""
     with pytest.raises(ConfigurationError, match="llm="):
         await facts_of(None, said("x"))
     own, other = answering({"text": "own"}), answering({"text": "other"})
@@ -190,6 +198,7 @@ async def test_a_transcript_cannot_close_its_fence():
 
 
 async def test_wishes_examples_and_times_reach_the_prompt():
+    """The prompt holds wished and excluded topics, examples, and who said what when."""
     llm = answering()
     options = {
         "topics": ["tea"],
@@ -302,11 +311,13 @@ async def test_an_agents_acknowledgement_is_not_kept(said):
     "said", ["Room 12.", "Ask Grace.", "Flight cancelled.", "Why not?", "All is well now."]
 )
 async def test_a_short_turn_that_tells_something_is_kept(said):
+    """A turn that tells something is kept, however short it is."""
     turns = await kept(("user", "Please cancel my flight."), ("agent", said))
     assert [turn.text for turn in turns] == ["Please cancel my flight.", said]
 
 
 async def test_a_short_answer_is_kept_and_a_users_with_its_question():
+    """A user's bare answer is kept together with the question it answers, as of both turns."""
     book, when = "Noted. Shall I book a table at Maaemo?", "When does it open?"
     turns = await kept(("agent", book), ("user", "Yes."), ("user", when), ("agent", "Soon."))
     answer = turns[1]
@@ -320,6 +331,8 @@ async def test_a_short_answer_is_kept_and_a_users_with_its_question():
 
 
 def test_a_provider_without_a_name_is_called_by_its_class():
+    """A summary provider that has no name goes by the name of its class."""
+
     class Mine:
         async def facts(self, transcript):
             return []

@@ -117,6 +117,7 @@ async def test_an_unreadable_reply_ends_as_a_dead_letter(
 async def test_an_answer_is_read_however_it_is_wrapped(
     store_uri: str, reply: str, facts: list[str]
 ):
+    """Whatever usable facts a model's answer holds are stored, and the session is done."""
     async with opened(store_uri, llm=Replying(reply), worker=False) as memories:
         await memories.remember(SCOPE, TALK, "s1")
         assert await memories.work(until_idle=True) == 1
@@ -259,6 +260,7 @@ async def test_an_embedders_failure_puts_no_content_into_logs(caplog: pytest.Log
     "choice", [True, False, 42, "", " ", object(), ScriptedLlm, lambda prompt: "x"]
 )
 def test_a_summary_with_no_model_is_refused_when_it_is_made(choice: Any):
+    """What can never serve as a model is refused when the summary is made, not when it is used."""
     with pytest.raises(ConfigurationError):
         LlmSummary(choice)
 
@@ -286,6 +288,7 @@ async def test_a_summary_takes_the_settings_of_its_service(
 
 
 async def test_dead_letters_are_bad_for_the_doctor(store_uri: str, monkeypatch: pytest.MonkeyPatch):
+    """A dead letter makes the doctor call the queue bad, and say how to look at it."""
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 1)
     clock = FrozenClock()
     async with opened(store_uri, llm=Replying("no"), clock=clock, worker=False) as memories:
