@@ -27,7 +27,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
 from typing import Any
 
+from kagent_memory.ingestion.answers import ExtractedFacts
+from kagent_memory.models.llm import open_llm
 from kagent_memory.models.openai_api import close_connections
+from kagent_memory.settings import MemorySettings
 
 WORD = re.compile(r"\w+")
 
@@ -234,6 +237,15 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(raw)
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True  # a client that no longer waits
+
+
+async def load_client(provider: Loopback) -> None:
+    """Make the first call of a process, at which LiteLLM loads for seconds in a thread: a call that
+    is given up meanwhile leaves a coroutine behind that nobody awaits.
+    """
+    provider.plan('{"facts": []}')
+    await open_llm("openai/any", MemorySettings()).complete("Hello.", schema=ExtractedFacts)
+    provider.requests.clear()
 
 
 async def hang_up() -> None:

@@ -17,8 +17,10 @@ def dying_of_ctrl_c() -> Generator[None]:
         yield
         return
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    yield
-    signal.signal(signal.SIGINT, former)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, former)
 
 
 with dying_of_ctrl_c():

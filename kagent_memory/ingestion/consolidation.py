@@ -313,7 +313,9 @@ class Consolidation:
             if (saved or not one.explicit) and one.id not in without
         ]
         bound = await self._bound(scope, free)
-        return topic_groups([one for one in free if one.id not in bound], now=now)
+        free = [one for one in free if one.id not in bound]
+        size = sum(len(one.content) for one in free)
+        return await run_in_thread(size, partial(topic_groups, free, now=now))
 
     async def session_groups(
         self, scope: Scope, session_id: str, *, keep: int

@@ -269,8 +269,9 @@ def _idle() -> frozenset[str]:
 def _without_lines(text: str, block: str) -> str:
     """Return the text without the block wherever it fills whole lines."""
     lines = (re.escape(line.strip(" \t")) for line in block.strip().split("\n"))
-    pattern = r"[ \t]*\n[ \t]*".join(lines)
-    return re.sub(rf"(?m)^[ \t]*{pattern}[ \t]*(?:\n|\Z)", "", text)
+    # possessive: blanks beside an empty line would be tried in every division
+    pattern = r"[ \t]*+\n[ \t]*+".join(lines)
+    return re.sub(rf"(?m)^[ \t]*+{pattern}[ \t]*+(?:\n|\Z)", "", text)
 
 
 async def without_recalled(

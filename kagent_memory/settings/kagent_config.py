@@ -78,7 +78,7 @@ class EmbeddingConfig(BaseModel):
             logger.warning(
                 "Unknown keys in the embedding configuration are ignored: %s", ", ".join(unknown)
             )
-        if given["provider"] in WITHOUT_EMBEDDINGS:
+        if str(given["provider"]) in WITHOUT_EMBEDDINGS:
             raise ValueError(
                 f"{given['provider']} has no embedding models; choose one of openai, azure_openai, "
                 "ollama, gemini, vertex_ai, bedrock or foundry"
@@ -183,9 +183,11 @@ def embedding_of_model(spec: object) -> Mapping[str, Any]:
 
 
 def _settings(ttl_days: Any, embedding: Any) -> dict[str, Any]:
+    if type(ttl_days or 0) is not int:
+        raise ConfigurationError(f"ttl_days must be a whole number of days, not {ttl_days!r}.")
     return {
         "embedding": None if embedding is None else EmbeddingConfig.parsed(embedding),
-        "ttl_days": ttl_days or TTL_DAYS,
+        "ttl_days": max(0, ttl_days or 0) or TTL_DAYS,
         "dimensions": DIMENSIONS,
         "min_score": MIN_SCORE,
     }

@@ -146,6 +146,14 @@ def test_an_injected_block_leaves_the_users_text() -> None:
     )
 
 
+def test_blanks_beside_an_injected_block_cost_no_time() -> None:
+    """A block is looked for in time linear in the text."""
+    text = f"rain\n{' ' * 200_000}x\nWhat should I pack?"
+    began = time.process_time()
+    left(Message(text=text, recalled=("rain\n\nand boats",)))
+    assert time.process_time() - began < 10
+
+
 def test_echoes_in_scripts_without_spaces_are_masked() -> None:
     """Their sentences end without a blank."""
     known = "用户最喜欢的茶是龙井。"

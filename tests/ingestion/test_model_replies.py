@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from loopback import Loopback, hang_up
+from loopback import Loopback, hang_up, load_client
 from pydantic import BaseModel, ValidationError
 
 from kagent_memory import CompactionAwareSummary, LlmSummary, doctor
@@ -272,6 +272,7 @@ async def test_a_summary_takes_the_settings_of_its_service(
     provider: Loopback, wrap: Any, monkeypatch: pytest.MonkeyPatch
 ):
     """A summary takes the name of a model and the settings of its service."""
+    await load_client(provider)
     monkeypatch.setattr(CheckedLlm, "max_retries", 0)
     provider.plan({"delay": 60}, *['{"facts": ["Zoe arrives."]}'] * 20)
     clock, summary = FrozenClock(), wrap(LlmSummary("openai/any"))

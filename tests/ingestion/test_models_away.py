@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
-from loopback import Loopback, hang_up
+from loopback import Loopback, hang_up, load_client
 from tenacity import wait_fixed
 
 from kagent_memory import doctor
@@ -237,11 +237,12 @@ async def test_a_session_end_that_failed_is_still_open(store_uri: str):
 async def test_a_provider_that_is_down_kills_no_session(
     provider: Loopback, monkeypatch: pytest.MonkeyPatch, step: dict[str, Any]
 ):
+    await load_client(provider)
     monkeypatch.setattr(CheckedLlm, "max_retries", 0)
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 1)
     monkeypatch.setattr("kagent_memory.models.calls.BACKOFF", wait_fixed(0.01))
     clock = FrozenClock()
-    # the first call of a process may take long: only what hangs is given up soon
+    # only what hangs is given up soon
     seconds = 4.0 if "delay" in step else 60.0
     options = {"llm": "openai/any", "clock": clock, "model_timeout_seconds": seconds}
     async with opened("libsql:///:memory:", worker=False, **options) as memories:
