@@ -190,6 +190,7 @@ async def test_a_model_without_credentials_waits(error: Exception, monkeypatch: 
 async def test_a_configured_model_serves_jobs_of_its_own_name_only(
     store_uri: str, configured: str, queued: str, same: bool
 ):
+    """A configured model takes jobs queued for it, in either spelling, and leaves all others."""
     async with opened(store_uri, worker=False) as memories:
         await memories.remember(SCOPE, [fact("ada")], "s1", llm=queued)
     async with opened(store_uri, worker=False, llm=model(configured)) as worker:
@@ -199,6 +200,7 @@ async def test_a_configured_model_serves_jobs_of_its_own_name_only(
 
 
 async def test_jobs_that_nobody_here_can_do_do_not_starve_the_others(store_uri: str):
+    """Jobs for models that are not at hand, however many, do not hold up those that are."""
     async with opened(store_uri, worker=False) as memories:
         for number in range(30):
             await memories.remember(
@@ -238,6 +240,7 @@ async def test_a_session_without_a_model_is_stored_in_turns(
 
 @pytest.mark.parametrize("summary", ["It was about lockers.", ""])
 async def test_an_end_that_is_said_again_costs_no_call(store_uri: str, summary: str):
+    """The end of a session, told again, costs no call unless something was said since."""
     llm = ScriptedLlm(
         lambda prompt: {**stated(prompt), "summary": summary if "session is over" in prompt else ""}
     )

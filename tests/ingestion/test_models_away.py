@@ -102,6 +102,7 @@ async def tried(memories: Memories, clock: FrozenClock, *, hours: float) -> int:
 async def test_what_may_pass_never_makes_a_dead_letter(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ):
+    """A failure that may pass is tried again without end, and never makes a dead letter."""
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 2)
     clock, llm = FrozenClock(), Replying(error)
     async with opened("libsql:///:memory:", llm=llm, clock=clock, worker=False) as memories:
@@ -124,6 +125,7 @@ async def test_what_may_pass_never_makes_a_dead_letter(
 async def test_what_no_retry_mends_is_a_dead_letter_soon(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ):
+    """A failure that no retry mends makes a dead letter after the fixed number of failures."""
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 3)
     clock, llm = FrozenClock(), Replying(error)
     async with opened("libsql:///:memory:", llm=llm, clock=clock, worker=False) as memories:
@@ -152,6 +154,7 @@ async def test_a_configuration_error_is_a_dead_letter_at_once(wraps: bool):
 
 @pytest.mark.parametrize("hours", [3, pytest.param(24, marks=pytest.mark.slow)])
 async def test_an_outage_of_hours_loses_nothing_and_its_age_is_seen(store_uri: str, hours: int):
+    """An outage of hours loses nothing, is seen by its age and is tried at a bounded rate."""
     clock, llm = FrozenClock(), Replying(ConnectionRefusedError("down"))
     options = {"llm": llm, "clock": clock, "worker": False, "consolidate_after": 0}
     async with opened(store_uri, **options) as memories:
@@ -205,6 +208,7 @@ async def test_failures_of_an_outage_do_not_count(monkeypatch: pytest.MonkeyPatc
 
 
 async def test_a_session_end_that_failed_is_still_open(store_uri: str):
+    """The end of a session that failed counts as open work until it is done or armed anew."""
     clock, llm = FrozenClock(), Replying(TimeoutError())
     async with opened(store_uri, llm=llm, clock=clock, worker=False) as memories:
         await memories.remember(SCOPE, FACT, "s1", save=False, end_after_minutes=15)
@@ -237,6 +241,7 @@ async def test_a_session_end_that_failed_is_still_open(store_uri: str):
 async def test_a_provider_that_is_down_kills_no_session(
     provider: Loopback, monkeypatch: pytest.MonkeyPatch, step: dict[str, Any]
 ):
+    """A session outlives a provider that is down, out of quota or hanging, and is then learnt."""
     await load_client(provider)
     monkeypatch.setattr(CheckedLlm, "max_retries", 0)
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 1)
@@ -263,6 +268,7 @@ async def test_a_provider_that_is_down_kills_no_session(
 async def test_an_embedder_that_is_down_for_hours_is_waited_for(
     store_uri: str, monkeypatch: pytest.MonkeyPatch
 ):
+    """While an embedder is down its job waits, and then gives the memory its vector."""
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 1)
 
     class Down(HashEmbedder):

@@ -228,6 +228,7 @@ async def test_a_keyword_store_gets_its_first_embedder(store_uri):
 
 
 async def test_forgetting_and_editing_meanwhile_reach_both_spaces(store_uri):
+    """During a re-embedding, forget and edit leave no stale vector in the old or the new space."""
     await filled(store_uri, 6)
     async with await Memories.open(
         store_uri, embedding=Model(OLD), worker=False, batch_size=2

@@ -74,6 +74,7 @@ async def test_a_session_is_taken_in_once_however_often_it_comes(store_uri: str)
 
 @pytest.mark.parametrize("jobs", [120, pytest.param(500, marks=pytest.mark.slow)])
 async def test_two_workers_race_and_apply_each_job_once(store_uri: str, jobs: int):
+    """However two workers race for jobs, each job is applied once and none is lost."""
     async with opened(store_uri, llm=False, worker=False) as memories:
         crowd = Scope("acme", "crowd", "desk")
         for number in range(jobs):
@@ -98,6 +99,7 @@ async def test_two_workers_race_and_apply_each_job_once(store_uri: str, jobs: in
 
 
 async def test_a_worker_that_lost_its_lease_cannot_commit(store_uri: str):
+    """A worker whose lease passed to another commits nothing; the other stores it once."""
     async with opened(store_uri, llm=False, worker=False) as memories:
         await memories.remember(SCOPE, [said("Said once.", "e1")], "s1")
         late = await memories.store.queue.claim("late", now=datetime.now(UTC), lease_seconds=0.01)
@@ -124,6 +126,7 @@ SECRETS = {
 async def test_no_secret_reaches_model_embedder_queue_database_or_log(
     store_uri: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
+    """A secret is masked before a model, embedder, queue, database or log can see it."""
     needles = [SECRETS["openai"], SECRETS["aws"], SECRETS["github"], "hunter2horse"]
     embedded: list[str] = []
 
@@ -190,6 +193,7 @@ async def test_a_session_has_one_summary_of_all_of_it(store_uri: str):
 
 
 async def test_what_a_failed_attempt_cost_is_counted_too(store_uri: str):
+    """Calls of attempts that failed are counted like those of the one that succeeded."""
     clock = FrozenClock()
     answers = iter([{"nonsense": 1}, {"nonsense": 1}])
     llm = ScriptedLlm(lambda prompt: next(answers, None) or stated(prompt))
@@ -207,6 +211,7 @@ async def test_what_a_failed_attempt_cost_is_counted_too(store_uri: str):
 async def test_long_turns_are_split_and_unfit_facts_are_left_out(
     store_uri: str, caplog: pytest.LogCaptureFixture
 ):
+    """A turn too long is split without loss, and facts that cannot be stored are left out."""
     long = " ".join(f"Sentence number {number} of a long turn." for number in range(2000))
     async with opened(store_uri, llm=False, max_content_bytes=4096) as memories:
         await memories.remember(SCOPE, [said(long, "e1")], "s1")
@@ -242,6 +247,7 @@ async def test_long_turns_are_split_and_unfit_facts_are_left_out(
 
 
 async def test_a_turn_that_no_database_keeps_as_it_is_loses_no_session(store_uri: str):
+    """Characters that no database keeps are replaced, and the session is learnt."""
     async with opened(store_uri, llm=False) as memories:
         await memories.remember(
             SCOPE, [said("nul \0 here", "e1"), said("half \ud83d pair 😀", "e2")], "s1"
@@ -269,6 +275,7 @@ asyncio.run(main(*sys.argv[1:]))
 
 
 async def test_processes_that_arm_the_same_timers_lose_no_tail(store_uri: str):
+    """When processes arm one session's timer at once, it holds what each of them brought."""
     names, pipe = ("one", "two", "three"), asyncio.subprocess.PIPE
     started = [
         await asyncio.create_subprocess_exec(
@@ -317,6 +324,8 @@ async def test_every_session_that_ends_has_its_summary(store_uri: str):
 
 
 async def test_a_correction_supersedes_and_can_be_undone_byte_for_byte(store_uri: str):
+    """A correction hides the fact that it corrects, and undo brings it back byte for byte."""
+
     def slot(prompt: str) -> Any:
         facts = re.findall(r"My favourite tea is (\w+)", prompt)
         return {
@@ -373,6 +382,7 @@ async def test_a_wish_that_cannot_be_holds_no_session_up(store_uri: str):
 
 
 async def test_forgetting_a_queued_session_withdraws_it(store_uri: str):
+    """A session forgotten while it is queued is not learnt, nor is it when handed over again."""
     async with opened(store_uri, llm=False, worker=False) as memories:
         await memories.remember(SCOPE, [said("Forget me, please.", "e1")], "s1")
         await memories.forget(SCOPE, session_id="s1")

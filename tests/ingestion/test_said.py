@@ -54,6 +54,7 @@ async def contents(memories: Memories) -> list[str]:
 
 @pytest.mark.parametrize("explicit", [True, False], ids=["saved", "in a session"])
 async def test_texts_that_differ_in_one_plain_word_all_stay(store_uri: str, explicit: bool):
+    """Without a model, texts that differ in a single word are never united."""
     async with await opened(store_uri) as memories:
         if explicit:
             for text in PAIRS:

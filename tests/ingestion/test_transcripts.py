@@ -50,6 +50,7 @@ async def test_an_unfit_utterance_is_not_queued(name: str) -> None:
 
 @pytest.mark.parametrize("minutes", [math.nan, math.inf, 1e12, -1, "3"])
 async def test_a_timer_without_a_time_is_refused_and_nothing_is_queued(minutes: Any) -> None:
+    """A timer of no usable number of minutes is refused, and nothing of the call is queued."""
     async with await Memories.open("libsql:///:memory:", llm=False, worker=False) as memories:
         with pytest.raises(InvalidInput, match="end_after_minutes"):
             await memories.remember(SCOPE, [Message(text="x")], "s", end_after_minutes=minutes)
@@ -57,6 +58,7 @@ async def test_a_timer_without_a_time_is_refused_and_nothing_is_queued(minutes: 
 
 
 def test_the_queue_gives_messages_back_as_they_came() -> None:
+    """A message comes out of the queue's JSON equal to the one put in, its time in UTC."""
     at = datetime(2026, 1, 1, 1, tzinfo=timezone(timedelta(hours=1)))
     given = Message(text="ü", role="tool", author="t", event_id="e", at=at, compaction=(0, 9999.5))
     [back] = from_payload(

@@ -135,6 +135,7 @@ async def test_a_misspelt_argument_is_refused_by_its_name(memories: Memories) ->
 
 
 async def test_no_value_whatever_makes_another_error_than_ours(memories: Memories) -> None:
+    """Whatever value a parameter of any verb gets, it makes no error but ours."""
     wrong: list[str] = []
     for verb in VERBS:
         # any number would be waited for
@@ -167,12 +168,14 @@ async def test_numpy_scalars_are_taken_for_python_values(memories: Memories) -> 
 
 
 async def test_an_iterator_is_read_once_and_whole(memories: Memories) -> None:
+    """A verb that takes several things takes any iterable of them, even one that is used up."""
     ids = await memories.add(SCOPE, iter(["Ada sails", "Ada skis"]))  # pyright: ignore[reportArgumentType]
     assert set(await memories.forget(SCOPE, set(ids))) == set(ids)  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("part", ["tenant", "user", "app"])
 async def test_no_name_is_longer_than_a_server_takes(memories: Memories, part: str) -> None:
+    """A name of a scope has at most 1,024 characters, of any width, everywhere it is given."""
     names, told = (
         {"tenant": "acme", "user": "ada", "app": "desk"},
         f"{part}.*1,025 characters; at most 1,024 are",

@@ -165,6 +165,7 @@ async def test_exactly_what_was_planted_is_found(uri):
 
 
 async def test_what_is_no_defect_is_not_found():
+    """What merely looks like a defect is no finding, nor is a memory that is new or expired."""
     async with await opened() as memories:
         await memories.add(
             ADA,
@@ -194,6 +195,7 @@ async def test_what_is_no_defect_is_not_found():
 
 
 async def test_three_of_a_kind_are_one_finding():
+    """Memories that share one defect are one finding, however many they are."""
     async with await opened(embedding=None) as memories:
         slots = [
             Fact(f"The key is {colour}", subject="key", attribute="colour")
@@ -209,6 +211,7 @@ async def test_three_of_a_kind_are_one_finding():
 
 
 async def test_vectors_of_an_embedder_to_come_are_not_lacking():
+    """A memory does not count as lacking a vector that only an embedder to come would give."""
     async with await opened() as memories:
         await memories.add(ADA, SOUND)
         await memories.store.memories.spaces.replace("to come", 4, None)
@@ -228,6 +231,7 @@ async def test_unknown_defects_are_refused(defects):
 
 
 async def test_a_server_audits_what_is_the_callers():
+    """Over a server an audit covers the caller's own scopes, and knows of no others."""
     async with await opened() as memories:
         await memories.add(ADA, ["Sound but never handed over"])
         await memories.add(OTHER, ["Sound too"])

@@ -173,8 +173,8 @@ async def test_what_is_said_of_a_change_is_masked_as_memories_are(pii: Any, tmp_
 
 @pytest.mark.parametrize("name", ["NUL", "lone surrogate"])
 async def test_a_query_that_no_database_takes_is_refused(store_uri: str, name: str) -> None:
-    bad, advice = CONTENT[name]
     """A query with NUL or a lone surrogate is refused, in a turn by the tool's answer."""
+    bad, advice = CONTENT[name]
     async with service_of(store_uri) as service:
         with pytest.raises(InvalidInput, match=advice):
             await service.search_memory(**WHOSE, query=bad)
@@ -398,8 +398,8 @@ async def test_a_place_that_is_none_is_one_error_that_says_what_to_do(
 
 
 async def test_a_read_only_database_is_one_error_that_says_what_to_do(postgres_uri: str) -> None:
-    uri = f"{postgres_uri}&options={quote('-c default_transaction_read_only=on')}"
     """A read-only database answers searches, and says of a save what to do."""
+    uri = f"{postgres_uri}&options={quote('-c default_transaction_read_only=on')}"
     advice = r"memory unavailable: .*read-only: use its primary, or allow writes"
     async with service_of(uri) as service:
         with pytest.raises(StoreError, match=advice):

@@ -124,6 +124,7 @@ async def test_a_condition_that_does_not_fit_is_named(argument, value):
 
 
 async def test_a_superseded_memory_is_found_by_its_conditions_too():
+    """Forgetting by a condition takes superseded memories that meet it, and spares their heirs."""
     async with await opened() as memories:
         (old,) = await memories.add(ADA, [Fact("Ada works at Initech", tags=("work",))])
         (new,) = await memories.add(ADA, ["Ada works at Hooli"], replaces=old)
@@ -137,6 +138,7 @@ async def test_a_superseded_memory_is_found_by_its_conditions_too():
     "options", [{"everything": True}, {"session_id": "s"}, {"tag": "t"}], ids=str
 )
 async def test_many_go_in_parts_and_an_interruption_is_taken_up_again(options, monkeypatch):
+    """Many are forgotten in parts; after an interruption the same call forgets the rest."""
     monkeypatch.setattr(forgetting, "PART", 7)
     async with await opened() as memories:
         facts = [Fact(f"Fact number {n}", session_id="s", tags=("t",)) for n in range(30)]
@@ -161,6 +163,7 @@ async def test_many_go_in_parts_and_an_interruption_is_taken_up_again(options, m
 
 
 async def test_what_is_queued_of_an_author_is_not_learnt_afterwards():
+    """What a forgotten author said in a queued session is never learnt; what others said is."""
     async with await opened() as memories:
         said = [
             Message(text=f"{CANARY} has a boat", author="Grace", event_id="e1"),
@@ -179,6 +182,7 @@ async def test_what_is_queued_of_an_author_is_not_learnt_afterwards():
 
 
 async def test_a_deleted_session_of_adk_takes_its_memories_along(tmp_path: Path):
+    """Deleting a session of ADK forgets its memories for good, and touches no other session."""
     sessions = InMemorySessionService()
     async with KagentMemoryService(f"libsql:///{tmp_path}/m.db", llm=False) as service:
         kept = await sessions.create_session(app_name="demo", user_id="ada")

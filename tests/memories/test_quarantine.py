@@ -184,6 +184,7 @@ async def test_transcripts_are_quarantined_without_a_model():
 
 @pytest.mark.parametrize("value", ["web", "tool,nonsense", ["tools"], 3], ids=repr)
 async def test_an_unknown_origin_is_refused(value):
+    """A quarantine that names an origin which does not exist is refused at open."""
     with pytest.raises(ConfigurationError, match="quarantine"):
         await opened(quarantine=value)
 
@@ -200,6 +201,7 @@ async def test_by_default_nothing_waits_in_quarantine():
 
 
 async def test_over_a_server_only_the_callers_own_is_let_in():
+    """Over a server nobody confirms or rejects what waits in another user's scope."""
     async with await opened() as memories:
         first, second = await memories.add(
             SCOPE, [Fact(CLAIM, origin="tool"), Fact("Two", origin="tool")]

@@ -56,6 +56,7 @@ def store_uri(tmp_path) -> str:
 
 
 async def test_both_legs_answer_and_the_hits_say_why(memories: Memories):
+    """A hybrid search asks keywords and vectors, and each hit says which of them found it."""
     found = await memories.recall(ADA, "What happened with ERR-00123?", explain=True)
     assert texts(found)[0] == NOTES[2]
     assert found.mode == "hybrid"
@@ -75,6 +76,7 @@ async def test_k_rows_come_back_whenever_the_scope_holds_k(memories: Memories):
 
 
 async def test_nothing_irrelevant_is_handed_over_by_default():
+    """A hand-over leaves out what does not fit the question, unless its floor is 0."""
     asked, unrelated = "What does the user like, green tea?", "Which submarine did 100 twins hire?"
     notes = ["User likes green tea", "The twins moved", *(f"Car {n} is red" for n in range(100))]
 
@@ -217,6 +219,8 @@ async def test_the_gate_goes_by_what_its_caller_tells(
 
 
 async def test_a_search_ends_within_its_caller_s_time_whatever_hangs(store_uri: str):
+    """A search ends in its caller's time though models hang, and says what it did without."""
+
     class Hanging(HashEmbedder):
         async def embed(self, texts: Sequence[str], *, kind: str) -> Any:
             await asyncio.sleep(600 if kind == "query" else 0)
@@ -242,6 +246,7 @@ async def test_a_search_ends_within_its_caller_s_time_whatever_hangs(store_uri: 
 
 
 async def test_a_vague_follow_up_is_completed_from_the_last_turns(memories: Memories):
+    """A question that says too little alone is searched with what was said just before it."""
     history = ["Tell me about the parrots of Grace."]
     assert texts(await memories.recall(ADA, "How many?", history=history, limit=1)) == [NOTES[3]]
 
@@ -299,6 +304,7 @@ async def test_explaining_tells_what_matched_and_may_not_be_seen():
 
 
 async def test_explaining_counts_no_delivery_and_handing_over_does(memories: Memories):
+    """Memories count as delivered when they are handed over, not when a search is explained."""
     await memories.recall(ADA, "oolong", explain=True)
     await memories.drain(60)
     assert (await memories.stats(ADA)).delivered_total == 0
@@ -322,6 +328,7 @@ class Broken:
 
 
 async def test_a_reranker_orders_anew_and_its_failure_leaves_the_order(store_uri: str):
+    """A reranker decides the order of hits; if it fails, theirs stays and the answer tells."""
     async with await opened(store_uri) as plain:
         await plain.add(ADA, ["Tea is hot.", "Tea is green and hot.", "Iced tea is not hot tea."])
         order = texts(await plain.recall(ADA, "hot tea"))
@@ -335,6 +342,7 @@ async def test_a_reranker_orders_anew_and_its_failure_leaves_the_order(store_uri
 
 @pytest.mark.parametrize("rerank", [None, Backwards()])
 async def test_what_an_explanation_names_adds_up_to_the_score(store_uri: str, rerank: Any):
+    """The parts that an explanation names add up to the score, and explaining changes none."""
     rank = RankSettings(standing=0.4)
     async with await opened(
         store_uri, embedding=HashEmbedder(256), rank=rank, rerank=rerank
@@ -381,6 +389,7 @@ async def test_rewrite_asks_the_model_and_falls_back(store_uri: str):
 
 
 async def test_secrets_in_queries_are_masked_before_the_embedder(store_uri: str):
+    """A secret in a query never reaches the embedder."""
     embedder = HashEmbedder()
     async with await opened(store_uri, embedding=embedder) as memories:
         await memories.recall(ADA, "what is AKIA" + "IOSFODNN7EXAMPLE for?")

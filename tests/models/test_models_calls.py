@@ -90,6 +90,7 @@ def test_a_provider_s_words_about_the_account_are_told() -> None:
 
 
 def test_an_unknown_provider_is_the_operators_to_mend() -> None:
+    """A provider that LiteLLM does not know is told as an error of configuration."""
     assert isinstance(
         failure(ValueError("LLM Provider NOT provided. Pass in…"), "The model m"),
         ConfigurationError,

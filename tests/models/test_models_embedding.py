@@ -49,6 +49,7 @@ def rows_of(*rows: Sequence[Any]) -> dict[str, Any]:
     ["openai/any", "hosted_vllm/any", "ollama/any", {"type": "openai", "model": "BAAI/bge-m3"}],
 )
 async def test_texts_become_float32_rows_in_their_order(provider: Loopback, choice: Any) -> None:
+    """Each text becomes one float32 row, in the order given, whatever the provider."""
     rows = await opened(choice).embed(["green tea", "coffee"], kind="document")
     assert rows.dtype == np.float32
     np.testing.assert_allclose(rows, [vector("green tea", 8), vector("coffee", 8)], rtol=1e-6)
@@ -67,6 +68,7 @@ async def test_a_base_url_is_enough_for_ones_own_server(
 
 @pytest.mark.parametrize("provider", ["litellm"], indirect=True)
 async def test_azure_is_called_at_its_deployment_with_its_version(provider: Loopback) -> None:
+    """Azure is called at the configured deployment, with a default version of its API."""
     config = {
         "provider": "azure_openai",
         "model": "m",
@@ -91,6 +93,7 @@ async def test_batches_keep_size_and_order(provider: Loopback) -> None:
 
 
 async def test_rows_that_come_out_of_order_are_put_back(provider: Loopback) -> None:
+    """Rows that a provider returns in another order are put back into that of the texts."""
     answer = rows_of([1.0, 0.0], [0.0, 1.0])
     answer["json"]["data"].reverse()
     provider.plan(answer)
@@ -99,6 +102,7 @@ async def test_rows_that_come_out_of_order_are_put_back(provider: Loopback) -> N
 
 
 async def test_dimensions_are_asked_of_the_provider(provider: Loopback) -> None:
+    """The wished number of dimensions is asked of the provider."""
     rows = await opened("openai/any", dimensions=4).embed(["tea"], kind="document")
     assert provider.bodies("/embeddings")[0]["dimensions"] == 4
     assert rows.shape == (1, 4)
@@ -161,6 +165,7 @@ async def test_shorter_vectors_are_refused_with_advice(
 async def test_an_answer_that_cannot_be_stored_is_a_model_error(
     provider: Loopback, rows: list[list[Any]]
 ) -> None:
+    """Vectors that are not finite, all zero, uneven, missing or too many are a model's error."""
     provider.plan(rows_of(*rows))
     with pytest.raises(ModelError):
         await opened("openai/any").embed(["a", "b"], kind="document")
@@ -169,6 +174,7 @@ async def test_an_answer_that_cannot_be_stored_is_a_model_error(
 
 
 async def test_batches_of_different_widths_are_a_model_error(provider: Loopback) -> None:
+    """Vectors of one call have one width, even where it takes several requests."""
     provider.plan(rows_of([1.0, 2.0]), rows_of([1.0, 2.0, 3.0]))
     with pytest.raises(ModelError, match="different widths"):
         await opened("openai/any", batch_size=1).embed(["a", "b"], kind="document")

@@ -88,6 +88,7 @@ async def test_no_answer_is_an_error_tried_again_if_it_may_pass(
 
 
 async def test_meters_count_calls_and_tokens_of_the_code_they_enclose(provider: Loopback) -> None:
+    """A meter counts calls and tokens of all that it encloses, also of inner meters and tasks."""
     provider.plan({"status": 400}, TEA, TEA)
     llm = opened("openai/any")
     with metered() as whole:
@@ -117,6 +118,7 @@ class Given:
     "answer", [Facts(facts=["a"]), {"facts": ["a"]}, '{"facts": ["a"]}', ["a"]]
 )
 async def test_any_object_with_complete_serves_and_is_metered(answer: Any) -> None:
+    """An object with `complete` serves as a model, in whichever form it answers, and is counted."""
     with metered() as meter:
         assert await opened(Given(answer)).complete("What?", schema=Facts) == Facts(facts=["a"])
     assert meter.calls == 1
@@ -126,11 +128,13 @@ async def test_any_object_with_complete_serves_and_is_metered(answer: Any) -> No
     "answer", [None, {}, {"facts": 1}, "none", 42, ValueError("boom"), Given("x")]
 )
 async def test_what_an_object_does_wrong_is_a_model_error(answer: Any) -> None:
+    """A wrong answer or any error of a user's object is told as a model's error."""
     with pytest.raises(ModelError):
         await opened(Given(answer)).complete("What?", schema=Facts)
 
 
 async def test_cancellation_passes_through_and_hanging_does_not() -> None:
+    """A cancelled call stays cancelled, while a model that hangs is given up as a model's error."""
     with pytest.raises(asyncio.CancelledError):
         await opened(Given(asyncio.CancelledError())).complete("What?", schema=Facts)
 

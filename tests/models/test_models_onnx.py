@@ -122,6 +122,7 @@ async def test_words_are_pooled_by_their_mean(
 
 
 async def test_what_the_models_files_say_is_done(tmp_path: Path) -> None:
+    """Pooling, norm, prompts and length of an ONNX embedder are those that its files name."""
     folder = made(
         tmp_path,
         at="model.onnx",
@@ -177,6 +178,7 @@ async def test_a_sentence_embedding_is_taken_as_it_is(tmp_path: Path) -> None:
 async def test_a_step_that_is_not_known_is_refused_not_left_out(
     tmp_path: Path, files: dict[str, Any]
 ) -> None:
+    """A model whose files ask for a step that we do not know is refused."""
     with pytest.raises(ConfigurationError, match="unsupported"):
         await opened(made(tmp_path, **files)).embed(["tea"], kind="document")
 
@@ -209,5 +211,6 @@ async def test_a_cross_encoder_scores_in_order(
 
 
 async def test_a_classifier_is_no_cross_encoder(tmp_path: Path) -> None:
+    """A model with several labels is refused as a reranker."""
     with pytest.raises(ConfigurationError, match="no cross-encoder"):
         await reranker(cross_encoder(tmp_path, labels=3)).rerank("ask", ["tea"])

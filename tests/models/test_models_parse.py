@@ -55,6 +55,7 @@ Names = RootModel[list[str]]
     ],
 )
 def test_the_replys_own_json_is_taken(text: str) -> None:
+    """The answer is found in a reply whatever thoughts, fences or remarks stand around it."""
     assert parse_answer(text, Facts).facts == ["likes tea"]
 
 
@@ -118,6 +119,7 @@ TRUNCATED = [
 
 @pytest.mark.parametrize("text", [*REFUSALS, *FOREIGN])
 def test_what_is_not_the_models_own_answer_is_none(text: str | None) -> None:
+    """A refusal, an example, a quotation or a foreign shape is never taken for an answer."""
     with pytest.raises(ModelError):
         parse_answer(text, Facts)
 
@@ -141,15 +143,18 @@ def cuts(whole: str) -> list[str]:
     ],
 )
 def test_wherever_an_answer_is_cut_it_is_no_answer(cut: str) -> None:
+    """An answer that was cut off is refused as a whole, wherever the cut is."""
     with pytest.raises(ModelError):
         parse_answer(cut, Facts)
 
 
 def test_line_breaks_inside_strings_are_kept() -> None:
+    """A raw line break inside a string spoils no answer, and stays."""
     assert parse_answer('{"facts": ["two\nlines"]}', Facts).facts == ["two\nlines"]
 
 
 def test_an_empty_list_that_was_said_is_an_answer() -> None:
+    """An empty list that the model gave is an answer, not a failure."""
     assert parse_answer('{"facts": []}', Facts).facts == []
     assert parse_answer("[]", Facts).facts == []
 
@@ -164,6 +169,7 @@ def test_a_list_serves_at_a_sessions_end_too() -> None:
 
 
 def test_aliases_and_root_models_are_understood() -> None:
+    """A schema with an alias or a root model is filled by its own form and by a bare list."""
     assert parse_answer('{"keyFacts": ["a"]}', Named).facts == ["a"]
     assert parse_answer('["a"]', Named).facts == ["a"]
     assert parse_answer('As asked:\n```\n["a", "b"]\n```', Names).root == ["a", "b"]
@@ -177,6 +183,7 @@ def test_a_foreign_object_is_no_empty_answer(text: str) -> None:
 
 
 def test_an_error_does_not_repeat_what_the_model_said() -> None:
+    """The error about a reply holds nothing of its text."""
     with pytest.raises(ModelError) as caught:
         parse_answer("the user's card is 4111", Facts)
     assert "4111" not in str(caught.value)
@@ -193,6 +200,7 @@ def test_the_prompt_in_words_shows_the_schema() -> None:
     "text", ["```json\n" * 100_000, "{ " * 200_000, "[x" * 200_000, "</think>" * 100_000]
 )
 def test_hostile_replies_are_read_in_linear_time(text: str) -> None:
+    """No reply, however nested or repeated, takes more time than its length warrants."""
     started = time.process_time()
     with pytest.raises(ModelError):
         parse_answer(text, Facts)
@@ -200,6 +208,7 @@ def test_hostile_replies_are_read_in_linear_time(text: str) -> None:
 
 
 def test_tags_and_brackets_inside_texts_are_texts() -> None:
+    """Tags, fences and brackets inside a string belong to the string."""
     said = [
         "writes <think> and </think>",
         "```json\n[1]\n```",

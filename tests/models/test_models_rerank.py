@@ -38,6 +38,7 @@ def opened(choice: Any, **options: Any) -> Reranker:
 async def test_scores_come_in_the_order_of_the_documents(
     provider: Loopback, model: str, base: str, path: str
 ) -> None:
+    """Scores stand in the order of the documents, though a provider sorts by relevance."""
     reranker = opened({"model": model, "api_base": getattr(provider, base)})
     assert await reranker.rerank("tea milk", DOCUMENTS) == [0.0, 0.5, 1.0]
     (request,) = provider.requests
@@ -47,6 +48,7 @@ async def test_scores_come_in_the_order_of_the_documents(
 
 @pytest.mark.parametrize("status", [401, 429, 500])
 async def test_a_failure_is_a_model_error_at_once(provider: Loopback, status: int) -> None:
+    """A reranker that fails is asked once, and its error names the model."""
     provider.plan({"status": status})
     with pytest.raises(ModelError, match="cohere/any"):
         await opened({"model": "cohere/any", "api_base": provider.root}).rerank("tea", DOCUMENTS)
@@ -54,6 +56,7 @@ async def test_a_failure_is_a_model_error_at_once(provider: Loopback, status: in
 
 
 async def test_a_slow_reranker_is_given_up(provider: Loopback) -> None:
+    """A reranker slower than the search may take is given up as a model's error."""
     provider.plan({"delay": 60})
     reranker = opened(
         {"model": "hosted_vllm/any", "api_base": provider.url}, search_timeout_seconds=0.2
@@ -96,6 +99,7 @@ class Given:
 
 
 async def test_any_object_with_rerank_serves() -> None:
+    """An object with `rerank` serves as a reranker, whatever numbers it returns."""
     assert await opened(Given((1, 0.5, 2))).rerank("tea", DOCUMENTS) == [1.0, 0.5, 2.0]
 
 

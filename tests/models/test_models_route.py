@@ -34,6 +34,7 @@ def config(**keys: object) -> EmbeddingConfig:
 def test_each_provider_of_kagent_becomes_litellms_prefix(
     provider: str, model: str, expected: str
 ) -> None:
+    """A provider of kagent becomes the prefix that LiteLLM knows it by, once and no more."""
     route = route_of(config(provider=provider, model=model, base_url="http://h"), {})
     assert route.model == expected
 
@@ -48,6 +49,7 @@ def test_a_provider_without_embeddings_is_refused(provider: str) -> None:
 
 
 def test_unknown_keys_are_ignored_and_named(caplog: pytest.LogCaptureFixture) -> None:
+    """Unknown keys of a model's block are ignored with a warning that shows no value."""
     with caplog.at_level(logging.WARNING):
         parsed = config(
             provider="openai", model="m", api_key_passthrough=True, from_the_future="secret value"
@@ -58,6 +60,7 @@ def test_unknown_keys_are_ignored_and_named(caplog: pytest.LogCaptureFixture) ->
 
 
 def test_one_model_has_one_name_however_it_is_spelt() -> None:
+    """However a model is spelt, its vectors go by one name."""
     names = {
         route_of("text-embedding-3-small", {}).name,
         route_of("openai/text-embedding-3-small", {}).name,
@@ -134,6 +137,7 @@ def test_a_clouds_place_is_looked_for_in_order(
     ],
 )
 def test_bare_names_get_their_provider(given: str, environ: dict[str, str], expected: str) -> None:
+    """A bare name gets the provider it is known by, Vertex AI where the environment says so."""
     assert qualified(given, environ) == expected
 
 

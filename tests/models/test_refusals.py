@@ -56,6 +56,7 @@ async def test_refused_text_costs_its_batch_nothing():
 
 
 async def test_text_refused_however_short_has_no_vector():
+    """A text refused in its shortest part too gets no vector, and those beside it get theirs."""
     rows = await embedded(Picky(unwanted="forbidden"), ["fine", "a forbidden word", "fine as well"])
     assert [row is None for row in rows] == [False, True, False]
 
@@ -69,6 +70,7 @@ async def test_embedder_that_refuses_everything_is_asked_twice():
 
 
 async def test_embedder_that_goes_away_is_not_taken_for_refusing():
+    """An embedder that goes away is told as such at once, and asked no more in halves."""
     picky = Picky()
     picky.away_after = 4
     with pytest.raises(ModelUnavailable):

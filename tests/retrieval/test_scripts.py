@@ -27,7 +27,7 @@ class EnglishOnly:
         return rows + np.array([[0.01 * (len(text) % 7)] * 64 for text in texts], np.float32)
 
 
-async def test_letters_without_others_in_their_script_are_searched_by_vectors() -> None:
+async def test_letters_that_cannot_be_exchanged_are_searched_both_ways() -> None:
     """A query whose letters cannot be exchanged is embedded once, and searched in both ways."""
     async with await Memories.open(
         "libsql:///:memory:", embedding=HashEmbedder(64), llm=False, worker=False

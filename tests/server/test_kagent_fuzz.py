@@ -55,6 +55,7 @@ async def memories() -> AsyncIterator[Memories]:
 @pytest.mark.parametrize("examples", EXAMPLES)
 @pytest.mark.parametrize("path", BODIES)
 async def test_no_body_brings_kagents_routes_down(memories: Memories, path: str, examples: int):
+    """Whatever body kagent's routes get, they accept it or refuse it with 400."""
     print(f"POST {path}: seed {SEED}, {examples} examples")
     sent: list[bytes] = []
 

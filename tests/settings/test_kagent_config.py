@@ -43,6 +43,7 @@ def on(config: Any) -> MemorySettings:
 def test_the_controllers_block_becomes_settings(
     block: Any, embedding: Any, ttl_days: int, shape: Any
 ):
+    """The controller's block, bare, nested or as JSON, gives the embedder and the TTL."""
     settings = on(shape(block))
     assert settings.embedding == (EmbeddingConfig(**embedding) if embedding else None)
     assert settings.ttl_days == ttl_days
@@ -53,6 +54,7 @@ def test_the_controllers_block_becomes_settings(
     "config", [None, {"memory": None}, {"model": {"type": "openai"}}, "null", ""]
 )
 def test_memory_is_off_without_a_block(config: Any):
+    """A configuration that has no memory block gives no settings."""
     assert MemorySettings.from_kagent(config) is None
 
 
@@ -75,6 +77,7 @@ def test_memory_is_off_without_a_block(config: Any):
     ],
 )
 def test_what_does_not_fit_is_a_configuration_error(config: Any):
+    """A block that does not fit is an error of configuration, whatever is wrong with it."""
     with pytest.raises(ConfigurationError):
         MemorySettings.from_kagent(config)
 
@@ -127,12 +130,14 @@ MEMORY = "{modelConfig: embed, ttlDays: 7}"
     ],
 )
 def test_an_agents_model_config_becomes_its_embedder(spec: str, embedding: dict[str, str]):
+    """The ModelConfig that an Agent's memory names becomes its embedder, address included."""
     settings = on(manifests(MEMORY, spec))
     assert (settings.embedding, settings.ttl_days) == (EmbeddingConfig(**embedding), 7)
     assert (settings.dimensions, settings.min_score) == (768, 0.3)
 
 
 def test_enabled_is_accepted_and_false_means_off():
+    """An Agent's memory is on where it has a block, unless that says `enabled: false`."""
     spec = "{provider: Ollama, model: m}"
     assert on(manifests("{enabled: true, modelConfig: embed}", spec)).ttl_days == 15
     assert (
@@ -160,5 +165,6 @@ def test_enabled_is_accepted_and_false_means_off():
     ],
 )
 def test_an_unresolvable_embedder_is_a_clear_error(memory: str, spec: str, text: str):
+    """An Agent's memory without a usable embedder is refused with the reason."""
     with pytest.raises(ConfigurationError, match=text):
         MemorySettings.from_kagent(manifests(memory, spec))

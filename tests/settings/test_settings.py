@@ -21,6 +21,7 @@ MAX_SETTINGS = 40
 
 
 def test_there_are_few_settings() -> None:
+    """The settings stay few enough to be read: their number has a bound."""
     assert len(fields(MemorySettings)) <= MAX_SETTINGS
 
 
@@ -52,6 +53,7 @@ def test_there_are_few_settings() -> None:
     ],
 )
 def test_a_compound_setting_has_a_text_form(name: str, text: str, value: object) -> None:
+    """A compound setting means the same in the environment, in the URI and in a call."""
     for uri, environ in (
         ("libsql:///m.db", {f"KAGENT_MEMORY_{name.upper()}": text}),
         (f"libsql:///m.db?{name}={quote(text)}", {}),
@@ -83,6 +85,7 @@ def test_a_compound_setting_has_a_text_form(name: str, text: str, value: object)
     ],
 )
 def test_a_misfit_is_told_what_the_setting_takes(name: str, value: Any, reason: str) -> None:
+    """A value that does not fit is refused with the setting's name and what it takes."""
     with pytest.raises(
         ConfigurationError, match=f"Invalid value for the setting .*{reason}.*(?<!\\.)\\.$"
     ):
