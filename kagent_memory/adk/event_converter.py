@@ -15,8 +15,10 @@ from google.adk.events.event import Event
 from google.genai import types
 from pydantic import BaseModel
 
+from ..checks import checked_text
+from ..errors import InvalidInput
 from ..models.prompts.fence import fenced_answer_in, without_fenced
-from ..records import Message
+from ..records import MAX_KEY_BYTES, Message
 
 log = logging.getLogger("kagent_memory")
 
@@ -60,10 +62,13 @@ def messages(events: Sequence[Event], prefetched: Iterable[str] = ()) -> list[Me
     heard: list[Message] = []
     unreadable: dict[str, str] = {}
     for event in live:
+        if not _has_storable_id(event):
+            unreadable[event.id[:MAX_ID_CHARS]] = "its id"
+            continue
         try:
             heard += _read(event, outputs)
         except Exception as error:  # a tool answers with any object; the other turns must not wait
-            unreadable[event.id] = type(error).__name__
+            unreadable[event.id[:MAX_ID_CHARS]] = type(error).__name__
     if unreadable:
         log.warning(
             "%s events could not be read and were left out, such as %s.",
@@ -84,7 +89,15 @@ def taken_back(events: Sequence[Event]) -> list[Message]:
     rewound = (
         event for event in events if event.content and not event.partial and id(event) not in live
     )
-    return [Message(text="", event_id=event.id) for event in rewound]
+    return [Message(text="", event_id=event.id) for event in rewound if _has_storable_id(event)]
+
+
+def _has_storable_id(event: Event) -> bool:
+    """Return True if a database takes the event's id."""
+    try:
+        return len(checked_text(event.id, "An event id").encode()) <= MAX_KEY_BYTES
+    except InvalidInput:
+        return False
 
 
 def live_events(events: Sequence[Event]) -> list[Event]:
@@ -144,7 +157,9 @@ def _read(event: Event, outputs: Sequence[float]) -> list[Message]:
         start, end = compaction.start_timestamp, compaction.end_timestamp
         role = "tool" if any(start <= second <= end for second in outputs) else "agent"
         text = text_of(compaction.compacted_content)
-        return [message(text=text, role=role, compaction=(start, end))]
+        for second in (start, end):
+            datetime.fromtimestamp(second, UTC)  # fails for what is no time
+        return [message(text=text, role=role, compaction=(max(start, 0.0), max(end, 0.0)))]
     parts = (event.content.parts if event.content else None) or []
     texts = [text for part in parts for text in _spoken(part)]
     voices = (event.input_transcription, event.output_transcription)

@@ -13,8 +13,11 @@ from google.adk.events.event_actions import EventActions, EventCompaction
 from google.genai import types
 from pydantic import BaseModel
 
+from kagent_memory import KagentMemoryService
 from kagent_memory.adk.event_converter import is_user_turn, live_events, messages, user_turns
 from kagent_memory.models.prompts.fence import CLOSING, OPENING, fenced_answer
+
+from .scripted import contents, session_of
 
 
 def event(*parts: Any, author: str = "user", invocation: str = "i1", **fields: Any) -> Event:
@@ -252,8 +255,38 @@ def test_an_unreadable_event_is_left_out_with_a_warning(caplog: pytest.LogCaptur
     assert "1 events could not be read and were left out, such as {'broken': 'ValueError'}" in (
         caplog.text
     )
-    nowhen = event("when?", timestamp=float("nan"))
-    assert [text for _, _, text in told(nowhen, event("after"))] == ["after"]
+
+
+NO_TIME = EventCompaction(
+    start_timestamp=float("nan"),
+    end_timestamp=2.0,
+    compacted_content=types.Content(parts=[types.Part(text="SUMMARY")]),
+)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        event("when?", timestamp=float("nan")),
+        event(actions=EventActions(compaction=NO_TIME)),
+        *(event("who?", id=id) for id in ("e" * 1025, "é" * 600, "a\0b", "lone \ud800")),
+    ],
+)
+async def test_an_odd_event_does_not_keep_back_the_others(
+    service: KagentMemoryService, odd: Event
+) -> None:
+    """What no store takes is left out, also once it is rewound, and the other turns are learnt."""
+    session = session_of("I like tea")
+    session.events = [odd, *session.events]
+    await service.remember(session)
+    assert await service.drain()
+    assert await contents(service) == ["I like tea"]
+    undo = Event(author="user", invocation_id="undo")
+    undo.actions.rewind_before_invocation_id = odd.invocation_id
+    session.events = [odd, undo, event("I live in Oslo", invocation="i2")]
+    await service.remember(session)
+    assert await service.drain()
+    assert await contents(service) == ["I like tea", "I live in Oslo"]
 
 
 # -- files: their names and URIs are kept --

@@ -11,13 +11,17 @@ from google.adk.memory import InMemoryMemoryService
 from google.adk.tools.agent_tool import AgentTool
 
 from kagent_memory import (
+    AutoSave,
+    ConfirmMemoryTool,
     Fact,
     Filter,
     ForgetMemoryTool,
     KagentMemoryService,
     LoadMemoryTool,
+    MemoryPlugin,
     RecallMemoryTool,
     SaveMemoryTool,
+    enable_memory,
 )
 from kagent_memory.language.tokenizer import estimated_tokens
 from kagent_memory.records import Message
@@ -35,6 +39,7 @@ from .scripted import (
     declarations,
     responses,
     scripted,
+    texts,
 )
 
 
@@ -107,10 +112,34 @@ async def test_wrong_arguments_are_told_to_the_model(
 
 
 @pytest.mark.parametrize("theirs", [None, InMemoryMemoryService()])
-async def test_without_our_service_the_model_is_told_so(theirs: Any) -> None:
+@pytest.mark.parametrize(
+    ("tool", "args"),
+    [
+        (SaveMemoryTool(), {"content": "x"}),
+        (LoadMemoryTool(), {"query": "x"}),
+        (RecallMemoryTool(), {"query": "x"}),
+        (ForgetMemoryTool(), {"ids": ["x"]}),
+        (ConfirmMemoryTool(), {}),
+    ],
+)
+async def test_without_our_service_the_model_is_told_so(
+    theirs: Any, tool: Any, args: dict[str, Any]
+) -> None:
     """Where a run has no memory of ours, such as inside AgentTool, nothing is called saved."""
-    expected = {"error": "Memory service is not available."}
-    assert await answer_of(SaveMemoryTool(), theirs, content="x") == expected
+    assert await answer_of(tool, theirs, **args) == {"error": "Memory service is not available."}
+
+
+@pytest.mark.parametrize("theirs", [None, InMemoryMemoryService()])
+async def test_without_our_service_runs_go_on(theirs: Any) -> None:
+    """Prefetch and auto-save leave a run as it is where it has no memory of ours."""
+    model = scripted("ok")
+    agent = enable_memory(assistant(model), auto_save=AutoSave(every_turns=1))
+    chat = Chat(agent, theirs, plugins=[MemoryPlugin(auto_save=AutoSave(every_turns=1))])
+    await chat.say("My parrot is called Grace")
+    assert texts(model.requests[0]) == ["My parrot is called Grace"]
+    if theirs is not None:
+        found = await theirs.search_memory(app_name=APP, user_id=USER, query="parrot")
+        assert found.memories == []
 
 
 async def test_no_declaration_offers_a_scope(service: KagentMemoryService) -> None:
