@@ -1,5 +1,5 @@
-"""What a doctor looks at: settings, database, schema, rights, embedder and model, each with what to
-do about it.
+"""Checks of settings, database, schema, rights, embedder and model, each with the cure of what it
+finds.
 """
 
 from __future__ import annotations

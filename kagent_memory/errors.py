@@ -1,4 +1,4 @@
-"""What can go wrong, one family per who must act.
+"""Errors, one family for each person who must act.
 
 KagentMemoryError
 ├── ConfigurationError   the operator: a setting, a URI, a missing extra or extension

@@ -1,5 +1,4 @@
-"""What tracing and metrics see of memory: OpenTelemetry's GenAI memory conventions, content only
-when opted in.
+"""Tracing and metrics by OpenTelemetry's GenAI memory conventions, with content only when opted in.
 
 Span and attribute names follow open-telemetry/semantic-conventions-genai (status Development); they
 are not in the released convention packages yet, hence the literals. Without an OpenTelemetry SDK

@@ -75,7 +75,7 @@ class AutoSave:
 
 @dataclass(slots=True)
 class Progress:
-    """How far this process has followed one session, for one policy.
+    """Progress of one policy through one session in this process.
 
     Hooks fire again when an invocation is resumed, and sessions may be loaded truncated, so turns
     and calls are counted here. What a session shows when it is first seen counts as saved before.

@@ -1,4 +1,4 @@
-"""How long an agent's turn waits for memory while its database answers nothing."""
+"""The time that an agent's turn waits for memory while its database answers nothing."""
 
 from __future__ import annotations
 

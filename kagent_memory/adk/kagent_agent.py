@@ -1,4 +1,4 @@
-"""What kagent's runtime does to an agent whose configuration turns memory on."""
+"""The changes that kagent's runtime makes to an agent whose configuration turns memory on."""
 
 from __future__ import annotations
 

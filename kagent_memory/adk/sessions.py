@@ -75,7 +75,7 @@ def _mode_in(values: Mapping[str, Any] | None) -> MemoryMode:
 
 @dataclass(slots=True)
 class SessionState:
-    """What this process knows of one session.
+    """State of one session in this process.
 
     Attributes:
         recalled: the last texts that memory put before the model.

@@ -1,4 +1,4 @@
-"""What a command is, and what commands share: options, the store, the scope, exit codes."""
+"""Commands and what they share: options, the store, the scope, exit codes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What is logged: lines for people, or one JSON object a line for programs (`--log-format
-json`).
-"""
+"""Log formats: lines for people, or one JSON object a line for programs (`--log-format json`)."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ HIT_COLUMNS: Mapping[str, Column] = {
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What is kept of an agent and user."""
+    """Counts of the memories of an agent and user."""
 
     scope: Scope
     stats: ScopeStats

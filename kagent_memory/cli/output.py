@@ -1,4 +1,4 @@
-"""What commands say: tables for people, JSON for programs, progress on the error stream."""
+"""Output of commands: tables for people, JSON for programs, progress on the error stream."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What models are asked to answer: schemas that read whatever a model wrote as far as it can be
-used.
-"""
+"""Schemas of models' answers, which read whatever a model wrote as far as it can be used."""
 
 from __future__ import annotations
 

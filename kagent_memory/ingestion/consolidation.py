@@ -43,8 +43,8 @@ CROWDED = "the session has newer short-term memories"
 
 @dataclass(frozen=True, slots=True)
 class Learnt:
-    """What a job learnt, with what was found and decided about it: a batch is planned from it as
-    often as the scope moves.
+    """Memories that a job learnt, with what was found and decided about them; a batch is planned
+    from it as often as the scope moves.
 
     Attributes:
         events: ids of the events it was learnt from.

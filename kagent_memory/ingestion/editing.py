@@ -1,5 +1,5 @@
-"""What may be stored, and how a stored memory changes by hand: pure decisions behind add, edit, pin
-and undo.
+"""Pure decisions behind add, edit, pin and undo: the bounds of a fact, and how a stored memory
+changes by hand.
 """
 
 from __future__ import annotations

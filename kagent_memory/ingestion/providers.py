@@ -1,4 +1,4 @@
-"""Which summary provider and model a job runs with: chosen when it is queued, found again by name
+"""Choice of the summary provider and model of a job: made when it is queued, found again by name
 when it runs.
 """
 

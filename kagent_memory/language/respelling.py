@@ -1,4 +1,4 @@
-"""What a word that nobody wrote may have been meant as: words one slip of the keys away."""
+"""Words one slip of the keys away, for a word of a query that nobody wrote."""
 
 from __future__ import annotations
 

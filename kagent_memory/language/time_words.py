@@ -1,4 +1,4 @@
-"""Whether a text asks when something was, and whether one names a time."""
+"""Tests whether a text asks for a time and whether it names one."""
 
 from __future__ import annotations
 

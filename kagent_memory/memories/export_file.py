@@ -65,7 +65,7 @@ class Space(BaseModel, extra="forbid", strict=True):
 
     @property
     def key(self) -> SpaceKey:
-        """What makes it the same embedding space in another store."""
+        """Return the values that make it the same embedding space in another store."""
         return self.name, self.dimensions
 
     @property

@@ -1,4 +1,4 @@
-"""What an audit looks for and finds: values, in which memories are named and never quoted."""
+"""Findings of an audit: values that name memories and never quote them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What a model reads of memory as the answer of a tool, and how it names things: for ADK's tools
-and those of MCP.
-"""
+"""Memories as a model reads them in the answer of a tool, for ADK's tools and those of MCP."""
 
 from __future__ import annotations
 
@@ -55,12 +53,12 @@ class Found:
 
     @property
     def origin(self) -> str:
-        """Who said it."""
+        """Return who said it."""
         return self.memory.origin
 
     @property
     def fields(self) -> dict[str, Any]:
-        """What a model reads of it, null and empty fields left out."""
+        """Return the fields that a model reads, without null and empty ones."""
         every = {"id": self.memory.id, "text": self.text, **self.labels, "said": [*self.said]}
         return {name: value for name, value in every.items() if value not in (None, "", [])}
 

@@ -1,5 +1,5 @@
-"""What a verb is: its arguments checked, sent to a server and read there, all made from the
-signature of its method.
+"""Verbs made from the signatures of methods: their arguments checked, sent to a server and read
+there.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ async def open_memories(uri: str | None = None, **options: Any) -> Memories:
 
 
 class Info(TypedDict):
-    """What a server says of itself: how it searches, and which models it makes for callers."""
+    """A server's description of itself: how it searches, and which models it makes for callers."""
 
     mode: Mode
     models: NotRequired[Sequence[str]]

@@ -1,1 +1,1 @@
-"""How long memories live: their expiry, what deliveries count, and which ones go."""
+"""The life of memories: their expiry, the deliveries that count, and the prune."""

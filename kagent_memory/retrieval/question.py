@@ -1,4 +1,4 @@
-"""What a query asks for, read once before anything is searched."""
+"""A query read once, before anything is searched."""
 
 from __future__ import annotations
 

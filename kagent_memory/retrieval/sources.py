@@ -1,4 +1,4 @@
-"""What goes with an answer: the turns its facts came from, and the passages of long memories."""
+"""Companions of an answer: the turns its facts came from, and the passages of long memories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may call, and how many requests at once: the same for every protocol that a server speaks."""
+"""Admission of callers and their share of requests at once, the same for every protocol."""
 
 from __future__ import annotations
 

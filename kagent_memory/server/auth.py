@@ -1,4 +1,4 @@
-"""Who calls, and whose memories they may touch."""
+"""Callers and their rights to memories."""
 
 from __future__ import annotations
 

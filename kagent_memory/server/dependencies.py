@@ -1,4 +1,4 @@
-"""What routes ask for: the memories, the caller, and whose memories and jobs are the caller's."""
+"""Dependencies of routes: the memories, the caller, and the caller's own memories and jobs."""
 
 from __future__ import annotations
 

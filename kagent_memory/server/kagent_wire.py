@@ -156,7 +156,7 @@ class Search(_Embedded):
 
     @property
     def rows(self) -> int:
-        """How many memories are asked for."""
+        """Return how many memories are asked for."""
         return min(self.limit, MAX_LIMIT) if self.limit > 0 else SEARCH_LIMIT
 
 

@@ -1,4 +1,5 @@
-"""What `/openapi.json` says of `/api/v1`: made from the signatures and docstrings of the verbs."""
+"""The part of `/openapi.json` on `/api/v1`, made from the signatures and docstrings of the verbs.
+"""
 
 from __future__ import annotations
 

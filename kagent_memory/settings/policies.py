@@ -1,4 +1,4 @@
-"""How memories age: three policies, each a set of values for what the settings do not say."""
+"""Policies of ageing: three sets of values for what the settings do not say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a URI scheme is registered with: how a store is opened, looked for and distributed."""
+"""Adapters of URI schemes: how a store is opened, looked for and distributed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What every store decides alike, as pure functions: ids, snapshots, revival, expiry,
-tombstone keys.
-"""
+"""Pure functions that every store shares: ids, snapshots, revival, expiry, tombstone keys."""
 
 from __future__ import annotations
 

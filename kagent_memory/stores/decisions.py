@@ -1,4 +1,4 @@
-"""What every store decides alike about the memories of a scope: pages, prunes, counts, and what is
+"""Decisions about a scope's memories that every store shares: pages, prunes, counts, and what is
 forgotten together.
 """
 

@@ -1,5 +1,5 @@
-"""Whether a memory is what a filter asks for: told of rows that no store narrowed, the neighbours
-of what matched.
+"""Filters applied to memories in Python: to rows that no store narrowed, the neighbours of what
+matched.
 """
 
 from __future__ import annotations

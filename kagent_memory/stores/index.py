@@ -1,5 +1,4 @@
-"""What one scope's memories are searched by, held in memory: terms, places and visibility; no
-content.
+"""Index of one scope's memories in memory: terms, places and visibility; no content.
 
 Pure: it is told what the database holds (`stores.sql.index_cache`) and answers from that alone. It
 goes to the database and comes back as it is (`packed`): a process that never saw the scope loads it

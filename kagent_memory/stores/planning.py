@@ -1,4 +1,4 @@
-"""What a batch comes to, before anything is written: pure decisions over the rows that it meets."""
+"""Plan of a batch before anything is written: pure decisions over the rows that it meets."""
 
 from __future__ import annotations
 

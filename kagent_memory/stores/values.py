@@ -1,4 +1,4 @@
-"""What goes into a store and what comes out of it: frozen values, and the checks of keys."""
+"""Values that go into a store and come out of it, frozen, and the checks of keys."""
 
 from __future__ import annotations
 

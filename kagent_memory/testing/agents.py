@@ -1,5 +1,5 @@
-"""What the test of an agent needs: models that answer as written, a chat with the agent, a service
-on nothing.
+"""Parts of an agent's test: models that answer as written, a chat with the agent, a service on
+nothing.
 """
 
 from __future__ import annotations

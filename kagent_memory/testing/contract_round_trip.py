@@ -1,4 +1,6 @@
-"""What goes in comes out, whatever text, JSON, field or time it is; and no other scope sees it."""
+"""Contract of round trips: whatever text, JSON, field or time goes in comes out, and no other scope
+sees it.
+"""
 
 from __future__ import annotations
 

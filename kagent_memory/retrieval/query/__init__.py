@@ -1,4 +1,4 @@
-"""What is asked of memory: whether to search at all, follow-ups completed, rewritten on wish."""
+"""Preparation of a query: the gate, follow-ups completed, rewritten on wish."""
 
 from .gate import Gate, WordGate, is_known
 from .query_words import GENERAL, PERSONAL, SMALL_TALK

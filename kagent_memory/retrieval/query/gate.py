@@ -1,4 +1,4 @@
-"""Whether a message is worth a search at all."""
+"""A gate that tells messages worth a search from greetings."""
 
 from __future__ import annotations
 

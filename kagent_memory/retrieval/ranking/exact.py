@@ -1,4 +1,4 @@
-"""Which memories hold a phrase that no index knows."""
+"""Exact phrases that no index knows, looked up in the memories' texts."""
 
 from __future__ import annotations
 

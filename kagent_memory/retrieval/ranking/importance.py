@@ -1,4 +1,4 @@
-"""How important a memory is: one formula of five parts, shared by ranking and eviction.
+"""Importance of a memory: one formula of five parts, shared by ranking and eviction.
 
 Two ways to measure the parts: smoothly (`importance_parts`), or in the published steps of the
 policy "tiers" (`tiered_parts`).

@@ -1,4 +1,4 @@
-"""How likely a memory answers the query, on one scale for both modes."""
+"""Likelihood that a memory answers the query, on one scale for both modes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far an embedder knows the script of a text: whether it tells the script's letters apart."""
+"""Knowledge of scripts: how far an embedder tells the letters of a text's script apart."""
 
 from __future__ import annotations
 

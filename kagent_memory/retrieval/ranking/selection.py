@@ -1,4 +1,4 @@
-"""What of a ranking is handed over: standing mixed in, duplicates left out, within a budget."""
+"""Selection from a ranking: standing mixed in, duplicates left out, within a budget."""
 
 from __future__ import annotations
 

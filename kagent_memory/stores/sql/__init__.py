@@ -68,7 +68,7 @@ def migrations(dialect: str) -> Sequence[Migration]:
 
 
 class Upgrade(NamedTuple):
-    """How to bring a database to the newest schema.
+    """Steps that bring a database to the newest schema.
 
     Attributes:
         scripts: to run.

@@ -1,4 +1,4 @@
-"""What a scope's index is made of: what changed in a scope since it was read last."""
+"""Reads for a scope's index: what changed in a scope since it was read last."""
 
 from __future__ import annotations
 

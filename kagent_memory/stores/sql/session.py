@@ -1,5 +1,4 @@
-"""What a transaction script may ask of a database: named statements with bound values, and nothing
-else.
+"""Sessions of transaction scripts: named statements with bound values, and nothing else.
 
 The scripts are written once for all dialects. An adapter supplies a `Session` for the length of one
 transaction, which encodes the values (lists, times, JSON) as its driver wants them; scripts run
