@@ -1,5 +1,4 @@
-"""The part of `/openapi.json` on `/api/v1`, made from the signatures and docstrings of the verbs.
-"""
+"""The part of `/openapi.json` on `/api/v1`, made from the signatures and docstrings of verbs."""
 
 from __future__ import annotations
 
