@@ -112,14 +112,16 @@ class Deliveries:
                         )
                         for scope, tally in islice(left.items(), SCOPES_AT_ONCE)
                     ]
-                    await self._store.count(part)
+                    written = {one.scope: left.pop(one.scope) for one in part}
+                    try:
+                        await self._store.count(part)
+                    except Exception:
+                        left |= written
+                        raise
                     telemetry.delivered(sum(sum(one.delivered.values()) for one in part))
-                    for one in part:
-                        del left[one.scope]
-            except Exception:
+            finally:  # a write that has begun goes on when its caller is cancelled
                 for scope, tally in left.items():
                     self._add(scope, tally)
-                raise
             if not self._waiting:
                 self._is_due.clear()
                 self._all_counted.set()

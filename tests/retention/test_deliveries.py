@@ -119,3 +119,33 @@ async def test_who_drains_does_not_wait_for_more_deliveries_to_come(
             assert (await memories.get(ADA, id)).usage.delivered_total == handed - 1
             assert await memories.drain(60)
             assert (await memories.get(ADA, id)).usage.delivered_total == handed
+
+
+async def test_a_caller_who_hangs_up_loses_no_delivery(monkeypatch: pytest.MonkeyPatch):
+    """What was not yet written when the caller of an export was cancelled is counted later."""
+    monkeypatch.setattr("kagent_memory.retention.deliveries.SCOPES_AT_ONCE", 1)
+    async with await opened() as memories:
+        scopes = [Scope("acme", f"user {number}", "app") for number in range(3)]
+        for scope in scopes:
+            await memories.add(scope, ["Ada rows on Mondays"])
+            await memories.recall(scope, "Mondays")
+        inner, begun, writing = memories.store.memories.count, asyncio.Event(), set[Any]()
+
+        async def count(deliveries: Any) -> None:
+            writing.add(asyncio.create_task(inner(deliveries)))
+            begun.set()
+            await asyncio.sleep(600)
+
+        async def export() -> list[str]:
+            return [line async for line in memories.export()]
+
+        with monkeypatch.context() as patched:
+            patched.setattr(memories.store.memories, "count", count)
+            exporting = asyncio.create_task(export())
+            await begun.wait()
+            exporting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await exporting
+        await asyncio.gather(*writing)
+        assert await memories.drain(60)
+        assert [(await memories.stats(scope)).delivered_total for scope in scopes] == [1, 1, 1]
