@@ -377,6 +377,8 @@ def test_what_a_uri_names(uri, server):
         ("libsql+ws://db.example", "libsql://host"),
         ("wss://db-ada.turso.io?authToken=pass77", "libsql://host"),
         ("https://db-ada.turso.io?authToken=pass77", "libsql://host"),
+        ("libsql://db..example?authToken=pass77", "correct the host"),
+        ("libsql://xn--.example?authToken=pass77", "correct the host"),
         ("libsql://db.example?authToken=", "one query parameter"),
         ("libsql://db.example?authToken=pass77%0Ax", "one query parameter"),
         ("libsql://db.example?authToken=pass77&authToken=b", "one query parameter"),

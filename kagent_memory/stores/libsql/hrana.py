@@ -121,14 +121,7 @@ class ServerConnection(Connection):
         if ends:
             requests.append({"type": "close"})
         body = json.dumps({"baton": self._baton, "requests": requests}, ensure_ascii=False)
-        try:
-            response = self._client.post(f"{self._url}/v2/pipeline", content=body)
-        except httpx.HTTPError as error:
-            is_slow = isinstance(error, httpx.TimeoutException)
-            if is_slow:
-                self._resting_until = time.monotonic() + REST_SECONDS
-            is_away = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
-            self._lose(error, unknown=unknown and not is_away, again=not is_slow and not is_away)
+        response = self._post(body, unknown=unknown)
         if not response.is_success:
             self._refuse(response.status_code, response.text, unknown=unknown)
         try:
@@ -143,6 +136,22 @@ class ServerConnection(Connection):
         if refused:
             raise mapped(self._quoted(refused))
         return answers
+
+    def _post(self, body: str, *, unknown: bool) -> httpx.Response:
+        """Send a request; return whatever answers it."""
+        try:
+            return self._client.post(f"{self._url}/v2/pipeline", content=body)
+        except httpx.HTTPError as error:
+            is_slow = isinstance(error, httpx.TimeoutException)
+            if is_slow:
+                self._resting_until = time.monotonic() + REST_SECONDS
+            is_away = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+            self._lose(error, unknown=unknown and not is_away, again=not is_slow and not is_away)
+        except (httpx.InvalidURL, UnicodeError) as error:  # of a host's name
+            self._leave()
+            raise ConfigurationError(
+                f"{self._server.url} is the address of no server; correct the host in the URI."
+            ) from error
 
     def _read(
         self, content: bytes, statements: Sequence[object]
