@@ -374,14 +374,18 @@ class SqlMemoryStore(MemoryStore):
     async def forget_tenant(
         self, tenant: str, *, limit: int, who: str | None = None, now: datetime
     ) -> ForgottenTenant:
-        erased = ForgottenTenant(tokens=await self._drop_tokens(tenant))
-        if (scope := await self._scope_of_tenant(tenant)) is not None:
-            most = max(1, min(limit, ERASED_AT_ONCE))
-            script = partial(forgetting.erase_some, limit=most, who=who, now=now)
-            count, ended = await run(self.database, script, scope, write=True)
-            self.indexes.drop(scope)
-            erased = replace(erased, scopes=int(ended), memories=count, done=False)
-        else:
+        scopes = await self._scopes_of_tenant(tenant)
+        erased = ForgottenTenant(tokens=await self._drop_tokens(tenant), done=not scopes)
+        left = max(limit, 1)
+        for scope in scopes:
+            if left > 0:
+                most = min(left, ERASED_AT_ONCE)
+                script = partial(forgetting.erase_some, limit=most, who=who, now=now)
+                count, ended = await run(self.database, script, scope, write=True)
+                self.indexes.drop(scope)
+                erased += ForgottenTenant(scopes=int(ended), memories=count, done=False)
+                left -= max(count, 1)
+        if erased.done:
             await self._erase_widths(tenant)
         if erased.scopes or erased.memories or erased.tokens:
             await self.database.erase()
@@ -392,13 +396,11 @@ class SqlMemoryStore(MemoryStore):
         return await session.run("drop_tokens", tenant=tenant)
 
     @reading
-    async def _scope_of_tenant(self, session: Transaction, tenant: str) -> Scope | None:
-        """Return a scope of a tenant of which anything is left."""
-        asked = {"tenant": tenant, "limit": 1}
-        short, long = await session.several(
-            [("tenant_scopes", asked), ("long_tenant_scopes", asked)]
-        )
-        return next((to_scope({**row, "tenant": tenant}) for row in (*short, *long)), None)
+    async def _scopes_of_tenant(self, session: Transaction, tenant: str) -> Sequence[Scope]:
+        """Return some scopes of a tenant of which anything is left."""
+        asked = {"tenant": tenant, "limit": SCOPES_AT_ONCE}
+        found = await session.several([("tenant_scopes", asked), ("long_tenant_scopes", asked)])
+        return [to_scope({**row, "tenant": tenant}) for rows in found for row in rows]
 
     @writing
     async def _erase_widths(self, session: Transaction, tenant: str) -> None:
