@@ -57,7 +57,9 @@ class VectorColumn:
         held = len(self._norms)
         if count > held:
             more = max(count, held + held // 4) - held
-            self._matrix = np.pad(self._matrix, ((0, more), (0, 0)))
+            matrix = np.zeros((held + more, self._matrix.shape[1]), np.float32)  # not touched yet
+            matrix[:held] = self._matrix
+            self._matrix = matrix
             self._norms = np.pad(self._norms, (0, more), constant_values=1.0)
 
     def put(self, ids: Sequence[str], vectors: Halves) -> None:

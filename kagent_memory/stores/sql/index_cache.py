@@ -299,7 +299,8 @@ class IndexCache:
         if stand is None:  # it holds nothing
             return VectorColumn(dimensions)
         column = cached.vectors.setdefault(space_number, VectorColumn(dimensions))
-        column.reserve(len(index.ids))
+        if not len(column):  # else it grows aside, with what is put into it
+            column.reserve(len(index.ids))
         lacking, since, first = column.lacking(index), column.version, None
         at_once = max(1, MAX_NUMBERS_AT_ONCE // dimensions)
         try:
