@@ -30,7 +30,8 @@ _GEMINI = re.compile(r"^(gemini-|gemma-|text-embedding-004$|embedding-001$)")
 _VERTEX = re.compile(r"^(text-embedding-005$|text-multilingual-embedding-|textembedding-gecko)")
 _OPENAI = re.compile(r"^text-embedding-(3-|ada-)")
 _LOGGING_WORKER = "litellm.litellm_core_utils.logging_worker"
-_calling: ContextVar[bool] = ContextVar("kagent_memory_calling", default=False)
+_seconds: ContextVar[float | None] = ContextVar("kagent_memory_seconds", default=None)
+"""How long the call of ours that the code runs in may take."""
 _logging: set[asyncio.Task[Any]] = set()
 
 logger = logging.getLogger(__name__)
@@ -70,12 +71,14 @@ async def litellm() -> Any:
 async def call_litellm(function: str, model: str, **arguments: Any) -> Any:
     """Return what a function of LiteLLM answers, without retries of its own.
 
+    It is told the time-out too: some providers are called in a thread, which no cancellation ends.
+
     Raises:
         Exception: LiteLLM failed in its own way.
     """
     module = await litellm()
     return await getattr(module, function)(
-        model=model, num_retries=0, max_retries=_Zero(), **arguments
+        model=model, num_retries=0, max_retries=_Zero(), timeout=_seconds.get(), **arguments
     )
 
 
@@ -103,7 +106,7 @@ def log_where_it_runs() -> None:
         return
 
     def routed(async_coroutine: Coroutine[Any, Any, Any], *args: Any, **more: Any) -> None:
-        if not _calling.get():
+        if _seconds.get() is None:
             enqueue(async_coroutine, *args, **more)
             return
         task = asyncio.create_task(async_coroutine)
@@ -243,12 +246,12 @@ class CheckedModel:
 
         async def attempt() -> Any:
             log_where_it_runs()
-            token = _calling.set(True)
+            token = _seconds.set(self._timeout_seconds)
             try:
                 async with asyncio.timeout(self._timeout_seconds):
                     return await getattr(self.inner, self.method)(*args, **kwargs)
             finally:
-                _calling.reset(token)
+                _seconds.reset(token)
 
         retrying = AsyncRetrying(
             retry=retry_if_exception(_may_pass),

@@ -144,3 +144,18 @@ async def test_cancellation_passes_through_and_hanging_does_not() -> None:
 
     with pytest.raises(ModelError, match="did not answer in time"):
         await opened(Hangs(None), model_timeout_seconds=0.05).complete("What?", schema=Facts)
+
+
+async def test_litellm_is_told_the_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A provider that LiteLLM calls in a thread, which no cancellation ends, ends in time too."""
+    told: list[float] = []
+
+    class LiteLLM:
+        @staticmethod
+        async def acompletion(**arguments: Any) -> Any:
+            told.append(arguments["timeout"])
+            return {"choices": [{"message": {"content": TEA}}]}
+
+    monkeypatch.setattr("kagent_memory.models.calls._litellm", lambda: LiteLLM)
+    await opened("openai/any", model_timeout_seconds=7).complete("What?", schema=Facts)
+    assert told == [7]
