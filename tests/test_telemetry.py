@@ -11,6 +11,7 @@ from adk.scripted import APP, SCOPE, USER, Chat, assistant, call, scripted
 from ingestion.test_model_replies import Replying
 from ingestion.test_river import opened, said, stated
 from opentelemetry import trace
+from opentelemetry.metrics import Meter
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
@@ -39,30 +40,34 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
 
 
 @pytest.fixture
-def durations(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemoryMetricReader]:
+def metered() -> Iterator[tuple[InMemoryMetricReader, Meter]]:
+    """A meter, and the reader of what it measures."""
     reader = InMemoryMetricReader()
     provider = MeterProvider(metric_readers=[reader])
-    histogram = provider.get_meter("kagent_memory").create_histogram(
-        "kagent_memory.operation.duration", unit="s"
-    )
-    monkeypatch.setattr(telemetry, "_duration", histogram)
-    yield reader
+    yield reader, provider.get_meter("kagent_memory")
     provider.shutdown()
 
 
 @pytest.fixture
-def gauges(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemoryMetricReader]:
-    reader = InMemoryMetricReader()
-    provider = MeterProvider(metric_readers=[reader])
-    meter = provider.get_meter("kagent_memory")
-    monkeypatch.setattr(
-        telemetry, "_open_jobs", meter.create_gauge("kagent_memory.queue.open_jobs")
-    )
-    monkeypatch.setattr(
-        telemetry, "_oldest_job_age", meter.create_gauge("kagent_memory.queue.oldest_job_age")
-    )
-    yield reader
-    provider.shutdown()
+def durations(
+    metered: tuple[InMemoryMetricReader, Meter], monkeypatch: pytest.MonkeyPatch
+) -> InMemoryMetricReader:
+    reader, meter = metered
+    histogram = meter.create_histogram("kagent_memory.operation.duration", unit="s")
+    monkeypatch.setattr(telemetry, "_duration", histogram)
+    return reader
+
+
+@pytest.fixture
+def gauges(
+    metered: tuple[InMemoryMetricReader, Meter], monkeypatch: pytest.MonkeyPatch
+) -> InMemoryMetricReader:
+    reader, meter = metered
+    for name in ("open_jobs", "oldest_job_age"):
+        monkeypatch.setattr(
+            telemetry, f"_{name}", meter.create_gauge(f"kagent_memory.queue.{name}")
+        )
+    return reader
 
 
 def last_values(gauges: InMemoryMetricReader) -> dict[str, float]:
