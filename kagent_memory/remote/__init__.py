@@ -11,7 +11,6 @@ import os
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired, Self, cast
 from urllib.parse import quote
@@ -282,12 +281,7 @@ def _is_own(name: str, value: object) -> bool:
 
 def _foreign(settings: MemorySettings) -> list[str]:
     """Return the names of what is set and counts only where the server is started."""
-    usual = MemorySettings()
-    changed = {
-        one.name: value
-        for one in fields(settings)
-        if (value := getattr(settings, one.name)) != getattr(usual, one.name)
-    }
+    changed = settings.differences(MemorySettings())
     return [name for name, value in changed.items() if not _is_own(name, value)]
 
 

@@ -292,6 +292,14 @@ class MemorySettings:
         options = kagent_config.options(config)
         return None if options is None else cls().updated(options)
 
+    def differences(self, other: MemorySettings) -> dict[str, Any]:
+        """Return the settings whose values are not those of the other ones, by name."""
+        return {
+            field.name: value
+            for field in fields(self)
+            if (value := getattr(self, field.name)) != getattr(other, field.name)
+        }
+
     def updated(self, options: Mapping[str, Any]) -> Self:
         """These settings with some of them replaced; another policy brings its own values for all
         that is as the former had it.
@@ -305,12 +313,7 @@ class MemorySettings:
                 f"Unknown setting {', '.join(unknown)}; {_known_names(unknown[0], known)}"
             )
         try:
-            former = type(self)(policy=self.policy)
-            values = {
-                name: value
-                for name in known
-                if (value := getattr(self, name)) != getattr(former, name)
-            }
+            values = self.differences(type(self)(policy=self.policy))
             values["policy"] = self.policy
             return TypeAdapter(type(self)).validate_python({**values, **options})
         except ValidationError as error:
