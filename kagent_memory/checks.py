@@ -9,6 +9,7 @@ from typing import Any
 from .errors import InvalidInput
 
 LONGEST_NAME = 1024  # characters of a tenant's, user's or app's
+MAX_KEY_BYTES = 1024  # of what a row is found by, such as an id or a session's
 DEEPEST = 100
 
 
@@ -41,6 +42,17 @@ def checked_name(value: str, what: str) -> str:
         raise InvalidInput(
             f"{what} has {len(value):,} characters; at most {LONGEST_NAME:,} are allowed."
         )
+    return value
+
+
+def checked_key(value: str, what: str) -> str:
+    """Return `value` itself; session and event ids are index keys and so are bounded.
+
+    Raises:
+        InvalidInput: it is longer than 1,024 bytes.
+    """
+    if len(value.encode()) > MAX_KEY_BYTES:
+        raise InvalidInput(f"{what} is longer than {MAX_KEY_BYTES} bytes; use a shorter one.")
     return value
 
 

@@ -34,7 +34,6 @@ MEMORY_TYPES: tuple[MemoryType, ...] = ("semantic", "episodic", "procedural", "r
 SEARCHED: Final = frozenset[State](("active", "source"))
 ORIGINS: tuple[Origin, ...] = ("user", "agent", "tool", "import")
 MAX_QUERY_CHARS = 16_384
-MAX_KEY_BYTES = 1024  # of what a row is found by, such as an id or a session's
 GATED = "gated"  # in `Recall.degraded`: the gate held the query not worth a search
 DROPPED = ""  # in place of the id of what was not stored
 MAX_FILTER_VALUES = 1000  # topics, tags or keys of metadata

@@ -15,10 +15,10 @@ from google.adk.events.event import Event
 from google.genai import types
 from pydantic import BaseModel
 
-from ..checks import checked_text
+from ..checks import checked_key, checked_text
 from ..errors import InvalidInput
 from ..models.prompts.fence import fenced_answer_in, without_fenced
-from ..records import MAX_KEY_BYTES, Message
+from ..records import Message
 
 log = logging.getLogger("kagent_memory")
 
@@ -95,9 +95,10 @@ def taken_back(events: Sequence[Event]) -> list[Message]:
 def _has_storable_id(event: Event) -> bool:
     """Return True if a database takes the event's id."""
     try:
-        return len(checked_text(event.id, "An event id").encode()) <= MAX_KEY_BYTES
+        checked_key(checked_text(event.id, "An event id"), "An event id")
     except InvalidInput:
         return False
+    return True
 
 
 def live_events(events: Sequence[Event]) -> list[Event]:

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 
 from typing_extensions import Unpack
 
+from ..checks import checked_key
 from ..errors import InvalidInput, NotFound
 from ..records import EVERYTHING, Filter, Memory, Revision, Scope, Vector
 from .codec import known
@@ -53,7 +54,6 @@ from .values import (
     TextMatches,
     Token,
     Whole,
-    checked_key,
     embed_job,
 )
 from .view import MemoriesView, View

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import cache
 
-from ..checks import checked_text, json_text
+from ..checks import checked_key, checked_text, json_text
 from ..errors import Conflict, InvalidInput, NotFound
 from ..language import tokenizer
 from ..records import SEARCHED, Change, Memory, Revision, Usage
@@ -16,7 +16,7 @@ from . import codec
 from .filter_match import is_visible
 from .postings import packed
 from .spaces import checked_vector
-from .values import Batch, checked_key
+from .values import Batch
 
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 _BRINGS_TEXT = frozenset({"add", "update", "supersede", "merge"})

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
+from ..checks import checked_key
 from ..errors import InvalidInput
 from ..records import (
-    MAX_KEY_BYTES,
     SEALED,
     Change,
     Memory,
@@ -496,17 +496,6 @@ class Token:
 
 
 Order: TypeAlias = Literal["newest", "oldest"]
-
-
-def checked_key(value: str, what: str) -> str:
-    """`value` itself; session and event ids are index keys and so are bounded.
-
-    Raises:
-        InvalidInput: it is longer than 1,024 bytes.
-    """
-    if len(value.encode()) > MAX_KEY_BYTES:
-        raise InvalidInput(f"{what} is longer than {MAX_KEY_BYTES} bytes; use a shorter one.")
-    return value
 
 
 def checked_job(job: Job) -> Job:
