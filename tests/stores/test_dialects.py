@@ -12,7 +12,6 @@ import pytest
 
 from kagent_memory.stores import sql
 from kagent_memory.stores.libsql.connection import connect, migrate, value_names
-from kagent_memory.stores.libsql.session import SIDE_BY_SIDE
 from kagent_memory.stores.sql import migrations, queries, upgrade
 from kagent_memory.stores.sql.scope_lists import SCOPES_OF
 
@@ -46,9 +45,6 @@ def test_both_dialects_define_the_same_statements():
 def test_a_statement_takes_the_same_values_in_both_dialects(name):
     """A statement's values have the same names in both dialects."""
     taken = values_of("postgres", queries("postgres")[name])
-    if name in SIDE_BY_SIDE:
-        assert set(SIDE_BY_SIDE[name]) <= taken
-        taken = taken - set(SIDE_BY_SIDE[name]) | {"rows"}
     assert values_of("libsql", queries("libsql")[name]) == taken
 
 

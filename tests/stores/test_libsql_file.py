@@ -149,7 +149,7 @@ def test_a_file_that_may_not_be_written_is_a_configuration_error(
 
 # -- migrations ---------------------------------------------------------------------------------
 
-LATER = "CREATE TABLE later (a TEXT DEFAULT 'x; y');\nCREATE INDEX later_a ON later (a);\n"
+LATER = "CREATE TABLE later (a TEXT DEFAULT 'x; y');\nCREATE INDEX later_a ON later (a)\n"
 
 
 @pytest.fixture
@@ -176,6 +176,7 @@ def test_a_later_migration_is_applied_once(connection, monkeypatch):
         for _ in range(2):
             migrate(connection)
         connection.rows("INSERT INTO later DEFAULT VALUES")
+        assert connection.rows("SELECT 1 FROM sqlite_master WHERE name = 'later_a'")
         assert [step["name"] for step in schema_of(connection)[1]] == ["initial", "later"]
     with pytest.raises(ConfigurationError, match="upgrade"):
         migrate(connection)
@@ -183,7 +184,7 @@ def test_a_later_migration_is_applied_once(connection, monkeypatch):
 
 def test_a_failed_migration_leaves_nothing(connection, monkeypatch):
     """A migration that fails leaves neither its tables nor its row."""
-    one_more(monkeypatch, LATER + "CREATE TABLE memory (a TEXT);\n")
+    one_more(monkeypatch, LATER + ";\nCREATE TABLE memory (a TEXT);\n")
     before = schema_of(connection)
     with pytest.raises(StoreError):
         migrate(connection)

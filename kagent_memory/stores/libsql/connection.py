@@ -11,7 +11,7 @@ import re
 import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -30,11 +30,11 @@ MEMORY = ":memory:"
 OLDEST = (3, 35, 0)
 _FILES = (".db", ".sqlite", ".sqlite3")  # no host's name ends like this
 _HTTP = {"libsql": "https", "libsql+https": "https", "libsql+http": "http"}
-_ENDED = re.compile(r".*?;$", re.DOTALL | re.MULTILINE)  # a statement of a script
 _NAME = re.compile(r"--[^\n]*|:([A-Za-z_]\w*)")
 _TOKEN = re.compile(r"(?:authToken=([^&]+))?")
 Value: TypeAlias = str | bytes | int | float | None
-Values: TypeAlias = Mapping[str, Value]
+Statement: TypeAlias = tuple[str, Mapping[str, Value]]
+"""A statement with its values, which it names as `:name`."""
 
 
 class Busy(StoreError):
@@ -152,34 +152,32 @@ class Answer(NamedTuple):
 
 
 class Connection(ABC):
-    """One connection, used from one thread only. Statements name their values as `:name`."""
+    """One connection, used from one thread only."""
 
     @abstractmethod
-    def run(self, *statements: tuple[str, Values]) -> Sequence[Answer]:
+    def run(self, *statements: Statement) -> Sequence[Answer]:
         """Run statements, each only when the one before it succeeded."""
-
-    @abstractmethod
-    def begin(self, *, write: bool) -> None:
-        """Begin a transaction. A writer takes the lock at once: one that first reads could no
-        longer get it.
-
-        Raises:
-            Busy: another connection is writing; nothing was done.
-        """
-
-    @abstractmethod
-    def commit(self) -> None:
-        """Keep what the transaction wrote."""
-
-    @abstractmethod
-    def rollback(self) -> None:
-        """Take back what the transaction wrote, where one is open."""
 
     @abstractmethod
     def close(self) -> None:
         """Close; an open transaction is rolled back."""
 
-    def rows(self, sql: str, values: Values | None = None) -> list[dict[str, Any]]:
+    def begin(self, *, write: bool) -> None:
+        """Begin a transaction. A writer takes the lock at once: one that first reads could no
+        longer get it.
+        """
+        self.run(("BEGIN IMMEDIATE" if write else "BEGIN", {}))
+
+    def commit(self) -> None:
+        """Keep what the transaction wrote."""
+        self.run(("COMMIT", {}))
+
+    def rollback(self) -> None:
+        """Take back what the transaction wrote."""
+        with suppress(StoreError):  # a full disk has rolled back already
+            self.run(("ROLLBACK", {}))
+
+    def rows(self, sql: str, values: Mapping[str, Value] | None = None) -> list[dict[str, Any]]:
         """Return all rows of a statement, by the names of their columns."""
         [answer] = self.run((sql, values or {}))
         return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
@@ -217,29 +215,15 @@ class FileConnection(Connection):
             self._driver: Any = _plain(place) if key is None else _encrypted(place, key)
 
     @override
-    def run(self, *statements: tuple[str, Values]) -> Sequence[Answer]:
+    def run(self, *statements: Statement) -> Sequence[Answer]:
         with _driver_errors():
             return [self._run(sql, values) for sql, values in statements]
 
-    def _run(self, sql: str, values: Values) -> Answer:
+    def _run(self, sql: str, values: Mapping[str, Value]) -> Answer:
         given = [values[name] for name in value_names(sql)] if self._by_place else values
         cursor = self._driver.execute(sql, given)
         rows = cursor.fetchall() or ()  # an open cursor would keep its lock
         return Answer([column[0] for column in cursor.description or ()], rows, cursor.rowcount)
-
-    @override
-    def begin(self, *, write: bool) -> None:
-        self.run(("BEGIN IMMEDIATE" if write else "BEGIN", {}))
-
-    @override
-    def commit(self) -> None:
-        self.run(("COMMIT", {}))
-
-    @override
-    def rollback(self) -> None:
-        with _driver_errors():
-            if self._driver.in_transaction:  # a full disk has rolled back already
-                self._driver.execute("ROLLBACK")
 
     @override
     def close(self) -> None:
@@ -319,14 +303,15 @@ def migrate(connection: Connection) -> None:
             release.
         Busy: another connection is writing.
     """
-    if not _upgrade(connection).steps:
-        return
+    with connection.transaction(write=False):
+        if not _upgrade(connection).steps:
+            return
     with connection.transaction(write=True):
         needed = _upgrade(connection)
-        at = to_iso(datetime.now(UTC))
-        statements: list[tuple[str, Values]] = [
-            (statement, {}) for script in needed.scripts for statement in _ENDED.findall(script)
+        statements: list[Statement] = [
+            (one, {}) for script in needed.scripts for one in script.split(";\n") if one.strip()
         ]
+        at = to_iso(datetime.now(UTC))
         statements += [
             (_NOTE, {"number": step.number, "name": step.name, "at": at}) for step in needed.steps
         ]
@@ -334,15 +319,16 @@ def migrate(connection: Connection) -> None:
 
 
 def is_migrated(connection: Connection) -> bool:
-    """Return True if the database was migrated once."""
+    """Return True if the database was migrated once; in a transaction."""
     return bool(connection.rows(_LEDGER))
 
 
 def _upgrade(connection: Connection) -> Upgrade:
-    if not is_migrated(connection):
-        return upgrade(DIALECT, None)
-    rows = connection.rows("SELECT number, name FROM schema_migration")
-    found = upgrade(DIALECT, {row["number"]: row["name"] for row in rows})
+    applied = None
+    if is_migrated(connection):
+        rows = connection.rows("SELECT number, name FROM schema_migration")
+        applied = {row["number"]: row["name"] for row in rows}
+    found = upgrade(DIALECT, applied)
     if found.is_newer:
         raise ConfigurationError(
             "A newer kagent_memory wrote this libSQL database; upgrade this installation."

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -124,18 +124,14 @@ class Database:
                 PATIENCE_SECONDS, partial(self._transact, script, write=True)
             )
         if self._owes_erasure:
-            await self._erase(0.0)
+            await self._empty_log(0.0)
         return result
 
     async def erase(self) -> None:
         """Empty the log, which still holds what was deleted; when another process is reading in
         it, later. A server's log is its own affair.
         """
-        if self._path is None:
-            return
-        self._owes_erasure = True
-        await self._erase(ERASE_PATIENCE_SECONDS)
-        if self._owes_erasure:
+        if self._path is not None and not await self._empty_log(ERASE_PATIENCE_SECONDS):
             _logger.warning(
                 "Another process uses the database file; its log is emptied of forgotten text "
                 "later."
@@ -148,7 +144,7 @@ class Database:
         self._closed = True
         try:
             if self._owes_erasure:
-                await self._erase(ERASE_PATIENCE_SECONDS)
+                await self._empty_log(ERASE_PATIENCE_SECONDS)
         finally:
             ended = self._end()
         await asyncio.shield(asyncio.wrap_future(ended))  # closed also where nobody waits
@@ -210,17 +206,19 @@ class Database:
             steps.close()
             raise RuntimeError("A transaction script waited for something other than its session.")
 
-    async def _erase(self, patience: float) -> None:
-        try:
-            await self._patiently(patience, self._empty_log)
-        except Busy:
-            return
-        self._owes_erasure = False
+    async def _empty_log(self, patience: float) -> bool:
+        """Return True if the log was emptied; else it is after the next write."""
 
-    def _empty_log(self) -> None:
-        [checkpoint] = self._connection.rows("PRAGMA wal_checkpoint(TRUNCATE)")
-        if checkpoint["busy"]:
-            raise Busy("Another connection is using the log.")
+        def checkpoint() -> None:
+            [done] = self._connection.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+            if done["busy"]:
+                raise Busy("Another connection is using the log.")
+
+        self._owes_erasure = True
+        with suppress(Busy):
+            await self._patiently(patience, checkpoint)
+            self._owes_erasure = False
+        return not self._owes_erasure
 
 
 def _identity(path: str) -> tuple[int, int] | None:
@@ -238,7 +236,7 @@ def _exists(place: str | Server) -> bool:
     try:
         if isinstance(place, str) and not Path(place).exists():
             return False
-        with closing(connect(place)) as connection:
+        with closing(connect(place)) as connection, connection.transaction(write=False):
             return is_migrated(connection)
     except (OSError, KagentMemoryError):  # `open` says why
         return True

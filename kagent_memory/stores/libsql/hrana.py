@@ -9,19 +9,17 @@ along with the first statement. Python's global lock is free while a request is 
 from __future__ import annotations
 
 import base64
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NoReturn
-from urllib.parse import urlsplit
+from typing import Any
 
 import httpx
 from typing_extensions import override
 
 from ...errors import ConfigurationError, KagentMemoryError, StoreError
 from ..codec import from_base64
-from .connection import Answer, Busy, Connection, Server, Value, Values, mapped
+from .connection import Answer, Busy, Connection, Server, Statement, Value, mapped
 
 TIMEOUT = httpx.Timeout(10.0, connect=5.0)  # servers end a transaction after 5 or 10 seconds
 # after a server did not answer in time: who waits behind that call need not wait as long again
@@ -35,40 +33,38 @@ _VALUES: Mapping[str, Callable[[Mapping[str, Any]], Value]] = {
     "text": lambda given: str(given["value"]),
     "blob": lambda given: from_base64(given["base64"]),  # sqld leaves the padding out
 }
-_NOT_OURS = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
+_NOT_OURS = (
+    ValueError, LookupError, TypeError, AttributeError, RecursionError, httpx.InvalidURL,
+)  # fmt: skip
 
 
 class ServerConnection(Connection):
-    """Connection to one server, which makes no request before the first statement."""
+    """Connection to one server, which makes no request before the first statement; all of its
+    statements stand in transactions.
+    """
 
     def __init__(self, server: Server) -> None:
         self._server = server
         headers = {"Authorization": f"Bearer {server.token}"} if server.token else {}
-        self._client = httpx.Client(
-            timeout=TIMEOUT, headers={"Content-Type": "application/json", **headers}
-        )
-        self._begin: Sequence[tuple[str, Values]] = ()  # goes along with the next statement
+        self._client = httpx.Client(timeout=TIMEOUT, headers=headers)
         self._writes = False
         self._resting_until = 0.0
+        self._leave()
+
+    def _leave(self) -> None:
+        self._begin: Sequence[Statement] = ()  # goes along with the next statement
         self._baton: str | None = None
-        self._url = server.url
+        self._url = self._server.url
 
     @override
-    def run(self, *statements: tuple[str, Values]) -> Sequence[Answer]:
-        alone = self._baton is None and not self._begin
-        writes = any(not sql.startswith("SELECT") for sql, _ in statements)
-        asked = [*self._begin, *statements]
-        try:
-            answers = self._request(asked, ends=alone, unknown=alone and writes)
-        except KagentMemoryError:
-            self.rollback()
-            raise
-        if self._baton is None and not alone:
+    def run(self, *statements: Statement) -> Sequence[Answer]:
+        begin, self._begin = self._begin, ()
+        answers = self._request([*begin, *statements])
+        if self._baton is None:
             raise Busy(
                 f"The libSQL server {self._server.url} ended the transaction early; try again."
             )
-        self._begin = ()
-        return answers[len(asked) - len(statements) :]
+        return answers[len(begin) :]
 
     @override
     def begin(self, *, write: bool) -> None:
@@ -77,14 +73,14 @@ class ServerConnection(Connection):
     @override
     def commit(self) -> None:
         if self._baton is not None:
-            self._request([("COMMIT", {})], ends=True, unknown=self._writes)
+            self._request([("COMMIT", {})], ends=True)
         self._leave()
 
     @override
     def rollback(self) -> None:
         if self._baton is not None:
             with suppress(KagentMemoryError):  # a server that does not hear of it ends it by itself
-                self._request([], ends=True, unknown=False)
+                self._request([("ROLLBACK", {})], ends=True)
         self._leave()
 
     @override
@@ -92,20 +88,14 @@ class ServerConnection(Connection):
         self.rollback()
         self._client.close()
 
-    def _leave(self) -> None:
-        self._begin, self._baton, self._url = (), None, self._server.url
-
-    def _request(
-        self, statements: Sequence[tuple[str, Values]], *, ends: bool, unknown: bool
-    ) -> Sequence[Answer]:
+    def _request(self, statements: Sequence[Statement], *, ends: bool = False) -> Sequence[Answer]:
         """Return the answers to statements, each of which runs only when the one before it
         succeeded.
 
         Args:
             statements: with their values.
-            ends: close the stream after them.
-            unknown: without an answer it stays unknown whether the writes were kept; else none
-                were.
+            ends: close the stream after them; without an answer it stays unknown whether what the
+                transaction wrote was kept, else nothing was.
 
         Raises:
             Busy: the stream was lost, or the server has no time; nothing was kept.
@@ -113,19 +103,24 @@ class ServerConnection(Connection):
             ConfigurationError: it is not a libSQL server, or does not accept this token.
             KagentMemoryError: the database refused a statement.
         """
-        at = self._server.url
+        at, unknown = self._server.url, ends and self._writes
         if self._baton is None and time.monotonic() < self._resting_until:
-            self._leave()
             raise StoreError(f"The libSQL server {at} did not answer in time a moment ago.")
-        requests = [_batch(statements)] if statements else []
-        if ends:
-            requests.append({"type": "close"})
-        body = json.dumps({"baton": self._baton, "requests": requests}, ensure_ascii=False)
-        response = self._post(body, unknown=unknown)
-        if not response.is_success:
-            self._refuse(response.status_code, response.text, unknown=unknown)
+        body = {
+            "baton": self._baton,
+            "requests": [_batch(statements), *([{"type": "close"}] if ends else [])],
+        }
         try:
-            refused, answers = self._read(response.content, statements)
+            response = self._client.post(f"{self._url}/v2/pipeline", json=body)
+            response.raise_for_status()
+        except httpx.HTTPError as error:
+            raise self._lost(error, unknown=unknown) from error
+        except (httpx.InvalidURL, UnicodeError) as error:  # of a host's name
+            raise ConfigurationError(
+                f"{at} is the address of no server; correct the host in the URI."
+            ) from error
+        try:
+            refused, answers = self._read(response.json(), statements)
         except _NOT_OURS as error:
             self._leave()
             lost = " Whether this was written is unknown." if unknown else ""
@@ -134,88 +129,68 @@ class ServerConnection(Connection):
                 f"the URI.{lost}"
             ) from error
         if refused:
-            raise mapped(self._quoted(refused))
+            raise mapped(self._quoted(f"{refused['message']} ({refused.get('code')})"))
         return answers
 
-    def _post(self, body: str, *, unknown: bool) -> httpx.Response:
-        """Send a request; return whatever answers it."""
-        try:
-            return self._client.post(f"{self._url}/v2/pipeline", content=body)
-        except httpx.HTTPError as error:
-            is_slow = isinstance(error, httpx.TimeoutException)
-            if is_slow:
-                self._resting_until = time.monotonic() + REST_SECONDS
-            is_away = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
-            self._lose(error, unknown=unknown and not is_away, again=not is_slow and not is_away)
-        except (httpx.InvalidURL, UnicodeError) as error:  # of a host's name
-            self._leave()
-            raise ConfigurationError(
-                f"{self._server.url} is the address of no server; correct the host in the URI."
-            ) from error
-
     def _read(
-        self, content: bytes, statements: Sequence[object]
-    ) -> tuple[str | None, Sequence[Answer]]:
-        """Return the error of the statement that failed, or the answers to all.
+        self, told: Any, statements: Sequence[Statement]
+    ) -> tuple[Mapping[str, Any] | None, Sequence[Answer]]:
+        """Return the error of the statement that failed, or the answers to all; go on where the
+        server says, with its baton and at its address.
 
         Raises:
-            _NOT_OURS: the content is no answer to what was asked.
+            _NOT_OURS: it is no answer to what was asked.
         """
-        told = json.loads(content)
-        self._follow(told.get("baton"), told.get("base_url"))
-        errors = [one["error"] for one in told["results"] if one["type"] == "error"]
-        batch: Mapping[str, Any] = {}
-        if statements and not errors:
-            batch = told["results"][0]["response"]["result"]
-        errors += filter(None, batch.get("step_errors", ()))
-        if errors:
-            return f"{errors[0]['message']} ({errors[0].get('code')})", ()
-        results = zip(batch.get("step_results", ()), statements, strict=True)
-        return None, [_answer(result) for result, _ in results]
-
-    def _follow(self, baton: str | None, base_url: str | None) -> None:
-        """Go on where the server says: with its baton, and at its address."""
-        self._baton = baton
-        if base_url:
-            given, own = urlsplit(base_url), urlsplit(self._server.url)
-            is_safe = given.scheme in ("https", own.scheme) and "@" not in given.netloc
-            if not is_safe or not given.hostname:
+        self._baton = told.get("baton")
+        if base_url := told.get("base_url"):
+            url = httpx.URL(base_url)
+            is_safe = url.scheme in ("https", self._server.url.partition(":")[0])
+            if not is_safe or url.userinfo or not url.host:
                 raise ValueError("a base_url that the token must not be sent to")
             self._url = base_url.rstrip("/")
+        [first, *_] = told["results"]
+        if first["type"] == "error":
+            return first["error"], ()
+        result = first["response"]["result"]
+        if errors := [*filter(None, result["step_errors"])]:
+            return errors[0], ()
+        answers = zip(result["step_results"], statements, strict=True)
+        return None, [_answer(one) for one, _ in answers]
 
-    def _refuse(self, status: int, text: str, *, unknown: bool) -> NoReturn:
-        """Raise the meaning of an HTTP error; the stream is gone, says the protocol."""
-        may_pass = self._baton is not None or status >= 500 or status in _AGAIN
-        if status in (401, 403) or not may_pass:
-            self._leave()
-            raise ConfigurationError(
-                f"{self._server.url} answered {status}, not as a libSQL server with a database of "
-                f"this name that accepts this authToken does: {self._quoted(text)}"
-            )
-        again = status < 500 or status in _AGAIN
-        self._lose(f"{status}: {text}", unknown=unknown, again=again)
-
-    def _lose(self, cause: object, *, unknown: bool, again: bool) -> NoReturn:
+    def _lost(self, error: httpx.HTTPError, *, unknown: bool) -> KagentMemoryError:
+        """Return our error for a request that failed; its stream is gone, says the protocol."""
+        had_stream = self._baton is not None
         self._leave()
-        told = (
-            f"The libSQL server {self._server.url} cannot be reached or broke off "
-            f"({self._quoted(cause)})"
-        )
+        at, cause, again = self._server.url, str(error) or type(error).__name__, True
+        if isinstance(error, httpx.HTTPStatusError):
+            status = error.response.status_code
+            cause = f"{status}: {error.response.text}"
+            may_pass = had_stream or status >= 500 or status in _AGAIN
+            if status in (401, 403) or not may_pass:
+                return ConfigurationError(
+                    f"{at} answered {status}, not as a libSQL server with a database of this name "
+                    f"that accepts this authToken does: {self._quoted(error.response.text)}"
+                )
+            again = status < 500 or status in _AGAIN
+        elif isinstance(error, httpx.TimeoutException | httpx.ConnectError):
+            again = False
+            unknown = unknown and not isinstance(error, httpx.ConnectTimeout | httpx.ConnectError)
+            if isinstance(error, httpx.TimeoutException):
+                self._resting_until = time.monotonic() + REST_SECONDS
+        told = f"The libSQL server {at} cannot be reached or broke off ({self._quoted(cause)})"
         if unknown:
-            raise StoreError(
+            return StoreError(
                 f"{told}; whether this was written is unknown: read it again before you retry."
             )
-        raise (Busy if again else StoreError)(f"{told}; nothing was written.")
+        return (Busy if again else StoreError)(f"{told}; nothing was written.")
 
-    def _quoted(self, cause: object) -> str:
+    def _quoted(self, told: str) -> str:
         """Shorten the words of a server or client, without the token."""
-        told = str(cause) or type(cause).__name__
-        if self._server.token:
-            told = told.replace(self._server.token, "***")
-        return " ".join(told.split())[:MAX_QUOTED]
+        shown = told.replace(self._server.token, "***") if self._server.token else told
+        return " ".join(shown.split())[:MAX_QUOTED]
 
 
-def _batch(statements: Sequence[tuple[str, Values]]) -> dict[str, Any]:
+def _batch(statements: Sequence[Statement]) -> dict[str, Any]:
     steps: list[dict[str, Any]] = []
     for number, (sql, values) in enumerate(statements):
         named = [{"name": name, "value": _value(value)} for name, value in values.items()]
@@ -227,11 +202,6 @@ def _batch(statements: Sequence[tuple[str, Values]]) -> dict[str, Any]:
 
 
 def _answer(result: Mapping[str, Any]) -> Answer:
-    """Return the answer to one statement.
-
-    Raises:
-        _NOT_OURS: it is none.
-    """
     columns = [column.get("name") or "" for column in result["cols"]]
     rows = [
         [_VALUES[one["type"]](one) for one, _ in zip(row, columns, strict=True)]

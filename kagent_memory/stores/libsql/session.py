@@ -31,14 +31,6 @@ _TIMES = (*MEMORY_TIMES, "last_delivered_at", "at", "run_after", "lease_until", 
 _OBJECTS = ("metadata", "payload")
 _TRUTHS = ("is_error", "pinned", "verbatim", "explicit", "asks", "active", "is_operator", "final")
 
-SIDE_BY_SIDE: Mapping[str, Sequence[str]] = {
-    "insert_tombstones": ("kinds", "keys"),
-    "count_usage": ("ids", "retrieved", "delivered", "successes", "failures"),
-    "insert_taken": ("session_ids", "event_ids"),
-}
-"""Statements that take lists of equal length; here they take one list, "rows", of what stands side
-by side in them.
-"""
 ANSWERED_BY: Mapping[str, str] = {"touch_scope": "scope_row"}
 """Statements that write and give a row, where a dialect knows RETURNING; here another one reads
 it.
@@ -81,16 +73,13 @@ def encoded(value: object) -> Any:
         case np.ndarray():
             return np.asarray(value, np.float16).tobytes()
         case list() | tuple():
-            elements = [_element(one) for one in cast("Sequence[object]", value)]
-            return json_text(elements, "The value")
+            elements = cast("Sequence[object]", value)
+            listed = [one.hex() if isinstance(one, bytes) else one for one in elements]
+            return json_text(listed, "The value")
         case Mapping():
             return json_text(dict(cast("Mapping[str, object]", value)), "The value")
         case _:
             return value
-
-
-def _element(value: object) -> object:
-    return value.hex() if isinstance(value, bytes) else value
 
 
 @cache
@@ -134,7 +123,7 @@ class LibSQLSession:
     ) -> None:
         """Run the named statement once for each set of values."""
         text = sql(query, space_number)
-        sets = [bound(text, _side_by_side(query, one)) for one in values]
+        sets = [bound(text, one) for one in values]
         for start in range(0, len(sets), CHUNK_ROWS):
             self.connection.run(*((text, one) for one in sets[start : start + CHUNK_ROWS]))
 
@@ -154,10 +143,3 @@ class LibSQLSession:
 def bound(text: str, values: Values) -> dict[str, Any]:
     """Return the values that the statement names, encoded; scripts may give more."""
     return {name: encoded(values[name]) for name in value_names(text)}
-
-
-def _side_by_side(query: str, values: Values) -> Values:
-    if query not in SIDE_BY_SIDE:
-        return values
-    lists = ([_element(item) for item in values[name]] for name in SIDE_BY_SIDE[query])
-    return {**values, "rows": list(zip(*lists, strict=True))}

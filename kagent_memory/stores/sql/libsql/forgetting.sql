@@ -55,9 +55,10 @@ SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group,
 FROM memory_revision WHERE scope_id = :scope_id AND memory_id IN (SELECT value FROM json_each(:ids))
 
 -- name: insert_tombstones
--- ":rows" holds the lists of the call side by side, here and in the statements of its like (session.SIDE_BY_SIDE).
+-- Lists of equal length are joined by place; written out, the second one gets an index.
+WITH given_key AS MATERIALIZED (SELECT key AS place, value FROM json_each(:keys))
 INSERT INTO tombstone (scope_id, kind, key, at)
-SELECT :scope_id, json_extract(value, '$[0]'), json_extract(value, '$[1]'), :at FROM json_each(:rows) WHERE true
+SELECT :scope_id, k.value, g.value, :at FROM json_each(:kinds) AS k JOIN given_key AS g ON g.place = k.key WHERE true
 ON CONFLICT DO NOTHING
 
 -- name: queued_payloads

@@ -34,8 +34,10 @@ DELETE FROM taken_event
 WHERE scope_id = :scope_id AND event_id = :event_id AND session_id IN (SELECT value FROM json_each(:session_ids))
 
 -- name: insert_taken
+WITH given_event AS MATERIALIZED (SELECT key AS place, value FROM json_each(:event_ids))
 INSERT INTO taken_event (scope_id, session_id, event_id, at)
-SELECT :scope_id, json_extract(value, '$[0]'), json_extract(value, '$[1]'), :at FROM json_each(:rows) WHERE true
+SELECT :scope_id, s.value, e.value, :at FROM json_each(:session_ids) AS s JOIN given_event AS e ON e.place = s.key
+WHERE true
 ON CONFLICT DO NOTHING
 
 -- name: tombstoned
@@ -101,15 +103,21 @@ WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
 INSERT OR REPLACE INTO memory_vector_{space} (scope_id, id, embedding) VALUES (:scope_id, :id, :embedding)
 
 -- name: count_usage
+WITH given_retrieved AS MATERIALIZED (SELECT key AS place, value FROM json_each(:retrieved)),
+given_delivered AS MATERIALIZED (SELECT key AS place, value FROM json_each(:delivered)),
+given_success AS MATERIALIZED (SELECT key AS place, value FROM json_each(:successes)),
+given_failure AS MATERIALIZED (SELECT key AS place, value FROM json_each(:failures))
 INSERT INTO memory_stats (
     scope_id, id, retrieved, delivered, delivered_total, last_delivered_at, successes, failures
 )
 SELECT
-    m.scope_id, m.id, json_extract(g.value, '$[1]'), json_extract(g.value, '$[2]'), json_extract(g.value, '$[2]'),
-    CASE WHEN json_extract(g.value, '$[2]') > 0 THEN :now END,
-    json_extract(g.value, '$[3]'), json_extract(g.value, '$[4]')
-FROM json_each(:rows) AS g
-CROSS JOIN memory AS m ON m.scope_id = :scope_id AND m.id = json_extract(g.value, '$[0]')
+    m.scope_id, m.id, r.value, d.value, d.value, CASE WHEN d.value > 0 THEN :now END, s.value, f.value
+FROM json_each(:ids) AS g
+CROSS JOIN memory AS m ON m.scope_id = :scope_id AND m.id = g.value
+CROSS JOIN given_retrieved AS r ON r.place = g.key
+CROSS JOIN given_delivered AS d ON d.place = g.key
+CROSS JOIN given_success AS s ON s.place = g.key
+CROSS JOIN given_failure AS f ON f.place = g.key
 WHERE true
 ON CONFLICT (scope_id, id) DO UPDATE SET
     retrieved = memory_stats.retrieved + excluded.retrieved,
