@@ -209,6 +209,16 @@ def test_relevance_is_high_for_what_answers() -> None:
     assert good[right] > good[wrong]
 
 
+def test_a_query_for_whom_the_scope_often_names_is_relevant() -> None:
+    """A name that many memories hold tells that a query is about the scope."""
+    scope, _ = _notes(*(f"Kate went to place {number}" for number in range(40)), "We saw a garden")
+    known, unknown = (
+        max(hit.relevance for hit in scope.rank(f"When does {name} visit the garden?").ranked)
+        for name in ("Kate", "Rome")
+    )
+    assert unknown < 0.38 < known
+
+
 def test_an_embedder_that_calls_all_near_makes_none_relevant() -> None:
     """The usual cosine of a list counts for nothing."""
     scope, _ = _notes(

@@ -62,6 +62,7 @@ class Candidates:
         cosines: of the full query; NaN where the vector leg did not see the memory.
         has_vectors: whether the vector leg answered at all.
         exact: whether the memory holds a rare identifier or name of the query.
+        names_known: whether the query holds an identifier or name that many of the memories hold.
     """
 
     rows: dict[str, int]
@@ -76,6 +77,7 @@ class Candidates:
     cosines: Numbers
     has_vectors: bool
     exact: Mask
+    names_known: bool
 
 
 def join(
@@ -121,6 +123,7 @@ def join(
         cosines=column(near.full, np.nan),
         has_vectors=bool(near.trimmed),
         exact=_exact(search.names, text, counts),
+        names_known=any(_rarest(terms, text) > _few(text) for terms in search.names),
     )
 
 
@@ -137,12 +140,21 @@ def _exact(names: Sequence[Collection[str]], text: TextMatches, counts: Numbers)
     them.
     """
     columns = {term: column for column, term in enumerate(text.matches.terms)}
-    most = max(1.0, _RARE * text.documents)
     held = np.zeros(len(counts), np.bool_)
     for terms in names:
-        if columns.keys() >= {*terms} and min(text.frequencies[term] for term in terms) <= most:
+        if columns.keys() >= {*terms} and _rarest(terms, text) <= _few(text):
             held |= (counts[:, [columns[term] for term in terms]] > 0).all(axis=1)
     return held
+
+
+def _rarest(terms: Collection[str], text: TextMatches) -> int:
+    """Return how many memories hold the rarest of the terms."""
+    return min(text.frequencies.get(term, 0) for term in terms)
+
+
+def _few(text: TextMatches) -> float:
+    """Return how many memories may hold a name that tells one from the others."""
+    return max(1.0, _RARE * text.documents)
 
 
 def dense_text(query: str, text: TextMatches) -> str:

@@ -14,16 +14,16 @@ from .candidates import Candidates, Numbers, wordiness
 
 # Logistic regression of questions about what is stored against general requests
 # (bench/relevance.py).
-_BIAS = -3.85
-_SHARE = 1.65
-_WORDS = 2.2
-_EXACT = 1.6
-_NAMES_SPEAKER = 1.9
-_FIRST_PERSON = 0.9
-_NEARNESS = 1.6
-_LONG_TEXTS = 0.5  # hold a query's words by chance; vectors tell where that is so
+_BIAS = -4.3
+_SHARE = 1.5
+_WORDS = 2.35
+_EXACT = 1.1
+_KNOWN_NAME = 2.8
+_FIRST_PERSON = 1.6
+_NEARNESS = 1.9
+_LONG_TEXTS = 0.7  # hold a query's words by chance; vectors tell where that is so
 # In a scope of a few memories every word is in a large share of them, so that rarity tells little.
-_SMALL_SCOPE = 1.8
+_SMALL_SCOPE = 2.4
 _SMALL, _LARGE = 10, 100
 # A memory that is near enough answers a query with which it shares no word.
 _NEAR = 0.45
@@ -41,9 +41,9 @@ def relevance(
 
     It grows with the share of the query's words that a memory holds, by their rarity; with their
     number; with the nearness of its vector; and where the memory holds a rare name of the query, or
-    the query names somebody who speaks in the scope or is about the speaker's own things. In a
-    small scope one shared word counts more. What holds both words of a look-up, or is of the date
-    that is all a query asks for, is relevant.
+    the query names somebody who speaks in the scope or is often named there, or is about the
+    speaker's own things. In a small scope one shared word counts more. What holds both words of a
+    look-up, or is of the date that is all a query asks for, is relevant.
 
     Args:
         search: what is searched for.
@@ -71,7 +71,7 @@ def relevance(
         + _SMALL_SCOPE * _smallness(candidates.documents) * (words > 0)
         + _EXACT * candidates.exact[rows]
         + _NEARNESS * nearness
-        + _NAMES_SPEAKER * named
+        + _KNOWN_NAME * (named or candidates.names_known)
         + _FIRST_PERSON * is_about_oneself(query)
     )
     if candidates.has_vectors:
