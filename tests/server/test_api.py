@@ -19,7 +19,7 @@ from kagent_memory.records import Fact, Scope
 from kagent_memory.server.app import create_app
 from kagent_memory.server.auth import Access
 
-from .ground import Clock, client_of, served
+from .ground import Clock, served
 
 S = "?app=demo&user=ada"
 SEED = 20_260_301
@@ -179,14 +179,6 @@ async def test_what_a_verb_does_not_know_is_refused_by_name(
     answer = await client.request(method, f"/api/v1{path}", json=body)
     assert (answer.status_code, named in answer.json()["detail"]) == (400, True), answer.text
     assert [one.id for one in (await memories.list(Scope("", "ada", "demo"))).memories] == [id]
-
-
-async def test_a_store_that_is_away_is_503(memories: Memories, clock: Clock):
-    """A store that cannot be reached is the server's trouble, told as such."""
-    async with client_of(memories, clock) as client:
-        await memories.store.close()
-        answer = await client.get(f"/api/v1/memories{S}")
-        assert (answer.status_code, answer.json()["type"]) == (503, "urn:kagent-memory:store")
 
 
 async def _opened() -> Memories:

@@ -22,13 +22,6 @@ ADA, BOB = "?app=demo&user=ada", "?app=demo&user=bob"
 INFO = "/api/v1/info"
 
 
-async def filled(memories: Memories) -> list[str]:
-    ids: list[str] = []
-    for user in ("ada", "bob"):
-        ids += await memories.add(Scope("", user, "demo"), [f"a secret of {user}"])
-    return ids
-
-
 # -- without auth
 
 
@@ -104,49 +97,41 @@ async def test_a_guarded_server_answers_nobody_unknown(
 # -- tokens
 
 
-async def test_a_users_token_opens_their_memories_and_nobody_elses(
-    memories: Memories, clock: Clock
-):
-    """A user's token is answered 404 for every other scope, at every route, and writes nothing."""
-    _, theirs = await filled(memories)
-    headers = await bearing(memories, user="ada")
+async def test_what_is_not_the_callers_is_404_at_every_route(memories: Memories, clock: Clock):
+    """A user's token is answered 404 for what it is not bound to, by verbs and pages, and writes
+    nothing.
+    """
+    [own] = await memories.add(Scope("", "ada", "demo"), ["a secret of ada"])
+    [theirs] = await memories.add(Scope("", "bob", "demo"), ["a secret of bob"])
+    csrf = {"csrf": "own"}
+    pages = ("memories", "dashboard", "forget", "jobs", "memories/delete-all")
     async with client_of(memories, clock, GUARDED) as client:
-        client.headers.update(headers)
-        assert (await client.get(f"/api/v1/memories{ADA}")).status_code == 200
-        for method, path, body in (
-            ("GET", f"/api/v1/memories{BOB}", None),
-            ("GET", f"/api/v1/memories/{theirs}{BOB}", None),
-            ("GET", f"/api/v1/memories/{theirs}{ADA}", None),
-            ("POST", f"/api/v1/memories{BOB}", {"items": ["x"]}),
-            ("POST", f"/api/v1/memories/search{BOB}", {"query": "secret"}),
-            ("POST", f"/api/v1/memories/forget{BOB}", {"everything": True}),
-            ("GET", f"/api/v1/memories{ADA}&tenant=other", None),
-            ("GET", f"/memories{BOB}", None),
-            ("POST", "/api/memories/sessions", item(user_id="bob")),
-            ("POST", "/api/memories/search", item(user_id="bob")),
-            ("GET", "/api/memories?agent_name=demo&user_id=bob", None),
-            ("DELETE", "/api/memories?agent_name=demo&user_id=bob", None),
+        client.headers.update(await bearing(memories, user="ada"))
+        client.cookies["kagent_memory_csrf"] = "own"
+        for path in (f"/api/v1/memories{ADA}", *(f"/{name}{ADA}" for name in pages)):
+            assert (await client.get(path)).status_code == 200, path
+        for method, path, more in (
+            *(("GET", f"/{name}{BOB}", {}) for name in pages),
+            ("GET", f"/receipts{ADA}", {}),  # of the whole tenant
+            ("GET", f"/memories/{theirs}{ADA}", {}),
+            ("POST", f"/memories/act{BOB}", {"data": {**csrf, "do": "delete", "id": theirs}}),
+            ("POST", f"/memories/act{ADA}", {"data": {**csrf, "do": "delete", "id": theirs}}),
+            ("POST", f"/forget{BOB}", {"data": {**csrf, "do": "forget", "everything": "true"}}),
+            ("GET", f"/api/v1/memories{BOB}", {}),
+            ("GET", f"/api/v1/memories/{theirs}{BOB}", {}),
+            ("GET", f"/api/v1/memories/{theirs}{ADA}", {}),
+            ("POST", f"/api/v1/memories{BOB}", {"json": {"items": ["x"]}}),
+            ("POST", f"/api/v1/memories/search{BOB}", {"json": {"query": "secret"}}),
+            ("POST", f"/api/v1/memories/forget{BOB}", {"json": {"everything": True}}),
+            ("GET", f"/api/v1/memories{ADA}&tenant=other", {}),
+            ("POST", "/api/memories/search", {"json": item(user_id="bob")}),
+            ("DELETE", "/api/memories?agent_name=demo&user_id=bob", {}),
         ):
-            answer = await client.request(method, path, json=body)
+            answer = await client.request(method, path, **more)
             assert (answer.status_code, "secret of bob" in answer.text) == (404, False), path
-    [left] = (await memories.list(Scope("", "bob", "demo"))).memories
-    assert left.id == theirs
-
-
-async def test_a_tenants_token_opens_that_tenant_alone(memories: Memories, clock: Clock):
-    """What a tenant's token writes lies in that tenant, by kagent's door too."""
-    await filled(memories)
-    async with client_of(memories, clock, GUARDED) as client:
-        client.headers.update(await bearing(memories, tenant="acme"))
-        added = await client.post(f"/api/v1/memories{BOB}", json={"items": ["of acme"]})
-        assert added.status_code == 200
-        assert (await client.get(f"/api/v1/memories{BOB}&tenant=")).status_code == 404
-        assert (await client.post("/api/memories/sessions", json=item())).status_code == 201
-        scopes = (await client.get("/api/v1/scopes")).json()
-    assert {(scope["tenant"], scope["user"]) for scope in scopes} == {
-        ("acme", "bob"),
-        ("acme", "ada"),
-    }
+    for user, id in (("ada", own), ("bob", theirs)):
+        [left] = (await memories.list(Scope("", user, "demo"))).memories
+        assert left.id == id
 
 
 async def test_a_bound_caller_finds_only_its_scopes_and_jobs(memories: Memories, clock: Clock):
@@ -255,7 +240,6 @@ async def test_every_scope_of_a_search_must_be_the_callers(memories: Memories, c
 
 async def test_headers_of_a_proxy_count_only_with_the_flag(memories: Memories, clock: Clock):
     """A proxy's word binds a caller to a user, or to an agent, whose name kagent spells twice."""
-    await filled(memories)
     listed = "/api/memories?agent_name={}&user_id=bob".format
     hyphens = {"x-agent-name": "my-agent"}
     cases = [

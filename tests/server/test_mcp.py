@@ -37,7 +37,7 @@ from kagent_memory.models.prompts.fence import CLOSING, NOTICE, OPENING
 from kagent_memory.records import Scope
 from kagent_memory.server.auth import Access
 
-from .ground import let_in, served
+from .ground import served
 
 ADA = Scope("", "ada", "demo")
 TOOLS = ["save_memory", "load_memory", "list_memories", "forget_memory"]
@@ -292,28 +292,6 @@ def test_a_signal_ends_it_while_the_client_is_silent(uri: str, number: signal.Si
     process.send_signal(number)
     assert process.wait(180) == code
     assert "Traceback" not in process.communicate()[1]
-
-
-async def test_a_database_that_goes_away_is_unavailable_and_not_empty(
-    postgres_server: str, postgres_uri: str
-):
-    """While the database is away, a tool says so; afterwards it finds again."""
-    async with Client(stdio_client(parameters(postgres_uri))) as client:
-        await call(client, "save_memory", content="Ada likes tea.")
-        let_in(postgres_server, postgres_uri, False)
-        try:
-            for tool, arguments in (
-                ("load_memory", {"query": "tea"}),
-                ("list_memories", {}),
-                ("save_memory", {"content": "And coffee."}),
-            ):
-                assert "memory unavailable" in await failure(client, tool, **arguments)
-        finally:
-            let_in(postgres_server, postgres_uri, True)
-        async with asyncio.timeout(60):
-            while (found := await client.call_tool("load_memory", {"query": "tea"})).is_error:  # noqa: ASYNC110
-                await asyncio.sleep(0.2)
-        assert "Ada likes tea." in str(found.content)
 
 
 async def test_without_the_extra_it_says_what_to_install(

@@ -12,11 +12,11 @@ import pytest
 
 from kagent_memory.memories import Memories
 from kagent_memory.records import Fact, Scope
-from kagent_memory.server.auth import Access
 from kagent_memory.server.oversight import SHOWN_JOBS
 from kagent_memory.settings import MemorySettings
 from kagent_memory.testing.fixtures import a_job
 
+from .doors import contents
 from .ground import Clock, client_of, dead_letter
 
 SCOPE = Scope("", "ada", "demo")
@@ -36,11 +36,6 @@ async def sent(client: httpx.AsyncClient, path: str, **fields: Any) -> httpx.Res
     """Send a form of the page, with the secret of its cookie."""
     await client.get("/")
     return await client.post(path, data={"csrf": client.cookies["kagent_memory_csrf"], **fields})
-
-
-def contents(text: str) -> list[str]:
-    found = re.findall(r'<a class="text"[^>]*>(.*?)</a>', text, re.DOTALL)
-    return [html.unescape(re.sub("</?mark>", "", one)) for one in found]
 
 
 def link_named(text: str, name: str) -> str:
@@ -387,23 +382,6 @@ async def test_what_is_about_to_be_deleted_is_named_whole(client: httpx.AsyncCli
     """The question before everything goes names the user, the agent and the tenant."""
     text = (await client.get("/memories/delete-all?app=demo&user=ada&tenant=acme")).text
     assert "<bdi>demo</bdi> about <bdi>ada</bdi> in the tenant <bdi>acme</bdi>" in text
-
-
-async def test_pages_are_the_callers_own(memories: Memories, clock: Clock):
-    """Every page and form answers 404 for what is not the caller's."""
-    [id] = await memories.add(SCOPE, [Fact("One", origin="tool", tags=("x",))])
-    own, _ = await memories.tokens.create(tenant="", user="ada")
-    theirs, _ = await memories.tokens.create(tenant="", user="eve")
-    async with client_of(memories, clock, Access(required=True)) as client:
-        for secret, status in ((own, 200), (theirs, 404)):
-            client.headers["authorization"] = f"Bearer {secret}"
-            for path in ("memories", "dashboard", "forget", "jobs", "memories/delete-all"):
-                assert (await client.get(f"/{path}?{ADA}")).status_code == status, path
-            assert (await client.get(f"/receipts?{ADA}")).status_code == 404  # of the whole tenant
-        confirmed = await sent(client, f"/memories/act?{ADA}", do="confirm", id=id)
-        forgotten = await sent(client, f"/forget?{ADA}", do="forget", tag="x")
-        assert (confirmed.status_code, forgotten.status_code) == (404, 404)
-    assert (await memories.stats(SCOPE)).quarantined == 1
 
 
 # -- the queue

@@ -1,0 +1,81 @@
+"""What every door keeps alike: whose memories a caller reaches, and what a failure says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kagent_memory.memories import Memories
+from kagent_memory.records import Scope
+from kagent_memory.server.auth import Access
+
+from .doors import DOORS, FAILED, FOREIGN, UNKNOWN, Refused, at_door
+from .ground import bearing
+
+pytestmark = pytest.mark.parametrize("door", DOORS)
+WORDS = "the launch code is 0000"
+AWAY = {
+    "api": "urn:kagent-memory:store",
+    "kagent": "failed to {} memor",
+    "page": "The store is closed",
+    "mcp": "memory unavailable",
+    "grpc": "failed to {} memor",
+}
+
+
+async def refused(call: Any, why: str) -> str:
+    """Return what a door says that refuses a call for this reason."""
+    with pytest.raises(Refused) as told:
+        await call
+    assert told.value.why == why, told.value
+    return str(told.value)
+
+
+async def test_a_token_opens_its_own_memories_at_every_door(memories: Memories, door: str):
+    """Each door wants a token that holds, or a trusted proxy's word, and finds nothing of others:
+    neither another user's memories nor those of the same names in another tenant.
+    """
+    secret, record = await memories.tokens.create()
+    await memories.tokens.revoke(record.id)
+    ada, acme = await bearing(memories, user="ada"), await bearing(memories, tenant="acme")
+    eve = Scope("", "eve", "demo")
+    await memories.add(eve, ["Eve's secret"])
+    async with at_door(door, memories, Access(required=True)) as use:
+        for headers in ({}, {"authorization": f"Bearer {secret}"}, {"x-user-id": "ada"}):
+            await refused(use(headers, text="of nobody"), UNKNOWN)
+            await refused(use(headers), UNKNOWN)
+        await use(ada, text="Ada's tea")
+        await refused(use(ada, text="of Ada", user="eve"), FOREIGN)
+        assert "secret" not in await refused(use(ada, user="eve"), FOREIGN)
+        assert await use(acme) == []
+        await use(acme, text="Acme's tea")
+        assert await use(ada) == ["Ada's tea"]
+        assert await use(acme) == ["Acme's tea"]
+    async with at_door(door, memories, Access(trusted_proxy=True)) as use:
+        assert await use({"x-user-id": "ada"}) == ["Ada's tea"]
+    assert [one.content for one in (await memories.list(eve)).memories] == ["Eve's secret"]
+
+
+async def test_a_store_that_is_away_is_told_at_every_door(memories: Memories, door: str):
+    """A store that cannot be reached is the server's trouble, and never an empty list."""
+    async with at_door(door, memories) as use:
+        await memories.store.close()
+        for call, verb in ((use(text="tea"), "save"), (use(), "list")):
+            assert AWAY[door].format(verb) in await refused(call, FAILED)
+
+
+async def test_a_defect_is_told_without_what_somebody_wrote(
+    memories: Memories, door: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    """A defect is answered in the door's form; the log says where it arose, not its words."""
+
+    async def broken(*args: Any, **options: Any) -> Any:
+        raise RuntimeError(WORDS)
+
+    monkeypatch.setattr(type(memories.store.memories), "apply", broken)
+    async with at_door(door, memories) as use:
+        told = await refused(use(text=WORDS), FAILED)
+    assert WORDS not in told + caplog.text
+    assert "RuntimeError" in caplog.text
+    assert door == "mcp" or "test_doors.py" in caplog.text
