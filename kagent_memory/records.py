@@ -26,6 +26,9 @@ MemoryType: TypeAlias = Literal["semantic", "episodic", "procedural", "reflectiv
 Origin: TypeAlias = Literal["user", "agent", "tool", "import"]
 State: TypeAlias = Literal["active", "superseded", "quarantined", "short_term", "source"]
 Mode: TypeAlias = Literal["hybrid", "vector", "keyword"]
+ChangeKind: TypeAlias = Literal[
+    "add", "edit", "pin", "update", "supersede", "merge", "link", "undo", "confirm", "promote"
+]
 Vector: TypeAlias = "npt.NDArray[np.float32]"
 Metadata: TypeAlias = Mapping[str, Any]
 
@@ -327,9 +330,7 @@ class Change:
         explicit: a caller asked for exactly this text; tombstones do not hold it back.
     """
 
-    kind: Literal[
-        "add", "edit", "pin", "update", "supersede", "merge", "link", "undo", "confirm", "promote"
-    ]
+    kind: ChangeKind
     memory: Memory
     who: str = ""
     why: str = ""

@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from ..language.tokenizer import EDGES, JOINING_WORDS, tokens
-from ..records import Memory
+from ..records import Change, Memory, new_id
 from ..retention.lifecycle import latest
+from .editing import retired
 
 WHO = "consolidation"
 """Stands in the history of what is changed."""
@@ -79,6 +81,45 @@ def united_fields(group: Sequence[Memory]) -> dict[str, Any]:
         "happened_at": max((one.happened_at for one in group if one.happened_at), default=None),
         "expires_at": latest([one.expires_at for one in group]),
     }
+
+
+def joined(
+    group: Sequence[Memory], text: str, *, now: datetime, why: str, **values: Any
+) -> list[Change]:
+    """Return the changes by which a new memory takes the place of several, which become its
+    history.
+
+    The new one is added first; all changes share a group, and the former ones name it in
+    `superseded_by`.
+
+    Args:
+        group: the memories.
+        text: what the new one says.
+        now: when that is done.
+        why: stands in the history.
+        **values: fields of the new memory that are not those of the group's newest.
+    """
+    newest = max(group, key=lambda memory: (said(memory), memory.id))
+    oldest_first = sorted(group, key=lambda memory: (memory.created_at, memory.id))
+    lasting = any(memory.expires_at is None for memory in group)
+    fields: dict[str, Any] = {
+        **united_fields(oldest_first),
+        "said_at": said(newest),
+        "ttl_days": 0 if lasting else max(memory.ttl_days or 0 for memory in group),
+        "valid_from": now,
+        "created_at": now,
+        "updated_at": now,
+        "links": (),
+        "revision": 1,
+        "position": None,
+    }
+    name = new_id(now)
+    added = replace(newest, id=new_id(now), content=text, **{**fields, **values})
+    former = (retired(memory, added.id, now=now) for memory in group)
+    return [
+        Change(kind="add", memory=added, who=WHO, why=why, group=name, event_ids=added.event_ids),
+        *(Change(kind="merge", memory=memory, who=WHO, why=why, group=name) for memory in former),
+    ]
 
 
 def _holds(words: Iterable[str], part: Iterable[str]) -> bool:

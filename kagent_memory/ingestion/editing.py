@@ -13,13 +13,14 @@ from typing import Annotated, Any, cast
 from pydantic import BaseModel, Field, StrictBool, StrictStr, TypeAdapter, ValidationError
 
 from ..checks import DEEPEST, checked_text, checked_time, json_text, too_deep
-from ..errors import Conflict, InvalidInput, NotFound
+from ..errors import Conflict, InvalidInput
 from ..records import Change, Fact, Memory, MemoryType, Origin, Revision, new_id
 from ..redaction import masked_id
 from ..redaction import redact as mask_secrets
 from ..redaction.personal_data import PersonalDataRefused
-from ..retention.lifecycle import expiry, revised
+from ..retention.lifecycle import revised
 from ..stores.base import checked_key
+from ..stores.codec import expiry, renewed
 
 
 class _Bounds(BaseModel):
@@ -146,7 +147,7 @@ def edited(
     has_ended = memory.expires_at is not None and memory.expires_at <= now
     is_unpinned = memory.pinned and given.get("pinned") is False
     if "ttl_days" in given or (has_ended and is_unpinned):
-        values["expires_at"] = expiry(now, values.get("ttl_days", memory.ttl_days or 0))
+        values["expires_at"] = expiry(values.get("ttl_days", memory.ttl_days), now)
     return revised(memory, now=now, **values)
 
 
@@ -211,12 +212,9 @@ def taken_back(
             their undos.
 
     Raises:
-        NotFound: there is nothing to undo.
         Conflict: a memory was changed again since, or has expired; of what a merge was made of, all
             have.
     """
-    if not revisions:
-        raise NotFound("This memory has not changed since it was added; there is nothing to undo.")
     is_made_of_others = {"add", "merge"} == {revision.kind for revision in revisions}
     back = [
         one
@@ -292,7 +290,7 @@ def _restored(revision: Revision, row: Memory | None, undone: int, now: datetime
         # its TTL is the one that it has once it is promoted; its hours begin anew
         if before.state == "short_term":
             return replace(before, expires_at=now + (before.expires_at - before.created_at))
-        return replace(before, expires_at=expiry(now, before.ttl_days or 0))
+        return renewed(before, now)
     return before
 
 

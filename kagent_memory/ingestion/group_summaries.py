@@ -11,22 +11,21 @@ from ..checks import json_text
 from ..concurrency import run_in_thread
 from ..language.tokenizer import EDGES, STOP_WORDS, denying_terms, identity, tokens
 from ..models.llm import Llm
-from ..models.prompts import MAX_PROMPT_CHARS, filled, prompt
+from ..models.prompts import batches, filled, prompt
 from ..models.prompts.escaping import escaped, unescaped
 from ..records import Change, Fact, Memory, Usage
-from ..retention.lifecycle import expiry, latest, ttl_days_of
+from ..retention.lifecycle import latest, ttl_days_of
 from ..settings import MemorySettings
+from ..stores.codec import expiry
 from ..stores.planning import identity_of
 from .answers import GroupSummary
-from .comparing import said
-from .merging import joined
+from .comparing import joined, said
 
 MIN_GROUP = 5
 MAX_GROUP = 50
 MAX_GROUPS = 10  # of a scope at a time: each costs a call
-_TOOLS = ("tools", "tool", "tool_name")
 # metadata that may differ within a group
-_OF_EACH = frozenset((*_TOOLS, "success_rate", "session_id", "source"))
+_OF_EACH = frozenset(("tools", "success_rate", "session_id", "source"))
 _ABOUT_EVERYTHING = frozenset(("", "user", "users", "the user"))  # subjects that are not a topic
 
 
@@ -67,18 +66,12 @@ def _keys(memory: Memory) -> Iterator[tuple[str, str]]:
 
 def parts(memories: Sequence[Memory]) -> Iterator[list[Memory]]:
     """Yield the memories in groups that fit into one prompt; too few left over wait for others."""
-    group: list[Memory] = []
-    size = 0
-    for memory in memories:
-        chars = len(memory.content)
-        if group and (len(group) == MAX_GROUP or size + chars > MAX_PROMPT_CHARS):
+    for batch in batches((place, memory.content) for place, memory in enumerate(memories)):
+        places = list(batch)
+        for start in range(0, len(places), MAX_GROUP):
+            group = [memories[place] for place in places[start : start + MAX_GROUP]]
             if len(group) >= MIN_GROUP:
                 yield group
-            group, size = [], 0
-        group.append(memory)
-        size += chars
-    if len(group) >= MIN_GROUP and size <= MAX_PROMPT_CHARS:
-        yield group
 
 
 async def plan_summary(
@@ -140,21 +133,19 @@ def _common(group: Sequence[Memory], settings: MemorySettings, now: datetime) ->
 
     helped = sum(memory.usage.successes for memory in group)
     judged = helped + sum(memory.usage.failures for memory in group)
-    tools: dict[str, None] = {}
+    used: list[Any] = [memory.author for memory in group if memory.origin == "tool"]
     for memory in group:
-        for value in (memory.metadata.get(key) for key in _TOOLS):
-            names = cast("Sequence[object]", value) if isinstance(value, list) else (value,)
-            tools.update((name, None) for name in names if isinstance(name, str) and name)
-        if memory.origin == "tool" and memory.author:
-            tools[memory.author] = None
+        listed = memory.metadata.get("tools")
+        used += cast("list[Any]", listed) if isinstance(listed, list) else ()
+    tools = list(dict.fromkeys(name for name in used if name and isinstance(name, str)))
     tags = tuple(dict.fromkeys(tag for memory in group for tag in memory.tags))
     days = ttl_days_of(Fact(text="", type="episodic", tags=tags), settings)
     lives = [one.expires_at for one in group if one.state != "short_term"]
-    ends = latest((expiry(now, days), *lives))
+    ends = latest((expiry(days, now), *lives))
     is_of_user = any(memory.origin == "user" for memory in group)
     metadata = {key: value for key, value in group[0].metadata.items() if key not in _OF_EACH}
     if tools:
-        metadata["tools"] = list(tools)[:MAX_GROUP]
+        metadata["tools"] = tools[:MAX_GROUP]
     if judged:
         metadata["success_rate"] = round(helped / judged, 4)
     return {

@@ -8,28 +8,35 @@ extraction again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from datetime import datetime
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import cached_property, partial
 from typing import Any, Literal
 
 from ..concurrency import run_in_thread
-from ..errors import Conflict, ModelError, ModelUnavailable, NotFound, StoreError
+from ..errors import Conflict, ModelError, StoreError
 from ..models.llm import Llm, Meter, metered
-from ..records import Change, Filter, Memory, Message, Scope
-from ..retrieval.embedding_spaces import StoreEmbedder, embed_some
+from ..records import EVERYTHING, Change, Fact, Filter, Memory, Message, Scope, new_id
+from ..retention.lifecycle import to_memory
+from ..retrieval.embedding_spaces import StoreEmbedder, embed_some, with_vectors
+from ..retrieval.similar import Near, current, neighbours
 from ..settings import MemorySettings
 from ..stores import Store
-from ..stores.base import SESSION_END, Batch, Job
+from ..stores.base import SESSION_END, Batch, Job, each
 from ..stores.planning import slot_of
-from .consolidation import Consolidation, Learnt
+from ..stores.view import MemoriesView
+from .answers import Decision
+from .comparing import may_merge
+from .consolidation import MAX_SHORT_TERM_READ, Consolidation
 from .echoes import without_recalled
 from .facts import storable
-from .kept_turns import keeps_turns, turns_of
+from .kept_turns import keeps_turns, source_changes, turns_of
+from .planner import MIN_REPLACED, Plan, decide, size_of
 from .providers import Providers, ProviderUnavailable
+from .short_term import expire_crowd, tiered
 from .summary_provider import SummaryProvider, Transcript
-from .transcripts import from_payload, handed_in
+from .transcripts import batch_key, from_payload, handed_in
 from .worker import lease_seconds
 
 logger = logging.getLogger(__name__)
@@ -40,26 +47,50 @@ MAX_EMBEDDED = 256
 MAX_SLOTS = 30
 """Slots of a scope that the extraction prompt shows."""
 SLOTS_AMONG = 200  # newest memories
+MERGE_KEY = "group"
+MAX_MERGE_WAIT = timedelta(hours=1)  # of a scope with new memories
 
 
+@dataclass(frozen=True, slots=True)
+class Learnt:
+    """Memories that a job learnt, with what was found and decided about them; a batch is planned
+    from it as often as the scope moves.
+
+    Attributes:
+        events: ids of the events it was learnt from.
+        new: the rows that the facts would become.
+        near: index into `new` → what may be the same, as it was found.
+        decided: index into `new` → what the model decided.
+        turns: what was said, to be kept as the source of the facts.
+        echoed: ids of memories that were said again.
+        ended: the session ended with it, and has no summary of all of it yet.
+        llm: the model that decided, and that may merge them later.
+    """
+
+    events: frozenset[str]
+    new: Sequence[Memory]
+    near: Near
+    decided: Mapping[int, Decision]
+    turns: Sequence[Fact]
+    echoed: Sequence[str]
+    ended: bool
+    llm: Llm | None
+
+
+@dataclass(frozen=True)
 class JobHandlers:
     """Perform claimed jobs."""
 
-    def __init__(
-        self,
-        store: Store,
-        vectors: StoreEmbedder | None,
-        providers: Providers,
-        *,
-        settings: MemorySettings,
-        clock: Callable[[], datetime],
-    ) -> None:
-        self._store = store
-        self._vectors = vectors
-        self._providers = providers
-        self._settings = settings
-        self._clock = clock
-        self._consolidation = Consolidation(store, vectors, settings=settings, clock=clock)
+    store: Store
+    vectors: StoreEmbedder | None
+    providers: Providers
+    settings: MemorySettings
+    clock: Callable[[], datetime]
+
+    @cached_property
+    def consolidation(self) -> Consolidation:
+        """Return the handler of jobs that merge and sum up."""
+        return Consolidation(self.store, self.vectors, self.settings, self.clock)
 
     async def run(self, job: Job) -> Job:
         """Perform one job to its end and return it with its costs.
@@ -74,20 +105,20 @@ class JobHandlers:
             return await self._embed(job)
         if job.kind == "consolidate":
             return await self._consolidate(job)
-        provider = self._providers.find(job)
+        provider = self.providers.find(job)
         learnt: Learnt | None = None
         by_rule = False
         with metered() as meter:
             for _ in range(REPLANS):
                 messages = from_payload(job.payload)
                 ids = [message.event_id for message in messages]
-                taken = await self._store.memories.taken(job.scope, job.session_id, ids)
+                taken = await self.store.memories.taken(job.scope, job.session_id, ids)
                 messages = [message for message in messages if message.event_id not in taken]
                 events = frozenset(message.event_id for message in messages)
                 if learnt is None or learnt.events != events:
                     learnt = await self._learn(job, provider, messages)
-                batch = await self._consolidation.plan(job, learnt, by_rule=by_rule)
-                self._providers.bring(batch.jobs, learnt.llm)
+                batch = await self._plan(job, learnt, by_rule=by_rule)
+                self.providers.bring(batch.jobs, learnt.llm)
                 ends = [SESSION_END] if job.payload.get("ended") else []
                 ingested = [(job.session_id, id) for id in (*sorted(events), *ends)]
                 try:
@@ -96,7 +127,7 @@ class JobHandlers:
                     await self._still_ours(job)
                     # nothing moved: the model's own wish cannot be, such as a text that an expired
                     # memory has
-                    version = await self._store.memories.version(job.scope)
+                    version = await self.store.memories.version(job.scope)
                     by_rule = by_rule or version == batch.expected_version
         raise StoreError(
             "The scope kept changing while a session was being ingested; it will be tried again."
@@ -106,77 +137,21 @@ class JobHandlers:
         """Apply the last batch of a job, which ends it, and return the job with its costs."""
         calls, tokens = job.calls + meter.calls, job.tokens + meter.tokens
         batch = replace(batch, job=(job.id, job.fence), calls=calls, tokens=tokens)
-        await self._store.apply(job.scope, batch, now=self._clock())
+        await self.store.apply(job.scope, batch, now=self.clock())
         return replace(job, calls=calls, tokens=tokens)
 
-    async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> tuple[Change, ...]:
-        """Merge what says the same in a scope, and sum up what is old; see
-        `Memories.consolidate`.
-        """
-        return await self._merge(scope, self._providers.llm, saved=True, dry_run=dry_run)
-
-    async def _merge(
-        self, scope: Scope, llm: Llm | None, *, saved: bool = False, dry_run: bool = False
-    ) -> tuple[Change, ...]:
-        """Merge and sum up a scope's memories; what is merged stands, whatever becomes of the
-        summaries.
-        """
-        if llm is None:
-            return ()
-        batch = await self._consolidation.merges(scope, llm, saved=saved)
-        if batch.changes and not dry_run:
-            await self._store.apply(scope, batch, now=self._clock())
-        merged = {change.memory.id for change in batch.changes}
-        groups = await self._consolidation.old_groups(scope, saved=saved, without=merged)
-        return (*batch.changes, *await self._sum_up(scope, groups, llm, dry_run=dry_run))
-
-    async def _sum_up(
-        self,
-        scope: Scope,
-        groups: Sequence[Sequence[Memory]],
-        llm: Llm,
-        *,
-        dry_run: bool = False,
-    ) -> list[Change]:
-        """Put a summary in the place of each group, unless somebody changed that meanwhile; return
-        the changes.
-
-        Raises:
-            ModelError: the model is unavailable, or failed at a group; the others are summed up.
-        """
-        done: list[Change] = []
-        failure: ModelError | None = None
-        for group in groups:
-            try:
-                summary = await self._consolidation.summary(scope, group, llm)
-                if summary.changes and not dry_run:
-                    await self._store.apply(scope, summary, now=self._clock())
-                done += summary.changes
-            except ModelUnavailable:
-                raise
-            except ModelError as error:
-                failure = failure or error
-            except (Conflict, NotFound) as error:
-                logger.info(
-                    "Old memories were not summarised, because one of them changed meanwhile: %s",
-                    error,
-                )
-        if failure is not None:
-            raise failure
-        return done
-
     async def _still_ours(self, job: Job) -> None:
-        if not await self._store.queue.renew(job, lease_seconds=lease_seconds(job)):
+        if not await self.store.queue.renew(job, lease_seconds=lease_seconds(job)):
             raise Conflict(f"This worker no longer holds the job {job.id}.")
 
     async def _learn(
         self, job: Job, provider: SummaryProvider, messages: Sequence[Message]
     ) -> Learnt:
         """Return what a provider finds in new messages, and what it meets in the scope."""
-        now, settings = self._clock(), self._settings
+        now, settings = self.clock(), self.settings
         said = [message for message in messages if message.text.strip()]
         heard, echoed = await without_recalled(
-            self._store.memories, job.scope, said, handed=handed_in(job.payload), now=now
+            self.store.memories, job.scope, said, handed=handed_in(job.payload), now=now
         )
         transcript = await self._transcript(job, heard, now)
         found = await provider.facts(transcript) if heard or transcript.ended else ()
@@ -201,8 +176,9 @@ class JobHandlers:
         )
         size = sum(map(len, outputs)) + sum(len(fact.text) for fact in (*found, *turns))
         facts, turns = await run_in_thread(size, lambda: (kept(found), kept(turns)))
-        llm = self._providers.consolidator(job)
-        new, near, decided = await self._consolidation.meet(job.scope, facts, llm)
+        llm = self.providers.consolidator(job)
+        new = [to_memory(fact, settings, now=now) for fact in facts]
+        near, decided = await self._meet(job.scope, new, llm, now)
         events = frozenset(message.event_id for message in messages)
         return Learnt(events, new, near, decided, turns, echoed, transcript.ended, llm)
 
@@ -210,18 +186,18 @@ class JobHandlers:
         """Return what a provider is told: what is new in a session, and what is known of it."""
         ended = bool(job.payload.get("ended"))
         if ended and not heard:  # the session may have a summary of all of it
-            ends = await self._store.memories.taken(job.scope, job.session_id, [SESSION_END])
+            ends = await self.store.memories.taken(job.scope, job.session_id, [SESSION_END])
             ended = SESSION_END not in ends
         earlier: list[Memory] = []
         if ended:
             session_id = job.session_id
             earlier += await self._memories(job, now, order="oldest", session_id=session_id)
-            short_term = await self._store.memories.short_term(
+            short_term = await self.store.memories.short_term(
                 job.scope, session_id=session_id, limit=MAX_EARLIER, now=now
             )
             earlier = [*earlier, *reversed(short_term)]
         slots: dict[str | None, tuple[str, str]] = {}
-        if job.model or self._providers.llm is not None:  # a model's facts are to meet them
+        if job.model or self.providers.llm is not None:  # a model's facts are to meet them
             for memory in await self._memories(job, now, limit=SLOTS_AMONG):
                 if memory.subject and memory.attribute and not memory.is_summary:
                     slots[slot_of(memory)] = memory.subject, memory.attribute
@@ -244,24 +220,158 @@ class JobHandlers:
         **conditions: Any,
     ) -> Sequence[Memory]:
         """Return some memories of a job's scope, on the conditions of a `Filter`."""
-        page = await self._store.memories.list(
+        page = await self.store.memories.list(
             job.scope, filter=Filter(**conditions), order=order, limit=limit, now=now
         )
         return page.memories
 
+    async def _meet(
+        self, scope: Scope, new: Sequence[Memory], llm: Llm | None, now: datetime
+    ) -> tuple[Near, Mapping[int, Decision]]:
+        """Return what new rows meet in a scope, and what the model decides about them; where it
+        fails, they are added undecided.
+        """
+        meeting = {
+            place: memory
+            for place, memory in enumerate(new)
+            if not memory.verbatim and memory.state == "active"
+        }
+        memories, held = self.store.memories, await self._short_term(scope, now)
+        near: dict[int, list[tuple[Memory, float]]] = {place: [] for place in meeting}
+        views = [(memories.view(scope, now=now), self.vectors)]
+        if held:
+            view = MemoriesView.of(memories, scope, held, filter=EVERYTHING, now=now)
+            views.append((view, None))
+        for view, vectors in views:
+            similar, _ = await neighbours(view, vectors, list(meeting.values()))
+            for number, place in enumerate(meeting):
+                near[place] += similar[number]
+        shown = await current(memories, scope, new, near, others=held, now=now)
+        try:
+            return near, await decide(new, shown, llm)
+        except ModelError as error:  # what was extracted is kept, and not extracted again
+            logger.warning("%d new fact(s) are added undecided: %s", len(new), error)
+            return near, {}
+
+    async def _short_term(self, scope: Scope, now: datetime) -> Sequence[Memory]:
+        """Return the short-term memories of all sessions of a scope, the newest first."""
+        if not self.settings.short_term_hours:
+            return ()
+        return await self.store.memories.short_term(
+            scope, session_id=None, limit=MAX_SHORT_TERM_READ, now=now
+        )
+
+    async def _plan(self, job: Job, learnt: Learnt, *, by_rule: bool) -> Batch:
+        """Return the batch that takes in what a job learnt, planned on the scope's version as it is
+        now; `by_rule` leaves out what the model decided.
+        """
+        scope, settings, memories = job.scope, self.settings, self.store.memories
+        now, version = self.clock(), await memories.version(scope)
+        held = await self._short_term(scope, now)
+        new = tiered(learnt.new, held, hours=settings.short_term_hours, now=now)
+        near = await current(memories, scope, new, learnt.near, others=held, now=now)
+        visible = (await self.store.stats(scope, now=now)).visible if any(near.values()) else 0
+
+        def planned(history: Sequence[Memory] = ()) -> Plan:
+            plan = Plan(now=now, replaceable=max(MIN_REPLACED, visible // 10), history=history)
+            plan.take(new, near, {} if by_rule else learnt.decided)
+            return plan
+
+        plan = await run_in_thread(size_of(new, near), planned)
+        if plan.is_late:
+            past = Filter(superseded="only")
+            history = [memory async for memory in each(memories, scope, past, now=now)]
+            plan = await run_in_thread(size_of(new, near), planned, history)
+        if plan.spared:
+            logger.warning(
+                "%d memories more than one job may supersede stay beside new facts.", plan.spared
+            )
+        kept = expire_crowd(plan, held, sums_up=learnt.llm is not None)
+        has_summary = any(memory.is_summary for memory in new)
+        if learnt.ended and settings.short_term_hours and not has_summary:
+            kept[job.session_id] = 0
+        sources = source_changes(learnt.turns, new, plan.same, settings=settings, now=now)
+        ids = [change.memory.id for change in sources]
+        there = await memories.get(scope, ids, now=now, superseded=True)
+        # an import may have brought some
+        sources = [change for change in sources if change.memory.id not in there]
+        batch = Batch(
+            changes=(*sources, *plan.changes),  # turns beside each other in their session
+            reinforced=await self._with_turns(scope, (*plan.reinforced, *learnt.echoed), now),
+            expected_version=version,
+            jobs=() if learnt.llm is None else await self._follow_ups(job, plan, kept),
+        )
+        return await with_vectors(self.vectors, scope, batch, now)
+
+    async def _with_turns(self, scope: Scope, ids: Sequence[str], now: datetime) -> Sequence[str]:
+        """Return the ids of memories that were met again with those of their turns, which live as
+        long.
+        """
+        if not ids:
+            return ()
+        held = await self.store.memories.get(scope, ids, now=now)
+        turns = (id for memory in held.values() for id in memory.source_ids)
+        return tuple(dict.fromkeys((*ids, *turns)))
+
+    async def _follow_ups(self, job: Job, plan: Plan, kept: Mapping[str, int]) -> tuple[Job, ...]:
+        """Return the jobs that sum up sessions, and the one that merges what is new in the scope.
+
+        The merge is due the sooner the more a plan adds what may ever merge. It takes the place of
+        the waiting one, with that one's model and its pause after a failure. Two writers at once
+        may count as one.
+
+        Args:
+            job: whose model is to do it.
+            plan: of what it learnt.
+            kept: how many short-term memories of each session stay.
+        """
+        now, model, has_failed = plan.now, job.model, False
+
+        def later(key: str, session_id: str = "", *, due: datetime = now, **payload: int) -> Job:
+            return Job(
+                id=new_id(now),
+                scope=job.scope,
+                kind="consolidate",
+                session_id=session_id,
+                key=key,
+                payload=payload,
+                model=model,
+                run_after=due,
+                created_at=now,
+            )
+
+        jobs = [
+            later(batch_key((), id, ended=True), id, keep=number) for id, number in kept.items()
+        ]
+        added = (plan.rows[change.memory.id] for change in plan.changes if change.kind == "add")
+        count, enough = sum(map(may_merge, added)), self.settings.consolidate_after
+        if count and enough:
+            due, waiting = (
+                now + MAX_MERGE_WAIT,
+                await self.store.queue.waiting(job.scope, "consolidate", MERGE_KEY),
+            )
+            if waiting is not None:
+                count += int(waiting.payload.get("new", 0))
+                due, model = waiting.run_after, model or waiting.model
+                has_failed = bool(waiting.attempts)
+            if count >= enough and not has_failed:
+                due = min(due, now)
+            jobs.append(later(MERGE_KEY, due=due, new=count))
+        return tuple(jobs)
+
     async def _embed(self, job: Job) -> Job:
-        if self._vectors is None or not await self._vectors.serves(job.model):
+        if self.vectors is None or not await self.vectors.serves(job.model):
             raise ProviderUnavailable(
                 f"This process has no embedder{f' {job.model!r}' if job.model else ''}."
             )
         some = partial(
             embed_some,
-            self._store,
-            self._vectors,
+            self.store,
+            self.vectors,
             job.scope,
             limit=MAX_EMBEDDED,
             refused=set[str](),
-            clock=self._clock,
+            clock=self.clock,
         )
         while True:
             try:
@@ -270,17 +380,26 @@ class JobHandlers:
             except Conflict:
                 await self._still_ours(job)
 
+    async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> tuple[Change, ...]:
+        """Merge what says the same in a scope, and sum up what is old; see
+        `Memories.consolidate`.
+        """
+        llm = self.providers.llm
+        if llm is None:
+            return ()
+        return await self.consolidation.merge(scope, llm, saved=True, dry_run=dry_run)
+
     async def _consolidate(self, job: Job) -> Job:
         with metered() as meter:
-            llm = self._providers.model(job) if job.model else self._providers.llm
+            llm = self.providers.consolidator(job)
             try:
                 if job.session_id and llm is not None:
-                    groups = await self._consolidation.session_groups(
-                        job.scope, job.session_id, keep=int(job.payload.get("keep", 0))
+                    keep = int(job.payload.get("keep", 0))
+                    await self.consolidation.sum_up_session(
+                        job.scope, job.session_id, llm, keep=keep
                     )
-                    await self._sum_up(job.scope, groups, llm)
-                elif not job.session_id:
-                    await self._merge(job.scope, llm)
+                elif llm is not None:
+                    await self.consolidation.merge(job.scope, llm)
                 return await self._end(job, meter, Batch())
             except Conflict as error:
                 await self._still_ours(job)

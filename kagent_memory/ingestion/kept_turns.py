@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from ..records import Change, Fact, Memory, source_id
-from ..retention.lifecycle import latest, to_memory, ttl_days_of
+from ..retention.lifecycle import latest, to_memory
 from ..settings import MemorySettings
 from .summary_provider import PassthroughSummary, SummaryProvider, Transcript
 
@@ -71,7 +71,7 @@ def source_changes(
         parts[event_id] += 1
         name = event_id if parts[event_id] == 1 else f"{event_id}\n{parts[event_id]}"
         id = source_id(turn.session_id, name)
-        row = to_memory(turn, now=now, ttl_days=ttl_days_of(turn, settings), id=id)
+        row = to_memory(turn, settings, now=now, id=id)
         links = dict.fromkeys(same.get(fact.id, fact.id) for fact in own)
         expires_at = latest(
             (row.expires_at, *(None if fact.pinned else fact.expires_at for fact in own))

@@ -6,21 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import count
-from typing import Literal, TypeAlias
 
 from ..concurrency import run_in_thread
 from ..models.llm import Llm
 from ..models.prompts import batches, filled, prompt
 from ..models.prompts.escaping import escaped, unescaped
-from ..records import MAX_LINKS, Change, Memory, new_id
+from ..records import MAX_LINKS, Change, ChangeKind, Memory, new_id
 from ..retention.lifecycle import promoted, revised
+from ..retrieval.similar import Near
 from ..stores.planning import identity_of, slot_of
 from .answers import Decision, Decisions
 from .comparing import WHO, is_saved, said, united_fields, unites
-
-_Kind: TypeAlias = Literal["add", "update", "supersede", "merge", "link", "promote"]
-Near: TypeAlias = Mapping[int, Sequence[tuple[Memory, float]]]
-"""Index of a new fact → memories that may be the same, with how alike they are."""
 
 MAX_NEIGHBOURS = 5
 MIN_REPLACED = 3
@@ -217,7 +213,7 @@ class Plan:
     def _link(self, memory: Memory, fact: Memory, *, why: str) -> None:
         """Add the fact beside a memory that says the same, or that it must not replace."""
         self.reinforced[memory.id] = None
-        if self._is_new(memory) or len(memory.links) >= MAX_LINKS:
+        if self._addition(memory) or len(memory.links) >= MAX_LINKS:
             self.put("add", fact, fact)
             return
         group = new_id(self.now)
@@ -233,7 +229,7 @@ class Plan:
         if is_saved(memory):
             self._link(memory, replace(fact, valid_from=said(fact)), why=BESIDE_SAVED)
             return
-        if not (self._is_new(memory) or memory.is_summary):
+        if not (self._addition(memory) or memory.is_summary):
             self.replaceable -= 1
             if self.replaceable < 0:
                 self.put("add", fact, fact)
@@ -243,9 +239,8 @@ class Plan:
             self._put_before(memory, fact)
             return
         # one undo takes all values back that this plan adds
-        former = self._changes.get((memory.id, memory.revision))
-        group = former.group if former and former.kind == "add" else None
-        group = group or new_id(self.now)
+        former = self._addition(memory)
+        group = (former and former.group) or new_id(self.now)
         since = max(said(fact), _began(memory))
         self.put("add", replace(fact, valid_from=since), fact, why=LATER_VALUE, group=group)
         self._retire(memory, fact, fact, since, why=LATER_VALUE, group=group)
@@ -284,7 +279,7 @@ class Plan:
         fact: Memory,
         until: datetime,
         *,
-        kind: _Kind = "supersede",
+        kind: ChangeKind = "supersede",
         why: str,
         group: str,
     ) -> None:
@@ -307,19 +302,25 @@ class Plan:
         is_own = other.state == "short_term" and other.session_id == memory.session_id
         return memory if is_own else promoted(memory, self.now)
 
-    def _is_new(self, memory: Memory) -> bool:
-        """Return True for a row that this plan adds."""
+    def _addition(self, memory: Memory) -> Change | None:
+        """Return the change by which this plan adds a row; None for one that is stored."""
         change = self._changes.get((memory.id, memory.revision))
-        return change is not None and change.kind == "add"
+        return change if change and change.kind == "add" else None
 
     def put(
-        self, kind: _Kind, memory: Memory, fact: Memory, *, why: str = "", group: str | None = None
+        self,
+        kind: ChangeKind,
+        memory: Memory,
+        fact: Memory,
+        *,
+        why: str = "",
+        group: str | None = None,
     ) -> None:
         """Let a row become `memory`; one that this plan added for another fact is so from the
         start.
         """
-        former = self._changes.get((memory.id, memory.revision))
-        if former is not None and former.kind == "add" and memory.id != fact.id:
+        former = self._addition(memory)
+        if former and memory.id != fact.id:
             change = replace(former, memory=memory, group=group or former.group)
         else:
             if kind != "add":

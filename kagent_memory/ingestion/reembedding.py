@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -37,9 +37,16 @@ class Reembedded:
     dropped: tuple[str, ...] = ()
 
 
-class Reembedding:
-    """Embed all that lacks a vector of a space, then make it the current one; see
-    `Memories.reembed`.
+async def reembed(
+    store: Store,
+    space: StoreEmbedder,
+    *,
+    batch_size: int,
+    clock: Callable[[], datetime],
+    progress: Callable[[int], None],
+) -> Reembedded:
+    """Embed all that lacks a vector of a space, going on where it stopped before, then make it the
+    current one; see `Memories.reembed`.
 
     Args:
         store: whose memories.
@@ -48,69 +55,49 @@ class Reembedding:
         clock: the time now (aware UTC).
         progress: is told how many memories are embedded so far.
     """
+    made = await space.space()
+    done = 0
 
-    def __init__(
-        self,
-        store: Store,
-        space: StoreEmbedder,
-        *,
-        batch_size: int,
-        clock: Callable[[], datetime],
-        progress: Callable[[int], None] | None,
-    ) -> None:
-        self._store = store
-        self._space = space
-        self._batch_size = batch_size
-        self._clock = clock
-        self._progress = progress
-        self._room = asyncio.Semaphore(SIDE_BY_SIDE)
-        self._failed: list[KagentMemoryError] = []
-        # of each scope, the ids of what the embedder refuses
-        self._refused: dict[bytes, set[str]] = {}
-        self._done = 0
+    async def embed(scope: Scope) -> None:
+        nonlocal done
+        async for count in _embedded(store, space, scope, batch_size=batch_size, clock=clock):
+            done += count
+            progress(done)
 
-    async def run(self) -> Reembedded:
-        """Go on where it stopped before, to the end."""
-        space, _ = await self._space.embed([], kind="document", tenant="")
-        before = -1
-        while before < self._done:  # what was written meanwhile may lack a vector again
-            before = self._done
-            async for scopes in self._store.memories.all_scopes(at_once=SCOPES_AT_ONCE):
-                lacking = await self._store.memories.lacking_vectors(
-                    scopes, space.number, now=self._clock()
-                )
-                async with asyncio.TaskGroup() as group:
-                    for scope in lacking:
-                        group.create_task(self._embed(scope))
-                if self._failed:
-                    raise self._failed[0]
-        await self._store.memories.spaces.finish_replacing(space.number)
-        return Reembedded(embedding=space.name, dimensions=space.dimensions, memories=self._done)
+    before = -1
+    while before < done:  # what was written meanwhile may lack a vector again
+        before = done
+        async for scopes in store.memories.all_scopes(at_once=SCOPES_AT_ONCE):
+            lacking = await store.memories.lacking_vectors(scopes, made.number, now=clock())
+            for start in range(0, len(lacking), SIDE_BY_SIDE):
+                some = map(embed, lacking[start : start + SIDE_BY_SIDE])
+                # after an error, what is on its way is still kept
+                for error in await asyncio.gather(*some, return_exceptions=True):
+                    if error is not None:
+                        raise error
+    await store.memories.spaces.finish_replacing(made.number)
+    return Reembedded(embedding=made.name, dimensions=made.dimensions, memories=done)
 
-    async def _embed(self, scope: Scope) -> None:
-        count = self._batch_size
-        refused = self._refused.setdefault(scope.id, set())
-        async with self._room:
-            # after an error, what is on its way is still kept
-            while count == self._batch_size and not self._failed:
-                former = len(refused)
-                try:
-                    count = await embed_some(
-                        self._store,
-                        self._space,
-                        scope,
-                        limit=self._batch_size,
-                        refused=refused,
-                        clock=self._clock,
-                    )
-                except Conflict:  # somebody wrote into it; what was embedded is still known
-                    continue
-                except KagentMemoryError as error:
-                    self._failed.append(error)
-                    return
-                self._done += count - (len(refused) - former)
-                if self._progress is not None:
-                    self._progress(self._done)
+
+async def _embedded(
+    store: Store,
+    space: StoreEmbedder,
+    scope: Scope,
+    *,
+    batch_size: int,
+    clock: Callable[[], datetime],
+) -> AsyncIterator[int]:
+    """Embed what a scope lacks, batch by batch; yield how many each brought."""
+    refused, count = set[str](), batch_size
+    while count == batch_size:
+        former = len(refused)
+        try:
+            count = await embed_some(
+                store, space, scope, limit=batch_size, refused=refused, clock=clock
+            )
+        except Conflict:  # somebody wrote into it; what was embedded is still known
+            continue
+        yield count - (len(refused) - former)
 
 
 async def backfill(
@@ -126,31 +113,26 @@ async def backfill(
     told = False
     try:
         spaces = await store.memories.spaces.all()
-        if any(space.name == vectors.name and space.state != "current" for space in spaces):
+        own = [space for space in spaces if space.name == vectors.name]
+        if any(space.state != "current" for space in own):
             return
-        number = next((space.number for space in spaces if space.name == vectors.name), None)
         async for scopes in store.memories.all_scopes(at_once=SCOPES_AT_ONCE):
             now = clock()
-            lacking = (
-                scopes
-                if number is None
-                else await store.memories.lacking_vectors(scopes, number, now=now)
-            )
+            lacking = scopes
+            for space in own[:1]:
+                lacking = await store.memories.lacking_vectors(scopes, space.number, now=now)
             if lacking and not told:
                 told = True
                 logger.warning(
                     "Some memories here have no vector of %r yet: they are embedded in the "
-                    "background, and found by "
-                    "words until then.",
+                    "background, and found by words until then.",
                     vectors.name,
                 )
             await store.enqueue([embed_job(scope, now) for scope in lacking])
             wake()
     except KagentMemoryError as error:
         logger.warning(
-            (
-                "The search for memories without vectors was interrupted; the next start continues "
-                "it: %s"
-            ),
+            "The search for memories without vectors was interrupted; the next start continues it: "
+            "%s",
             error,
         )

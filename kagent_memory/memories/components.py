@@ -97,9 +97,7 @@ class Components:
             max_bytes=settings.max_content_bytes,
             clock=clock,
         )
-        self.handlers = JobHandlers(
-            store, self.vectors, self.providers, settings=settings, clock=clock
-        )
+        self.handlers = JobHandlers(store, self.vectors, self.providers, settings, clock)
         self.worker = Worker(
             store.queue,
             self.handlers.run,

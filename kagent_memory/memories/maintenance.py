@@ -315,7 +315,7 @@ class Maintenance(Opened):
             ModelError: it is unavailable, or answers what cannot be used; call again to go on.
             Conflict: somebody began to replace the embedder by yet another one.
         """
-        from ..ingestion.reembedding import Reembedding
+        from ..ingestion import reembedding
         from ..models.embedding import open_embedder
         from ..retrieval.embedding_spaces import StoreEmbedder
 
@@ -324,13 +324,13 @@ class Maintenance(Opened):
         if embedder is None:
             raise ConfigurationError("Name the embedder that the memories are to be embedded by.")
         successor = StoreEmbedder(parts.store, embedder, settings, replaces=True)
-        done = await Reembedding(
+        done = await reembedding.reembed(
             parts.store,
             successor,
             batch_size=settings.batch_size,
             clock=parts.clock,
-            progress=progress,
-        ).run()
+            progress=progress or (lambda _: None),
+        )
         if parts.vectors is not None:
             parts.vectors.succeed(successor)
         if not drop_old:

@@ -124,7 +124,7 @@ class Writing(Opened):
             ConfigurationError: the embedder is not the one whose vectors the store holds.
         """
         from ..ingestion.editing import kept_fact, superseding
-        from ..retention.lifecycle import to_memory, ttl_days_of
+        from ..retention.lifecycle import to_memory
         from ..stores.base import Batch
 
         parts = self.parts
@@ -134,13 +134,7 @@ class Writing(Opened):
             fact = kept_fact(
                 item, max_bytes=settings.max_content_bytes, redact=parts.redactors.save
             )
-            return fact and to_memory(
-                fact,
-                now=now,
-                ttl_days=ttl_days_of(fact, settings),
-                explicit=True,
-                quarantine=settings.quarantine,
-            )
+            return fact and to_memory(fact, settings, now=now, explicit=True)
 
         with parts.operation("create_memory", scope) as span:
             stored = await each_aside(items, text_size, to_stored)

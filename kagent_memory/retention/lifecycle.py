@@ -4,9 +4,9 @@ use.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from ..language.preferences import states_preference
@@ -14,20 +14,11 @@ from ..records import Fact, Memory, new_id
 from ..retrieval.ranking.importance import age_days, clamped, idle_days
 from ..settings import MemorySettings
 from ..settings.policies import TAG
+from ..stores.codec import expiry, renewed
 
 FADED_BELOW = 0.05
 UNIMPORTANT_BELOW = 0.5
 FEW_DELIVERIES = 3
-
-
-def expiry(now: datetime, ttl_days: int) -> datetime | None:
-    """Return when something that lives `ttl_days` from now expires; None (never) for 0 or less,
-    or beyond the calendar.
-    """
-    try:
-        return now + timedelta(days=ttl_days) if ttl_days > 0 else None
-    except OverflowError:
-        return None
 
 
 def revised(memory: Memory, *, now: datetime, **values: Any) -> Memory:
@@ -42,7 +33,7 @@ def latest(times: Sequence[datetime | None]) -> datetime | None:
 
 def promoted(memory: Memory, now: datetime) -> Memory:
     """Return a short-term memory as a long-term one, which lives its own TTL from now on."""
-    return replace(memory, state="active", expires_at=expiry(now, memory.ttl_days or 0))
+    return replace(renewed(memory, now), state="active")
 
 
 def ttl_days_of(fact: Fact, settings: MemorySettings) -> int:
@@ -58,20 +49,19 @@ def ttl_days_of(fact: Fact, settings: MemorySettings) -> int:
 
 def to_memory(
     fact: Fact,
+    settings: MemorySettings = MemorySettings(),
     *,
     now: datetime,
-    ttl_days: int,
     id: str | None = None,
     explicit: bool = False,
-    quarantine: Collection[str] = (),
 ) -> Memory:
-    """Return the row a fact becomes: a new id, created now, expiring by its own TTL or else by
-    `ttl_days`.
+    """Return the row a fact becomes: a new id, created now, expiring by its own TTL or else as the
+    settings say.
 
     The row carries the TTL that was resolved, in days (0: never expires), so that a later extension
-    uses the same. A fact of one of the origins in `quarantine` waits to be confirmed.
+    uses the same. A fact of a quarantined origin waits to be confirmed.
     """
-    days = max(ttl_days if fact.ttl_days is None else fact.ttl_days, 0)
+    days = max(ttl_days_of(fact, settings) if fact.ttl_days is None else fact.ttl_days, 0)
     given = {one.name: getattr(fact, one.name) for one in fields(fact) if one.name != "text"}
     given |= {
         "topics": _topics(fact),
@@ -84,9 +74,9 @@ def to_memory(
         content=fact.text,
         created_at=now,
         updated_at=now,
-        expires_at=expiry(now, days),
+        expires_at=expiry(days, now),
         explicit=explicit,
-        state="quarantined" if fact.origin in quarantine else "active",
+        state="quarantined" if fact.origin in settings.quarantine else "active",
         **given,
     )
 
@@ -97,18 +87,14 @@ def _topics(fact: Fact) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*fact.topics, "preference"))) if states_one else fact.topics
 
 
-def strength(memory: Memory, *, now: datetime, half_life_days: float) -> float:
-    """Return a memory's own importance, halved every so many days in which nobody touched it."""
-    return memory.importance * 0.5 ** (idle_days(memory, now=now) / half_life_days)
-
-
 def has_faded(memory: Memory, *, now: datetime, half_life_days: float) -> bool:
-    """Return True if hardly anything is left of a memory: not before one half-life, however
-    unimportant it was; 0: never.
+    """Return True if hardly anything is left of a memory's importance, which is halved every so
+    many days in which nobody touched it: not before one half-life; 0: never.
     """
-    if memory.pinned or not half_life_days or idle_days(memory, now=now) < half_life_days:
+    idle = idle_days(memory, now=now)
+    if memory.pinned or not half_life_days or idle < half_life_days:
         return False
-    return strength(memory, now=now, half_life_days=half_life_days) < FADED_BELOW
+    return memory.importance * 0.5 ** (idle / half_life_days) < FADED_BELOW
 
 
 def is_old_and_unused(memory: Memory, *, now: datetime, after_days: float) -> bool:

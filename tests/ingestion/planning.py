@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from kagent_memory.ingestion.planner import MIN_REPLACED, Near, Plan, decide
+from kagent_memory.ingestion.planner import MIN_REPLACED, Plan, decide
 from kagent_memory.models.llm import Llm
 from kagent_memory.records import Memory
+from kagent_memory.retrieval.similar import Near
 
 
 async def plan(

@@ -32,9 +32,7 @@ def checked(item: Fact | str) -> Fact:
 
 
 def memory(**values: Any) -> Memory:
-    made = to_memory(
-        Fact("Ada likes tea", topics=("tea",), metadata={"n": 1}), now=NOW, ttl_days=15
-    )
+    made = to_memory(Fact("Ada likes tea", topics=("tea",), metadata={"n": 1}), now=NOW)
     return replace(made, **values)
 
 

@@ -7,7 +7,7 @@ from itertools import permutations
 import pytest
 
 from kagent_memory.errors import ModelError
-from kagent_memory.ingestion.merging import plan_merges
+from kagent_memory.ingestion.consolidation import alike, plan_merges
 from kagent_memory.records import Fact
 from kagent_memory.retention.lifecycle import to_memory
 from kagent_memory.stores.planning import slot_of
@@ -22,8 +22,8 @@ def scripted(answer):
     return ScriptedLlm(lambda _: answer)
 
 
-def row(text, *, days=0, ttl=15, **fields):
-    return to_memory(Fact(text=text, **fields), now=NOW - timedelta(days=days), ttl_days=ttl)
+def row(text, *, days=0, **fields):
+    return to_memory(Fact(text=text, **fields), now=NOW - timedelta(days=days))
 
 
 def deciding(**decision):
@@ -311,7 +311,7 @@ def test_a_slot_is_compared_without_regard_to_spelling():
 
 async def merged(rows, answer, cosine=0.9):
     """Return what a model's answer makes of two memories that are alike."""
-    return await plan_merges(rows, {0: [(rows[1], cosine)]}, scripted(answer), now=NOW)
+    return await plan_merges(alike(rows, {0: [(rows[1], cosine)]}), scripted(answer), now=NOW)
 
 
 def uniting(text, **more):
@@ -385,6 +385,6 @@ async def test_a_memory_merges_with_the_one_most_like_it():
     rows = [row(f"{word} tea is liked") for word in ("some", "more", "any")]
     llm = scripted({"decisions": []})
     near = {0: [(rows[1], 0.9), (rows[2], 0.95)], 1: [(rows[0], 0.9)]}
-    await plan_merges(rows, near, llm, now=NOW)
+    await plan_merges(alike(rows, near), llm, now=NOW)
     [shown] = llm.prompts
     assert [word for word in ("some", "more", "any") if f"{word} tea" in shown] == ["some", "any"]

@@ -37,7 +37,7 @@ HOSTILE = [
 
 
 def row(text: str, **fields: object):
-    return to_memory(replace(Fact(text), **fields), now=NOW, ttl_days=15)
+    return to_memory(replace(Fact(text), **fields), now=NOW)
 
 
 async def extraction(text: str, llm: ScriptedLlm) -> None:

@@ -26,7 +26,7 @@ from kagent_memory.testing import FrozenClock
 
 
 def aged(days: float, text: str = "x", *, used: Usage = Usage(), **values: Any) -> Memory:
-    made = to_memory(Fact(text, **values), now=START - days * DAY, ttl_days=0)
+    made = to_memory(Fact(text, ttl_days=0, **values), now=START - days * DAY)
     return replace(made, usage=used)
 
 
