@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -19,6 +19,7 @@ from kagent_memory.errors import ConfigurationError, Conflict, InvalidInput, Not
 from kagent_memory.memories import Memories
 from kagent_memory.records import Fact, Filter, Message, Scope
 from kagent_memory.remote import RemoteMemories, open_memories
+from kagent_memory.server.app import create_app
 from kagent_memory.server.auth import Access
 from kagent_memory.settings import MemorySettings
 
@@ -37,87 +38,89 @@ def address() -> Iterator[str]:
         yield base
 
 
-async def test_every_verb_gives_what_the_store_would(address: str):
-    """Each verb of a server's memories answers as the store's own would."""
-    async with await open_memories(address) as memories:
-        assert isinstance(memories, RemoteMemories)
-        assert memories.mode == "keyword"
-        happened = datetime(2026, 1, 2, tzinfo=UTC)
-        told: dict[str, Any] = {
-            "topics": ("tea",),
-            "metadata": {"n": 1},
-            "happened_at": happened,
-            "author": "Ada",
-            "category": "%",
-            "ttl_days": 3,
-        }
-        [id] = await memories.add(SCOPE, [Fact("Ada likes tea", **told)], who="me")
-        got = await memories.get(SCOPE, id)
-        assert (got.content, {name: getattr(got, name) for name in told}) == ("Ada likes tea", told)
-        only = Filter(topics=("tea",), author="Ada", category="%")
-        assert [
-            hit.memory.id
-            for hit in await memories.recall(
-                [SCOPE, replace(SCOPE, user="eve")], "tea?", filter=only
-            )
-        ] == [id]
-        assert (await memories.forget(SCOPE, filter=only, dry_run=True)).ids == (id,)
-        assert not await memories.recall(SCOPE, "tea?", as_of=happened)
-        assert (await memories.recall(SCOPE, "tea?", gate=True, tool=True)).degraded == ("gated",)
-        page = await memories.list(SCOPE, filter=Filter(metadata={"n": 1}), limit=1)
-        assert ([memory.id for memory in page.memories], page.cursor) == ([id], None)
-        assert (await memories.edit(SCOPE, id, content="Ada likes green tea")).revision == 2
-        assert [revision.kind for revision in await memories.history(SCOPE, id)] == ["edit"]
-        assert (await memories.undo(SCOPE, id))[0].content == "Ada likes tea"
-        assert (await memories.pin(SCOPE, id)).pinned
-        await memories.feedback(SCOPE, id, success=True)
-        [second] = await memories.add(SCOPE, ["Ada likes coffee"], replaces=id)
-        with pytest.raises(NotFound):
-            await memories.get(SCOPE, id)
-        assert (await memories.get(SCOPE, id, superseded=True)).superseded_by == second
-        vector = np.asarray(axis(0), dtype=np.float32)
-        [third] = await memories.add(SCOPE, ["near"], embedding=[vector])
-        assert third in [
-            hit.memory.id for hit in await memories.recall(SCOPE, "near", embedding=vector)
+@pytest.fixture
+async def remote(memories: Memories) -> AsyncIterator[RemoteMemories]:
+    transport = httpx.ASGITransport(create_app(memories))
+    async with await RemoteMemories.open("http://localhost", transport=transport) as opened:
+        yield opened
+
+
+async def test_every_verb_gives_what_the_store_would(remote: RemoteMemories, memories: Memories):
+    """A verb's arguments and answers cross the wire whole: a server's memories do and say what the
+    store's own do.
+    """
+    told: dict[str, Any] = {
+        "topics": ("tea",),
+        "metadata": {"n": 1},
+        "happened_at": datetime(2026, 1, 2, tzinfo=UTC),
+        "author": "Ada",
+        "category": "%",
+        "ttl_days": 3,
+    }
+    vector = np.asarray(axis(0), dtype=np.float32)
+    [old] = await remote.add(SCOPE, [Fact("Ada likes tea", **told)], who="me")
+    kept = await memories.get(SCOPE, old)
+    assert (kept.content, {name: getattr(kept, name) for name in told}) == ("Ada likes tea", told)
+    assert (await remote.edit(SCOPE, old, content="Ada likes green tea")).revision == 2
+    [id] = await remote.add(SCOPE, ["Ada likes coffee"], replaces=old)
+    [near] = await remote.add(SCOPE, ["near"], embedding=[vector])
+    with pytest.raises(InvalidInput, match="No embedding space 'other'"):
+        await remote.add(SCOPE, ["far"], embedding=[vector], embedding_space="other")
+    said = [Message(text="I moved to Rome", event_id="e")]
+    job = await remote.remember(SCOPE, said, "s")
+    only = {"filter": Filter(topics=("tea",), author="Ada", category="%")}
+    space = {"embedding": vector, "embedding_space": "external-768"}
+    for verb, arguments, options in (
+        ("get", (SCOPE, old), {"superseded": True}),
+        ("history", (SCOPE, old), {}),
+        ("list", (SCOPE,), {"filter": Filter(metadata={"n": 1}, superseded=True), "limit": 1}),
+        ("recall", ([SCOPE, replace(SCOPE, user="eve")], "coffee?"), {"deliver": False}),
+        ("recall", (SCOPE, "tea?"), {"as_of": memories.parts.clock(), "deliver": False}),
+        ("recall", (SCOPE, "coffee?"), {"gate": True, "tool": True}),
+        ("recall", (SCOPE, ""), {**space, "deliver": False}),
+        ("forget", (SCOPE,), {**only, "dry_run": True}),
+        ("consolidate", (SCOPE,), {"dry_run": True}),
+        ("prune", (), {"dry_run": True}),
+        ("facets", (SCOPE,), {"filter": Filter(types=("semantic",))}),
+        ("stats", (SCOPE,), {}),
+        ("jobs", (), {"id": job, "payloads": False}),
+        ("jobs", (), {"id": id, "payloads": False}),
+        ("scopes", (), {}),
+        ("check", (), {}),
+        ("receipts", (), {}),
+    ):
+        here, there = [
+            await getattr(one, verb)(*arguments, **options) for one in (memories, remote)
         ]
-        near = await memories.recall(SCOPE, "", embedding=vector, embedding_space="external-768")
-        assert [hit.memory.id for hit in near] == [third]
-        with pytest.raises(InvalidInput, match="No embedding space 'other'"):
-            await memories.add(SCOPE, ["far"], embedding=[vector], embedding_space="other")
-        job = await memories.remember(SCOPE, [Message(text="I moved to Rome", event_id="e")], "s")
-        assert job
-        # the worker may have been quicker
-        assert [one.id for one in await memories.jobs(id=job)] in ([job], [])
-        assert list(await memories.jobs(id=id)) == []
-        assert await memories.drain(60)
-        await memories.end_session(SCOPE, "s")
-        assert list(await memories.jobs()) == []
-        assert (await memories.stats(SCOPE)).visible == 3
-        assert (await memories.facets(SCOPE, filter=Filter(types=("semantic",)))).total == 2
-        assert (await memories.prune(dry_run=True)).deleted == 0
-        assert await memories.consolidate(SCOPE, dry_run=True) == ()
-        assert list(await memories.scopes()) == [SCOPE]
-        assert (await memories.check())["store"] == "ok"
-        assert second in await memories.forget(SCOPE, second)
-        await memories.forget(SCOPE, everything=True)
+        assert there == here, verb
+    with pytest.raises(NotFound):
+        await remote.get(SCOPE, old)
+    assert (await remote.undo(SCOPE, old))[0].content == "Ada likes green tea"
+    assert (await remote.pin(SCOPE, old)).pinned
+    await remote.feedback(SCOPE, old, success=True)
+    await memories.work(until_idle=True)
+    assert await remote.drain(60)
+    await remote.end_session(SCOPE, "s")
+    assert near in await remote.forget(SCOPE, near)
+    await remote.forget(SCOPE, everything=True)
+    assert not (await memories.list(SCOPE)).memories
 
 
-async def test_errors_cross_the_wire_as_themselves(address: str):
+async def test_errors_cross_the_wire_as_themselves(remote: RemoteMemories):
     """An error of the server is raised as the class it had there."""
-    async with await RemoteMemories.open(address) as memories:
-        [id] = await memories.add(SCOPE, ["x"])
-        with pytest.raises(NotFound):
-            await memories.get(SCOPE, "../../info")
-        with pytest.raises(Conflict):
-            await memories.edit(SCOPE, id, content="y", revision=7)
+    [id] = await remote.add(SCOPE, ["x"])
+    with pytest.raises(NotFound):
+        await remote.get(SCOPE, "../../info")
+    with pytest.raises(Conflict):
+        await remote.edit(SCOPE, id, content="y", revision=7)
+    with pytest.raises(InvalidInput):
+        await remote.add(SCOPE, [" "])
+    deep = json.loads("[" * 900 + "]" * 900)
+    for odd in (deep, object(), math.nan, "half of \ud83e"):
         with pytest.raises(InvalidInput):
-            await memories.add(SCOPE, [" "])
-        deep = json.loads("[" * 900 + "]" * 900)
-        for odd in (deep, object(), math.nan, "half of \ud83e"):
-            with pytest.raises(InvalidInput):
-                await memories.add(SCOPE, [Fact("x", metadata={"a": odd})])
-            with pytest.raises(InvalidInput):
-                await memories.edit(SCOPE, id, metadata={"a": odd})
+            await remote.add(SCOPE, [Fact("x", metadata={"a": odd})])
+        with pytest.raises(InvalidInput):
+            await remote.edit(SCOPE, id, metadata={"a": odd})
     with pytest.raises(StoreError, match="cannot be reached"):
         await RemoteMemories.open("http://127.0.0.1:9")
     for uri in ("http://[", "http://host:port"):
