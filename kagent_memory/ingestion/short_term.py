@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from ..language.tokenizer import identity
 from ..records import Memory
-from ..retrieval.past import MAX_SHORT_TERM
+from ..retrieval.views import MAX_SHORT_TERM
 from .planner import Plan
 
 MIN_PROMOTED_IMPORTANCE = 0.7  # long-term at once

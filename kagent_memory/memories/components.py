@@ -32,7 +32,7 @@ from ..retention.deliveries import Deliveries
 from ..retention.prune import keep_pruned
 from ..retrieval.embedding_spaces import StoreEmbedder, with_vectors
 from ..retrieval.query import Gate
-from ..retrieval.query.completion import EARLIER_TURNS
+from ..retrieval.question import EARLIER_TURNS
 from ..retrieval.ranking import RankSettings
 from ..retrieval.ranking.importance import ImportanceWeights
 from ..retrieval.retriever import Retriever

@@ -16,14 +16,7 @@ from functools import partial
 from ..errors import KagentMemoryError
 from ..records import Filter, Memory, Scope, new_id
 from ..retrieval.embedding_spaces import StoreEmbedder
-from ..retrieval.ranking.importance import (
-    ImportanceWeights,
-    Measure,
-    importance,
-    importance_parts,
-    measure_of,
-    tiered_parts,
-)
+from ..retrieval.ranking.importance import ImportanceWeights, importance
 from ..retrieval.similar import neighbours
 from ..settings import MemorySettings
 from ..settings.policies import POLICIES
@@ -130,8 +123,10 @@ class _Prune:
         after_days = POLICIES[self.settings.policy].unimportant_after_days
 
         def is_below(memory: Memory, nearest: float) -> bool:
-            parts = tiered_parts(memory, now=self.now, nearest=nearest)
-            return importance(parts, self.weights) < UNIMPORTANT_BELOW
+            weighed = importance(
+                memory, weights=self.weights, policy="tiers", now=self.now, nearest=nearest
+            )
+            return weighed < UNIMPORTANT_BELOW
 
         old = [
             one for one in memories if is_old_and_unused(one, now=self.now, after_days=after_days)
@@ -200,11 +195,11 @@ class _Prune:
     async def _least_important(self, scope: Scope, count: int) -> list[Memory]:
         # How like the others a memory is takes a search each, so that is asked only of those about
         # whom it may decide.
-        measure = measure_of(self.settings.policy)
+        weighs = partial(importance, weights=self.weights, policy=self.settings.policy)
         weighed: list[tuple[float, str, Memory]] = []
         async for page in self._pages(scope):
             weighed += [
-                (importance(measure(memory, now=self.now), self.weights), memory.id, memory)
+                (weighs(memory, now=self.now), memory.id, memory)
                 for memory in page
                 if not memory.pinned
             ]
@@ -219,9 +214,7 @@ class _Prune:
             for place, similar in near.items()
         }
         left = count - len(certain)
-        rest = least_important(
-            edge, left, now=self.now, likeness=likeness, weights=self.weights, measure=measure
-        )
+        rest = least_important(edge, left, now=self.now, likeness=likeness, weighs=weighs)
         return [*certain, *rest]
 
     async def _erase(
@@ -256,8 +249,7 @@ def least_important(
     *,
     now: datetime,
     likeness: Mapping[str, Mapping[str, float]],
-    weights: ImportanceWeights = ImportanceWeights(),
-    measure: Measure = importance_parts,
+    weighs: Callable[..., float] = importance,
 ) -> list[Memory]:
     """Return the `count` memories with the least importance, least first; pinned ones are never
     among them.
@@ -270,13 +262,11 @@ def least_important(
         count: how many at most.
         now: the time to weigh at.
         likeness: by id, how like other memories it is (-1..1, by their ids); nothing known: unique.
-        weights: of the formula.
-        measure: its parts.
+        weighs: the formula with its weights.
     """
 
     def weighed(memory: Memory) -> float:
-        parts = measure(memory, now=now, nearest=max(near[memory.id].values(), default=0.0))
-        return importance(parts, weights)
+        return weighs(memory, now=now, nearest=max(near[memory.id].values(), default=0.0))
 
     left = {
         memory.id: memory

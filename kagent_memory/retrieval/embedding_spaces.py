@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TypeAlias
@@ -17,7 +17,7 @@ from cachetools import TTLCache
 from .. import telemetry
 from ..errors import ConfigurationError, ModelError, UnusableAnswer
 from ..models.embedding import ADVICE, PROBE, CheckedEmbedder, Embedder, Kind
-from ..records import Scope, Vector
+from ..records import Memory, Scope, Vector
 from ..settings import MemorySettings
 from ..stores import Store
 from ..stores.base import EXTERNAL, Batch, EmbeddingSpace, embed_job
@@ -180,6 +180,19 @@ class StoreEmbedder:
                 cached[key] = own
         return space, [found[key] for key in keys]
 
+    async def embed_memories(
+        self, scope: Scope, memories: Sequence[Memory]
+    ) -> tuple[EmbeddingSpace, Mapping[str, Vector]]:
+        """Return the space and the vectors of memories by their ids, without those refused.
+
+        Raises:
+            ModelError, ConfigurationError: see `space`.
+        """
+        texts = [memory.content for memory in memories]
+        space, rows = await self.embed(texts, kind="document", tenant=scope.tenant)
+        made = zip(memories, rows, strict=True)
+        return space, {memory.id: row for memory, row in made if row is not None}
+
     async def ping(self) -> None:
         """Embed a word, whatever is cached.
 
@@ -255,20 +268,16 @@ async def embed_some(
         scope, space.number, limit=limit + len(refused), now=clock()
     )
     lacking = [memory for memory in unembedded if memory.id not in refused][:limit]
-    _, rows = await vectors.embed(
-        [memory.content for memory in lacking], kind="document", tenant=scope.tenant
-    )
+    _, made = await vectors.embed_memories(scope, lacking)
     batch = Batch(
-        vectors={
-            memory.id: row for memory, row in zip(lacking, rows, strict=True) if row is not None
-        },
+        vectors=made,
         space_number=space.number,
         job=job if len(lacking) < limit else None,
         expected_version=version,
     )
     if batch.vectors or batch.job:
         await store.apply(scope, batch, now=clock())
-    refused.update(memory.id for memory, row in zip(lacking, rows, strict=True) if row is None)
+    refused.update(memory.id for memory in lacking if memory.id not in made)
     return len(lacking)
 
 
@@ -295,22 +304,15 @@ async def with_vectors(
         UnusableAnswer: see `strict`.
         ConfigurationError: it is not the model whose vectors the store holds.
     """
-    rows = {change.memory.id: change.memory for change in batch.changes}
-    texts = {
-        id: memory.content
-        for id, memory in rows.items()
-        if memory.state in ("active", "short_term", "source")
-    }
-    if vectors is None or not texts:
+    memories = {change.memory.id: change.memory for change in batch.changes}
+    found = [one for one in memories.values() if one.state in ("active", "short_term", "source")]
+    if vectors is None or not found:
         return batch
     try:
-        space, found = await vectors.embed(
-            list(texts.values()), kind="document", tenant=scope.tenant
-        )
+        space, made = await vectors.embed_memories(scope, found)
     except ModelError as error:
         if strict and isinstance(error, UnusableAnswer):
             raise
         logger.warning("Memories were stored without vectors and will be embedded later: %s", error)
         return replace(batch, jobs=(*batch.jobs, embed_job(scope, now)))
-    made = {id: row for id, row in zip(texts, found, strict=True) if row is not None}
     return replace(batch, vectors=made, space_number=space.number)

@@ -1,14 +1,17 @@
-"""The passage of a long text that fits a question, chosen by words."""
+"""A look into texts by words: for a phrase, and for the passage that fits a question."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate, chain
 
+import numpy as np
+
 from ..language.tokenizer import estimated_tokens, query_terms, tokens
+from ..stores.base import TermMatrix
 
 _SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+")
 
@@ -70,3 +73,24 @@ def _best(held: Sequence[frozenset[str]], sizes: Sequence[int], max_tokens: int)
         return round(sum(1 / often[term] for term in frozenset[str]().union(*held[some])), 9)
 
     return max(map(run, range(len(sizes))), key=worth)
+
+
+def holding(phrase: str, texts: Mapping[str, str]) -> TermMatrix:
+    """Return the texts that hold the words of a phrase in a row, or else all of them.
+
+    Args:
+        phrase: what is looked for.
+        texts: by id.
+
+    Returns:
+        The number of words of each, and how often it holds each of the phrase's.
+    """
+    wanted = tokens(phrase)
+    words = {id: tokens(text) for id, text in texts.items()}
+    held = {id: said for id, said in words.items() if {*wanted} <= {*said}}
+    run = f" {' '.join(wanted)} "
+    found = {id: said for id, said in held.items() if run in f" {' '.join(said)} "} or held
+    terms = [*dict.fromkeys(wanted)]
+    counts = np.array([[said.count(term) for term in terms] for said in found.values()], np.int64)
+    lengths = np.array([*map(len, found.values())], np.int64)
+    return TermMatrix([*found], terms, lengths, counts.reshape(-1, len(terms)))

@@ -1,19 +1,43 @@
-"""A query read once, before anything is searched."""
+"""A query read once, before anything is searched: completed, and taken for what it names."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from ..language.dates import Span, bare_dates, named_spans, windows
-from ..language.tokenizer import STOP_WORDS, query_terms
+from ..language.tokenizer import STOP_WORDS, query_terms, tokens
 from ..language.word_forms import word_forms
-from .query.completion import complete
-from .query.identifiers import identifiers
+from .query_words import (
+    ASKING,
+    CONTINUATIONS,
+    CONTINUING,
+    POINTERS,
+    POINTERS_UNSPACED,
+    POLITE_ENDINGS,
+    bare,
+    plain,
+    wide,
+)
 from .ranking.scripts import disguised
 
 MAX_TERMS = 64  # distinct ones of a query that count
+EARLIER_TURNS = 3
+EARLIER_CHARS = 300
+FEW_WORDS = 6
+FEW_CHARS = 4
+_NAMING = frozenset("@_/")  # signs within what names something
+_POINTING = re.compile("|".join(map(re.escape, POINTERS_UNSPACED)))
+_POLITE = re.compile(rf"(?:{'|'.join(POLITE_ENDINGS)})$")
+# up to so many words a query's first capital letter is a name's, not a sentence's
+_LOOK_UP_WORDS = 3
+_LEAST_DIGITS = 3
+_QUOTED = re.compile(r"[\"“„«]([^\"“”„«»]{2,80})[\"”“»]")
+_SENTENCE_ENDS = (".", "!", "?", ":")
+_EDGES = "\"'“”‘’«»„()[]{}<>*,;:!?….。！？%‰°$€£¥"
+_INNER_SIGN = re.compile(r"[^\W_][-_./:@\\+#]+[^\W_]|[a-z][A-Z]|[@#+]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,3 +105,69 @@ def _terms(text: str, names: Sequence[frozenset[str]]) -> Sequence[str]:
         return terms
     named = (term for name in names for term in name if term in terms)
     return list(dict.fromkeys((*named, *terms)))[:MAX_TERMS]
+
+
+def complete(text: str, earlier: Sequence[str]) -> str:
+    """A vague or short follow-up ("how much?") with the last three user turns before it; anything
+    else as it is.
+
+    Args:
+        text: what the user says now.
+        earlier: the user's turns before it, oldest first. Turns without a telling word are passed
+            over.
+    """
+    if not is_vague(text):
+        return text
+    telling = [turn.strip()[:EARLIER_CHARS] for turn in earlier[-EARLIER_TURNS:] if _telling(turn)]
+    return "\n".join([*telling, text])
+
+
+def is_vague(text: str) -> bool:
+    """Return True if a text says too little of what it is about to be searched alone."""
+    if len(text) > EARLIER_CHARS:
+        return False
+    if wide(text):
+        unspaced = bare(text)
+        is_pointing = len(unspaced) <= 2 * FEW_CHARS and bool(_POINTING.match(unspaced))
+        return is_pointing or len(_POLITE.sub("", unspaced)) <= FEW_CHARS
+    folded = plain(text)
+    words = folded.split()
+    telling = _telling(
+        " ".join(word for word in words if word not in ASKING and word not in POINTERS)
+    )
+    if not telling:
+        return True
+    if any(map(str.isdigit, folded)) or not _NAMING.isdisjoint(folded):
+        return False
+    if len(words) <= FEW_WORDS and (words[0] in CONTINUING or folded.startswith(CONTINUATIONS)):
+        return True
+    if not POINTERS.isdisjoint(words):
+        return len(telling) <= 2 and len(words) <= 8
+    return len(words) <= 2 and text.rstrip().endswith("?")
+
+
+def _telling(text: str) -> list[str]:
+    return [term for term in tokens(text) if term not in STOP_WORDS]
+
+
+def identifiers(query: str) -> Sequence[frozenset[str]]:
+    """Return the index terms of each identifier, name and quotation of a query.
+
+    Those are words with digits or signs within them, capitalised names, and what stands in
+    quotation marks. The capital letter that begins a sentence makes no name, except in a short
+    look-up.
+    """
+    quoted = (frozenset(tokens(match[1])) - STOP_WORDS for match in _QUOTED.finditer(query))
+    return list(dict.fromkeys(filter(None, (*quoted, *_named(query.split())))))
+
+
+def _named(words: Sequence[str]) -> Iterator[frozenset[str]]:
+    begins = len(words) > _LOOK_UP_WORDS
+    for word in words:
+        bare = word.strip(_EDGES).removesuffix("'s").removesuffix("’s")
+        if any(map(str.isdigit, bare)) or _INNER_SIGN.search(bare):
+            if not bare.isdecimal() or len(bare) >= _LEAST_DIGITS:
+                yield frozenset((max(tokens(bare), key=len, default=""),)) - {""}
+        elif bare[:1].isupper() and not begins and bare.casefold() not in STOP_WORDS:
+            yield frozenset(tokens(bare)) - STOP_WORDS
+        begins = word.endswith(_SENTENCE_ENDS)

@@ -20,14 +20,11 @@ from ..settings import MemorySettings
 from ..settings.policies import POLICIES
 from ..stores.base import MemoryStore, TextMatches
 from ..stores.filter_match import matches_filter
-from ..stores.view import MemoriesView, Stale, View
+from ..stores.view import Stale
 from .embedding_spaces import StoreEmbedder
-from .helping_model import HelpingModel
-from .past import MAX_SHORT_TERM, past_views
+from .passages import holding
 from .query import Gate, WordGate, is_known
-from .query.completion import rewrite
-from .query.identifiers import identifiers
-from .question import Question, is_small
+from .question import Question, identifiers, is_small
 from .ranking import RankSettings
 from .ranking.candidates import (
     Candidates,
@@ -37,14 +34,12 @@ from .ranking.candidates import (
     keeps_what_is_asked,
     shortlist,
 )
-from .ranking.exact import holding
-from .ranking.importance import ImportanceWeights, importance, measure_of
+from .ranking.importance import ImportanceWeights, importance
 from .ranking.rank import REACH, Ranked, Ranking, rank
 from .ranking.scripts import UNRELATED, trust
-from .ranking.selection import Selection, select
-from .scopes import ManyViews
-from .search import Search
-from .sources import passages_and_sources, with_sources
+from .ranking.selection import Selection, passages_and_sources, select, with_sources
+from .search import HelpingModel, Search, rewrite
+from .views import ManyViews, open_views
 
 NOT_EMBEDDED = "embedder: these memories have no vectors yet; they are found by words until then"
 """In `Recall.degraded`, while what a store held before it had an embedder is embedded."""
@@ -108,8 +103,9 @@ class Retriever:
 
     async def _answer(self, search: Search, *, again: bool = False) -> Recall:
         store, mode = self._store, self._mode(search)
-        views = store.cached_views(search.scopes, filter=search.filter, now=search.now, again=again)
-        search.view = await self._searched(views, search)
+        search.view = await open_views(
+            store, self._embedder, search, again=again, has_short_term=self.has_short_term
+        )
         matches = await self._by_words(search)
         near = await self._by_meaning(search, matches)
         ranking = await self._ranked(search, matches, near)
@@ -154,27 +150,6 @@ class Retriever:
             if text is not None and text != asked:
                 search.added = await run_in_thread(len(text), Question.read, text, now)
 
-    async def _searched(self, views: Sequence[View], search: Search) -> ManyViews:
-        """Return the scopes as they are or were, and what the session that asks keeps for
-        itself.
-        """
-        session_id, filter, now = search.session_id, search.filter, search.now
-        if search.as_of is not None:
-            source, embedder, scopes = views[0].source, self._embedder, search.scopes
-            past = past_views(source, embedder, scopes, now, filter=filter, session_id=session_id)
-            return ManyViews(await past)
-        short_term: list[View] = []
-        for view in views if session_id and self.has_short_term else ():
-            source, scope = view.source, view.scope
-            held = await source.short_term(
-                scope, session_id=session_id, limit=MAX_SHORT_TERM, now=now
-            )
-            if held:
-                short_term.append(MemoriesView.of(source, scope, held, filter=filter, now=now))
-        if short_term:  # one that is trusted would have to be asked for memories
-            views = [view.under(filter, now) for view in views]
-        return ManyViews(views, short_term)
-
     async def _by_words(self, search: Search) -> TextMatches:
         """Return what holds the query's terms, or lies in the times that it names."""
         question, view, added = search.question, search.view, search.added
@@ -218,8 +193,8 @@ class Retriever:
         """Return what holds these stop words, which the index leaves out, among the newest
         memories.
         """
-        ids = await search.view.newest(search.filter, search.now, limit=MAX_SCANNED)
-        texts = {id: memory.content for id, memory in (await search.view.memories(ids)).items()}
+        newest = await search.view.newest(search.filter, search.now, limit=MAX_SCANNED)
+        texts = {key: memory.content for key, memory in newest.items()}
         found = await run_in_thread(
             sum(map(len, texts.values())), holding, search.question.text, texts
         )
@@ -313,11 +288,10 @@ class Retriever:
         """Return the hits, and what was left out why; read further down the ranking until there are
         enough.
         """
-
-        def standing(memory: Memory) -> float:
-            return importance(measure(memory, now=search.now), self._importance)
-
-        measure, limit = measure_of(self._settings.policy), search.limit
+        standing = partial(
+            importance, weights=self._importance, policy=self._settings.policy, now=search.now
+        )
+        limit = search.limit
         wanted = max(limit + SPARE, RERANK_AT_MOST if self._reranker else 0)
         while True:
             head = ranking.ranked[:wanted]

@@ -1,25 +1,40 @@
-"""One search: what its caller asks for, and what is known of it on the way."""
+"""One search, and the models that help it and are never waited for long."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
+from pydantic import BaseModel
+
+from ..errors import ModelError
+from ..models.llm import Llm
+from ..models.prompts import filled, prompt
+from ..models.prompts.escaping import escaped, unescaped
 from ..records import EVERYTHING, Filter, Scope, Vector
 from ..stores.base import EmbeddingSpace
-from .question import Question, is_small
+from .question import EARLIER_TURNS, Question, is_small
 
 if TYPE_CHECKING:
-    from .scopes import ManyViews
+    from .views import ManyViews
 
+logger = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer")
 ExternalVector: TypeAlias = tuple[EmbeddingSpace, Vector]
 LEG, SHORTLIST = 200, 60
 HITS_SEEN = 3  # for each hit that is asked for
 MODEL_SHARE = 0.6  # of what is left of the rest, to each model that helps a search
 SEARCH_SHARE = 0.25  # of the whole time: the search's own, however many models hang before it
+SLOW_SECONDS = 1.0  # a failure that comes sooner costs nobody anything
+MAX_FAILURES = 3
+PAUSE_SECONDS = 30.0
+MAX_REWRITE_CHARS = 2_000
 
 
 @dataclass(slots=True, kw_only=True)
@@ -104,3 +119,75 @@ class Search:
 def models_until(seconds: float | None) -> float | None:
     """Return when models no longer help a search whose caller waits so long from now."""
     return None if seconds is None else time.monotonic() + (1 - SEARCH_SHARE) * seconds
+
+
+class HelpingModel:
+    """A model that helps searches, which go on without it when it fails.
+
+    After some slow failures in a row none waits for it, but for one every half minute.
+
+    Args:
+        part: what it does in a search, for people.
+        seconds: the longest that a search waits for it.
+    """
+
+    def __init__(self, part: str, seconds: float) -> None:
+        self._part, self._seconds = part, seconds
+        self._failures = 0
+        self._paused_until = 0.0
+
+    async def ask(self, search: Search, ask: Callable[[], Awaitable[Answer]]) -> Answer | None:
+        """Return the model's answer; None, told in `degraded`, if there is none in time.
+
+        What is cancelled after a second has failed, too: its caller's time was over.
+        """
+        begin, seconds, answered = time.monotonic(), search.seconds(self._seconds), False
+        pause = self._paused_until - begin if self._failures >= MAX_FAILURES else 0.0
+        if pause > 0:
+            reason = (
+                f"no answer {self._failures} times in a row; it is asked again in {pause:.0f} s"
+            )
+        else:
+            self._paused_until = begin + PAUSE_SECONDS  # one caller waits for it, not all
+            try:
+                async with asyncio.timeout(seconds):
+                    answer = await ask()
+                answered = True
+                return answer
+            except TimeoutError:
+                reason = f"no answer within {seconds:.3g} s"
+            except ModelError as error:
+                reason = str(error)
+            finally:
+                slow = time.monotonic() - begin >= SLOW_SECONDS
+                if answered:
+                    self._failures = 0
+                elif slow:
+                    self._failures += 1
+                    self._paused_until = time.monotonic() + PAUSE_SECONDS
+        logger.warning("Searching without the %s: %s", self._part, reason)
+        search.degraded.append(f"{self._part}: {reason}")
+        return None
+
+
+class SearchQuery(BaseModel):
+    """Answer of the model that rewrites a query."""
+
+    query: str
+
+
+async def rewrite(llm: Llm, text: str, earlier: Sequence[str] = ()) -> str:
+    """Return the text as a query that stands alone, or as it is if the model says nothing.
+
+    Raises:
+        ModelError: the model is away or answers what cannot be used.
+    """
+    asked = filled(
+        prompt("rewrite_query"),
+        message=escaped(text),
+        earlier="\n".join(map(escaped, earlier[-EARLIER_TURNS:])),
+    )
+    answer = await llm.complete(asked, schema=SearchQuery)
+    # as an embedder and a database take it: valid Unicode without NUL, not endless
+    query = unescaped(answer.query[:MAX_REWRITE_CHARS]).encode(errors="replace").decode()
+    return query.replace("\0", " ").strip() or text

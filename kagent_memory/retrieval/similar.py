@@ -29,7 +29,13 @@ async def neighbours(
 
     An embedder that is down leaves the text leg. Kept turns are no neighbours of facts.
     """
-    space, made = await _embedded(vectors, view.scope, memories)
+    space: EmbeddingSpace | None = None
+    made: Mapping[str, Vector] = {}
+    if vectors is not None and memories:
+        try:
+            space, made = await vectors.embed_memories(view.scope, memories)
+        except ModelError as error:
+            logger.warning("Looking for similar memories by words only: %s", error)
     for limit in (NEAREST, BEYOND_TURNS):
         near = (
             await view.nearest(space.number, list(made.values()), limit=limit)
@@ -84,35 +90,12 @@ async def current(
         holders.setdefault(slot_key(memory.subject, memory.attribute), []).append(memory)
     found: dict[int, list[tuple[Memory, float]]] = {}
     for place in {**dict.fromkeys(near), **slots}:
-        alike = [
-            (known[memory.id], value) for memory, value in near.get(place, ()) if memory.id in known
-        ]
-        there = {memory.id for memory, _ in alike}
-        alike += [
-            (memory, 1.0) for memory in holders.get(slots.get(place), ()) if memory.id not in there
-        ]
-        found[place] = alike
+        ones = near.get(place, ())
+        alike = {one.id: (known[one.id], value) for one, value in ones if one.id in known}
+        for one in holders.get(slots.get(place), ()):
+            alike.setdefault(one.id, (one, 1.0))
+        found[place] = [*alike.values()]
     return found
-
-
-async def _embedded(
-    vectors: StoreEmbedder | None, scope: Scope, memories: Sequence[Memory]
-) -> tuple[EmbeddingSpace | None, Mapping[str, Vector]]:
-    """Return the embedder's space and the memories' vectors by id, without those that it
-    refuses.
-    """
-    if vectors is None or not memories:
-        return None, {}
-    try:
-        space, rows = await vectors.embed(
-            [memory.content for memory in memories], kind="document", tenant=scope.tenant
-        )
-    except ModelError as error:
-        logger.warning("Looking for similar memories by words only: %s", error)
-        return None, {}
-    return space, {
-        memory.id: row for memory, row in zip(memories, rows, strict=True) if row is not None
-    }
 
 
 def _shared_terms(memory: Memory, found: TextMatches) -> dict[str, float]:

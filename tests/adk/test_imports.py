@@ -24,7 +24,7 @@ LATER = (
     "redaction",
     "remote",
     "retention",
-    "retrieval.query.completion",
+    "retrieval.question",
     "retrieval.ranking",
     "retrieval.retriever",
     "server",

@@ -22,7 +22,7 @@ from kagent_memory.models.replies import parse_answer
 from kagent_memory.redaction import kinds_in, redact
 from kagent_memory.retrieval.passages import passage
 from kagent_memory.retrieval.query import WordGate
-from kagent_memory.retrieval.query.completion import complete
+from kagent_memory.retrieval.question import complete
 
 SIZE = 100_000  # characters
 SECONDS = 2.0  # what is linear takes half of it at most, what is quadratic five times as much

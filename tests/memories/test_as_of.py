@@ -10,7 +10,7 @@ import pytest
 
 from kagent_memory import Fact, Filter, Memories, Scopes
 from kagent_memory.errors import InvalidInput
-from kagent_memory.retrieval import past
+from kagent_memory.retrieval import views
 from kagent_memory.testing import FrozenClock, HashEmbedder
 from memories import opening
 from memories.opening import ADA, DAY, GRACE, HOUR, START, later
@@ -171,8 +171,8 @@ async def test_a_time_that_does_not_fit_is_refused(wrong: Any) -> None:
 
 async def test_a_past_of_too_many_memories_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """More memories than a search of the past reads are refused."""
-    monkeypatch.setattr(past, "MAX_MEMORIES", 2)
-    monkeypatch.setattr(past, "READ_AT_ONCE", 1)
+    monkeypatch.setattr(views, "MAX_PAST", 2)
+    monkeypatch.setattr(views, "READ_AT_ONCE", 1)
     async with await opened() as memories:
         await memories.add(ADA, ["Ada sails the boat", "Ada paints the boat"])
         then = passed(memories)

@@ -16,7 +16,7 @@ from kagent_memory import LlmSummary, Message
 from kagent_memory.ingestion.summary_provider import Transcript
 from kagent_memory.records import Fact
 from kagent_memory.retention.lifecycle import to_memory
-from kagent_memory.retrieval.query.completion import rewrite
+from kagent_memory.retrieval.search import rewrite
 from kagent_memory.testing import ScriptedLlm
 from models.payloads import LABELS, PAYLOADS
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, replace
+import math
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +15,7 @@ from kagent_memory import ConfigurationError, Fact, InvalidInput, Memories, Memo
 from kagent_memory.records import Usage
 from kagent_memory.retention.lifecycle import has_faded, is_old_and_unused, to_memory
 from kagent_memory.retention.prune import least_important
-from kagent_memory.retrieval.ranking.importance import (
-    ImportanceParts,
-    ImportanceWeights,
-    importance,
-    importance_parts,
-    tiered_parts,
-)
+from kagent_memory.retrieval.ranking.importance import ImportanceWeights, importance
 from kagent_memory.settings import MemorySettings, compose
 from kagent_memory.settings.policies import POLICIES
 from kagent_memory.testing import FrozenClock
@@ -143,24 +139,32 @@ def test_importance_stays_within_0_to_1(given: float, stored: float):
 
 
 USED = Usage(delivered_total=9, successes=3, failures=0, last_delivered_at=START)
+OFTEN = math.log(10) / math.log(101)
+
+
+def parts(memory: Memory, **options: Any) -> list[float]:
+    """Return each part of a memory's importance, weighed alone."""
+    none = dict.fromkeys(asdict(ImportanceWeights()), 0.0)
+    alone = [ImportanceWeights(**{**none, part: 1.0}) for part in none]
+    return [importance(memory, weights=weights, **options) for weights in alone]
 
 
 @pytest.mark.parametrize(
-    ("memory", "nearest", "days", "parts"),
+    ("memory", "nearest", "days", "expected"),
     [
-        (aged(0, importance=0.8, is_error=True, used=USED), 0.25, 30, (0.5, 0.5, 0.8, 0.8, 0.75)),
+        (aged(0, importance=0.8, is_error=True, used=USED), 0.25, 30, (0.5, OFTEN, 0.8, 0.8, 0.75)),
         (aged(0, importance=0.8), -0.3, -1, (1.0, 0.0, 0.5, 0.0, 1.0)),
     ],
 )
-def test_each_part_of_the_importance_formula_has_its_value(memory, nearest, days, parts):
+def test_each_part_of_the_importance_formula_has_its_value(memory, nearest, days, expected):
     """Importance is the mean of recency, frequency, success, severity and uniqueness."""
-    found = importance_parts(memory, now=START + days * DAY, nearest=nearest, often=99)
-    assert astuple(found) == parts
-    assert importance(found) == pytest.approx(sum(parts) / 5)
+    options = {"now": START + days * DAY, "nearest": nearest}
+    assert parts(memory, **options) == pytest.approx(expected)
+    assert importance(memory, **options) == pytest.approx(sum(expected) / 5)
 
 
 @pytest.mark.parametrize(
-    ("memory", "nearest", "parts"),
+    ("memory", "nearest", "expected"),
     [
         (aged(0), 0.0, (1.0, 0.0, 1.0, 0.5, 0.9)),
         (aged(73), 0.9, (0.8, 0.0, 1.0, 0.5, 0.5)),
@@ -169,18 +173,18 @@ def test_each_part_of_the_importance_formula_has_its_value(memory, nearest, days
         (aged(0, used=Usage(delivered_total=11, failures=1)), 0.0, (1.0, 1.0, 0.3, 0.5, 0.9)),
     ],
 )
-def test_the_published_formula_to_the_letter(memory, nearest, parts):
+def test_the_published_formula_to_the_letter(memory, nearest, expected):
     """The policy "tiers" weighs by kagent's published formula."""
-    found = tiered_parts(memory, now=START, nearest=nearest)
-    assert astuple(found) == parts
-    assert importance(found) == pytest.approx(sum(parts) * 0.2)
+    options = {"now": START, "nearest": nearest, "policy": "tiers"}
+    assert parts(memory, **options) == pytest.approx(expected)
+    assert importance(memory, **options) == pytest.approx(sum(expected) * 0.2)
 
 
 def test_weights_count_by_their_proportions_and_must_make_sense():
     """Weights are shares of their sum; negative, infinite and all-zero ones are refused."""
-    parts = ImportanceParts(recency=1.0, frequency=0.0, success=0.0, error=0.0, uniqueness=0.0)
     others = {"success": 0.0, "error": 0.0, "uniqueness": 0.0}
-    assert importance(parts, ImportanceWeights(recency=3, frequency=1, **others)) == 0.75
+    weights = ImportanceWeights(recency=3, frequency=1, **others)
+    assert importance(aged(0), weights=weights, now=START) == 0.75
     none = {"recency": 0.0, "frequency": 0.0, **others}
     for wrong in ({"recency": -0.1}, {"recency": float("inf")}, none):
         with pytest.raises(InvalidInput):
@@ -228,7 +232,8 @@ def test_the_least_important_go_first_and_pinned_ones_never():
     ]
 
     def chosen(count: int, weights: ImportanceWeights = ImportanceWeights()) -> list[str]:
-        found = least_important(memories, count, now=START, likeness={}, weights=weights)
+        weighs = partial(importance, weights=weights)
+        found = least_important(memories, count, now=START, likeness={}, weighs=weighs)
         return [one.content for one in found]
 
     assert chosen(9) == ["old and wrong", "old", "new", "old and used", "old and severe"]

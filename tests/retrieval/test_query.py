@@ -4,7 +4,8 @@ from typing import Any
 import pytest
 
 from kagent_memory.retrieval.query import WordGate
-from kagent_memory.retrieval.query.completion import complete, is_vague, rewrite
+from kagent_memory.retrieval.question import complete, is_vague
+from kagent_memory.retrieval.search import rewrite
 
 
 @pytest.mark.parametrize(

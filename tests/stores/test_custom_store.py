@@ -12,7 +12,7 @@ import pytest
 from queue_contract import QueueContract
 
 from kagent_memory.errors import ConfigurationError
-from kagent_memory.retrieval.past import past_views
+from kagent_memory.retrieval.views import past_views
 from kagent_memory.stores import EmbeddingSpaces, MemoryStore, Store, open_with
 from kagent_memory.testing import StoreContract
 from kagent_memory.testing.fixtures import DAY, NOW, ScopedStore, a_memory, a_scope, vector

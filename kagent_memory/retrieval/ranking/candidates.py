@@ -16,7 +16,7 @@ from ...language.tokenizer import STOP_WORDS, tokens
 from ...stores.base import TextMatches
 from ...stores.columns import Mask
 from ..search import Search
-from .rank_settings import RankSettings
+from . import RankSettings
 
 Nearest: TypeAlias = Sequence[tuple[str, float]]
 Numbers: TypeAlias = npt.NDArray[np.float64]

@@ -15,8 +15,8 @@ from ...language.tokenizer import tokens
 from ...records import LeftOut
 from ...stores.columns import NONE, Mask, Places, Rows, spots_of, time_of
 from ..search import Search
+from . import RankSettings
 from .candidates import Candidates, Numbers, bm25, fused, share_of_best, wordiness
-from .rank_settings import RankSettings
 from .relevance import relevance
 
 _LONG = np.log1p(300.0)

@@ -13,8 +13,8 @@ import pytest
 from kagent_memory import Memories
 from kagent_memory.errors import ModelError
 from kagent_memory.records import Scope
-from kagent_memory.retrieval import helping_model
-from kagent_memory.retrieval.helping_model import MAX_FAILURES
+from kagent_memory.retrieval import search as search_module
+from kagent_memory.retrieval.search import MAX_FAILURES
 from kagent_memory.testing import HashEmbedder
 
 SCOPE = Scope("", "ada", "app")
@@ -53,7 +53,7 @@ async def test_hanging_models_cost_three_searches(monkeypatch: pytest.MonkeyPatc
     """Later searches go on at once without them, one tries again after a pause, and a success
     brings them back.
     """
-    monkeypatch.setattr(helping_model, "SLOW_SECONDS", 0.01)
+    monkeypatch.setattr(search_module, "SLOW_SECONDS", 0.01)
     models, asked = Models(), 0
     options: dict[str, Any] = {"llm": models, "rerank": models, "rewrite": True}
     async with await Memories.open(
@@ -82,7 +82,7 @@ async def test_hanging_models_cost_three_searches(monkeypatch: pytest.MonkeyPatc
         await search(MAX_FAILURES + 5, *parts)
         assert set(models.asked.values()) == {MAX_FAILURES}
         later = monotonic() + 31
-        monkeypatch.setattr(helping_model, "time", SimpleNamespace(monotonic=lambda: later))
+        monkeypatch.setattr(search_module, "time", SimpleNamespace(monotonic=lambda: later))
         await search(2, *parts)
         assert set(models.asked.values()) == {MAX_FAILURES + 1}
         later += 31
@@ -106,7 +106,7 @@ async def test_callers_who_give_up_spare_the_next_ones(monkeypatch: pytest.Monke
     """A search that is cancelled while it waits counts as a failure, and after the pause one search
     waits for the model, not all.
     """
-    monkeypatch.setattr(helping_model, "SLOW_SECONDS", 0.01)
+    monkeypatch.setattr(search_module, "SLOW_SECONDS", 0.01)
     models = Models()
     async with await Memories.open(
         "libsql:///:memory:", embedding=models, worker=False, search_timeout_seconds=0.5
@@ -120,6 +120,6 @@ async def test_callers_who_give_up_spare_the_next_ones(monkeypatch: pytest.Monke
         assert "it is asked again in" in str((await memories.recall(SCOPE, "tea")).degraded)
         assert models.asked["embed"] == MAX_FAILURES
         later = monotonic() + 31
-        monkeypatch.setattr(helping_model, "time", SimpleNamespace(monotonic=lambda: later))
+        monkeypatch.setattr(search_module, "time", SimpleNamespace(monotonic=lambda: later))
         await asyncio.gather(*(memories.recall(SCOPE, f"tea or {number}") for number in range(3)))
         assert models.asked["embed"] == MAX_FAILURES + 1

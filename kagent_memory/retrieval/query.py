@@ -11,6 +11,8 @@ from typing import Protocol
 
 from .query_words import GENERAL, PERSONAL, SMALL_TALK, bare, plain, wide
 
+__all__ = ["SMALL_TALK", "Gate", "WordGate", "is_known"]
+
 MAX_CHARS = 300
 
 

@@ -1,0 +1,351 @@
+"""The views that a search reads: its scopes as if all their memories lay in one, as they are or as
+they were at a time, beside the short-term memories of its session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from heapq import nlargest
+from typing import TypeVar
+
+import numpy as np
+
+from ..concurrency import cancel_and_wait, run_in_thread
+from ..errors import InvalidInput, ModelError
+from ..records import EVERYTHING, Filter, LeftOut, Memory, Scope, Vector
+from ..stores.base import EARLIEST, MemoryStore, TermMatrix, TextMatches
+from ..stores.columns import Places
+from ..stores.values import Whole
+from ..stores.vectors import Nearest
+from ..stores.view import MemoriesView, View
+from .embedding_spaces import StoreEmbedder
+from .search import Search
+
+logger = logging.getLogger(__name__)
+
+SCOPES_AT_ONCE = 4
+ROW_WEIGHT = 20  # of one match, against a character of what else is worked on in a thread
+MAX_EXCLUSIONS = 50
+MAX_PAST = 50_000  # memories that a search of the past reads
+READ_AT_ONCE = 500
+MAX_REWORDED = 1000  # are embedded anew for one search; the others are found by words
+MAX_SHORT_TERM = 50  # of one session; the oldest go first
+
+Answer = TypeVar("Answer")
+Ask = Callable[[View, Sequence[str]], Awaitable[Answer]]
+
+
+class ManyViews:
+    """Views that one search reads: its scopes, and the short-term memories of its session.
+
+    Memories go by keys here: by their ids in a single scope. Of several scopes the key says which
+    one as well, since an id (and a session's) may be used in each of them.
+
+    Args:
+        views: of the scopes, each once.
+        short_term: views of the short-term memories that are searched as well.
+    """
+
+    def __init__(self, views: Sequence[View], short_term: Sequence[View] = ()) -> None:
+        self._whole = views
+        numbers = {view.scope: number for number, view in enumerate(views)}
+        self._views = [(numbers[view.scope], view) for view in (*views, *short_term)]
+
+    def scope_of(self, key: str) -> Scope:
+        """Return the scope of a memory."""
+        return self._whole[self._parts(key)[0]].scope
+
+    def key_of(self, beside: str, id: str) -> str:
+        """Return the key of an id in the scope of another memory's key."""
+        return self._key(self._parts(beside)[0], id)
+
+    def by_id(self, left_out: Sequence[LeftOut]) -> tuple[LeftOut, ...]:
+        """Return what was left out by scope and id instead of by key."""
+        return tuple(
+            replace(out, memory_id=self._parts(key)[1], scope=self.scope_of(key))
+            for out in left_out
+            for key in (out.memory_id,)
+        )
+
+    async def text(self, terms: Sequence[str], *, limit: int) -> TextMatches:
+        """Return what the text search finds, counted over all scopes together: no word is rare for
+        lying in a small scope, and the same text matches as well in each of them.
+        """
+        found = await self._each(lambda view, _: view.text(terms, limit=limit))
+        if len(found) == 1:
+            return found[0][1]
+        size = ROW_WEIGHT * sum(len(part.matches) for _, part in found)
+        return await run_in_thread(size, self._pooled, terms, found, limit)
+
+    async def nearest(
+        self, space: int, vectors: Sequence[Vector], *, limit: int
+    ) -> Sequence[Nearest]:
+        """Return for each vector the nearest memories of all scopes, each with its cosine."""
+        found = await self._each(lambda view, _: view.nearest(space, vectors, limit=limit))
+        if len(found) == 1:
+            return found[0][1]
+
+        def best(place: int) -> Nearest:
+            rows = [(cosine, id, number) for number, lists in found for id, cosine in lists[place]]
+            return [(self._key(number, id), cosine) for cosine, id, number in nlargest(limit, rows)]
+
+        size = ROW_WEIGHT * sum(len(near) for _, lists in found for near in lists)
+        return await run_in_thread(size, lambda: [*map(best, range(len(vectors)))])
+
+    async def features(self, keys: Sequence[str], *, reach: int) -> Places:
+        """Return where these memories stand in their sessions, and those beside them."""
+        found = await self._each(lambda view, ids: view.features(ids, reach=reach), keys)
+        if len(self._views) == 1:
+            return found[0][1]
+        return Places.joined(
+            [part for _, part in found],
+            [[self._key(number, id) for id in part.ids] for number, part in found],
+        )
+
+    async def memories(self, keys: Sequence[str]) -> Mapping[str, Memory]:
+        """Return the visible ones of these memories, by key.
+
+        Raises:
+            Stale: the search went by what was out of date.
+        """
+        found = await self._each(lambda view, ids: view.memories(ids), keys)
+        return {self._key(number, id): one for number, some in found for id, one in some.items()}
+
+    async def newest(self, filter: Filter, now: datetime, *, limit: int) -> Mapping[str, Memory]:
+        """Return the newest memories that pass this filter, by key."""
+        found = await self._each(lambda view, _: view.newest(filter, now, limit=limit))
+        rows = [(one.created_at, one.id, number, one) for number, some in found for one in some]
+        best = nlargest(limit, rows, key=lambda row: row[:3])
+        return {self._key(number, id): one for _, id, number, one in best}
+
+    def under(self, filter: Filter, now: datetime) -> ManyViews:
+        """Return the same scopes with another filter and time, without short-term memories."""
+        return ManyViews([view.under(filter, now) for view in self._whole])
+
+    async def exclusions(self, terms: Sequence[str], filter: Filter) -> Sequence[LeftOut]:
+        """Return those of the memories with the rarest terms that have expired, were superseded or
+        are quarantined, by key. Searched by words only, as of a time before any expired.
+        """
+        ever = self.under(replace(filter, superseded=True), EARLIEST)
+        found = await ever.memories([*(await ever.text(terms, limit=MAX_EXCLUSIONS)).matches])
+        visible = await self.memories([*found])
+        return [
+            LeftOut(
+                memory_id=key,
+                reason=one.state if one.state not in ("active", "source") else "expired",
+            )
+            for key, one in found.items()
+            if key not in visible
+        ]
+
+    def _key(self, number: int, id: str) -> str:
+        return id if len(self._whole) == 1 else f"{number}:{id}"
+
+    def _parts(self, key: str) -> tuple[int, str]:
+        """Return the number of a key's scope, and the id."""
+        if len(self._whole) == 1:
+            return 0, key
+        number, _, id = key.partition(":")
+        return int(number), id
+
+    async def _each(
+        self, ask: Ask[Answer], keys: Sequence[str] | None = None
+    ) -> list[tuple[int, Answer]]:
+        """Return what each view answers, beside the number of its scope: all views, or those in
+        whose scope some of the keys lie, for these.
+
+        A single scope is asked without any, too: nothing found is true only of it as it is now.
+        When one fails, the others end before its error is told.
+        """
+        ids: dict[int, list[str]] = defaultdict(list)
+        for number, id in map(self._parts, keys or ()):
+            ids[number].append(id)
+        every = keys is None or len(self._whole) == 1
+        asked = [(number, view) for number, view in self._views if every or number in ids]
+        if len(asked) == 1:  # without a task of its own
+            [(number, view)] = asked
+            return [(number, await ask(view, ids[number]))]
+        answers: list[Answer] = []
+        for start in range(0, len(asked), SCOPES_AT_ONCE):
+            some = [
+                asyncio.ensure_future(ask(view, ids[number]))
+                for number, view in asked[start : start + SCOPES_AT_ONCE]
+            ]
+            try:
+                answers += await asyncio.gather(*some)
+            finally:
+                await cancel_and_wait(*some)
+        return [(number, answer) for (number, _), answer in zip(asked, answers, strict=True)]
+
+    def _pooled(
+        self, terms: Sequence[str], parts: Sequence[tuple[int, TextMatches]], limit: int
+    ) -> TextMatches:
+        """Return the matches as those of one scope that holds all memories, cut at `limit` as a
+        store cuts.
+        """
+        frequencies: Counter[str] = Counter()
+        for _, part in parts:
+            frequencies.update(part.frequencies)
+        known = [term for term in dict.fromkeys(terms) if term in frequencies]
+        counts, lengths = [np.zeros((0, len(known)), np.int64)], [np.zeros(0, np.int64)]
+        ids = list[tuple[str, str]]()
+        for number, part in parts:
+            matches = part.matches
+            aligned = np.zeros((len(matches), len(known)), np.int64)
+            aligned[:, [known.index(term) for term in matches.terms]] = matches.counts
+            counts.append(aligned)
+            lengths.append(matches.lengths)
+            ids += ((id, self._key(number, id)) for id in matches.ids)
+        held = np.concatenate(counts)
+        worth = ((held > 0) @ np.array([1 / frequencies[term] for term in known])).round(12)
+        best = np.lexsort((np.array([id for id, _ in ids], np.str_), worth))[::-1][:limit]
+        documents = sum(part.documents for _, part in parts)
+        length = sum(part.documents * part.average_length for _, part in parts)
+        return TextMatches(
+            documents=documents,
+            average_length=length / documents if documents else 0.0,
+            frequencies=frequencies,
+            matches=TermMatrix(
+                [ids[int(row)][1] for row in best],
+                known,
+                np.concatenate(lengths)[best],
+                held[best],
+            ),
+        )
+
+
+async def open_views(
+    store: MemoryStore,
+    embedder: StoreEmbedder | None,
+    search: Search,
+    *,
+    again: bool,
+    has_short_term: bool,
+) -> ManyViews:
+    """Return the scopes of a search as they are or were, and what the session that asks keeps for
+    itself.
+
+    Args:
+        store: which keeps them.
+        embedder: its own, if any.
+        search: whose scopes, filter, time and session.
+        again: a former view turned out to be stale.
+        has_short_term: whether sessions keep memories for themselves.
+    """
+    filter, now, session_id = search.filter, search.now, search.session_id
+    views = store.cached_views(search.scopes, filter=filter, now=now, again=again)
+    if search.as_of is not None:
+        source, scopes = views[0].source, search.scopes
+        past = past_views(source, embedder, scopes, now, filter=filter, session_id=session_id)
+        return ManyViews(await past)
+    short_term: list[View] = []
+    for view in views if session_id and has_short_term else ():
+        source, scope = view.source, view.scope
+        held = await source.short_term(scope, session_id=session_id, limit=MAX_SHORT_TERM, now=now)
+        if held:
+            short_term.append(MemoriesView.of(source, scope, held, filter=filter, now=now))
+    if short_term:  # one that is trusted would have to be asked for memories
+        views = [view.under(filter, now) for view in views]
+    return ManyViews(views, short_term)
+
+
+async def past_views(
+    source: MemoryStore,
+    embedder: StoreEmbedder | None,
+    scopes: Sequence[Scope],
+    at: datetime,
+    *,
+    filter: Filter = EVERYTHING,
+    session_id: str | None = None,
+) -> list[View]:
+    """Return views of the scopes as they were at a time, in which short-term memories of the
+    session count as active. What was reworded since is embedded anew, as it was.
+
+    Forgotten and pruned memories are gone for good, for the past too.
+
+    Raises:
+        InvalidInput: the scopes hold too many memories for that.
+    """
+    views: list[View] = []
+    count = 0
+    for scope in scopes:
+        ids = await source.kept(scope, Filter())
+        if (count := count + len(ids)) > MAX_PAST:
+            raise InvalidInput(
+                f"A search of the past reads at most {MAX_PAST:,} memories, and these scopes keep "
+                "more; name fewer."
+            )
+        memories: dict[str, Memory] = {}
+        reworded: dict[str, Memory] = {}
+        for start in range(0, len(ids), READ_AT_ONCE):
+            for whole in await source.whole(scope, ids[start : start + READ_AT_ONCE]):
+                if (memory := state_at(whole, at)) is not None:
+                    memories[memory.id] = memory
+                    today = whole.memory
+                    if (memory.content, memory.author) != (today.content, today.author):
+                        reworded[memory.id] = memory
+        short_term = {
+            id: replace(one, state="active")
+            for id, one in memories.items()
+            if session_id and one.state == "short_term" and one.session_id == session_id
+        }
+        views.append(
+            MemoriesView(
+                source,
+                scope,
+                {**memories, **short_term},
+                vectors=partial(_past_vectors, source, embedder, scope, reworded),
+                short_term=short_term.keys(),
+                filter=filter,
+                now=at,
+            )
+        )
+    return views
+
+
+async def _past_vectors(
+    source: MemoryStore,
+    embedder: StoreEmbedder | None,
+    scope: Scope,
+    reworded: Mapping[str, Memory],
+    space_number: int,
+    ids: Sequence[str],
+) -> Mapping[str, Vector]:
+    """Return the vectors of these memories as they were."""
+    kept = await source.vectors(scope, space_number, [id for id in ids if id not in reworded])
+    anew = [reworded[id] for id in ids if id in reworded][-MAX_REWORDED:]
+    if not anew or embedder is None:
+        return kept
+    try:
+        space, made = await embedder.embed_memories(scope, anew)
+    except ModelError as error:
+        logger.warning("What was reworded since is searched by words only: %s", error)
+        return kept
+    return {**kept, **made} if space.number == space_number else kept
+
+
+def state_at(whole: Whole, at: datetime) -> Memory | None:
+    """Return a memory as it held at a time, with today's usage; None before it was first said.
+
+    What was taken in later than it was said held from then on, and what replaced another value did
+    so when it was said.
+    """
+    today = whole.memory
+    states = [one.before for one in whole.revisions if one.before is not None] or [today]
+    if at < min(one.valid_from or one.said_at or one.created_at for one in (*states, today)):
+        return None
+    former = next((one for one in whole.revisions if one.at > at), None)
+    memory = (today if former is None else former.before) or states[0]
+    if (
+        today.state == "superseded"
+        and today.valid_to is not None
+        and memory.state in ("active", "superseded")
+    ):
+        memory = replace(memory, state="active" if at < today.valid_to else "superseded")
+    return replace(memory, usage=today.usage)
