@@ -163,9 +163,9 @@ if CITUS:
                     await memories.add(scope, ["Ada likes tea", "Ada likes coffee"])
                 before = await distribute_store(citus_uri, schema=schema, shards=4, dry_run=True)
                 # in its transaction, and between it and what follows
-                for cut in ("_distribute", "drop_local_rows"):
+                for cut in ("_distribute", "_drop_local_rows"):
                     with monkeypatch.context() as patch:
-                        patch.setattr(f"kagent_memory.stores.postgres.{OF[cut]}", cut_off(cut))
+                        patch.setattr(schemas, cut, cut_off(cut))
                         with pytest.raises(StoreError):
                             await distribute_store(
                                 citus_uri, schema=schema, shards=4, dry_run=False
@@ -183,8 +183,6 @@ if CITUS:
                     assert len(await memories.recall(scope, "what does Ada like?")) == 2
             finally:
                 connection.execute("DROP SCHEMA IF EXISTS cut_off CASCADE")
-
-    OF = {"_distribute": "schema._distribute", "drop_local_rows": "store.drop_local_rows"}
 
     def cut_off(step):
         """Does the step, and loses the connection before its transaction ends."""

@@ -15,7 +15,7 @@ from kagent_memory.stores.libsql.connection import connect, migrate, value_names
 from kagent_memory.stores.sql import migrations, queries, upgrade
 from kagent_memory.stores.sql.scope_lists import SCOPES_OF
 
-OWN_FILES = ("connection", "dialect", "distribution", "row_security")
+OWN_FILES = ("connection", "dialect", "distribution", "migration", "row_security")
 
 
 def alone(dialect):

@@ -274,6 +274,25 @@ async def test_each_server_behind_the_address_is_asked():
         await standby.check(behind, ADA.id)
 
 
+async def test_a_write_is_kept_whose_place_in_the_log_is_unknown(
+    pair, schema, outcomes, monkeypatch
+):
+    """A write succeeds where its place is not learnt; the next one tells what the standby needs."""
+    async with await opened(pair, schema) as memories:
+        with monkeypatch.context() as patch:
+            lost = AsyncMock(side_effect=psycopg.OperationalError("the connection is lost"))
+            patch.setattr("kagent_memory.stores.postgres.database.node_of", lost)
+            await memories.add(ADA, [Fact("Ada keeps the blue parcel")])
+        pair.caught_up()
+        outcomes.since()
+        assert await found(memories, ADA, "parcel") == ["Ada keeps the blue parcel"]
+        assert set(outcomes.since()) == {"behind"}
+        await memories.add(BEN, [Fact("Ben keeps the red parcel")])
+        pair.caught_up()
+        assert await found(memories, ADA, "parcel") == ["Ada keeps the blue parcel"]
+        assert set(outcomes.since()) == {"answered"}
+
+
 async def test_a_lagging_standby_is_told(pair, schema, caplog, monkeypatch):
     """A standby that lags for long is told once and in each answer."""
     monkeypatch.setattr(standby_module, "LAG_SECONDS", 0.0)

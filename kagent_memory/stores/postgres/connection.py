@@ -64,13 +64,12 @@ class Target:
         return self.statement_seconds + NETWORK_SECONDS
 
     @property
-    def limits(self) -> Mapping[str, str]:
-        """The server's time-outs, in its own unit."""
-        seconds = {
-            "milliseconds": self.statement_seconds,
-            "idle_milliseconds": IDLE_TRANSACTION_SECONDS,
+    def limits(self) -> Mapping[str, float]:
+        """The server's time-outs."""
+        return {
+            "statement_seconds": self.statement_seconds,
+            "idle_seconds": IDLE_TRANSACTION_SECONDS,
         }
-        return {name: str(max(1, round(value * 1000))) for name, value in seconds.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +85,7 @@ class Traits:
             acts.
         path: the search path of the schema and of pgvector.
         halfvec: pgvector's type; None: the extension is not there yet.
+        halfvec_array: the type of lists of it.
     """
 
     target: Target
@@ -93,7 +93,8 @@ class Traits:
     lent: bool
     row_security: bool
     path: str | None
-    halfvec: TypeInfo | None
+    halfvec: int | None
+    halfvec_array: int
 
 
 async def connect(target: Target) -> AnyConnection:
@@ -130,18 +131,9 @@ async def set_up(
         "pid": connection.info.backend_pid,
         **target.limits,
     }
-
     text = queries(DIALECT)["set_up"]
     [found] = await within(connection, CONNECT_SECONDS, fetch(connection, text, values))
-    halfvec = found["halfvec"]
-    return Traits(
-        target=target,
-        pooled=found["pooled"],
-        lent=lent,
-        row_security=found["row_security"],
-        path=found["path"],
-        halfvec=None if halfvec is None else TypeInfo("halfvec", halfvec, found["halfvecs"]),
-    )
+    return Traits(target=target, lent=lent, **found)
 
 
 async def fetch(
@@ -187,8 +179,9 @@ def register_types(context: AdaptContext, traits: Traits) -> None:
     if traits.pooled:  # else the session's zone is UTC, and psycopg's own loader is faster
         adapters.register_loader("timestamptz", _UtcLoader)
     if traits.halfvec is not None:
-        register_halfvec_info(cast("Any", context), traits.halfvec)
-        adapters.register_loader(traits.halfvec.oid, _VectorLoader)
+        halfvec = TypeInfo("halfvec", traits.halfvec, traits.halfvec_array)
+        register_halfvec_info(cast("Any", context), halfvec)
+        adapters.register_loader(traits.halfvec, _VectorLoader)
 
 
 def named_rows(cursor: AsyncCursor[Any] | Cursor[Any]) -> Callable[[Sequence[Any]], Row]:

@@ -35,8 +35,8 @@ class PostgresDatabase:
     Attributes:
         scope: whose rows alone its scripts see under row level security; None: it acts for
             maintenance.
-        wrote: is told which scopes a transaction moved, and up to where the log holds it; None:
-            nobody asks.
+        wrote: is told which scopes a transaction moved, and up to where the log holds it, None if
+            that could not be learnt; None: nobody asks.
     """
 
     has_nearest = True
@@ -45,7 +45,7 @@ class PostgresDatabase:
         self.pool = pool
         self.ring = ring
         self.scope: Scope | None = None
-        self.wrote: Callable[[Set[bytes], int], None] | None = None
+        self.wrote: Callable[[Set[bytes], int | None], None] | None = None
 
     @property
     def trouble(self) -> str | None:
@@ -82,18 +82,15 @@ class PostgresDatabase:
             )
             done = await session.complete(script)
             if self.wrote is not None and session.moved:
-                self.wrote(session.moved, (await node_of(connection))["position"])
+                self.wrote(session.moved, await _position_of(connection))
             return done
 
-        async def run(connection: AnyConnection, traits: Traits) -> T:
-            try:
-                return await work(connection, traits)
-            except OUTDATED:  # nothing came of it
-                await within(connection, CONNECT_SECONDS, _forget_prepared(connection))
-                return await work(connection, traits)
-
         try:
-            return await self.pool.use(run)
+            try:
+                return await self.pool.use(work)
+            except OUTDATED:  # nothing came of it
+                await self.pool.forget()
+                return await self.pool.use(work)
         except psycopg.Error as error:
             raise ours(error) from error
 
@@ -104,6 +101,8 @@ async def node_of(connection: AnyConnection, _: Traits | None = None) -> Mapping
     return node
 
 
-async def _forget_prepared(connection: AnyConnection) -> None:
-    async with connection.transaction(force_rollback=True):
-        pass  # psycopg lets go of all prepared statements with a rollback
+async def _position_of(connection: AnyConnection) -> int | None:
+    try:
+        return (await node_of(connection))["position"]
+    except psycopg.Error:
+        return None  # what was written is kept all the same

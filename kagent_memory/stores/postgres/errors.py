@@ -14,8 +14,8 @@ _REFUSED = {
     "password": "check the user and the password in the URI",
     "authentication": "check the user and the password in the URI",
     "pg_hba.conf": "let this host in (pg_hba.conf), or check the URI",
-    "role": "check the user in the URI",
-    "database": "create that database, or check its name in the URI",
+    'role "': "check the user in the URI",
+    'database "': "create that database, or check its name in the URI",
     "permission denied": "grant the user the right to connect",
     "could not translate host name": "check the host in the URI",
     "invalid": "check the URI",
@@ -49,6 +49,8 @@ def check_loop() -> None:
 def ours(error: psycopg.Error) -> KagentMemoryError:
     """Return our error that says the same as the driver's."""
     words = " ".join(str(error).split())
+    if isinstance(error, errors.RaiseException):  # by our own scripts
+        return ConfigurationError(str(error.diag.message_primary))
     if isinstance(error, errors.InsufficientPrivilege):
         return ConfigurationError(f"The database user lacks a privilege: {words}.")
     if isinstance(error, errors.ReadOnlySqlTransaction):
@@ -71,7 +73,9 @@ def ours(error: psycopg.Error) -> KagentMemoryError:
 
 
 def refused(error: psycopg.Error) -> KagentMemoryError:
-    """Return our error for a connection that was never made."""
+    """Return our error for a database that could not be opened."""
+    if error.sqlstate is not None:
+        return ours(error)
     words = " ".join(str(error).split())
     if isinstance(error, psycopg.ProgrammingError):
         return ConfigurationError(f"Invalid PostgreSQL URI: {words}.")

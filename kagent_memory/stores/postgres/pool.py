@@ -130,10 +130,11 @@ class Pool:
         return await asyncio.shield(task)
 
     async def forget(self) -> None:
-        """Forget what was found out about the connections, for the schema has changed."""
+        """Forget what was found out about the connections, for the schema has changed; replace
+        them.
+        """
         self.traits = None
-        if not self._lent:
-            await self._pool.drain()
+        await self._pool.drain()
 
     async def close(self) -> None:
         """Take no more work, finish what was begun, and close the connections unless they are the

@@ -7,9 +7,9 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import cache
-from typing import Any, LiteralString, NamedTuple, TypeVar, cast
+from typing import Any, LiteralString, TypeAlias, TypeVar, cast
 
 import numpy as np
 import psycopg
@@ -35,8 +35,6 @@ from .connection import (
     within,
 )
 
-COVERED_DIMENSIONS = 1300  # what fits into an index row of 2,704 bytes
-INLINE_DIMENSIONS = 4000  # what fits into a row of one page
 MAX_DIMENSIONS = 16_000  # of pgvector's halfvec
 LARGE_BYTES = 2**19
 MAX_WAITING = 50  # statements; what they take on the event loop is short
@@ -48,20 +46,10 @@ _VALUE = re.compile(r"%\((\w+)\)[sb]")
 T = TypeVar("T")
 
 
-class Statement(NamedTuple):
-    """A statement with its values, encoded; None: it takes none."""
-
-    text: LiteralString
-    values: Mapping[str, Any] | None = None
-
-    @property
-    def size(self) -> int:
-        """Return about how many bytes the values take on the line."""
-        values = self.values.values() if self.values else ()
-        return sum(len(value) for value in values if isinstance(value, str | bytes))
-
-
-BEGIN, COMMIT = Statement("BEGIN"), Statement("COMMIT")
+Statement: TypeAlias = tuple[LiteralString, Mapping[str, Any]]
+"""A statement with its values, encoded."""
+BEGIN: Statement = "BEGIN", {}
+COMMIT: Statement = "COMMIT", {}
 
 
 @cache
@@ -208,11 +196,9 @@ class PostgresSession:
                 f"{space.name!r} has {width:,}; set dimensions={MAX_DIMENSIONS} or less, choose "
                 "another model, or use libSQL."
             )
-        made = "make_vectors" if width <= COVERED_DIMENSIONS else "make_wide_vectors"
-        tuned = "tune_vectors" if width <= INLINE_DIMENSIONS else "tune_long_vectors"
-        guarded = ("guard_tables",) if self._traits.row_security else ()
-        for query in (made, tuned, *guarded):
-            await self._define(query, space.number, width)
+        await self._define("make_vectors", space.number, width)
+        if self._traits.row_security:
+            await self._define("guard_tables")
         if await self.is_distributed():
             await self.rows("distribute_table", {"name": f"memory_vector_{space.number}"})
 
@@ -223,9 +209,11 @@ class PostgresSession:
             await self.rows("act_for_self", {})
         await self._define("drop_vectors", space_number)
 
-    async def _define(self, query: str, space_number: int, dimensions: int | None = None) -> None:
+    async def _define(
+        self, query: str, space_number: int | None = None, dimensions: int | None = None
+    ) -> None:
         self.moved.add(EVERY_SCOPE)
-        await self._flush(Statement(statement(query, space_number, dimensions)))
+        await self._flush((statement(query, space_number, dimensions), {}))
 
     async def about(self) -> Sequence[Row]:
         """See `Session`; of a Citus cluster also its nodes, and tables that are not distributed."""
@@ -236,9 +224,7 @@ class PostgresSession:
     async def is_distributed(self) -> bool:
         """Return True if the schema's tables are spread, so that new ones must be."""
         [found] = await self.rows("has_citus", {})
-        return found["citus"] and any(
-            row["name"] == "scope" for row in await self.rows("distributed", {})
-        )
+        return found["citus"] and (await self.rows("is_distributed", {}))[0]["spread"]
 
     # -- sending --------------------------------------------------------------------------------
 
@@ -246,14 +232,14 @@ class PostgresSession:
         if "step" in values:
             self.moved.add(values["scope_id"])
         text = statement(query, space_number)
-        return Statement(text, {name: encoded(name, values[name]) for name in value_names(text)})
+        return text, {name: encoded(name, values[name]) for name in value_names(text)}
 
     async def _flush(self, *asked: Statement) -> Sequence[AsyncCursor[Row]]:
         """Execute what waits and these statements; return the cursors of the latter."""
         batch, self._waiting = [*self._waiting, *asked], []
         if not batch:
             return []
-        sizes = [one.size for one in batch]
+        sizes = [_size(values) for _, values in batch]
         seconds = self._traits.target.answer_seconds + sum(sizes) / SLOWEST_BYTES_PER_SECOND
         # The server's clock runs from a statement's text on: what is large goes alone, when the
         # server knows that.
@@ -267,14 +253,20 @@ class PostgresSession:
         # Psycopg ends a pipeline with a message that stops the server's clock for idle
         # transactions: where locks are held, a statement of its own starts it again.
         together = len(batch) - int(self._writes and batch[-1] is not COMMIT)
-        if alone or not self._in_transaction or together < 2:
-            return [await self._execute(one) for one in batch]
-        async with self._connection.pipeline():
-            executed = [await self._execute(one) for one in batch[:together]]
-        return [*executed, *[await self._execute(one) for one in batch[together:]]]
+        if alone or not self._in_transaction:
+            together = 0
+        executed: list[AsyncCursor[Row]] = []
+        async with self._connection.pipeline() if together > 1 else nullcontext():
+            executed += [await self._execute(*one) for one in batch[:together]]
+        return [*executed, *[await self._execute(*one) for one in batch[together:]]]
 
-    async def _execute(self, asked: Statement) -> AsyncCursor[Row]:
+    async def _execute(self, text: LiteralString, values: Mapping[str, Any]) -> AsyncCursor[Row]:
         cursor = self._connection.cursor(binary=True, row_factory=named_rows)
         if self._traits.lent:
             register_types(cursor, self._traits)
-        return await cursor.execute(asked.text, asked.values or None, prepare=bool(asked.values))
+        return await cursor.execute(text, values or None, prepare=bool(values))
+
+
+def _size(values: Mapping[str, Any]) -> int:
+    """Return about how many bytes the values take on the line."""
+    return sum(len(value) for value in values.values() if isinstance(value, str | bytes))

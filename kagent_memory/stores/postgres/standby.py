@@ -52,6 +52,7 @@ class Standby:
         # what was written before, whatever the scope
         self._floor = primary["position"], self._loop.time()
         self._written: dict[bytes, tuple[int, float]] = {}
+        self._unplaced = set[bytes]()
         self._pause = SHORTEST_PAUSE_SECONDS
         self._again_at: float | None = None
 
@@ -66,8 +67,14 @@ class Standby:
         self._again_at = now + self._pause
         return True
 
-    def wrote(self, scopes: Set[bytes], position: int) -> None:
-        """Note that this process moved these scopes, and that the log holds it up to there."""
+    def wrote(self, scopes: Set[bytes], position: int | None) -> None:
+        """Note that this process moved these scopes, and that the log holds it up to there; None:
+        up to where the next one tells.
+        """
+        self._unplaced |= scopes
+        if position is None:
+            return
+        scopes, self._unplaced = self._unplaced, set[bytes]()
         place = position, self._loop.time()
         if EVERY_SCOPE in scopes:
             self._floor = max(self._floor, place)
@@ -91,6 +98,8 @@ class Standby:
             StoreError: it is no standby of the primary.
             Behind: it has not replayed what this process wrote.
         """
+        if self._unplaced & {scope_id, EVERY_SCOPE}:
+            raise Behind
         position, at = max(self._floor, self._written.get(scope_id, self._floor))
         # each time, for one address may stand for several standbys
         [node] = await session.rows("node", {})

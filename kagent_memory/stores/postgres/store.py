@@ -16,11 +16,11 @@ from ..parts import Store
 from ..sql.store import store_in
 from ..values import OpenOptions
 from . import embedded_server
-from .connection import AnyConnection, Target, Traits, connect
+from .connection import Target, connect
 from .database import PostgresDatabase
 from .errors import check_loop, refused
 from .pool import Pool
-from .schema import MIGRATION_SECONDS, drop_local_rows, left_to_distribute, look, prepare
+from .schema import MIGRATION_SECONDS, look, prepare, spread
 from .standby import LOOK_SECONDS, open_standby
 
 
@@ -67,17 +67,9 @@ class PostgresStore(Adapter):
     ) -> Mapping[str, str]:
         check_loop()
         target = Target(conninfo=uri, schema=schema, statement_seconds=MIGRATION_SECONDS)
-
-        async def work(connection: AnyConnection, traits: Traits) -> Mapping[str, str]:
-            left = await left_to_distribute(connection)
-            if left and not dry_run:
-                await prepare(connection, traits, shards=shards)
-                await drop_local_rows(connection)
-            return left
-
         pool = await Pool(target).open()
         try:
-            return await pool.use(work)
+            return await pool.use(partial(spread, shards=shards, dry_run=dry_run))
         except psycopg.Error as error:
             raise refused(error) from error
         finally:

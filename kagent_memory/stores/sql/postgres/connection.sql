@@ -8,7 +8,7 @@ WITH server AS MATERIALIZED (
         coalesce(%(pooled)s::boolean, pg_backend_pid() <> %(pid)s::integer) AS pooled,
         quote_ident(%(schema)s::text) || ', ' || quote_ident(n.nspname) AS path,
         t.oid::bigint AS halfvec,
-        t.typarray::bigint AS halfvecs,
+        coalesce(t.typarray::bigint, 0) AS halfvec_array,
         EXISTS (
             SELECT FROM pg_class AS c
             JOIN pg_namespace AS s ON s.oid = c.relnamespace
@@ -19,22 +19,23 @@ WITH server AS MATERIALIZED (
     LEFT JOIN pg_namespace AS n ON n.oid = e.extnamespace
     LEFT JOIN pg_type AS t ON t.typnamespace = n.oid AND t.typname = 'halfvec'
 )
-SELECT
-    pooled, path, halfvec, halfvecs, row_security,
-    CASE
-        WHEN NOT pooled AND halfvec IS NOT NULL
-        THEN set_config('search_path', path, false) || set_config('TimeZone', 'UTC', false)
-            || set_config('jit', 'off', false) || set_config('statement_timeout', %(milliseconds)s::text, false)
-            || set_config('idle_in_transaction_session_timeout', %(idle_milliseconds)s::text, false)
-    END AS settings
+SELECT pooled, path, halfvec, halfvec_array, row_security
 FROM server
+WHERE CASE
+    WHEN NOT pooled AND halfvec IS NOT NULL
+    THEN set_config('search_path', path, false) || set_config('TimeZone', 'UTC', false)
+        || set_config('jit', 'off', false)
+        || set_config('statement_timeout', %(statement_seconds)s::float8 || 's', false)
+        || set_config('idle_in_transaction_session_timeout', %(idle_seconds)s::float8 || 's', false)
+    ELSE ''
+END IS NOT NULL
 
 -- name: set_locally
 -- Once for each transaction of a connection that a pooler hands around; gone with the transaction.
 SELECT
     set_config('search_path', %(path)s, true), set_config('jit', 'off', true),
-    set_config('statement_timeout', %(milliseconds)s, true),
-    set_config('idle_in_transaction_session_timeout', %(idle_milliseconds)s, true)
+    set_config('statement_timeout', %(statement_seconds)s::float8 || 's', true),
+    set_config('idle_in_transaction_session_timeout', %(idle_seconds)s::float8 || 's', true)
 
 -- name: look
 -- What stands here before a store is opened: our tables, our schema or the right to make it, and pgvector.
@@ -60,9 +61,6 @@ SELECT
     )::bigint AS position
 FROM pg_control_system() AS c
 JOIN pg_database AS d ON d.datname = current_database()
-
--- name: note_migration
-INSERT INTO schema_migration (number, name) VALUES (%(number)s, %(name)s)
 
 -- name: replayed
 -- When a standby replayed what was written last, in seconds ago, and which migration its tables are at.

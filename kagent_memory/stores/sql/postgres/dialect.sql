@@ -33,34 +33,25 @@ CROSS JOIN LATERAL (
 {nearest}
 
 -- name: make_vectors
--- The vectors ride in the key's index, so that a search reads one scope's vectors from neighbouring pages.
-CREATE TABLE memory_vector_{space} (
-    scope_id uuid NOT NULL,
-    id uuid NOT NULL,
-    embedding halfvec({dimensions}) NOT NULL,
-    PRIMARY KEY (scope_id, id) INCLUDE (embedding)
-)
-
--- name: make_wide_vectors
--- Too wide for an index row (2,704 bytes): an exact search reads the table's rows.
-CREATE TABLE memory_vector_{space} (
-    scope_id uuid NOT NULL,
-    id uuid NOT NULL,
-    embedding halfvec({dimensions}) NOT NULL,
-    PRIMARY KEY (scope_id, id)
-)
-
--- name: tune_vectors
--- Unpacked beside the row: a search reads every vector of a scope, and fetching each from its own place costs most.
-ALTER TABLE memory_vector_{space}
-    ALTER COLUMN embedding SET STORAGE PLAIN,
-    SET (toast_tuple_target = 8160, autovacuum_vacuum_insert_scale_factor = 0.02)
-
--- name: tune_long_vectors
--- Too long for a row of one page (8,160 bytes): kept beside the table in pieces, unpacked, since no float16 compresses.
-ALTER TABLE memory_vector_{space}
-    ALTER COLUMN embedding SET STORAGE EXTERNAL,
-    SET (autovacuum_vacuum_insert_scale_factor = 0.02)
+-- The vectors ride in the key's index, so that a search reads one scope's vectors from neighbouring pages, unless they are
+-- too wide for an index row (2,704 bytes). Beside the row, too, they lie unpacked: a search reads every vector of a scope,
+-- and fetching each from its own place costs most. Those too long for a row of one page (8,160 bytes) are kept beside the
+-- table in pieces, unpacked, since no float16 compresses.
+DO $$
+BEGIN
+    EXECUTE 'CREATE TABLE memory_vector_{space} (
+        scope_id uuid NOT NULL,
+        id uuid NOT NULL,
+        embedding halfvec({dimensions}) NOT NULL,
+        PRIMARY KEY (scope_id, id)' || CASE WHEN {dimensions} <= 1300 THEN ' INCLUDE (embedding)' ELSE '' END
+        || ') WITH (autovacuum_vacuum_insert_scale_factor = 0.02)';
+    IF {dimensions} <= 4000 THEN
+        ALTER TABLE memory_vector_{space}
+            ALTER COLUMN embedding SET STORAGE PLAIN, SET (toast_tuple_target = 8160);
+    ELSE
+        ALTER TABLE memory_vector_{space} ALTER COLUMN embedding SET STORAGE EXTERNAL;
+    END IF;
+END $$
 
 -- name: drop_vectors
 DROP TABLE memory_vector_{space}

@@ -8,44 +8,58 @@ SELECT set_config('kagent.scope', %(scope)s, true), set_config('role', 'kagent_m
 -- The same for what crosses scopes.
 SELECT set_config('role', 'kagent_memory_maintenance', true)
 
--- name: guard
--- What stands here, and what the user may: "unguarded" are tables with rows of scopes or tenants that anybody sees,
--- and the views that look with their owner's eyes.
+-- name: guarded
+-- Whether nothing is left to do: the user may act as both roles, these see only what their policies allow, and neither a
+-- table with rows of scopes or tenants is there that anybody sees, nor a view that looks with its owner's eyes.
 SELECT
-    current_user::text AS login,
-    current_setting('is_superuser') = 'on' AS superuser,
-    current_setting('server_version_num')::integer AS version,
-    (SELECT string_agg(rolname, ' and ') FROM pg_roles
-     WHERE rolname IN ('kagent_memory_app', 'kagent_memory_maintenance')
-        AND (rolcanlogin OR rolbypassrls OR rolsuper)
-    ) AS unfit,
-    (SELECT coalesce(array_agg(rolname::text), ARRAY[]::text[]) FROM pg_roles
-     WHERE rolname IN ('kagent_memory_app', 'kagent_memory_maintenance')) AS roles,
     (SELECT count(*) FROM pg_roles
      WHERE rolname IN ('kagent_memory_app', 'kagent_memory_maintenance')
+        AND NOT (rolcanlogin OR rolbypassrls OR rolsuper)
         AND pg_has_role(
             current_user, oid, CASE WHEN current_setting('server_version_num')::integer < 160000 THEN 'MEMBER' ELSE 'SET' END
         )
-    ) = 2 AS member,
-    (SELECT count(*) FROM pg_class AS c
-     WHERE c.relnamespace = to_regnamespace(quote_ident(%(schema)s::text)) AND c.relkind IN ('r', 'p')
-        AND NOT (c.relrowsecurity AND c.relforcerowsecurity)
-        AND EXISTS (
-            SELECT FROM pg_attribute AS a
-            WHERE a.attrelid = c.oid AND a.attname IN ('scope_id', 'tenant') AND NOT a.attisdropped
-        )
-    ) + (
-        SELECT count(*) FROM pg_class AS c
+    ) = 2
+    AND NOT EXISTS (
+        SELECT FROM pg_class AS c
+        WHERE c.relnamespace = to_regnamespace(quote_ident(%(schema)s::text)) AND c.relkind IN ('r', 'p')
+            AND NOT (c.relrowsecurity AND c.relforcerowsecurity)
+            AND EXISTS (
+                SELECT FROM pg_attribute AS a
+                WHERE a.attrelid = c.oid AND a.attname IN ('scope_id', 'tenant') AND NOT a.attisdropped
+            )
+    )
+    AND NOT EXISTS (
+        SELECT FROM pg_class AS c
         WHERE c.relnamespace = to_regnamespace(quote_ident(%(schema)s::text)) AND c.relkind = 'v'
             AND c.relname = 'remembered'
             AND NOT coalesce('security_invoker=true' = ANY(c.reloptions), false)
-    ) AS unguarded
+    ) AS guarded
 
 -- name: make_roles
--- Nobody logs in as them, and they own no table of the schema's owner; roles belong to the whole server, and somebody may
--- make them from another of its databases at the same moment.
+-- The roles that a transaction acts as, which the user becomes a member of. Nobody logs in as them, and they own no table
+-- of the schema's owner; roles belong to the whole server, and somebody may make them from another of its databases at the
+-- same moment. Views look with their caller's eyes from PostgreSQL 15 on.
 DO $$
+DECLARE
+    unfit text;
 BEGIN
+    IF current_setting('server_version_num')::integer < 150000 THEN
+        RAISE EXCEPTION 'rls needs PostgreSQL 15 or newer; leave it out, or update the server.';
+    END IF;
+    SELECT string_agg(rolname, ' and ') INTO unfit FROM pg_roles
+    WHERE rolname IN ('kagent_memory_app', 'kagent_memory_maintenance') AND (rolcanlogin OR rolbypassrls OR rolsuper);
+    IF unfit IS NOT NULL THEN
+        RAISE EXCEPTION 'rls needs roles that see only what their policies allow: % can log in or bypass row level '
+            'security. Run ALTER ROLE … NOLOGIN NOBYPASSRLS NOSUPERUSER.', unfit;
+    END IF;
+    IF current_setting('is_superuser') <> 'on' AND 2 = (
+        SELECT count(*) FROM pg_roles
+        WHERE rolname IN ('kagent_memory_app', 'kagent_memory_maintenance') AND pg_has_role(
+            current_user, oid, CASE WHEN current_setting('server_version_num')::integer < 160000 THEN 'MEMBER' ELSE 'SET' END
+        )
+    ) THEN
+        RETURN;
+    END IF;
     FOR attempt IN 1..5 LOOP
         BEGIN
             IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'kagent_memory_app') THEN
@@ -56,21 +70,33 @@ BEGIN
             END IF;
             GRANT kagent_memory_app, kagent_memory_maintenance TO CURRENT_USER;
             RETURN;
-        EXCEPTION WHEN unique_violation OR duplicate_object OR internal_error THEN
-            IF attempt = 5 THEN
-                RAISE;
-            END IF;
-            PERFORM pg_sleep(0.1);
+        EXCEPTION
+            WHEN insufficient_privilege THEN
+                RAISE EXCEPTION 'rls needs two roles, which the user ''%'' may not make or grant (%). Let a superuser '
+                    'run once: CREATE ROLE kagent_memory_app NOLOGIN; CREATE ROLE kagent_memory_maintenance NOLOGIN; '
+                    'GRANT kagent_memory_app, kagent_memory_maintenance TO %;',
+                    current_user, SQLERRM, quote_ident(current_user);
+            WHEN unique_violation OR duplicate_object OR internal_error THEN
+                IF attempt = 5 THEN
+                    RAISE;
+                END IF;
+                PERFORM pg_sleep(0.1);
         END;
     END LOOP;
 END $$
 
 -- name: guard_schema
--- The rights that rows are then taken from; the view looks with its caller's eyes.
+-- The rights that rows are then taken from; the view looks with its caller's eyes. Where it does already, all is done.
 DO $$
 DECLARE
     place text;
 BEGIN
+    IF EXISTS (
+        SELECT FROM pg_class
+        WHERE oid = 'remembered'::regclass AND 'security_invoker=true' = ANY(reloptions)
+    ) THEN
+        RETURN;
+    END IF;
     EXECUTE format(
         'GRANT USAGE ON SCHEMA %I TO kagent_memory_app, kagent_memory_maintenance', current_schema()
     );
