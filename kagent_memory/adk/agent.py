@@ -13,7 +13,7 @@ from google.adk.tools.tool_context import ToolContext
 from typing_extensions import override
 
 from ..errors import ConfigurationError
-from .arguments import checked_policy
+from .arguments import check_option
 from .autosave import AutoSave, AutoSaveCallback
 from .prefetch import PrefetchMemoryTool
 from .tools import LoadMemoryTool, SaveMemoryTool
@@ -86,7 +86,7 @@ def enable_memory(
         raise ConfigurationError(
             "enable_memory takes an LlmAgent; use MemoryPlugin for other agents."
         )
-    policy = checked_policy("auto_save", auto_save, AutoSave)
+    policy = check_option("auto_save", auto_save, AutoSave | None)
     given = (
         [PrefetchMemoryTool(), LoadMemoryTool(), SaveMemoryTool()] if tools is None else list(tools)
     )

@@ -3,40 +3,40 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Annotated, Any, TypeVar, cast, get_type_hints
 
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_configs import ToolArgsConfig
-from pydantic import BaseModel, BeforeValidator, ValidationError, create_model
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+)
 
 from ..errors import ConfigurationError, InvalidInput
 
-Policy = TypeVar("Policy")
+Given = TypeVar("Given")
 Tool = TypeVar("Tool", bound=BaseTool)
 Model = TypeVar("Model", bound=BaseModel)
+Number = Annotated[int, Field(ge=0)] | None  # a developer's option
+Positive = Annotated[float, Field(gt=0)]
 
 
-def checked_whole(what: str, given: int | None, *, least: int = 0) -> int | None:
-    """Return the number itself.
-
-    Raises:
-        ConfigurationError: not a whole number, or below `least`.
-    """
-    if given is None or (isinstance(given, int) and given >= least):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
-        return given
-    raise ConfigurationError(f"{what} must be a whole number, {least} or more, or None.")
-
-
-def checked_policy(argument: str, given: Policy | None, kind: type[Policy]) -> Policy | None:
-    """Return the policy itself; None means never.
+def check_option(what: str, given: Given, kind: Any) -> Given:
+    """Return an option of a developer's as it is.
 
     Raises:
-        ConfigurationError: it is something else.
+        ConfigurationError: it is not of the kind; names the option and what it takes.
     """
-    if given is None or isinstance(given, kind):
-        return given
-    raise ConfigurationError(f"{argument} takes {kind.__name__}(…) or None, not {given!r}.")
+    try:
+        TypeAdapter(kind).validate_python(given, strict=True)
+    except ValidationError as error:
+        raise ConfigurationError(f"{what}: {error.errors()[0]['msg']}, not {given!r}.") from None
+    return given
 
 
 @classmethod
@@ -45,13 +45,13 @@ def from_yaml(cls: type[Tool], config: ToolArgsConfig | None, config_abs_path: s
     return cls(**(config.model_dump() if config else {}))
 
 
-def arguments_of(function: Callable[..., Any]) -> type[BaseModel]:
-    """Return a model of the keyword-only arguments of a function."""
+def arguments_of(function: Callable[..., Any], *, without: Collection[str] = ()) -> type[BaseModel]:
+    """Return a model of the keyword-only arguments of a function, `without` some of them."""
     kinds = get_type_hints(function, include_extras=True)
     fields: dict[str, Any] = {
         name: (kinds[name], ... if one.default is one.empty else one.default)
         for name, one in inspect.signature(function).parameters.items()
-        if one.kind is one.KEYWORD_ONLY
+        if one.kind is one.KEYWORD_ONLY and name not in without
     }
     return create_model("Arguments", **fields)
 
@@ -65,7 +65,7 @@ def read(model: type[Model], given: Mapping[str, Any]) -> Model:
     try:
         return model.model_validate(given)
     except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
+        fault = error.errors()[0]
         told = fault["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
         raise InvalidInput(f"{fault['loc'][0]}: {told}.") from None
 

@@ -9,6 +9,7 @@ import logging
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.callback_context import CallbackContext
@@ -17,16 +18,17 @@ from google.adk.agents.llm_agent import LlmAgent
 from google.adk.events.event import Event
 from google.adk.models.base_llm import BaseLlm
 from google.adk.sessions.session import Session
+from pydantic import Field
 
-from ..errors import ConfigurationError
 from ..memories.tool_answers import report
-from .arguments import checked_whole
-from .event_converter import MEMORY_TOOLS, UNSPOKEN_TOOLS, live_events, user_turns
+from .arguments import Positive, check_option
+from .event_converter import MEMORY_TOOLS, UNSPOKEN_TOOLS, is_user_turn, live_events
 from .service import KagentMemoryService
 from .sessions import mode_of, recorded
 
 log = logging.getLogger("kagent_memory")
 SAVE_SECONDS = 4.0
+Count = Annotated[int, Field(ge=1)] | None
 COMPACTION_LOOKS = (0.1, 0.2, 0.5, 1, 2, 4, 8, 16, 32)  # seconds between looks, after a run
 
 
@@ -57,17 +59,9 @@ class AutoSave:
     enabled: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("every_turns", "every_tool_calls"):
-            checked_whole(f"AutoSave({name}=…)", getattr(self, name), least=1)
-        if self.inactivity_minutes is not None and self.inactivity_minutes <= 0:
-            raise ConfigurationError(
-                "AutoSave(inactivity_minutes=…) must be more than 0, or None for no timer."
-            )
-
-    @property
-    def end_after_minutes(self) -> float | None:
-        """Return the timer that every turn arms."""
-        return self.inactivity_minutes if self.session_end else None
+        check_option("AutoSave(every_turns=…)", self.every_turns, Count)
+        check_option("AutoSave(every_tool_calls=…)", self.every_tool_calls, Count)
+        check_option("AutoSave(inactivity_minutes=…)", self.inactivity_minutes, Positive | None)
 
 
 # -- the decision -------------------------------------------------------------------------------
@@ -111,9 +105,10 @@ class Progress:
 
 def _counted(events: Sequence[Event]) -> Counter[str]:
     """Count the user's turns and the calls of tools other than memory's."""
+    turns = {event.invocation_id for event in events if is_user_turn(event)}
     calls = [call.name for event in events for call in event.get_function_calls()]
     counted = sum(name not in MEMORY_TOOLS | UNSPOKEN_TOOLS for name in calls)
-    return Counter(turns=user_turns(events), calls=counted)
+    return Counter(turns=len(turns), calls=counted)
 
 
 def behind(mark: str, events: Sequence[Event]) -> Sequence[Event]:
@@ -173,8 +168,9 @@ async def _save(context: InvocationContext, service: KagentMemoryService, policy
     progress = service.sessions.state(session).progress.setdefault(policy, Progress())
     events = list(session.events)  # a copy: later turns append to the live list
     due = progress.advance(policy, context.invocation_id, events)
-    ended = policy.session_end and context.live_request_queue is not None
-    minutes = 0 if ended else policy.end_after_minutes
+    minutes = policy.inactivity_minutes if context.live_request_queue is None else 0
+    if not policy.session_end:
+        minutes = None
     if policy.compaction and not due:
         await _save_compacted(service, session, progress)
     if due or minutes is not None:
@@ -253,6 +249,7 @@ def model_at_hand(agent: object) -> BaseLlm | None:
     return next(filter(None, map(model_at_hand, below)), None)
 
 
+@dataclass(frozen=True, slots=True)
 class AutoSaveCallback:
     """An after-agent callback that saves sessions by a policy.
 
@@ -260,8 +257,7 @@ class AutoSaveCallback:
     is not.
     """
 
-    def __init__(self, policy: AutoSave) -> None:
-        self.policy = policy
+    policy: AutoSave
 
     async def __call__(self, callback_context: CallbackContext) -> None:
         """Save what is due; it never raises."""

@@ -4,17 +4,18 @@ machine.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
-import subprocess
-import sys
 import tempfile
+from collections.abc import AsyncGenerator, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 
 from google.adk.agents import LlmAgent
 from google.adk.apps import App
+from google.adk.events.event import Event
 from google.adk.models.base_llm import BaseLlm
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
@@ -22,7 +23,7 @@ from google.adk.sessions.session import Session
 from google.genai import types
 
 from ..concurrency import new_loop
-from ..errors import FAMILIES, ConfigurationError, InvalidInput, KagentMemoryError, family_of
+from ..errors import ConfigurationError, InvalidInput
 from .agent import enable_memory
 from .plugin import MemoryPlugin
 from .rehearsed_model import RehearsedModel
@@ -41,28 +42,27 @@ ASK = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Demonstration:
     """Result of a demo.
 
     Attributes:
         directory: where its memories are; nothing removes it.
         uri: of its memories.
-        transcript: what both processes printed, unless they printed it themselves.
+        transcript: what both processes said.
     """
 
     directory: str
     uri: str
+    transcript: tuple[str, ...]
     app: str = APP
     user: str = USER
-    transcript: tuple[str, ...] = ()
 
 
 def main(
     directory: str | None = None,
     store: str = "libsql",
     model: str = "",
-    embedding: str = "",
     *,
     prints: bool = True,
 ) -> Demonstration:
@@ -72,8 +72,7 @@ def main(
         directory: an empty or a new one; None: a new temporary one.
         store: "libsql" or "postgres".
         model: of the agent; empty: a rehearsed one.
-        embedding: of the service; empty: keyword search.
-        prints: what happens, while it happens; else it is the transcript.
+        prints: the transcript, while it happens.
 
     Raises:
         InvalidInput: the directory holds something.
@@ -87,13 +86,12 @@ def main(
     if prints:
         print(f"Two processes, one memory: {uri}\n", flush=True)
     transcript: list[str] = []
-    for half in ("learn", "recall"):
-        command = [sys.executable, "-m", "kagent_memory.adk.demo", half, uri, model, embedding]
-        ran = subprocess.run(command, check=False, text=True, capture_output=not prints)  # noqa: S603 our own module
-        if ran.returncode:
-            raise _error(half, ran)
-        transcript += (ran.stdout or "").splitlines()
-    return Demonstration(directory=str(folder), uri=uri, transcript=tuple(transcript))
+    # nothing of one process reaches the next but what is stored
+    fresh = ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1)
+    with fresh as processes:
+        for half in (LEARN, ASK):
+            transcript += processes.submit(_run, half, uri, model, prints).result()
+    return Demonstration(str(folder), uri, tuple(transcript))
 
 
 def _folder(directory: str | None) -> Path:
@@ -111,15 +109,22 @@ def _folder(directory: str | None) -> Path:
     return folder
 
 
-def _error(half: str, ran: subprocess.CompletedProcess[str]) -> KagentMemoryError:
-    """Return the error of a half, in its own words where they were not printed already."""
-    families = {family.exit_code: kind for kind, family in FAMILIES.items()}
-    kind = families.get(ran.returncode, KagentMemoryError)
-    words = (ran.stderr or "").strip() or f"The process of the half {half!r} failed."
-    return kind(words.splitlines()[-1])
+def _run(half: tuple[str, ...], uri: str, model: str, prints: bool) -> list[str]:
+    """Run one half in this process; return its lines."""
+
+    async def run() -> list[str]:
+        lines: list[str] = []
+        async for line in _half(half, uri, model):
+            lines.append(line)
+            if prints:
+                print(line, flush=True)
+        return lines
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        return runner.run(run())
 
 
-async def _half(half: str, uri: str, model: str, embedding: str) -> None:
+async def _half(half: tuple[str, ...], uri: str, model: str) -> AsyncGenerator[str]:
     llm: BaseLlm | str = model or RehearsedModel()
     if model and not model.startswith("gemini-"):
         from google.adk.models.lite_llm import LiteLlm  # takes a second to import
@@ -128,72 +133,59 @@ async def _half(half: str, uri: str, model: str, embedding: str) -> None:
     agent = enable_memory(
         LlmAgent(name="assistant", model=llm, instruction="Be brief."), auto_save=None
     )
-    service = KagentMemoryService(uri, embedding=embedding or None, llm=None if model else False)
-    async with service:
+    async with KagentMemoryService(uri, llm=None if model else False) as service:
+        # opened before the first turn, which waits for memory only so long
+        await service.memories.recall(service.scope(APP, USER), APP, deliver=False)
         app = App(name=APP, root_agent=agent, plugins=[MemoryPlugin()])
         runner = Runner(app=app, session_service=InMemorySessionService(), memory_service=service)
         session = await runner.session_service.create_session(app_name=APP, user_id=USER)
-        print(f"-- process {1 if half == 'learn' else 2}, session {session.id[:8]}")
-        for said in LEARN if half == "learn" else ASK:
-            print(f"   you:       {said}")
+        yield f"-- process {1 if half == LEARN else 2}, session {session.id[:8]}"
+        for said in half:
+            yield f"   you:       {said}"
             message = types.Content(role="user", parts=[types.Part(text=said)])
             async for event in runner.run_async(
                 user_id=USER, session_id=session.id, new_message=message
             ):
-                for part in (event.content.parts if event.content else None) or []:
-                    if part.function_call:
-                        print(
-                            "   tool:      "
-                            f"{part.function_call.name}({json.dumps(part.function_call.args)})"
-                        )
-                    if part.text:
-                        print(f"   assistant: {part.text.strip()}")
+                for line in _heard(event):
+                    yield line
         await service.end_session(session)
         await service.drain()
-        if half == "recall":
-            print("-- process 2, by the verbs")
-            await _use_verbs(service, session)
+        if half == ASK:
+            async for line in _by_verbs(service, session):
+                yield line
 
 
-async def _use_verbs(service: KagentMemoryService, session: Session) -> None:
+def _heard(event: Event) -> Iterator[str]:
+    for part in (event.content.parts if event.content else None) or []:
+        if call := part.function_call:
+            yield f"   tool:      {call.name}({json.dumps(call.args)})"
+        if part.text:
+            yield f"   assistant: {part.text.strip()}"
+
+
+async def _by_verbs(service: KagentMemoryService, session: Session) -> AsyncGenerator[str]:
     memories, scope = service.memories, service.scope(APP, USER)
+    yield "-- process 2, by the verbs"
     recalled = await memories.recall(scope, ASK[0], limit=1, explain=True)
     for hit in recalled:
         signs = ", ".join(f"{name} {value:.2f}" for name, value in hit.why["scores"].items())
-        print(
-            f'   explain:   "{hit.memory.content}" found by {" and ".join(hit.why["legs"])} '
-            f"({signs})"
-        )
-    for left in (left for left in recalled.left_out if left.reason == "superseded"):
+        legs = " and ".join(hit.why["legs"])
+        yield f'   explain:   "{hit.memory.content}" found by {legs} ({signs})'
+    for left in recalled.left_out:
         for change in await memories.history(scope, left.memory_id):
-            if change.before:
-                print(f'   history:   "{change.before.content}" {change.kind}, {change.why}')
+            if left.reason == "superseded" and change.before:
+                yield f'   history:   "{change.before.content}" {change.kind}, {change.why}'
     party = "When is the surprise party for Grace?"
     for hit in await memories.recall(scope, party, limit=1):
+        content = hit.memory.content
         await memories.forget(scope, [hit.memory.id], who=USER)
         await service.add_session_to_memory(session)
         await service.drain()
-        back = [
-            other
-            for other in await memories.recall(scope, party)
-            if other.memory.content == hit.memory.content
-        ]
-        print(
-            f'   forget:    "{hit.memory.content}"; its session, saved again, brought back '
-            f"{len(back)}"
+        back = [other.memory.content for other in await memories.recall(scope, party)]
+        yield (
+            f'   forget:    "{content}"; its session, saved again, brought back '
+            f"{back.count(content)}"
         )
     for receipt in await memories.receipts():
         at = receipt.at.isoformat(timespec="minutes")
-        print(f"   receipt:   {receipt.memories} memory, {at}, by {receipt.who}: {receipt.digest}")
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    for name in ("half", "uri", "model", "embedding"):
-        parser.add_argument(name)
-    try:
-        with asyncio.Runner(loop_factory=new_loop) as own_loop:
-            own_loop.run(_half(**vars(parser.parse_args())))
-    except KagentMemoryError as error:
-        print(error, file=sys.stderr)
-        sys.exit(family_of(error).exit_code)
+        yield f"   receipt:   {receipt.memories} memory, {at}, by {receipt.who}: {receipt.digest}"

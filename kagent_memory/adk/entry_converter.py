@@ -98,13 +98,8 @@ def to_fields(custom_metadata: Mapping[str, object] | None) -> dict[str, Any]:
         InvalidInput: a key that we understand has a value that does not fit.
     """
     given = read(_Fields, custom_metadata or {})
+    fields = given.model_dump(include=set(_Fields.model_fields))
     days = given.ttl if given.ttl_days is None else given.ttl_days
-    fields = {
-        name: getattr(given, name)
-        for name in _Fields.model_fields
-        if name not in ("ttl", "ttl_days")
-    }
     fields |= {"ttl_days": None if days is None else math.ceil(days), "metadata": given.model_extra}
-    return {
-        name: value for name, value in fields.items() if value is not None and value not in ((), {})
-    }
+    del fields["ttl"]
+    return {name: value for name, value in fields.items() if value not in (None, (), {})}

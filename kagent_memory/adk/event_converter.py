@@ -16,7 +16,6 @@ from google.genai import types
 from pydantic import BaseModel
 
 from ..checks import checked_key, checked_text
-from ..errors import InvalidInput
 from ..models.prompts.fence import fenced_answer_in, without_fenced
 from ..records import Message
 
@@ -45,28 +44,31 @@ MAX_ID_CHARS, MAX_NAME_CHARS, MAX_URI_CHARS = 80, 200, 2_000
 
 
 def messages(events: Sequence[Event], prefetched: Iterable[str] = ()) -> list[Message]:
-    """Return what was said in these events, in order.
+    """Return what was said in these events, in order; first of all a message without text for each
+    event that was rewound: it says nothing any more, wherever it waits.
 
-    Left out: thoughts, partials, calls, code, credentials, and what was rewound. Of files their
-    names and URIs are kept. Answers of memory tools are not text: they go to `recalled`. The last
-    message carries all that memory put into the conversation so far, since an echo may come turns
-    after its source. A compaction is as trusted as what it covers: of a tool's output it is the
-    tool's.
+    Left out: thoughts, partials, calls, code and credentials. Of files their names and URIs are
+    kept. Answers of memory tools are not text: they go to `recalled`. The last message carries all
+    that memory put into the conversation so far, since an echo may come turns after its source. A
+    compaction is as trusted as what it covers: of a tool's output it is the tool's.
 
     Args:
         events: of one session, oldest first. One that cannot be read is left out with a warning.
         prefetched: texts that prefetch put before the model; they leave no event.
     """
     live = live_events(events)
+    standing = {id(event) for event in live}
     outputs = [event.timestamp for event in live if _has_output(event)]
     heard: list[Message] = []
+    rewound: list[Message] = []
     unreadable: dict[str, str] = {}
-    for event in live:
-        if not _has_storable_id(event):
-            unreadable[event.id[:MAX_ID_CHARS]] = "its id"
-            continue
+    for event in events:
         try:
-            heard += _read(event, outputs)
+            checked_key(checked_text(event.id, "An event id"), "An event id")
+            if id(event) in standing:
+                heard += _read(event, outputs)
+            elif event.content and not event.partial:
+                rewound.append(Message(text="", event_id=event.id))
         except Exception as error:  # a tool answers with any object; the other turns must not wait
             unreadable[event.id[:MAX_ID_CHARS]] = type(error).__name__
     if unreadable:
@@ -78,27 +80,7 @@ def messages(events: Sequence[Event], prefetched: Iterable[str] = ()) -> list[Me
     recalled = [*prefetched, *(text for message in heard for text in message.recalled)]
     if heard and recalled:
         heard[-1] = replace(heard[-1], recalled=tuple(dict.fromkeys(recalled))[-MAX_RECALLED:])
-    return heard
-
-
-def taken_back(events: Sequence[Event]) -> list[Message]:
-    """Return a message without text for each event that was rewound: it says nothing any more,
-    wherever it waits.
-    """
-    live = {id(event) for event in live_events(events)}
-    rewound = (
-        event for event in events if event.content and not event.partial and id(event) not in live
-    )
-    return [Message(text="", event_id=event.id) for event in rewound if _has_storable_id(event)]
-
-
-def _has_storable_id(event: Event) -> bool:
-    """Return True if a database takes the event's id."""
-    try:
-        checked_key(checked_text(event.id, "An event id"), "An event id")
-    except InvalidInput:
-        return False
-    return True
+    return rewound + heard
 
 
 def live_events(events: Sequence[Event]) -> list[Event]:
@@ -138,11 +120,6 @@ def is_user_turn(event: Event) -> bool:
     if any(part.function_response for part in parts):
         return False
     return any(part.text or part.inline_data or part.file_data for part in parts)
-
-
-def user_turns(events: Sequence[Event]) -> int:
-    """Count the invocations of these events that a person began."""
-    return len({event.invocation_id for event in events if is_user_turn(event)})
 
 
 def text_of(content: types.Content | None, between: str = "\n") -> str:

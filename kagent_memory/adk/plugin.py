@@ -13,9 +13,8 @@ from google.adk.plugins.base_plugin import BasePlugin
 from typing_extensions import override
 
 from ..memories.tool_answers import report
-from .arguments import checked_policy
+from .arguments import check_option
 from .autosave import AutoSave, save_if_due
-from .context import service_of
 from .prefetch import Prefetch
 from .service import KagentMemoryService
 
@@ -43,8 +42,8 @@ class MemoryPlugin(BasePlugin):
         drain_seconds: float = 4.0,
     ) -> None:
         super().__init__(name=name)
-        self.auto_save = checked_policy("auto_save", auto_save, AutoSave)
-        self.prefetch = checked_policy("prefetch", prefetch, Prefetch)
+        self.auto_save = check_option("auto_save", auto_save, AutoSave | None)
+        self.prefetch = check_option("prefetch", prefetch, Prefetch | None)
         self.drain_seconds = drain_seconds
         self._served: weakref.WeakSet[KagentMemoryService] = weakref.WeakSet()
 
@@ -53,12 +52,8 @@ class MemoryPlugin(BasePlugin):
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
     ) -> None:
         """Insert what was prefetched for this invocation; it never raises."""
-        if self.prefetch is None:
-            return
-        try:
-            await self.prefetch.insert(callback_context, llm_request, service_of(callback_context))
-        except Exception as error:
-            report(self.name, error)
+        if self.prefetch is not None:
+            await self.prefetch.insert(callback_context, llm_request)
 
     @override
     async def after_run_callback(self, *, invocation_context: InvocationContext) -> None:

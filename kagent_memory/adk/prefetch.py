@@ -17,12 +17,11 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 from typing_extensions import override
 
-from ..errors import ConfigurationError
 from ..memories.tool_answers import report
 from ..models.prompts.fence import OPENING, fenced, memory_line
 from ..records import MAX_QUERY_CHARS, ORIGINS, Filter
 from ..retrieval.query import WordGate
-from .arguments import checked_whole, from_yaml
+from .arguments import Number, Positive, check_option, from_yaml
 from .context import Run, service_of
 from .event_converter import is_user_turn, text_of
 from .service import KagentMemoryService
@@ -57,35 +56,48 @@ class Prefetch:
     timeout_seconds: float = 5.0
 
     def __post_init__(self) -> None:
-        for name in ("limit", "budget_tokens"):
-            checked_whole(f"Prefetch({name}=…)", getattr(self, name))
-        if self.timeout_seconds <= 0:
-            raise ConfigurationError("Prefetch(timeout_seconds=…) must be more than 0.")
+        check_option("Prefetch(limit=…)", self.limit, Number)
+        check_option("Prefetch(budget_tokens=…)", self.budget_tokens, Number)
+        check_option("Prefetch(timeout_seconds=…)", self.timeout_seconds, Positive)
 
     async def insert(
-        self, context: Context, request: LlmRequest, service: KagentMemoryService | None
+        self, context: Context, request: LlmRequest, given: KagentMemoryService | None = None
     ) -> None:
-        """Put the block of this invocation into a request; nothing when there is nothing, or no
-        answer in time.
+        """Put the block of this invocation into a request; nothing when there is nothing, no
+        answer in time, or a failure.
+
+        Args:
+            context: of the run.
+            request: is changed in place.
+            given: the service; None: the run's.
         """
-        if service is None or context.user_content is None:
-            return
-        if mode_of(context.get_invocation_context()) == "off":
-            return
-        invocation = context.invocation_id
+        try:
+            service = service_of(context, given)
+            off = mode_of(context.get_invocation_context()) == "off"
+            if service and not off and (turn := context.user_content):
+                await self._insert(context, request, service, turn)
+        except Exception as error:
+            report("prefetch_memory", error)
+
+    async def _insert(
+        self,
+        context: Context,
+        request: LlmRequest,
+        service: KagentMemoryService,
+        turn: types.Content,
+    ) -> None:
         state = service.sessions.state(context.session)
         if not self.every_turn and not _may_search(state, context):
             return
-        block = state.blocks.get((self, invocation))
-        if block is None:
+        invocation, block = state.prefetched
+        if invocation != context.invocation_id:
             block = await self._block(context, service, state)
-            others = {key: one for key, one in state.blocks.items() if key[1] == invocation}
-            state.blocks = {**others, (self, invocation): block}
-            if not block and state.prefetched_in == invocation:
-                state.prefetched_in = ""  # the next message may search
+            state.prefetched = context.invocation_id, block
+        if not block and state.prefetched_in == context.invocation_id:
+            state.prefetched_in = ""  # the next message may search
         texts = (part.text or "" for content in request.contents for part in content.parts or [])
         if block and not any(text.startswith(OPENING) for text in texts):
-            insert_before(request.contents, block, context.user_content)
+            insert_before(request.contents, block, turn)
 
     async def _block(
         self, context: Context, service: KagentMemoryService, state: SessionState
@@ -93,11 +105,11 @@ class Prefetch:
         """Return the memories that may help with the current message, fenced, oldest first; "" on a
         failure.
         """
-        query = shortened(text_of(context.user_content, between=" "))
+        query = _asked(context.user_content)
         if not query.strip():
             return ""
         config = context.get_invocation_context().run_config
-        earlier = [text for event in _earlier_turns(context) if (text := _asked(event))]
+        earlier = [_asked(event.content) for event in _earlier_turns(context)]
         search = Run(service, context).find(
             query,
             limit=self.limit,
@@ -106,7 +118,7 @@ class Prefetch:
             gate=True,
             handover=True,
             **_marks(config.custom_metadata if config else None),
-            history=earlier[-HISTORY_TURNS:] if self.every_turn else (),
+            history=list(filter(None, earlier))[-HISTORY_TURNS:] if self.every_turn else (),
             timeout_seconds=self.timeout_seconds,
         )
         try:
@@ -116,22 +128,19 @@ class Prefetch:
             return ""
         # The search lends a hit's neighbours their place; what a tool said stays out however it was
         # found.
-        shown = sorted(
-            (memory for memory in found if self.tool_memories or memory.origin != "tool"),
-            key=lambda memory: memory.at.timestamp() if memory.at else 0.0,
-        )
+        shown = [one for one in found if self.tool_memories or one.origin != "tool"]
+        shown.sort(key=lambda one: one.at)
         state.add_recalled(text for one in shown for text in (one.text, *one.said))
         return fenced(
             [memory_line(one.text, at=one.at, origin=one.origin, said=one.said) for one in shown]
         )
 
 
-def shortened(text: str) -> str:
+def _asked(content: types.Content | None) -> str:
     """Return a message as a search takes it: of a longer one its beginning and its end."""
-    if len(text) <= MAX_QUERY_CHARS:
-        return text
+    text = text_of(content, between=" ")
     half = MAX_QUERY_CHARS // 2 - 1
-    return f"{text[:half]}\n{text[-half:]}"
+    return text if len(text) <= MAX_QUERY_CHARS else f"{text[:half]}\n{text[-half:]}"
 
 
 def insert_before(contents: list[types.Content], block: str, turn: types.Content) -> None:
@@ -141,18 +150,17 @@ def insert_before(contents: list[types.Content], block: str, turn: types.Content
     tool.
     """
     place = len(contents)
-    for index in range(len(contents) - 1, -1, -1):
-        if contents[index] == turn:
-            place = index
-            break
+    if turn in contents:
+        place -= 1 + contents[::-1].index(turn)
     else:
-        for content in reversed(contents):
-            if content.role != "user" or any(
-                part.function_response for part in content.parts or []
-            ):
-                break
+        while place and _is_spoken(contents[place - 1]):
             place -= 1
     contents.insert(place, types.Content(role="user", parts=[types.Part(text=block)]))
+
+
+def _is_spoken(content: types.Content) -> bool:
+    answers = (part.function_response for part in content.parts or [])
+    return content.role == "user" and not any(answers)
 
 
 def _marks(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -170,10 +178,6 @@ def _earlier_turns(context: Context) -> list[Event]:
     ]
 
 
-def _asked(event: Event) -> str:
-    return shortened(text_of(event.content, between=" "))
-
-
 def _may_search(state: SessionState, context: Context) -> bool:
     """Return True if this invocation is the one of its session that searches.
 
@@ -184,7 +188,9 @@ def _may_search(state: SessionState, context: Context) -> bool:
         gate = WordGate()
         earlier = ((event, _marks(event.custom_metadata)) for event in _earlier_turns(context))
         searched = (
-            event.invocation_id for event, marks in earlier if gate.searches(_asked(event), **marks)
+            event.invocation_id
+            for event, marks in earlier
+            if gate.searches(_asked(event.content), **marks)
         )
         state.prefetched_in = next(searched, "")
     state.prefetched_in = state.prefetched_in or context.invocation_id
@@ -220,11 +226,7 @@ class PrefetchMemoryTool(BaseTool):
         self, *, tool_context: ToolContext, llm_request: LlmRequest
     ) -> None:
         """Insert the block of this invocation; it never raises."""
-        try:
-            service = service_of(tool_context, self.memory_service)
-            await self.prefetch.insert(tool_context, llm_request, service)
-        except Exception as error:
-            report(self.name, error)
+        await self.prefetch.insert(tool_context, llm_request, self.memory_service)
 
 
 class PreloadMemoryTool(PrefetchMemoryTool):

@@ -22,47 +22,40 @@ class RehearsedModel(BaseLlm):
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
         """Yield one reply, decided by the last content alone, or by the wish that it answers."""
-        yield response(self._reply(llm_request.contents))
+        reply = self._reply(llm_request.contents)
+        part = types.Part(text=reply) if isinstance(reply, str) else reply
+        # without it ADK warns at every answer
+        usage = types.GenerateContentResponseUsageMetadata(
+            prompt_token_count=0, candidates_token_count=0
+        )
+        content = types.Content(role="model", parts=[part])
+        yield LlmResponse(content=content, usage_metadata=usage)
 
-    def _reply(self, contents: list[types.Content]) -> types.Part:
-        texts = [
-            " ".join(part.text for part in content.parts or [] if part.text) for content in contents
-        ]
-        corrected = next((text for text in reversed(texts) if text), "").partition(
-            "remember instead that "
-        )[2]
-        last = contents[-1].parts or []
-        if answers := [part.function_response for part in last if part.function_response]:
-            answer = answers[0].response or {}
-            if corrected and (memories := answer.get("memories")):
-                facts = [
-                    memory for memory in memories if "remember" not in memory["text"]
-                ]  # not the wish as it was said
-                return _calls(
-                    "save_memory", content=corrected, replaces=[*facts, memories[0]][0]["id"]
-                )
-            return types.Part(text=_read_out(answer))
-        if corrected:
-            return _calls("load_memory", query=corrected)
-        if wish := texts[-1].partition("remember that ")[2]:
-            return _calls("save_memory", content=wish)
-        if not texts[-1].endswith("?"):
-            return types.Part(text="I see.")
-        if "oolong" in " ".join(texts[:-1]):
-            return types.Part(text="Oolong: I found it in what was prefetched for this turn.")
-        return _calls("load_memory", query=texts[-1])
+    def _reply(self, contents: list[types.Content]) -> types.Part | str:
+        parts = [content.parts or [] for content in contents]
+        texts = [" ".join(part.text for part in each if part.text) for each in parts]
+        said = next(filter(None, reversed(texts)), "")
+        _, _, corrected = said.partition("remember instead that ")
+        _, _, wish = said.partition("remember that ")
+        for answer in (part.function_response for part in parts[-1] if part.function_response):
+            found = answer.response or {}
+            if corrected and (memories := found.get("memories")):
+                # not the wish as it was said, where there is a fact
+                facts = [one for one in memories if "remember" not in one["text"]]
+                old = [*facts, *memories][0]["id"]
+                return _call("save_memory", content=corrected, replaces=old)
+            return _read_out(found)
+        if wish:
+            return _call("save_memory", content=wish)
+        if not (corrected or said.endswith("?")):
+            return "I see."
+        if "oolong" in " ".join(texts[:-1]) and not corrected:
+            return "Oolong: I found it in what was prefetched for this turn."
+        return _call("load_memory", query=corrected or said)
 
 
-def _calls(name: str, **args: str) -> types.Part:
+def _call(name: str, **args: str) -> types.Part:
     return types.Part(function_call=types.FunctionCall(name=name, args=args))
-
-
-def response(part: types.Part) -> LlmResponse:
-    """Return a model's answer of one part."""
-    usage = types.GenerateContentResponseUsageMetadata(
-        prompt_token_count=0, candidates_token_count=0
-    )
-    return LlmResponse(content=types.Content(role="model", parts=[part]), usage_metadata=usage)
 
 
 def _read_out(answer: dict[str, Any]) -> str:

@@ -29,7 +29,7 @@ from ..settings import MemorySettings, compose, scheme_of
 from .adk_llm import AdkLlm, at_hand, resolve_llm
 from .availability import Availability
 from .entry_converter import to_entry, to_fact, to_fields
-from .event_converter import messages, taken_back
+from .event_converter import messages
 from .loop_thread import LoopThread
 from .sessions import Sessions, SessionState, recorded
 from .sync_memories import SyncMemories, ThreadsafeMemories
@@ -239,10 +239,9 @@ class KagentMemoryService(BaseMemoryService):
             StoreError: they could not be queued.
         """
         fields = to_fields(custom_metadata)
-        session = session_id or fields.get("session_id") or ""
-        fields.pop("session_id", None)
+        own = fields.pop("session_id", "")
         scope = self.scope(app_name, user_id)
-        await self._queue(scope, session, recorded(events), SessionState(), fields)
+        await self._queue(scope, session_id or own, recorded(events), SessionState(), fields)
 
     @override
     async def add_memory(
@@ -408,7 +407,7 @@ class KagentMemoryService(BaseMemoryService):
             weight = EVENT_WEIGHT * len(events)
             heard = await run_in_thread(weight, messages, events, state.recalled)
             state.add_recalled(text for message in heard for text in message.recalled)
-            said = [*taken_back(events), *(replace(one, fields=fields) for one in heard)]
+            said = [replace(message, fields=fields) for message in heard]
             return await memories.remember(scope, said, session_id, **options)
 
         return await self._thread.run(queue, finish=True)

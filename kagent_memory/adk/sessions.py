@@ -18,7 +18,6 @@ from ..records import current_tenant
 
 if TYPE_CHECKING:
     from .autosave import AutoSave, Progress
-    from .prefetch import Prefetch
 
 MemoryMode: TypeAlias = Literal["on", "read", "off"]
 MEMORY_KEY = "memory"  # in a run's custom_metadata and in a session's state
@@ -80,21 +79,21 @@ class SessionState:
     Attributes:
         recalled: the last texts that memory put before the model.
         progress: how far each policy of auto-save has followed it.
-        blocks: what was prefetched for its last invocation.
+        prefetched: its last invocation, and what was put before the model in it.
         prefetched_in: the invocation whose prefetch found something; "" when none has yet, None
             when it is unknown.
     """
 
     recalled: tuple[str, ...] = ()
     progress: dict[AutoSave, Progress] = field(default_factory=dict["AutoSave", "Progress"])
-    blocks: dict[tuple[Prefetch, str], str] = field(
-        default_factory=dict[tuple["Prefetch", str], str]
-    )
+    prefetched: tuple[str, str] = ("", "")
     prefetched_in: str | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add_recalled(self, texts: Iterable[str]) -> None:
-        """Note texts that were put before the model."""
-        self.recalled = tuple(dict.fromkeys([*self.recalled, *texts]))[-MAX_TEXTS:]
+        """Note texts that were put before the model; from any thread."""
+        with self._lock:
+            self.recalled = tuple(dict.fromkeys([*self.recalled, *texts]))[-MAX_TEXTS:]
 
 
 class Sessions:

@@ -12,7 +12,6 @@ from dataclasses import fields, replace
 from hashlib import blake2b
 from typing import Annotated, Any, Literal
 
-from google.adk.agents.context import Context
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
@@ -20,7 +19,7 @@ from pydantic import AfterValidator, Field
 from typing_extensions import override
 
 from ..checks import parsed_time
-from ..errors import ConfigurationError, Conflict, InvalidInput, NotFound
+from ..errors import Conflict, InvalidInput, NotFound
 from ..memories.tool_answers import (
     CONTENT,
     DEFAULT_ANSWER_TOKENS,
@@ -38,7 +37,7 @@ from ..memories.tool_answers import (
 )
 from ..models.prompts.fence import fenced_answer
 from ..records import Fact, Filter, MemoryType
-from .arguments import AS_LABELS, Labels, arguments_of, checked_whole, from_yaml, read
+from .arguments import AS_LABELS, Labels, Number, arguments_of, check_option, from_yaml, read
 from .confirmation import ask_person
 from .context import Run, service_of
 from .event_converter import is_user_turn
@@ -66,7 +65,12 @@ def _filled(text: str) -> str:
 
 Text = Annotated[str, AfterValidator(_filled)]
 Query = Annotated[Text, Field(description=QUERY)]
-Ids = Annotated[tuple[str, ...], Field(max_length=MAX_DECIDED), AS_LABELS]
+Ids = Annotated[
+    tuple[str, ...],
+    Field(max_length=MAX_DECIDED),
+    AfterValidator(lambda ids: tuple(dict.fromkeys(ids))),
+    AS_LABELS,
+]
 Types = Annotated[tuple[MemoryType, ...], AS_LABELS]
 Day = Annotated[str, Field(description="ISO 8601 date or time; when it happened.")]
 
@@ -145,12 +149,8 @@ class SaveMemoryTool(_MemoryTool):
         tags: Sequence[str] = (),
     ) -> None:
         super().__init__("save_memory", SAVE_MEMORY, self._save, memory_service)
-        if isinstance(tags, str):
-            raise ConfigurationError(
-                f"SaveMemoryTool(tags=…) takes a list of strings, such as [{tags!r}]."
-            )
-        self.ttl_days = checked_whole("SaveMemoryTool(ttl_days=…)", ttl_days)
-        self.tags = tuple(tags)
+        self.ttl_days = check_option("SaveMemoryTool(ttl_days=…)", ttl_days, Number)
+        self.tags = tuple(check_option("SaveMemoryTool(tags=…)", tags, Sequence[str]))
 
     async def _save(
         self,
@@ -208,16 +208,15 @@ class LoadMemoryTool(_MemoryTool):
         name: str = "load_memory",
     ) -> None:
         super().__init__(name, LOAD_MEMORY, self._load, memory_service)
-        self.limit = checked_whole(f"The limit of {name}", limit)
-        self.budget_tokens = checked_whole(f"The budget_tokens of {name}", budget_tokens)
+        self.limit = check_option(f"The limit of {name}", limit, Number)
+        self.budget_tokens = check_option(f"The budget_tokens of {name}", budget_tokens, Number)
         self.filter = filter
 
     async def _load(self, run: Run, *, query: Query) -> dict[str, Any]:
         return await self._found(run, query, limit=self.limit, filter=self.filter, handover=True)
 
     async def _found(self, run: Run, query: str, **options: Any) -> dict[str, Any]:
-        found = await run.find(query, budget_tokens=self.budget_tokens, **options)
-        return fenced_answer([memory.fields for memory in found])
+        return _shown(await run.find(query, budget_tokens=self.budget_tokens, **options))
 
 
 class RecallMemoryTool(LoadMemoryTool):
@@ -237,9 +236,9 @@ class RecallMemoryTool(LoadMemoryTool):
 
     def __init__(self, limit: int | None = None, **options: Any) -> None:
         super().__init__(limit=limit, name="recall_memory", **options)
-        self._answer, self._arguments = self._recall, arguments_of(self._recall)
 
-    async def _recall(
+    @override
+    async def _load(
         self,
         run: Run,
         *,
@@ -267,15 +266,13 @@ class RecallMemoryTool(LoadMemoryTool):
         # a field that the developer's filter sets stays as it is
         named = ((field.name, field.default) for field in fields(Filter))
         fixed = {name: one for name, unset in named if (one := getattr(self.filter, name)) != unset}
-        most, default = (MAX_LIMIT, DEFAULT_LIMIT) if self.limit is None else (self.limit,) * 2
-        return await self._found(
-            run,
-            query,
-            limit=min(limit or default, most),
-            filter=replace(asked, **fixed),
-        )
+        most = MAX_LIMIT if self.limit is None else self.limit
+        default = DEFAULT_LIMIT if self.limit is None else self.limit
+        wanted = min(limit or default, most)
+        return await self._found(run, query, limit=wanted, filter=replace(asked, **fixed))
 
 
+Who = Literal["model", "person"]
 LINKED = "These say the same in other words and are not erased, unless their ids are named too."
 _AGAIN = "Call again with the ids to erase"
 _FORGET = {
@@ -314,24 +311,12 @@ class ForgetMemoryTool(_MemoryTool):
         self,
         *,
         memory_service: KagentMemoryService | None = None,
-        confirm: Literal["model", "person"] | None = None,
+        confirm: Who | None = None,
     ) -> None:
-        self.confirm = confirm or "model"
-        if self.confirm not in _FORGET:
-            raise ConfigurationError(
-                f'ForgetMemoryTool(confirm=…) takes "model" or "person", not {confirm!r}.'
-            )
-        answer = self._forget if self.confirm == "model" else self._forget_by_person
-        super().__init__("forget_memory", _FORGET[self.confirm], answer, memory_service)
-
-    async def _forget_by_person(
-        self,
-        run: Run,
-        *,
-        ids: Doomed = (),
-        query: About = "",
-    ) -> dict[str, Any]:
-        return await self._forget(run, ids=ids, query=query)
+        self.confirm: Who = check_option("ForgetMemoryTool(confirm=…)", confirm or "model", Who)
+        super().__init__("forget_memory", _FORGET[self.confirm], self._forget, memory_service)
+        if self.confirm == "person":
+            self._arguments = arguments_of(self._forget, without={"token"})
 
     async def _forget(
         self,
@@ -341,38 +326,34 @@ class ForgetMemoryTool(_MemoryTool):
         query: About = "",
         token: Token = "",
     ) -> dict[str, Any]:
-        context = run.context
         if not ids:
             if not query.strip():
                 raise InvalidInput("ids or query is required.")
             budget = DEFAULT_ANSWER_TOKENS
             found = await run.find(query, limit=MAX_DECIDED, budget_tokens=budget)
-            return self._listed(context, found)
-        ids = tuple(dict.fromkeys(ids))
-        memories, scope = run.memories, run.scope
-        doomed = [_cut(of_memory(await memories.get(scope, id, superseded=True))) for id in ids]
+            return self._listed(run, found)
+        memories, scope, doomed = run.memories, run.scope, await _named(run, ids)
         linked = (await memories.forget(scope, ids, dry_run=True)).linked
-        same = fenced_answer([of_memory(await memories.get(scope, id)).fields for id in linked])
+        same = _shown(await _named(run, linked))
         beside = {"linked": {**same, "message": LINKED}} if linked else {}
         if self.confirm == "person":
-            asked = ask_person(context, "Erase these memories for good?", doomed)
+            asked = ask_person(run.context, "Erase these memories for good?", doomed)
             if asked is not None:
                 return {**asked, **beside}
-        elif token != _token(context, doomed):
-            return {**self._listed(context, doomed), **beside}
+        elif token != _token(run, doomed):
+            return {**self._listed(run, doomed), **beside}
         erased = await memories.forget(scope, ids, who=self.name)
         return {"status": "forgotten", "ids": list(erased), **beside}
 
-    def _listed(self, context: Context, memories: Sequence[Found]) -> dict[str, Any]:
+    def _listed(self, run: Run, memories: Sequence[Found]) -> dict[str, Any]:
         """Return what would be erased, and how to go on."""
-        shown = fenced_answer([one.fields for one in memories])
         if not memories:
-            return {"status": "nothing found", **shown}
+            return {"status": "nothing found", **_shown(())}
         going_on = {"message": f"Nothing was erased. {_AGAIN}."}
         if self.confirm == "model":
             told = f"Nothing was erased. Tell the user what would be. {_AGAIN} and the token "
-            going_on = {"message": f"{told}once they agreed.", "token": _token(context, memories)}
-        return {"status": "confirmation required", **going_on, **shown}
+            going_on = {"message": f"{told}once they agreed.", "token": _token(run, memories)}
+        return {"status": "confirmation required", **going_on, **_shown(memories)}
 
 
 Waiting = Annotated[
@@ -418,7 +399,6 @@ class ConfirmMemoryTool(_MemoryTool):
         ids: Waiting = (),
         decision: Decision = "confirm",
     ) -> dict[str, Any]:
-        ids = tuple(dict.fromkeys(ids))
         memories, scope = run.memories, run.scope
         if not ids:  # list what waits, newest first, as far as an answer may be long
             which = Filter(superseded="quarantined")
@@ -426,12 +406,12 @@ class ConfirmMemoryTool(_MemoryTool):
             listed = affordable([of_memory(one) for one in page.memories], DEFAULT_ANSWER_TOKENS)
             more = page.cursor is not None or len(listed) < len(page.memories)
             note = {"message": "More wait than are shown here."} if more else {}
-            return {**fenced_answer([one.fields for one in listed]), **note}
-        held = [await memories.get(scope, id, superseded=True) for id in ids]
-        if settled := [memory.id for memory in held if memory.state != "quarantined"]:
-            raise NotFound(f"No memory {settled[0]} waits in the quarantine of this scope.")
-        shown = [_cut(of_memory(memory)) for memory in held]
-        if (asked := ask_person(run.context, _QUESTIONS[decision], shown)) is not None:
+            return {**_shown(listed), **note}
+        held = await _named(run, ids)
+        for one in held:
+            if one.memory.state != "quarantined":
+                raise NotFound(f"No memory {one.memory.id} waits in the quarantine of this scope.")
+        if (asked := ask_person(run.context, _QUESTIONS[decision], held)) is not None:
             return asked
 
         decide = memories.confirm if decision == "confirm" else memories.reject
@@ -448,14 +428,23 @@ class ConfirmMemoryTool(_MemoryTool):
         return {"status": status, "ids": done, **({"failed": failed} if failed else {})}
 
 
-def _cut(memory: Found) -> Found:
-    """Return a memory as somebody reads it who decides about it: cut where it is long."""
-    return affordable([memory], SHOWN_TOKENS)[0]
+async def _named(run: Run, ids: Sequence[str]) -> list[Found]:
+    """Return memories as somebody reads them who decides about them: cut where they are long.
+
+    Raises:
+        NotFound: one is not in the run's own scope.
+    """
+    named = [await run.memories.get(run.scope, id, superseded=True) for id in ids]
+    return [affordable([of_memory(one)], SHOWN_TOKENS)[0] for one in named]
 
 
-def _token(context: Context, memories: Sequence[Found]) -> str:
+def _shown(memories: Sequence[Found]) -> dict[str, Any]:
+    return fenced_answer([one.fields for one in memories])
+
+
+def _token(run: Run, memories: Sequence[Found]) -> str:
     """Return what only an answer that listed exactly these memories can have told."""
-    session = context.session
-    listed = sorted(str(memory.fields.get("id")) for memory in memories)
+    session = run.context.session
+    listed = sorted(one.memory.id for one in memories)
     raw = json.dumps([session.app_name, session.user_id, session.id, listed])
     return blake2b(raw.encode(), digest_size=8).hexdigest()

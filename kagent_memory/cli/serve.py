@@ -42,7 +42,6 @@ MARKS = {"ok": ("ok  ", "green"), "note": ("note", "yellow"), "bad": ("BAD ", "r
     option("--directory", "an empty or new one for its memories (default: a new temporary one)"),
     option("--store", "where", choices=("libsql", "postgres"), default="libsql"),
     option("--model", "the agent's model (default: a rehearsed one)", default=""),
-    option("--embedding", "the embedder (default: keyword search)", default=""),
     uses_store=False,
     opens=False,
 )
@@ -61,7 +60,6 @@ async def demo(call: Call) -> Answer:
         directory=args.directory,
         store=args.store,
         model=args.model,
-        embedding=args.embedding,
         prints=not call.say.as_json,
     )
     # after `make demo` our command is in an environment that is not active

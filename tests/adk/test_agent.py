@@ -100,17 +100,20 @@ def test_functions_and_toolsets_are_tools_too() -> None:
 @pytest.mark.parametrize(
     ("wrong", "advice"),
     [
-        (lambda: enable_memory(assistant(scripted()), auto_save=False), "or None"),
-        (lambda: MemoryPlugin(prefetch=False), "or None"),
+        (
+            lambda: enable_memory(assistant(scripted()), auto_save=False),
+            "auto_save: .* instance of AutoSave, not False",
+        ),
+        (lambda: MemoryPlugin(prefetch=False), "prefetch: .* instance of Prefetch"),
         (lambda: enable_memory("assistant"), "MemoryPlugin"),
-        (lambda: AutoSave(every_turns="5"), "whole number, 1 or more"),
+        (lambda: AutoSave(every_turns="5"), r"every_turns=…\): .* valid integer"),
         (lambda: AutoSave(every_tool_calls=-1), "every_tool_calls"),
         (lambda: AutoSave(inactivity_minutes=0), "inactivity_minutes"),
         (lambda: Prefetch(limit=-1), r"Prefetch\(limit=…\)"),
         (lambda: PrefetchMemoryTool(timeout_seconds=0), "timeout_seconds"),
         (lambda: LoadMemoryTool(limit=-1), "limit of load_memory"),
         (lambda: SaveMemoryTool(ttl_days=-3), "ttl_days"),
-        (lambda: SaveMemoryTool(tags="work"), r"such as \['work'\]"),
+        (lambda: SaveMemoryTool(tags="work"), r"tags=…\): .*, not 'work'"),
     ],
 )
 def test_a_developers_slip_is_told_at_once(wrong: Callable[[], Any], advice: str) -> None:

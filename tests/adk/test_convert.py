@@ -14,7 +14,7 @@ from google.genai import types
 from pydantic import BaseModel
 
 from kagent_memory import KagentMemoryService
-from kagent_memory.adk.event_converter import is_user_turn, live_events, messages, user_turns
+from kagent_memory.adk.event_converter import is_user_turn, live_events, messages
 from kagent_memory.models.prompts.fence import CLOSING, OPENING, fenced_answer
 
 from .scripted import contents, session_of
@@ -110,7 +110,7 @@ def test_a_compaction_is_a_summary_of_its_range() -> None:
 
 
 def test_rewound_invocations_are_dropped() -> None:
-    """What was rewound is not read."""
+    """What was rewound is not read: a message without text takes it back."""
     back = event(
         author="user", invocation="i4", actions=EventActions(rewind_before_invocation_id="i2")
     )
@@ -119,7 +119,9 @@ def test_rewound_invocations_are_dropped() -> None:
         for number, text in enumerate(("one", "two", "three"), start=1)
     ]
     later = event("four", invocation="i5")
-    assert [message.text for message in messages([*events, back, later])] == ["one", "four"]
+    read = messages([*events, back, later])
+    assert [message.text for message in read] == ["", "", "one", "four"]
+    assert [message.event_id for message in read[:2]] == [event.id for event in events[1:]]
     assert live_events([*events, back]) == events[:1]
 
 
@@ -208,7 +210,7 @@ def test_user_turns_are_what_people_began() -> None:
         event(types.Part.from_bytes(data=b"x", mime_type="image/png"), invocation="i3"),
         event(invocation="i4"),
     ]
-    assert user_turns(events) == 2
+    assert {one.invocation_id for one in events if is_user_turn(one)} == {"i1", "i3"}
     assert not is_user_turn(scoped)
 
 
