@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 from adk.scripted import APP, SCOPE, USER, Chat, assistant, call, scripted
-from ingestion.test_model_replies import Replying
-from ingestion.test_river import opened, said, stated
+from ingestion.ground import Replying, opened, said, stated
 from opentelemetry import trace
 from opentelemetry.metrics import Meter
 from opentelemetry.sdk.metrics import MeterProvider

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -17,7 +18,8 @@ from kagent_memory.records import Fact, Message, Scope
 from kagent_memory.stores.base import Job
 from kagent_memory.testing import FrozenClock, ScriptedLlm
 
-SCOPE = Scope("acme", "ada", "desk")
+from .ground import SCOPE, contents, opened
+
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 AT_HER_DESK = "tea with honey and milk at her wooden desk every single morning."
 TEA = (f"Ada drinks green {AT_HER_DESK}", f"Ada drinks hot {AT_HER_DESK}")
@@ -38,14 +40,11 @@ def merging(prompt: str) -> Any:
     return {"facts": facts, "decisions": decisions}
 
 
-async def opened(uri: str, **options: Any) -> Memories:
-    given = {
-        "llm": ScriptedLlm(merging, name="configured"),
-        "worker": False,
-        "prune_every_hours": 0,
-        **options,
-    }
-    return await Memories.open(uri, **given)
+def configured(
+    uri: str = "libsql:///:memory:", **options: Any
+) -> AbstractAsyncContextManager[Memories]:
+    llm = ScriptedLlm(merging, name="configured")
+    return opened(uri, **{"llm": llm, "worker": False, **options})
 
 
 async def tell(memories: Memories, *texts: str, **options: Any) -> int:
@@ -58,17 +57,13 @@ async def tell(memories: Memories, *texts: str, **options: Any) -> int:
     return await memories.work(until_idle=True)
 
 
-async def contents(memories: Memories) -> list[str]:
-    return sorted(memory.content for memory in (await memories.list(SCOPE)).memories)
-
-
 async def ids(memories: Memories) -> dict[str, str]:
     return {memory.content: memory.id for memory in (await memories.list(SCOPE)).memories}
 
 
 async def test_what_sessions_brought_is_merged_and_undone(store_uri: str):
     """What sessions brought is merged after so many and undone."""
-    async with await opened(store_uri, consolidate_after=3) as memories:
+    async with configured(store_uri, consolidate_after=3) as memories:
         assert await tell(memories, *TEA) == 1
         assert await contents(memories) == sorted(TEA)
         first = (await ids(memories))[TEA[0]]
@@ -83,7 +78,7 @@ async def test_what_a_job_queues_late_is_done_before_idle(
     store_uri: str, monkeypatch: pytest.MonkeyPatch
 ):
     """What a job queues while the queue is looked at is done before it is idle."""
-    async with await opened(store_uri, consolidate_after=1) as memories:
+    async with configured(store_uri, consolidate_after=1) as memories:
         claim = memories.store.queue.claim
 
         async def slow(*args: Any, **options: Any) -> Job | None:
@@ -100,7 +95,7 @@ async def test_what_a_job_queues_late_is_done_before_idle(
 async def test_many_facts_are_one_merge_an_hour_later(store_uri: str):
     """Many facts are one job that is due an hour after the first and is not pending."""
     clock = FrozenClock(START)
-    async with await opened(store_uri, clock=clock) as memories:
+    async with configured(store_uri, clock=clock) as memories:
         for texts in (TEA, (BICYCLE,)):
             await tell(memories, *texts)
             clock.now += timedelta(minutes=15)
@@ -126,7 +121,7 @@ async def test_many_facts_are_one_merge_an_hour_later(store_uri: str):
 )
 async def test_what_can_never_merge_arms_nothing(store_uri: str, options: dict[str, Any]):
     """Without a model, or with merging turned off, no job to merge is queued."""
-    async with await opened(store_uri, **options) as memories:
+    async with configured(store_uri, **options) as memories:
         await tell(memories, *TEA)
         await memories.add(SCOPE, [Fact(BICYCLE, verbatim=True, event_ids=("e1",))])
         assert await memories.jobs() == []
@@ -137,7 +132,7 @@ async def test_what_can_never_merge_arms_nothing(store_uri: str, options: dict[s
 )
 async def test_what_a_caller_saved_arms_no_merge(store_uri: str, kept: dict[str, Any]):
     """What a caller saved arms no merge and outlives every one as it was."""
-    async with await opened(store_uri, consolidate_after=1) as memories:
+    async with configured(store_uri, consolidate_after=1) as memories:
         saved = await memories.add(SCOPE, [Fact(text, **kept) for text in TEA])
         before = [await memories.get(SCOPE, id) for id in saved]
         assert (await memories.jobs(), await memories.work(until_idle=True)) == ([], 0)
@@ -147,7 +142,7 @@ async def test_what_a_caller_saved_arms_no_merge(store_uri: str, kept: dict[str,
 
 async def test_a_caller_may_merge_what_was_saved(store_uri: str):
     """A caller who asks for it merges what was saved but nothing with a vector of its own."""
-    async with await opened(store_uri) as memories:
+    async with configured(store_uri) as memories:
         await memories.add(SCOPE, list(TEA))
         planned = await memories.consolidate(SCOPE, dry_run=True)
         assert [change.kind for change in planned] == ["add", "merge", "merge"]
@@ -155,7 +150,7 @@ async def test_a_caller_may_merge_what_was_saved(store_uri: str):
         await memories.consolidate(SCOPE)
         assert await contents(memories) == [MERGED]
     other = Scope("acme", "bob", "desk")
-    async with await opened(store_uri) as memories:
+    async with configured(store_uri) as memories:
         vectors = list(np.eye(2, 8, dtype=np.float32))
         await memories.add(other, list(TEA), embedding=vectors)
         assert list(await memories.consolidate(other)) == []
@@ -163,11 +158,11 @@ async def test_a_caller_may_merge_what_was_saved(store_uri: str):
 
 async def test_a_merge_runs_with_the_model_that_armed_it(store_uri: str):
     """A merge runs with the model of the session that armed it."""
-    async with await opened(store_uri, llm=None) as memories:
+    async with configured(store_uri, llm=None) as memories:
         await memories.add(SCOPE, [TEA[0]])
         await tell(memories, "Grace sings.", llm=ScriptedLlm(merging, name="at hand"))
         assert [job.model for job in await memories.jobs()] == ["at hand"]
-    async with await opened(store_uri) as memories:
+    async with configured(store_uri) as memories:
         await tell(memories, BICYCLE)
         assert [job.model for job in await memories.jobs()] == ["configured"]
 
@@ -180,7 +175,7 @@ async def test_new_memories_do_not_shorten_the_pause_after_a_failure():
     def failing(prompt: str) -> Any:
         return "no answer" if merging(prompt)["decisions"] else merging(prompt)
 
-    async with await opened(
+    async with configured(
         "libsql:///:memory:",
         llm=ScriptedLlm(failing),
         consolidate_after=2,

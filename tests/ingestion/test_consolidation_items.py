@@ -15,9 +15,11 @@ from typing import Any
 
 import pytest
 
-from kagent_memory import Fact, Memories, Scope
+from kagent_memory import Memories, Scope
 from kagent_memory.records import Message
 from kagent_memory.testing import FrozenClock, ScriptedLlm
+
+from .ground import AsSaid, deciding
 
 ITEMS = tomllib.loads((Path(__file__).parent / "items/consolidation.toml").read_text("utf-8"))[
     "item"
@@ -25,27 +27,8 @@ ITEMS = tomllib.loads((Path(__file__).parent / "items/consolidation.toml").read_
 SCOPE = Scope("", "ada", "app")
 START = datetime(2026, 5, 8, tzinfo=UTC)
 DAY = timedelta(days=1)
-SHOWN = re.compile(r"^(F\d+): .*\n  (M\d+): ", re.MULTILINE)
 Item = Mapping[str, str]
 Decide = Callable[[Item], Mapping[str, Any]]
-
-
-class Items:
-    """A summary provider that finds what is said, and a model that decides as it is told."""
-
-    name = "items"
-    needs_llm = False
-
-    async def facts(self, transcript: Any) -> list[Fact]:
-        return [
-            Fact(
-                text=message.text,
-                origin=message.role,
-                event_ids=(message.event_id,),
-                said_at=message.at,
-            )
-            for message in transcript
-        ]
 
 
 def ideal(item: Item) -> Mapping[str, Any]:
@@ -69,18 +52,11 @@ BAD: Mapping[str, Decide] = {
 async def settled(item: Item, decide: Decide) -> Memories:
     """Return a memory to which both facts were said, a day apart."""
 
-    def answer(prompt: str) -> Any:
-        return {
-            "decisions": [
-                {"fact": f, "memory": m, **decide(item)} for f, m in SHOWN.findall(prompt)
-            ]
-        }
-
     clock = FrozenClock(START)
     memories = await Memories.open(
         "libsql:///:memory:",
-        llm=ScriptedLlm(answer),
-        summary=Items(),
+        llm=ScriptedLlm(deciding(**decide(item))),
+        summary=AsSaid(),
         worker=False,
         clock=clock,
     )

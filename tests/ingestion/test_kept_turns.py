@@ -252,10 +252,3 @@ async def test_exports_carry_both_and_imports_bring_them_back(store_uri, tmp_pat
         [hit] = await other.recall(ADA, "favourite tea")
         assert (hit.memory.content, [turn.content for turn in hit.sources]) == (FACT, [TURN])
         assert (await listed(other), await kept(other)) == ([FACT], [TURN])
-
-
-async def test_without_a_model_turns_are_memories(store_uri):
-    """Without a model each turn is itself a memory, and no turn is kept beside it."""
-    async with await Memories.open(store_uri, llm=False, worker=False) as memories:
-        await say(memories, "s1", TURN)
-        assert (await listed(memories), await kept(memories)) == ([TURN], [])

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -20,7 +20,7 @@ from kagent_memory.models.llm import CheckedLlm
 from kagent_memory.records import Fact
 from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
 
-from .test_river import SCOPE, contents, opened, said, stated
+from .ground import SCOPE, Replying, contents, opened, said, stated
 
 TALK = [said("Zoe arrives on Friday with her dog Bruno.", "e1"), said("Noted.", "e2", "agent")]
 
@@ -30,22 +30,6 @@ async def _clients_hang_up() -> AsyncIterator[None]:
     """Close what LiteLLM keeps open for a loop, which would be collected in another test."""
     yield
     await hang_up()
-
-
-class Replying:
-    """A model of somebody else's: it gives back the raw text of a reply, or raises."""
-
-    def __init__(self, reply: Callable[[str], Any] | Any, name: str = "theirs") -> None:
-        self.name = name
-        self.reply = reply
-        self.prompts: list[str] = []
-
-    async def complete(self, prompt: str, *, schema: type[BaseModel]) -> Any:
-        self.prompts.append(prompt)
-        answer = self.reply(prompt) if callable(self.reply) else self.reply
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
 
 
 async def worked_off(memories: Memories, clock: FrozenClock, rounds: int = 8) -> None:
@@ -91,6 +75,7 @@ async def test_an_unreadable_reply_ends_as_a_dead_letter(
         await memories.work(until_idle=True)
         assert await contents(memories) == ["Zoe arrives on Friday."]
         assert await memories.drain(60) is True
+        assert (await memories.stats(SCOPE)).calls == len(llm.prompts), "failed ones cost too"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from kagent_memory.records import Scope
 from kagent_memory.settings import MemorySettings
 from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
 
-from .test_river import SCOPE, contents, opened, said, stated
+from .ground import SCOPE, contents, opened, said, stated
 
 
 def model(name: str = "gpt") -> ScriptedLlm:

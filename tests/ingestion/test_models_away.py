@@ -4,37 +4,24 @@ lost.
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import socket
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
 import httpx
 import pytest
-from loopback import Loopback, hang_up, load_client
-from tenacity import wait_fixed
 
 from kagent_memory import doctor
 from kagent_memory.errors import ConfigurationError, ModelError, ModelUnavailable
 from kagent_memory.ingestion.worker import MAX_PAUSE_SECONDS, pause_seconds
 from kagent_memory.memories import Memories
-from kagent_memory.models.llm import CheckedLlm
 from kagent_memory.records import Scope
 from kagent_memory.testing import FrozenClock, HashEmbedder
 
-from .test_model_replies import Replying
-from .test_river import SCOPE, contents, opened, said, stated
+from .ground import SCOPE, Replying, contents, opened, said, stated
 
 FACT = [said("Fact: The spare key is with Grace.", "e1")]
-
-
-@pytest.fixture(autouse=True)
-async def _clients_hang_up() -> AsyncIterator[None]:
-    """Close what LiteLLM keeps open for a loop, which would be collected in another test."""
-    yield
-    await hang_up()
 
 
 class Status(Exception):
@@ -221,48 +208,6 @@ async def test_a_session_end_that_failed_is_still_open(store_uri: str):
         assert await memories.drain(0) is False, "it waits for its pause, and is not done"
         await memories.remember(SCOPE, FACT, "s1", save=False, end_after_minutes=15)
         assert await memories.drain(60) is True, "the session went on: its timer runs anew"
-
-
-@pytest.mark.parametrize(
-    "step",
-    [
-        {"status": 503},
-        {"status": 529},
-        {
-            "status": 429,
-            "headers": {"retry-after": "3600"},
-            "message": "quota",
-            "code": "insufficient_quota",
-        },
-        {"delay": 60},
-    ],
-    ids=str,
-)
-async def test_a_provider_that_is_down_kills_no_session(
-    provider: Loopback, monkeypatch: pytest.MonkeyPatch, step: dict[str, Any]
-):
-    """A session outlives a provider that is down, out of quota or hanging, and is then learnt."""
-    await load_client(provider)
-    monkeypatch.setattr(CheckedLlm, "max_retries", 0)
-    monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 1)
-    monkeypatch.setattr("kagent_memory.models.calls.BACKOFF", wait_fixed(0.01))
-    clock = FrozenClock()
-    # only what hangs is given up soon
-    seconds = 4.0 if "delay" in step else 60.0
-    options = {"llm": "openai/any", "clock": clock, "model_timeout_seconds": seconds}
-    async with opened("libsql:///:memory:", worker=False, **options) as memories:
-        await memories.remember(SCOPE, FACT, "s1")
-        provider.plan(step, step)
-        async with asyncio.timeout(60):
-            # the first time a slow machine may not get so far
-            while len(provider.bodies("/chat/completions")) < 2:
-                await memories.work(until_idle=True)
-                clock.advance(minutes=15)
-        (job,) = await memories.jobs()
-        assert (job.state, job.failures) == ("queued", 0), job.error
-        provider.plan('{"facts": ["The spare key is with Grace."]}')
-        await memories.work(until_idle=True)
-        assert await contents(memories) == ["The spare key is with Grace."]
 
 
 async def test_an_embedder_that_is_down_for_hours_is_waited_for(

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from itertools import permutations
 
 import pytest
 
@@ -212,17 +211,6 @@ async def test_two_values_of_a_slot_in_one_batch_follow_each_other():
     assert len({change.group for change in changes}) == 1
 
 
-@pytest.mark.parametrize("order", list(permutations(range(4))))
-async def test_values_of_a_slot_are_gapless_in_any_order(order):
-    """In whatever order they come, each value holds until the next one was said."""
-    new = [row(f"Lives in {n}.", said_at=NOW - timedelta(days=9 - n), **CITY) for n in range(4)]
-    found = await plan([new[number] for number in order], {}, now=NOW)
-    rows = [found.rows[one.id] for one in new]
-    assert [one.valid_from or one.said_at for one in rows] == [one.said_at for one in new]
-    assert [one.valid_to for one in rows] == [*(one.said_at for one in new[1:]), None]
-    assert [one.state for one in rows] == ["superseded"] * 3 + ["active"]
-
-
 @pytest.mark.parametrize(
     "decision",
     [
@@ -347,11 +335,7 @@ async def test_a_merge_is_added_before_its_sources_retire():
     [
         {"decisions": []},
         uniting("Likes green tea, which is liked.", action="NOOP"),
-        uniting(""),
-        uniting("Likes green tea. Green tea is liked.", memory="M2"),
         uniting("Likes green tea."),
-        uniting("Likes 3 green teas. Green tea is liked."),
-        uniting("Does not enjoy green tea."),
     ],
 )
 async def test_without_a_usable_text_nothing_is_merged(answer):

@@ -8,45 +8,18 @@ import asyncio
 import logging
 import re
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kagent_memory.errors import Conflict, NotFound
+from kagent_memory.errors import Conflict
 from kagent_memory.memories import Memories
-from kagent_memory.records import Fact, Message, Scope
+from kagent_memory.records import Fact, Scope
 from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
 
-SCOPE = Scope("acme", "ada", "desk")
-
-
-def stated(prompt: str) -> Any:
-    """Every "Fact: …." of the input as a fact; nothing to decide, nothing to merge."""
-    facts = re.findall(r"Fact: ([^\n<]+?\.)(?=\s|$|<)", prompt)
-    return {
-        "facts": [{"text": text} for text in facts],
-        "decisions": [],
-        "summary": "",
-    }
-
-
-def said(text: str, id: str, role: Any = "user", **more: Any) -> Message:
-    return Message(text=text, event_id=id, role=role, **more)
-
-
-async def contents(memories: Memories, scope: Scope = SCOPE) -> list[str]:
-    return sorted(memory.content for memory in (await memories.list(scope, limit=1000)).memories)
-
-
-@asynccontextmanager
-async def opened(uri: str, **options: Any) -> AsyncIterator[Memories]:
-    async with await Memories.open(uri, prune_every_hours=0, **options) as memories:
-        yield memories
+from .ground import SCOPE, contents, opened, said, stated
 
 
 async def test_a_session_is_taken_in_once_however_often_it_comes(store_uri: str):
@@ -192,22 +165,6 @@ async def test_a_session_has_one_summary_of_all_of_it(store_uri: str):
         assert summaries == ["Summary number 3."]
 
 
-async def test_what_a_failed_attempt_cost_is_counted_too(store_uri: str):
-    """Calls of attempts that failed are counted like those of the one that succeeded."""
-    clock = FrozenClock()
-    answers = iter([{"nonsense": 1}, {"nonsense": 1}])
-    llm = ScriptedLlm(lambda prompt: next(answers, None) or stated(prompt))
-    async with opened(store_uri, llm=llm, clock=clock, worker=False) as memories:
-        await memories.remember(SCOPE, [said("Fact: It rains.", "e1")], "s1")
-        await memories.work(until_idle=True)
-        clock.advance(minutes=10)
-        for _ in range(3):
-            await memories.work(until_idle=True)
-            clock.advance(minutes=10)
-        assert await contents(memories) == ["It rains."]
-        assert (await memories.stats(SCOPE)).calls == len(llm.prompts) >= 2
-
-
 async def test_long_turns_are_split_and_unfit_facts_are_left_out(
     store_uri: str, caplog: pytest.LogCaptureFixture
 ):
@@ -321,39 +278,6 @@ async def test_every_session_that_ends_has_its_summary(store_uri: str):
         await memories.work(until_idle=True)
         summaries = [text for text in await contents(memories) if text.startswith("All")]
         assert summaries == ["All about birds.", "All about cats.", "All about dogs."]
-
-
-async def test_a_correction_supersedes_and_can_be_undone_byte_for_byte(store_uri: str):
-    """A correction hides the fact that it corrects, and undo brings it back byte for byte."""
-
-    def slot(prompt: str) -> Any:
-        facts = re.findall(r"My favourite tea is (\w+)", prompt)
-        return {
-            "facts": [
-                {
-                    "text": f"The user's favourite tea is {tea}.",
-                    "subject": "user",
-                    "attribute": "favourite tea",
-                }
-                for tea in facts
-            ],
-            "decisions": [],
-        }
-
-    async with opened(store_uri, llm=ScriptedLlm(slot), embedding=HashEmbedder()) as memories:
-        await memories.remember(SCOPE, [said("My favourite tea is oolong", "e1")], "s1")
-        assert await memories.drain(60)
-        (before,) = (await memories.list(SCOPE)).memories
-        await memories.remember(SCOPE, [said("My favourite tea is sencha", "e2")], "s2")
-        assert await memories.drain(60)
-        assert await contents(memories) == ["The user's favourite tea is sencha."]
-        (revision,) = await memories.history(SCOPE, before.id)
-        assert (revision.kind, revision.event_ids) == ("supersede", ("e2",))
-        await memories.undo(SCOPE, before.id)
-        (after,) = (await memories.list(SCOPE)).memories
-        assert replace(after, revision=before.revision) == before
-        with pytest.raises(NotFound):
-            await memories.get(SCOPE, "no-such-id")
 
 
 async def test_a_wish_that_cannot_be_holds_no_session_up(store_uri: str):

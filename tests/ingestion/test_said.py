@@ -5,57 +5,33 @@ united.
 from __future__ import annotations
 
 import random
-import re
-from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from itertools import permutations
 
 import pytest
 
-from kagent_memory.ingestion.summary_provider import Transcript
-from kagent_memory.memories import Memories
-from kagent_memory.records import Fact, Filter, Message, Scope
+from kagent_memory.records import Filter, Message
 from kagent_memory.testing import ScriptedLlm
 
-SCOPE = Scope("acme", "ada", "desk")
+from .ground import SCOPE, AsSaid, contents, deciding, opened
+
 PAIRS = (
     "The spare key of the old house hangs on a hook behind the garage",
     "The spare key of the old house hangs on a hook behind the greenhouse",
     "Remote debugging of the main build server at work is enabled by default",
     "Remote debugging of the main build server at work is disabled by default",
 )
-CITIES = ("Oslo", "Lima", "Rome")  # on three days, in this order
 
 
-class AsSaid:
-    """Every message is a fact, those about where somebody lives with their slot."""
-
-    name = "as said"
-
-    async def facts(self, transcript: Transcript) -> Sequence[Fact]:
-        return [_fact(message) for message in transcript]
-
-
-def _fact(message: Message) -> Fact:
-    slot = {"subject": "user", "attribute": "home city"} if "live in" in message.text else {}
-    return Fact(text=message.text, event_ids=(message.event_id,), **slot)
-
-
-async def opened(uri: str) -> Memories:
-    return await Memories.open(
-        uri, llm=False, summary=AsSaid(), worker=False, prune_every_hours=0, consolidate_after=1
-    )
-
-
-async def contents(memories: Memories) -> list[str]:
-    return sorted(memory.content for memory in (await memories.list(SCOPE)).memories)
+def slot(message: Message) -> dict[str, str]:
+    """Return the slot of what is said about where somebody lives."""
+    return {"subject": "user", "attribute": "home city"} if "live in" in message.text else {}
 
 
 @pytest.mark.parametrize("explicit", [True, False], ids=["saved", "in a session"])
 async def test_texts_that_differ_in_one_plain_word_all_stay(store_uri: str, explicit: bool):
     """Without a model, texts that differ in a single word are never united."""
-    async with await opened(store_uri) as memories:
+    options = {"summary": AsSaid(), "llm": False, "consolidate_after": 1}
+    async with opened(store_uri, worker=False, **options) as memories:
         if explicit:
             for text in PAIRS:
                 await memories.add(SCOPE, [text])
@@ -67,25 +43,9 @@ async def test_texts_that_differ_in_one_plain_word_all_stay(store_uri: str, expl
         assert (await contents(memories), list(await memories.jobs())) == (sorted(PAIRS), [])
 
 
-@pytest.mark.parametrize("order", list(permutations(range(3))))
-async def test_the_last_word_stands_in_whatever_order(store_uri: str, order: tuple[int, ...]):
-    """The last word stands in whatever order sessions are taken in."""
-    now = datetime.now(UTC)
-    async with await opened(store_uri) as memories:
-        for day in order:
-            said = Message(
-                text=f"I live in {CITIES[day]}.",
-                event_id=f"e{day}",
-                at=now - timedelta(days=9 - day),
-            )
-            await memories.remember(SCOPE, [said], f"s{day}")
-            await memories.work(until_idle=True)
-        assert await contents(memories) == ["I live in Rome."]
-
-
 @pytest.mark.parametrize("slots", [True, False], ids=["by their slot", "by a model"])
 @pytest.mark.parametrize("seed", range(3))
-async def test_values_are_valid_one_after_the_other(slots: bool, seed: int):
+async def test_values_are_valid_one_after_the_other(store_uri: str, slots: bool, seed: int):
     """Each from when it was said until the next one was, without a gap and without two at a
     time.
     """
@@ -95,25 +55,12 @@ async def test_values_are_valid_one_after_the_other(slots: bool, seed: int):
     ]
     order = random.Random(seed).sample(range(7), 7)
 
-    def replaces(prompt: str) -> dict[str, list[dict[str, str]]]:
-        shown = re.findall(r"^(F\d+): .*\n  (M\d+): ", prompt, re.MULTILINE)
-        return {
-            "decisions": [
-                {"fact": fact, "action": "SUPERSEDE", "memory": memory} for fact, memory in shown
-            ]
-        }
-
-    class Said(AsSaid):
-        async def facts(self, transcript: Transcript) -> Sequence[Fact]:
-            return [
-                replace(fact, **({} if slots else {"subject": None}))
-                for fact in await super().facts(transcript)
-            ]
-
-    llm = False if slots else ScriptedLlm(replaces)
-    async with await Memories.open(
-        "libsql:///:memory:", llm=llm, summary=Said(), worker=False
-    ) as memories:
+    options = (
+        {"llm": False, "summary": AsSaid(slot)}
+        if slots
+        else {"llm": ScriptedLlm(deciding(action="SUPERSEDE")), "summary": AsSaid()}
+    )
+    async with opened(store_uri, worker=False, **options) as memories:
         for day in order:
             said = Message(text=texts[day], event_id=f"e{day}", at=now - timedelta(days=9 - day))
             await memories.remember(SCOPE, [said], f"s{day}")
