@@ -26,22 +26,15 @@ async def added(client: httpx.AsyncClient, *items: Any) -> list[str]:
 
 
 async def test_a_verb_answers_with_its_record_as_json(client: httpx.AsyncClient):
-    """A memory, its history and a hit are JSON objects of their fields; a verb without an answer
-    says null.
-    """
+    """A memory and a hit are JSON objects of their fields; a verb without an answer says null."""
     new = {"text": "Ada likes tea", "topics": ["tea"], "metadata": {"a": {"b": 1}}, "ttl_days": 3}
     [id] = await added(client, new)
     one = f"/api/v1/memories/{id}"
     body = {"content": "Ada likes green tea", "revision": 1, "why": "said so"}
     edited = (await client.patch(one + S, json=body)).json()
-    wanted = {**new, "content": body["content"], "revision": 2, "pinned": False}
-    del wanted["text"]
-    assert {name: edited[name] for name in wanted} == wanted
+    assert {**new, "text": edited["content"]}.items() <= {**edited, "text": body["content"]}.items()
     stale = await client.patch(one + S, json=body)
     assert (stale.status_code, stale.json()["type"]) == (409, "urn:kagent-memory:conflict")
-    history = (await client.get(f"{one}/history{S}")).json()
-    assert [(entry["kind"], entry["why"]) for entry in history] == [("edit", "said so")]
-    assert (await client.put(f"{one}/pin{S}", json={"pinned": True})).json()["pinned"] is True
     assert (await client.post(f"{one}/feedback{S}", json={"success": True})).json() is None
     search = {"query": "tea", "explain": True}
     [hit] = (await client.post(f"/api/v1{SEARCH}", json=search)).json()["hits"]

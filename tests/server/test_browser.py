@@ -4,7 +4,6 @@ light and dark.
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
@@ -18,7 +17,6 @@ from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 
 from kagent_memory.memories import Memories
 from kagent_memory.records import Fact, Scope
-from kagent_memory.server.auth import Access
 from kagent_memory.testing.fixtures import a_job
 
 from .ground import Clock, dead_letter, served
@@ -217,42 +215,6 @@ async def test_a_memory_is_edited_undone_pinned_and_deleted(page: Page):
     await expect(page.get_by_text("jasmine")).to_have_count(0)
 
 
-async def test_chosen_memories_are_pinned_and_deleted(page: Page):
-    """Ticked memories of the list are pinned, and deleted once the user says so."""
-    await page.goto("/memories?app=chosen&user=ada")
-    for text in ("one of three", "two of three", "three of three"):
-        await page.get_by_text("Write a memory").click()
-        await page.get_by_label("Content").fill(text)
-        await page.get_by_role("button", name="Store").click()
-    boxes = page.get_by_role("checkbox", name="Choose this memory")
-    await boxes.nth(0).check()
-    await boxes.nth(1).check()
-    await page.get_by_role("button", name="Pin", exact=True).click()
-    await expect(page.locator(".badge.pin")).to_have_count(2)
-    await boxes.nth(2).check()
-    await page.locator("summary").get_by_text("Delete", exact=True).click()
-    await page.get_by_role("button", name="Delete the chosen memories").click()
-    await expect(page.get_by_text("one of three")).to_have_count(0)
-    await expect(page.get_by_text("three of three")).to_be_visible()
-
-
-async def test_delete_all_asks_first_in_the_words_of_kagents_dialog(page: Page):
-    """Everything goes only after a question in kagent's words."""
-    await page.goto("/memories?app=doomed&user=ada")
-    await page.get_by_text("Write a memory").click()
-    await page.get_by_label("Content").fill("soon gone")
-    await page.get_by_role("button", name="Store").click()
-    await page.get_by_role("link", name="Delete all memories").click()
-    await expect(page.get_by_role("heading", name="Delete all memories")).to_be_visible()
-    dialog = "This will remove all memories for this agent. This action cannot be undone."
-    await expect(page.get_by_text(dialog)).to_be_visible()
-    await page.get_by_role("link", name="Cancel").click()
-    await expect(page.get_by_text("soon gone")).to_be_visible()
-    await page.get_by_role("link", name="Delete all memories").click()
-    await page.get_by_role("button", name="Delete all").click()
-    await expect(page.get_by_text("No memories found for this agent.")).to_be_visible()
-
-
 PAGES = (
     "/",
     f"/memories?{QUERY}",
@@ -329,39 +291,3 @@ async def test_hostile_content_is_text_and_nothing_else(browser: Browser, server
     assert shown in HOSTILE
     assert not alarms
     await context.close()
-
-
-async def test_a_token_logs_in_and_out_of_a_guarded_server(browser: Browser, tmp_path: Path):
-    """A user's token opens the page to their memories alone."""
-    secret = ""
-
-    async def opener() -> Memories:
-        nonlocal secret
-        memories = await Memories.open("libsql:///:memory:", worker=False)
-        secret, _ = await memories.tokens.create(user="ada")
-        await memories.add(SCOPE, ["mine"])
-        await memories.add(Scope("", "bob", "travel_agent"), ["not mine"])
-        return memories
-
-    server = served(opener, Access(required=True))
-    address = await asyncio.to_thread(server.__enter__)
-    try:
-        context = await patient(browser, base_url=address, java_script_enabled=False)
-        page = await context.new_page()
-        await page.goto("/")
-        await page.get_by_label("Token").fill("kmem_wrong")
-        await page.get_by_role("button", name="Log in").click()
-        await expect(page.get_by_role("alert")).to_contain_text("does not hold")
-        await page.get_by_label("Token").fill(secret)
-        await page.get_by_role("button", name="Log in").click()
-        await expect(page.locator("tbody td.main")).to_have_count(1)
-        await page.goto("/memories?app=travel_agent&user=bob")
-        await expect(page.get_by_role("heading")).to_have_text("Not found")
-        await page.goto("/")
-        async with page.expect_navigation():
-            await page.get_by_role("button", name="Log out").click()
-        await page.goto("/")
-        await expect(page.get_by_role("heading")).to_have_text("Log in")
-        await context.close()
-    finally:
-        await asyncio.to_thread(server.__exit__, None, None, None)

@@ -195,16 +195,6 @@ async def test_the_same_content_again_renews_the_memory(client: httpx.AsyncClien
     assert [one["id"] for one in await listed(client)] == [later]
 
 
-async def test_a_batch_is_stored_whole_and_counted(client: httpx.AsyncClient):
-    """A batch answers with the number of its memories."""
-    items = [item(f"fact {number}", axis(number)) for number in range(50)]
-    answer = await client.post(BATCH, json={"items": items})
-    assert (answer.status_code, answer.json()) == (201, {"count": 50})
-    assert {one["content"] for one in await listed(client)} == {
-        f"fact {number}" for number in range(50)
-    }
-
-
 @pytest.mark.parametrize(
     ("limit", "rows"), [(None, 5), (0, 5), (-1, 5), (1, 1), (10, 7), (2**62, 7)]
 )

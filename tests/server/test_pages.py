@@ -12,6 +12,7 @@ import pytest
 
 from kagent_memory.memories import Memories
 from kagent_memory.records import Fact, Scope
+from kagent_memory.server.auth import Access
 from kagent_memory.server.oversight import SHOWN_JOBS
 from kagent_memory.settings import MemorySettings
 from kagent_memory.testing.fixtures import a_job
@@ -378,10 +379,35 @@ async def test_links_and_forms_stay_in_the_empty_tenant(clock: Clock):
         assert not (await memories.list(SCOPE)).memories
 
 
-async def test_what_is_about_to_be_deleted_is_named_whole(client: httpx.AsyncClient):
-    """The question before everything goes names the user, the agent and the tenant."""
+async def test_delete_all_asks_first_in_the_words_of_kagents_dialog(
+    client: httpx.AsyncClient, memories: Memories
+):
+    """Everything goes only after a question, which names the user, the agent and the tenant."""
+    await memories.add(Scope("acme", "ada", "demo"), ["One"])
     text = (await client.get("/memories/delete-all?app=demo&user=ada&tenant=acme")).text
     assert "<bdi>demo</bdi> about <bdi>ada</bdi> in the tenant <bdi>acme</bdi>" in text
+    assert "This will remove all memories for this agent. This action cannot be undone." in text
+    [action] = re.findall(r'<form[^>]*action="([^"]*forget[^"]*)"', text)
+    fields = dict(re.findall(r'name="(do|everything)" value="([^"]*)"', text))
+    done = await sent(client, html.unescape(action), **fields)
+    assert "No memories found for this agent." in (await client.get(done.headers["location"])).text
+    assert not await memories.scopes()
+
+
+async def test_a_token_logs_in_and_out_of_a_guarded_server(memories: Memories, clock: Clock):
+    """A token that holds opens the page to its memories alone, until the user logs out."""
+    secret, _ = await memories.tokens.create(user="ada")
+    await memories.add(SCOPE, ["mine"])
+    async with client_of(memories, clock, Access(required=True)) as client:
+        await client.get("/login")
+        client.cookies["kagent_memory_csrf"] = "own"
+        wrong = await client.post("/login", data={"csrf": "own", "token": "kmem_wrong"})
+        assert (wrong.status_code, "does not hold" in wrong.text) == (401, True)
+        opened = await client.post("/login", data={"csrf": "own", "token": secret})
+        assert "httponly" in opened.headers["set-cookie"].lower()
+        assert contents((await client.get(f"/memories?{ADA}")).text) == ["mine"]
+        assert (await client.post("/logout", data={"csrf": "own"})).status_code == 303
+        assert (await client.get("/")).headers["location"] == "/login"
 
 
 # -- the queue
