@@ -52,7 +52,7 @@ def test_a_statement_takes_the_same_values_in_both_dialects(name):
 def test_statements_are_static_but_for_a_spaces_number(dialect):
     """Every statement is static but for an embedding spaces number and width."""
     for name, text in queries(dialect).items():
-        assert set(re.findall(r"\{.*?\}", text)) <= {"{space}", "{dimensions}"}, name
+        assert set(re.findall(r"\{.*?\}", text)) <= {"{space}", "{width}"}, name
 
 
 @pytest.fixture

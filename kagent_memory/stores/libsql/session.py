@@ -99,33 +99,29 @@ class LibSQLSession:
         self.connection = connection
         self.ring = ring
 
-    async def rows(
-        self, query: str, values: Values, *, space_number: int | None = None
-    ) -> Sequence[Row]:
+    async def rows(self, query: str, values: Values) -> Sequence[Row]:
         """Return all rows of the named query, decoded."""
         if query in ANSWERED_BY:
-            await self.run(query, values, space_number=space_number)
-        text = sql(ANSWERED_BY.get(query, query), space_number)
+            await self.run(query, values)
+        text = sql(ANSWERED_BY.get(query, query), values.get("space"))
         return [decoded(row) for row in self.connection.rows(text, bound(text, values))]
 
     async def several(self, queries: Sequence[tuple[str, Values]]) -> Sequence[Sequence[Row]]:
         """Return the rows of several named queries, in their order."""
         return [await self.rows(query, values) for query, values in queries]
 
-    async def run(self, query: str, values: Values, *, space_number: int | None = None) -> int:
+    async def run(self, query: str, values: Values) -> int:
         """Run the named statement and return the number of rows that it changed."""
-        text = sql(query, space_number)
+        text = sql(query, values.get("space"))
         [answer] = self.connection.run((text, bound(text, values)))
         return answer.changed
 
-    async def run_many(
-        self, query: str, values: Sequence[Values], *, space_number: int | None = None
-    ) -> None:
+    async def run_many(self, query: str, values: Sequence[Values]) -> None:
         """Run the named statement once for each set of values."""
-        text = sql(query, space_number)
-        sets = [bound(text, one) for one in values]
-        for start in range(0, len(sets), CHUNK_ROWS):
-            self.connection.run(*((text, one) for one in sets[start : start + CHUNK_ROWS]))
+        for start in range(0, len(values), CHUNK_ROWS):
+            sets = values[start : start + CHUNK_ROWS]
+            text = sql(query, sets[0].get("space"))
+            self.connection.run(*((text, bound(text, one)) for one in sets))
 
     async def about(self) -> Sequence[Row]:
         """See `Session`."""
@@ -133,11 +129,11 @@ class LibSQLSession:
 
     async def make_vectors(self, space: EmbeddingSpace) -> None:
         """Make the table of a new embedding space's vectors."""
-        await self.run("make_vectors", {}, space_number=space.number)
+        await self.run("make_vectors", {"space": space.number})
 
     async def drop_vectors(self, space_number: int) -> None:
         """Drop the table of an embedding space's vectors."""
-        await self.run("drop_vectors", {}, space_number=space_number)
+        await self.run("drop_vectors", {"space": space_number})
 
 
 def bound(text: str, values: Values) -> dict[str, Any]:

@@ -53,12 +53,10 @@ COMMIT: Statement = "COMMIT", {}
 
 
 @cache
-def statement(
-    query: str, space_number: int | None = None, dimensions: int | None = None
-) -> LiteralString:
+def statement(query: str, space: int | None = None, width: int | None = None) -> LiteralString:
     """Return the text of a named query, for one vector table where it has to do with one."""
-    text = queries(DIALECT)[query].replace("{space}", str(space_number))
-    return cast("LiteralString", text.replace("{dimensions}", str(dimensions)))
+    text = queries(DIALECT)[query].replace("{space}", str(space))
+    return cast("LiteralString", text.replace("{width}", str(width)))
 
 
 @cache
@@ -152,33 +150,27 @@ class PostgresSession:
 
     # -- the statements of scripts --------------------------------------------------------------
 
-    async def rows(
-        self, query: str, values: Values, *, space_number: int | None = None
-    ) -> Sequence[Row]:
+    async def rows(self, query: str, values: Values) -> Sequence[Row]:
         """Return all rows of the named query, decoded."""
-        [found] = await self.several([(query, values)], space_number=space_number)
+        [found] = await self.several([(query, values)])
         return found
 
-    async def several(
-        self, queries: Sequence[tuple[str, Values]], *, space_number: int | None = None
-    ) -> Sequence[Sequence[Row]]:
+    async def several(self, queries: Sequence[tuple[str, Values]]) -> Sequence[Sequence[Row]]:
         """Return the rows of several named queries."""
-        asked = [self._statement(query, values, space_number) for query, values in queries]
+        asked = [self._statement(query, values) for query, values in queries]
         return [await cursor.fetchall() for cursor in await self._flush(*asked)]
 
-    async def run(self, query: str, values: Values, *, space_number: int | None = None) -> int:
+    async def run(self, query: str, values: Values) -> int:
         """Return how many rows the named statement changed."""
-        [cursor] = await self._flush(self._statement(query, values, space_number))
+        [cursor] = await self._flush(self._statement(query, values))
         return cursor.rowcount
 
-    async def run_many(
-        self, query: str, values: Sequence[Values], *, space_number: int | None = None
-    ) -> None:
+    async def run_many(self, query: str, values: Sequence[Values]) -> None:
         """Run the named statement once for each set of values; its errors may show at the next read
         or the end.
         """
         for one in values:
-            self._waiting.append(self._statement(query, one, space_number))
+            self._waiting.append(self._statement(query, one))
             if len(self._waiting) >= MAX_WAITING:
                 await self._flush()
 
@@ -196,24 +188,20 @@ class PostgresSession:
                 f"{space.name!r} has {width:,}; set dimensions={MAX_DIMENSIONS} or less, choose "
                 "another model, or use libSQL."
             )
-        await self._define("make_vectors", space.number, width)
+        self.moved.add(EVERY_SCOPE)
+        await self.run("make_vectors", {"space": space.number, "width": width})
         if self._traits.row_security:
-            await self._define("guard_tables")
+            await self.run("guard_tables", {})
         if await self.is_distributed():
             await self.rows("distribute_table", {"name": f"memory_vector_{space.number}"})
 
     async def drop_vectors(self, space_number: int) -> None:
         """Drop the table of an embedding space's vectors."""
+        self.moved.add(EVERY_SCOPE)
         # the table may be older than the guard, and then another's than maintenance's
         if self._traits.row_security:
             await self.rows("act_for_self", {})
-        await self._define("drop_vectors", space_number)
-
-    async def _define(
-        self, query: str, space_number: int | None = None, dimensions: int | None = None
-    ) -> None:
-        self.moved.add(EVERY_SCOPE)
-        await self._flush((statement(query, space_number, dimensions), {}))
+        await self.run("drop_vectors", {"space": space_number})
 
     async def about(self) -> Sequence[Row]:
         """See `Session`; of a Citus cluster also its nodes, and tables that are not distributed."""
@@ -228,10 +216,10 @@ class PostgresSession:
 
     # -- sending --------------------------------------------------------------------------------
 
-    def _statement(self, query: str, values: Values, space_number: int | None = None) -> Statement:
+    def _statement(self, query: str, values: Values) -> Statement:
         if "step" in values:
             self.moved.add(values["scope_id"])
-        text = statement(query, space_number)
+        text = statement(query, values.get("space"), values.get("width"))
         return text, {name: encoded(name, values[name]) for name in value_names(text)}
 
     async def _flush(self, *asked: Statement) -> Sequence[AsyncCursor[Row]]:

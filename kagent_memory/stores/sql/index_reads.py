@@ -211,7 +211,7 @@ class SqlIndexReads:
         """
 
         async def read(session: Transaction) -> tuple[Sequence[Row], np.dtype[np.float16]]:
-            found = await session.rows(query, space_number, **values)
+            found = await session.rows(query, space=space_number, **values)
             _check_not_older(found, since if self._may_lag else None)
             return found, session.session.half
 

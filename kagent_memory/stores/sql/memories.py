@@ -242,7 +242,7 @@ class SqlMemoryStore(MemoryStore):
         self, session: Transaction, scope: Scope, space_number: int, ids: Sequence[str]
     ) -> Mapping[str, Vector]:
         await require_space(session, space_number)
-        rows = await session.rows("vectors_of", space_number, ids=known(ids))
+        rows = await session.rows("vectors_of", space=space_number, ids=known(ids))
         return {row["id"]: row["embedding"] for row in rows}
 
     @override
@@ -290,7 +290,7 @@ class SqlMemoryStore(MemoryStore):
     ) -> Sequence[Memory]:
         await require_space(session, space_number)
         limit = bounded(limit)
-        return await session.memories("unembedded", space_number, now=now, limit=limit)
+        return await session.memories("unembedded", space=space_number, now=now, limit=limit)
 
     @override
     @reading
@@ -299,7 +299,7 @@ class SqlMemoryStore(MemoryStore):
         for row in await session.rows("orphans"):
             found[row["id"]].append(row["kind"])
         for space in await embedding_spaces(session):
-            for id in await session.ids("orphaned_vectors", space.number):
+            for id in await session.ids("orphaned_vectors", space=space.number):
                 found[id].append(f"vector of {space.name}")
         return found
 
@@ -413,7 +413,9 @@ class SqlMemoryStore(MemoryStore):
     ) -> Sequence[Scope]:
         await require_space(session, space_number)
         scope_ids = [scope.id for scope in scopes]
-        found = await session.rows("lacking_vectors", space_number, scope_ids=scope_ids, now=now)
+        found = await session.rows(
+            "lacking_vectors", space=space_number, scope_ids=scope_ids, now=now
+        )
         return [to_scope(row) for row in found]
 
     @override

@@ -33,12 +33,10 @@ class Session(Protocol):
     half: np.dtype[np.float16]
     ring: KeyRing | None
 
-    async def rows(
-        self, query: str, values: Values, *, space_number: int | None = None
-    ) -> Sequence[Row]:
+    async def rows(self, query: str, values: Values) -> Sequence[Row]:
         """Run the named query and return all its rows, decoded: aware UTC datetimes, tuples for
-        lists, dicts for JSON objects, str ids. `space_number` picks the vector table of statements
-        that hold `{space}`.
+        lists, dicts for JSON objects, str ids. The value `space` is the number of the embedding
+        space whose vectors a statement is about, here and below.
         """
         ...
 
@@ -48,13 +46,11 @@ class Session(Protocol):
         """
         ...
 
-    async def run(self, query: str, values: Values, *, space_number: int | None = None) -> int:
+    async def run(self, query: str, values: Values) -> int:
         """Run the named statement and return how many rows it changed."""
         ...
 
-    async def run_many(
-        self, query: str, values: Sequence[Values], *, space_number: int | None = None
-    ) -> None:
+    async def run_many(self, query: str, values: Sequence[Values]) -> None:
         """Run the named statement once for each set of values, as fast as the driver can."""
         ...
 
@@ -93,25 +89,21 @@ class Transaction:
         """Return the same transaction for the rows of another scope."""
         return Transaction(self.session, scope)
 
-    async def rows(
-        self, query: str, space_number: int | None = None, /, **values: Any
-    ) -> Sequence[Row]:
+    async def rows(self, query: str, /, **values: Any) -> Sequence[Row]:
         """Return all rows of the named query: see `Session.rows`."""
-        return await self.session.rows(query, {**self._own, **values}, space_number=space_number)
+        return await self.session.rows(query, {**self._own, **values})
 
     async def row(self, query: str, /, **values: Any) -> Row | None:
         """Return the first row of the named query; None where it has none."""
         return next(iter(await self.rows(query, **values)), None)
 
-    async def ids(self, query: str, space_number: int | None = None, /, **values: Any) -> list[str]:
+    async def ids(self, query: str, /, **values: Any) -> list[str]:
         """Return the ids of the memories that the named query finds."""
-        return [row["id"] for row in await self.rows(query, space_number, **values)]
+        return [row["id"] for row in await self.rows(query, **values)]
 
-    async def memories(
-        self, query: str, space_number: int | None = None, /, **values: Any
-    ) -> list[Memory]:
+    async def memories(self, query: str, /, **values: Any) -> list[Memory]:
         """Return the memories that the named query finds."""
-        return [self.codec.memory(row) for row in await self.rows(query, space_number, **values)]
+        return [self.codec.memory(row) for row in await self.rows(query, **values)]
 
     async def revisions(self, query: str, /, **values: Any) -> list[Revision]:
         """Return the revisions that the named query finds."""
@@ -128,20 +120,20 @@ class Transaction:
             [(query, {**self._own, **values}) for query, values in queries]
         )
 
-    async def run(self, query: str, space_number: int | None = None, /, **values: Any) -> int:
+    async def run(self, query: str, /, **values: Any) -> int:
         """Run the named statement and return how many rows it changed."""
-        return await self.session.run(query, {**self._own, **values}, space_number=space_number)
+        return await self.session.run(query, {**self._own, **values})
 
-    async def send(self, query: str, space_number: int | None = None, /, **values: Any) -> None:
+    async def send(self, query: str, /, **values: Any) -> None:
         """Run the named statement, without waiting for an answer where the driver can."""
-        await self.run_many(query, [values], space_number)
+        await self.run_many(query, [values])
 
-    async def run_many(
-        self, query: str, sets: Iterable[Values], space_number: int | None = None
-    ) -> None:
-        """Run the named statement once for each set of values, as fast as the driver can."""
-        own = [{**self._own, **values} for values in sets]
-        await self.session.run_many(query, own, space_number=space_number)
+    async def run_many(self, query: str, sets: Iterable[Values], /, **values: Any) -> None:
+        """Run the named statement once for each set of values, which come to those of all, as fast
+        as the driver can.
+        """
+        own = {**self._own, **values}
+        await self.session.run_many(query, [{**own, **one} for one in sets])
 
 
 Script: TypeAlias = Callable[[Session], Coroutine[Any, Any, T]]

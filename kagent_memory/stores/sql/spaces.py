@@ -152,7 +152,7 @@ async def erase_vectors(
 ) -> None:
     """Run a statement that erases vectors in every embedding space."""
     for row in await session.rows("embedding_spaces"):
-        await session.send(statement, row["number"], ids=ids)
+        await session.send(statement, space=row["number"], ids=ids)
 
 
 async def require_space(session: Transaction, number: int) -> None:
@@ -166,7 +166,7 @@ async def release_widths(session: Transaction) -> None:
     for one in await embedding_spaces(session):
         if one.name == external_name(one.dimensions):
             width = one.dimensions
-            kept = await session.rows("tenants_of_width", one.number, dimensions=width)
+            kept = await session.rows("tenants_of_width", space=one.number, dimensions=width)
             tenants = [row["tenant"] for row in kept]
             await session.run("release_widths", dimensions=width, tenants=tenants)
 

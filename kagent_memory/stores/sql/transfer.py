@@ -62,7 +62,7 @@ async def restore(
             for one in added
             if number in one.vectors
         ]
-        await session.run_many("put_vector", kept, number)
+        await session.run_many("put_vector", kept, space=number)
     return outcomes
 
 

@@ -170,9 +170,9 @@ async def _put_vectors(
     own = next((one["state"] for one in spaces if one["number"] == number), "dropped")
     if vectors and own != "dropped":
         if alone := sorted(vectors.keys() - plan.standing.keys()):
-            await session.send("touch_vectors", number, ids=alone)
+            await session.send("touch_vectors", space=number, ids=alone)
         rows = [{"id": id, "embedding": vector} for id, vector in sorted(vectors.items())]
-        await session.run_many("put_vector", rows, number)
+        await session.run_many("put_vector", rows, space=number)
     embedding = {"current": "filling", "retired": "current", "dropped": "current"}.get(own)
     others = (one for one in spaces if vectors and one["number"] != number)
     return [one["name"] for one in others if one["state"] == embedding]

@@ -42,10 +42,10 @@ BEGIN
     EXECUTE 'CREATE TABLE memory_vector_{space} (
         scope_id uuid NOT NULL,
         id uuid NOT NULL,
-        embedding halfvec({dimensions}) NOT NULL,
-        PRIMARY KEY (scope_id, id)' || CASE WHEN {dimensions} <= 1300 THEN ' INCLUDE (embedding)' ELSE '' END
+        embedding halfvec({width}) NOT NULL,
+        PRIMARY KEY (scope_id, id)' || CASE WHEN {width} <= 1300 THEN ' INCLUDE (embedding)' ELSE '' END
         || ') WITH (autovacuum_vacuum_insert_scale_factor = 0.02)';
-    IF {dimensions} <= 4000 THEN
+    IF {width} <= 4000 THEN
         ALTER TABLE memory_vector_{space}
             ALTER COLUMN embedding SET STORAGE PLAIN, SET (toast_tuple_target = 8160);
     ELSE
