@@ -4,13 +4,28 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import InvalidInput
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 LONGEST_NAME = 1024  # characters of a tenant's, user's or app's
 MAX_KEY_BYTES = 1024  # of what a row is found by, such as an id or a session's
 DEEPEST = 100
+MAX_PLACE_CHARS = 200  # of the place of a fault, which a caller may have named
+
+
+def faults(error: ValidationError) -> list[tuple[str, str]]:
+    """Return where values do not fit and what is taken instead, never what was given."""
+    return [
+        (
+            ".".join(map(str, fault["loc"]))[:MAX_PLACE_CHARS],
+            fault["msg"].removeprefix("Value error, ").removesuffix("."),
+        )
+        for fault in error.errors(include_url=False, include_context=False, include_input=False)
+    ]
 
 
 def checked_text(value: str, what: str) -> str:

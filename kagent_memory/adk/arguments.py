@@ -17,6 +17,7 @@ from pydantic import (
     create_model,
 )
 
+from ..checks import faults
 from ..errors import ConfigurationError, InvalidInput
 
 Given = TypeVar("Given")
@@ -35,7 +36,7 @@ def check_option(what: str, given: Given, kind: Any) -> Given:
     try:
         TypeAdapter(kind).validate_python(given, strict=True)
     except ValidationError as error:
-        raise ConfigurationError(f"{what}: {error.errors()[0]['msg']}, not {given!r}.") from None
+        raise ConfigurationError(f"{what}: {faults(error)[0][1]}, not {given!r}.") from None
     return given
 
 
@@ -65,9 +66,9 @@ def read(model: type[Model], given: Mapping[str, Any]) -> Model:
     try:
         return model.model_validate(given)
     except ValidationError as error:
-        fault = error.errors()[0]
-        told = fault["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-        raise InvalidInput(f"{fault['loc'][0]}: {told}.") from None
+        where, told = faults(error)[0]
+        name = where.partition(".")[0]
+        raise InvalidInput(f"{name}: {told.removeprefix('Input should be ')}.") from None
 
 
 def _listed(labels: object) -> object:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, cast
 
 from pydantic import BaseModel, Field, StrictBool, StrictStr, TypeAdapter, ValidationError
 
-from ..checks import DEEPEST, checked_text, checked_time, json_text, too_deep
+from ..checks import DEEPEST, checked_text, checked_time, faults, json_text, too_deep
 from ..errors import Conflict, InvalidInput
 from ..records import Change, Fact, Memory, MemoryType, Origin, Revision, new_id
 from ..redaction import masked_id
@@ -102,8 +102,8 @@ def fitting(bounds: TypeAdapter[Any], value: object, what: str) -> Any:
     try:
         return bounds.validate_python(value, from_attributes=True)
     except ValidationError as error:
-        [fault, *_] = error.errors(include_input=False, include_url=False)
-        raise InvalidInput(f"{what} {fault['loc'][0]} does not fit: {fault['msg']}.") from error
+        where, reason = faults(error)[0]
+        raise InvalidInput(f"{what} {where} does not fit: {reason}.") from error
 
 
 def kept_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact | None:

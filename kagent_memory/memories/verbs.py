@@ -27,6 +27,7 @@ from typing import (
 
 from typing_extensions import TypedDict
 
+from ..checks import faults
 from ..errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -284,15 +285,9 @@ def _faults(error: ValidationError) -> str:
     """Name what does not fit and what is taken instead, never what was given."""
     if error.error_count() > MAX_UNKNOWN:
         return f"{error.error_count():,} arguments are unknown or do not fit."
-    faults = error.errors(include_url=False, include_context=False, include_input=False)[
-        :MAX_FAULTS
-    ]
-    told = [
-        f"{'.'.join(map(str, fault['loc']))[:200]}: {fault['msg'].removeprefix('Value error, ')}"
-        for fault in faults
-    ]
-    advice = f"; {JSON_ADVICE}" if faults[0]["type"] == "json_invalid" else ""
-    return "; ".join(told).removeprefix(": ").encode(errors="replace").decode() + advice
+    told = [": ".join(filter(None, fault)) for fault in faults(error)[:MAX_FAULTS]]
+    advice = [JSON_ADVICE] if told[0].startswith("Invalid JSON") else []
+    return "; ".join([*told, *advice]).encode(errors="replace").decode()
 
 
 def _is_same(value: object, default: object) -> bool:

@@ -25,6 +25,7 @@ from pydantic import (
 from pydantic.dataclasses import dataclass as validated
 from pydantic_core import ArgsKwargs
 
+from ..checks import faults
 from ..errors import ConfigurationError
 from ..records import Origin
 from . import kagent_config
@@ -317,9 +318,7 @@ class MemorySettings:
             values["policy"] = self.policy
             return TypeAdapter(type(self)).validate_python({**values, **options})
         except ValidationError as error:
-            first = error.errors()[0]
-            name = ".".join(str(part) for part in first["loc"])
-            reason = first["msg"].removeprefix("Value error, ").removesuffix(".")
+            name, reason = faults(error)[0]
             raise ConfigurationError(f"Invalid value for the setting {name}: {reason}.") from error
 
 

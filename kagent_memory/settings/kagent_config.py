@@ -10,6 +10,7 @@ from typing import Any, Self, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from ..checks import faults
 from ..errors import ConfigurationError
 
 logger = logging.getLogger(__name__)
@@ -95,12 +96,9 @@ class EmbeddingConfig(BaseModel):
         try:
             return cls.model_validate(value)
         except ValidationError as error:
-            first = error.errors()[0]
-            where = "".join(f"{part}: " for part in first["loc"])
-            reason = first["msg"].removeprefix("Value error, ")
-            raise ConfigurationError(
-                f"Invalid embedding configuration: {where}{reason}."
-            ) from error
+            where, reason = faults(error)[0]
+            what = ": ".join(filter(None, (where, reason)))
+            raise ConfigurationError(f"Invalid embedding configuration: {what}.") from error
 
 
 def options(config: object) -> dict[str, Any] | None:
