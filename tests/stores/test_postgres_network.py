@@ -312,7 +312,7 @@ async def test_the_wait_for_a_connection_is_bounded(postgres_uri, monkeypatch):
     async def hold(_session: Any) -> None:
         await released.wait()
 
-    monkeypatch.setattr("kagent_memory.stores.postgres.pool.WAIT_SECONDS", 0.5)
+    monkeypatch.setattr("kagent_memory.stores.postgres.database.WAIT_SECONDS", 0.5)
     async with await open_store(postgres_uri, pool_size=1) as store:
         holding = asyncio.create_task(store.memories.database.read(hold))  # type: ignore[attr-defined]
         await asyncio.sleep(0.1)
@@ -332,7 +332,7 @@ async def test_the_wait_for_a_connection_is_bounded(postgres_uri, monkeypatch):
 async def test_more_searches_than_connections_are_all_answered(store_uri, monkeypatch):
     """More searches at once than can be served are all answered."""
     # which a busy machine does not reach
-    monkeypatch.setattr("kagent_memory.stores.postgres.pool.WAIT_SECONDS", 600)
+    monkeypatch.setattr("kagent_memory.stores.postgres.database.WAIT_SECONDS", 600)
     async with await Memories.open(
         store_uri, embedding=HashEmbedder(), worker=False, pool_size=3
     ) as memories:

@@ -35,7 +35,7 @@ from kagent_memory.stores import open_store, standby_lag
 from kagent_memory.stores.base import Batch
 from kagent_memory.stores.postgres import standby as standby_module
 from kagent_memory.stores.postgres.connection import Target
-from kagent_memory.stores.postgres.pool import Pool
+from kagent_memory.stores.postgres.database import Pool
 from kagent_memory.stores.sql import migrations
 from kagent_memory.stores.values import Behind
 from kagent_memory.testing import HashEmbedder

@@ -1,28 +1,231 @@
-"""One PostgreSQL database, open: scripts on connections of its pool, each that writes in one
-transaction.
+"""One PostgreSQL database, open: a `psycopg_pool.AsyncConnectionPool`, ours or the caller's, and
+scripts on its connections, each that writes in one transaction.
 """
 
 from __future__ import annotations
 
+import asyncio
 import copy
-from collections.abc import Callable, Mapping, Set
-from typing import Any, Self, TypeVar
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Set
+from typing import Any, Self, TypeAlias, TypeVar, cast
 
 import psycopg
-from psycopg import errors
+from psycopg import AsyncConnection, errors
+from psycopg.pq import PipelineStatus, TransactionStatus
+from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
+from typing_extensions import override
 
+from ...errors import ConfigurationError, StoreError
 from ...records import Scope
 from ..encryption import KeyRing
 from ..sql import queries
 from ..sql.session import Script
-from .connection import CONNECT_SECONDS, DIALECT, AnyConnection, Traits, fetch, within
+from .connection import (
+    CONNECT_SECONDS,
+    DIALECT,
+    MAX_PREPARED,
+    AnyConnection,
+    Target,
+    Traits,
+    connect,
+    fetch,
+    register_types,
+    set_up,
+    within,
+)
 from .errors import ours
-from .pool import Pool
 from .session import PostgresSession
 
+TRUSTED_SECONDS = 1.0
+IDLE_SECONDS = 300.0
+WAIT_SECONDS = 60.0
 OUTDATED = (errors.InvalidSqlStatementName, errors.FeatureNotSupported)
 """The server knows a prepared statement no more, or another process changed what it reads."""
 T = TypeVar("T")
+Work: TypeAlias = Callable[[AnyConnection, Traits], Coroutine[Any, Any, T]]
+
+
+class _Dialled(AsyncConnection[Any]):
+    """Connection class of our own pool, which keeps the reason of a failure."""
+
+    @override
+    @classmethod
+    async def connect(  # pyright: ignore[reportIncompatibleMethodOverride]
+        cls, conninfo: str = "", *, dial: Callable[[], Awaitable[AnyConnection]], **_: Any
+    ) -> AnyConnection:
+        return await dial()
+
+
+class Pool:
+    """Runs work on connections, each in a task of its own; belongs to one event loop.
+
+    A caller that is cancelled stops waiting at once, and the work comes to its end: the limits of
+    its statements bound it, and `close` waits for it.
+
+    Attributes:
+        traits: what is known of them; None until one was set up.
+
+    Args:
+        target: which database.
+        size: the most connections at a time.
+    """
+
+    def __init__(self, target: Target, *, size: int = 1) -> None:
+        self.traits: Traits | None = None
+        self._target = target
+        self._lent, self._owned, self._closed = False, True, False
+        self._answered_at = 0.0  # by the server, on the event loop's clock
+        self._waiting: set[asyncio.Timeout] = set()
+        self._failure: Exception = psycopg.OperationalError("the connection failed")
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._pool: AsyncConnectionPool[Any] = AsyncConnectionPool(
+            connection_class=_Dialled,
+            kwargs={"dial": self._dial},
+            min_size=0,
+            max_size=size,
+            open=False,
+            check=self._check,
+            timeout=WAIT_SECONDS,
+            max_idle=IDLE_SECONDS,
+            reconnect_timeout=0,  # the next caller tries again
+            reconnect_failed=self._refuse_waiting,
+        )
+
+    @classmethod
+    async def lent(cls, given: object, target: Target) -> Self:
+        """Return the caller's pool, or the one that the caller's function makes, as connections of
+        a store.
+
+        A pool that a function made is closed with the store.
+
+        Raises:
+            ConfigurationError: it is neither.
+        """
+        owned = callable(given) and not isinstance(given, AsyncConnectionPool)
+        if owned:
+            made = cast("Callable[[], object]", given)()
+            given = await made if inspect.isawaitable(made) else made
+        if not isinstance(given, AsyncConnectionPool):
+            raise ConfigurationError(
+                "pool= takes an open psycopg_pool.AsyncConnectionPool of this event loop, or a "
+                "function "
+                f"that makes one; not {type(given).__name__}."
+            )
+        lent = cls(target)
+        lent._pool, lent._lent, lent._owned = cast("AsyncConnectionPool[Any]", given), True, owned
+        return lent
+
+    async def open(self) -> Self:
+        """Start to make connections as they are needed."""
+        if not self._lent:
+            await self._pool.open()
+        return self
+
+    async def use(self, work: Work[T]) -> T:
+        """Return what `work` returns, given a free connection and what is known of it.
+
+        Raises:
+            StoreError: none is free in time, or the store is closed.
+            psycopg.Error: the database is away, or whatever the work raises.
+        """
+        connection = await self._take()
+
+        async def used() -> T:
+            try:
+                return await work(connection, self.traits or await self._set_up(connection))
+            finally:
+                await self._put_back(connection)
+
+        task = asyncio.create_task(used(), name="kagent-memory-database")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return await asyncio.shield(task)
+
+    async def forget(self) -> None:
+        """Forget what was found out about the connections, for the schema has changed; replace
+        them.
+        """
+        self.traits = None
+        await self._pool.drain()
+
+    async def close(self) -> None:
+        """Take no more work, finish what was begun, and close the connections unless they are the
+        caller's.
+        """
+        self._closed = True
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        if self._owned:
+            await self._pool.close()
+
+    async def _take(self) -> AnyConnection:
+        try:
+            if self._closed:
+                raise PoolClosed
+            async with asyncio.timeout(None) as waiting:
+                self._waiting.add(waiting)
+                try:
+                    return await self._pool.getconn()
+                finally:
+                    self._waiting.discard(waiting)
+        except TimeoutError:
+            raise self._failure.with_traceback(None) from None
+        except PoolClosed:
+            raise StoreError("The store or its pool is closed; open it again.") from None
+        except PoolTimeout:
+            busy = f"all connections stayed at work for {self._pool.timeout:g} s"
+            raise StoreError(f"memory unavailable: {busy}; raise pool_size.") from None
+
+    async def _put_back(self, connection: AnyConnection) -> None:
+        is_idle = connection.info.transaction_status == TransactionStatus.IDLE
+        if not is_idle or connection.pgconn.pipeline_status != PipelineStatus.OFF:
+            await connection.close()
+        else:
+            self._answered_at = asyncio.get_running_loop().time()
+        await self._pool.putconn(connection)
+
+    async def _dial(self) -> AnyConnection:
+        try:
+            connection = await connect(self._target)
+            try:
+                traits = await self._set_up(connection)
+            except BaseException:
+                await connection.close()
+                raise
+        except Exception as error:
+            self._failure = error
+            self._refuse_waiting()
+            raise
+        register_types(connection, traits)
+        if traits.pooled:
+            connection.prepare_threshold = None
+        connection.prepared_max = MAX_PREPARED
+        self._answered_at = asyncio.get_running_loop().time()
+        return connection
+
+    async def _set_up(self, connection: AnyConnection) -> Traits:
+        # who once met a pooler sets nothing for longer than a transaction any more
+        pooled = self.traits is not None and self.traits.pooled
+        self.traits = await set_up(connection, self._target, pooled=pooled, lent=self._lent)
+        return self.traits
+
+    async def _check(self, connection: AnyConnection) -> None:
+        if asyncio.get_running_loop().time() - self._answered_at < TRUSTED_SECONDS:
+            return
+        try:
+            await within(connection, CONNECT_SECONDS, self._pool.check_connection(connection))
+        except psycopg.Error:
+            await self._pool.drain()  # what broke one has most likely broken all
+            raise
+
+    def _refuse_waiting(self, _: object = None) -> None:
+        if self._tasks:  # a connection will be given back: a server that takes no more is shared
+            return
+        now = asyncio.get_running_loop().time()
+        for waiting in self._waiting:
+            waiting.reschedule(now)
+        self._waiting.clear()
 
 
 class PostgresDatabase:

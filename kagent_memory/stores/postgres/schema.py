@@ -21,7 +21,7 @@ _TEXT = queries(DIALECT)
 
 
 async def look(connection: AnyConnection, schema: str) -> Row:
-    """Return what stands in a database before it is opened, and what its user may make."""
+    """Return whether a schema is there before it is opened, and why it could not be made."""
     [found] = await fetch(connection, _TEXT["look"], {"schema": schema})
     return found
 

@@ -16,9 +16,8 @@ from ...errors import ConfigurationError, Conflict, StoreError
 from ..sql.session import Row, Script, Session
 from ..values import Behind, StandbyLag
 from .connection import Target, Traits
-from .database import PostgresDatabase, node_of
+from .database import Pool, PostgresDatabase, node_of
 from .errors import refused
-from .pool import Pool
 from .session import EVERY_SCOPE
 
 logger = logging.getLogger(__name__)

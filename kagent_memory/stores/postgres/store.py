@@ -17,9 +17,8 @@ from ..sql.store import store_in
 from ..values import OpenOptions
 from . import embedded_server
 from .connection import Target, connect
-from .database import PostgresDatabase
+from .database import Pool, PostgresDatabase
 from .errors import check_loop, refused
-from .pool import Pool
 from .schema import MIGRATION_SECONDS, look, prepare, spread
 from .standby import LOOK_SECONDS, open_standby
 
@@ -49,15 +48,8 @@ class PostgresStore(Adapter):
                 found = await look(connection, schema)
         except (psycopg.Error, TimeoutError):
             return True
-        if not found["migrated"] and not found["available"]:
-            raise ConfigurationError(
-                "The pgvector extension is missing: `CREATE EXTENSION vector` needs pgvector "
-                "installed on the server."
-            )
-        if not found["migrated"] and not (found["made"] or found["may_make"]):
-            raise ConfigurationError(
-                f"The database user lacks a privilege: CREATE on the database, to make {schema!r}."
-            )
+        if not found["migrated"] and found["trouble"]:
+            raise ConfigurationError(found["trouble"])
         return found["migrated"]
 
     @override

@@ -38,13 +38,17 @@ SELECT
     set_config('idle_in_transaction_session_timeout', %(idle_seconds)s::float8 || 's', true)
 
 -- name: look
--- What stands here before a store is opened: our tables, our schema or the right to make it, and pgvector.
+-- Whether our tables stand here before a store is opened; where not, why none could be made.
 SELECT
     to_regclass(quote_ident(%(schema)s::text) || '.schema_migration') IS NOT NULL AS migrated,
-    to_regnamespace(quote_ident(%(schema)s::text)) IS NOT NULL AS made,
-    has_database_privilege(current_database(), 'CREATE') AS may_make,
-    EXISTS (SELECT FROM pg_available_extensions WHERE name = 'vector')
-        OR EXISTS (SELECT FROM pg_extension WHERE extname = 'vector') AS available
+    CASE
+        WHEN NOT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'vector')
+            AND NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'vector')
+        THEN 'The pgvector extension is missing: `CREATE EXTENSION vector` needs pgvector installed on the server.'
+        WHEN to_regnamespace(quote_ident(%(schema)s::text)) IS NULL
+            AND NOT has_database_privilege(current_database(), 'CREATE')
+        THEN 'The database user lacks a privilege: CREATE on the database, to make ' || quote_literal(%(schema)s::text) || '.'
+    END AS trouble
 
 -- name: node
 -- Which server answers, the same for a server and its standbys but for no other; and up to where it holds the log: what
