@@ -47,9 +47,8 @@ def _table(options: Sequence[Option]) -> Iterator[str]:
     for option in options:
         choices = option.more.get("choices")
         default = option.more.get("default")
-        words = " ".join(f"`{word}`" for word in option.words)
         meaning = option.help.replace("|", "\\|")
         meaning += f" ({', '.join(choices)})" if choices else ""
         meaning += f"; default {default}" if default not in (None, "") else ""
-        yield f"| {words} | {meaning} |"
+        yield f"| `{option.word}` | {meaning} |"
     yield ""

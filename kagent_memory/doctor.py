@@ -25,6 +25,26 @@ from .stores.encryption import KeyRing
 LOOKED_AT = 1000
 SCOPES = 20
 MOST_BEHIND_SECONDS = 5.0
+ADVICE: Mapping[str, str] = {
+    "check": "Take a token that is bound to nothing, or ask where the server is started.",
+    "cluster": "Spread them with `kagent-memory migrate --distribute`.",
+    "database": "Start the database, see its log, and check host, port and password.",
+    "embedder": "Start the embedder, or correct its name, base_url and API key.",
+    "encryption": "Set KAGENT_MEMORY_ENCRYPTION_KEYS as the other processes have it.",
+    "extension": "Install pgvector 0.7 or newer.",
+    "file": "Make it writable for this user, or correct the URI.",
+    "model": "Correct the model's name and API key, or start its server.",
+    "opening": "Correct what it names: KAGENT_MEMORY_URI, a setting, an extra or a right.",
+    "permissions": "GRANT these to this user, or run `kagent-memory migrate` as the owner.",
+    "queue": "See `kagent-memory jobs --state dead`; mend the cause, then retry or drop them.",
+    "server": "Start the server, or correct the URI, the setting and the token.",
+    "settings": "Correct the setting or the URI.",
+    "standby": "Start it; it must be a streaming standby of this very database. Correct or unset "
+    "KAGENT_MEMORY_READ_URI. The primary answers meanwhile; see pg_stat_replication there.",
+    "vectors": "Jobs embed them; the log names what the embedder refuses, which another one may "
+    "take.",
+}
+"""What to do about a part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +62,9 @@ class Finding:
     advice: str = ""
 
 
-_STANDBY = "Name a streaming standby of this very database in KAGENT_MEMORY_READ_URI, or unset it."
-_RIGHTS = "GRANT these to this database user, or run `kagent-memory migrate` as the owner."
+def bad(part: str, told: object) -> Finding:
+    """Return that a part does not work, with what to do."""
+    return Finding(part, "bad", str(told), ADVICE[part])
 
 
 class Ping(BaseModel):
@@ -61,15 +82,17 @@ async def examine(
     try:
         bare, settings = compose(uri, None, options, os.environ)
     except KagentMemoryError as error:
-        return [Finding("settings", "bad", str(error), "Correct the setting or the URI.")]
+        return [bad("settings", error)]
     findings = [Finding("settings", "ok", "All settings fit.")]
     try:
         if (missing := await _missing(bare, settings)) is not None:
             return [*findings, missing]
         quiet: dict[str, Any] = {**options, "worker": False}
         memories = await Memories.open(uri, embedding=embedding, llm=llm, **quiet)
+    except ConfigurationError as error:
+        return [*findings, bad("standby" if "read_uri" in str(error) else "opening", error)]
     except KagentMemoryError as error:
-        return [*findings, _unopened(error)]
+        return [*findings, bad("standby" if "read_uri" in str(error) else "database", error)]
     async with memories:
         answers = await memories.check()
         findings += _of_store(memories.location, answers)
@@ -81,24 +104,13 @@ async def examine(
     return findings
 
 
-def _unopened(error: KagentMemoryError) -> Finding:
-    if "read_uri" in str(error):
-        return Finding("standby", "bad", str(error), _STANDBY)
-    if isinstance(error, ConfigurationError):
-        advice = "Correct what it names: KAGENT_MEMORY_URI, a setting, an extra or a right."
-        return Finding("opening", "bad", str(error), advice)
-    advice = "Start the database, and check host, port and password."
-    return Finding("database", "bad", str(error), advice)
-
-
 async def _encryption(memories: Memories) -> list[Finding]:
     """Return whether what some scopes keep can be read with the keys of this process."""
     try:
         for scope in await memories.scopes(limit=SCOPES):
             await memories.list(scope, limit=1)
     except KagentMemoryError as error:
-        advice = "Set KAGENT_MEMORY_ENCRYPTION_KEYS as the other processes have it."
-        return [Finding("encryption", "bad", str(error), advice)]
+        return [bad("encryption", error)]
     ring = KeyRing.parse(memories.settings.encryption_keys)
     text = f"What is written is encrypted with the key {ring.current!r}." if ring else ""
     return [Finding("encryption", "ok", text)] if ring else []
@@ -111,8 +123,8 @@ async def _missing(uri: str, settings: MemorySettings) -> Finding | None:
     bare = uri.removeprefix("kagent+")
     parts = urlsplit(bare)
     is_file = parts.scheme == "libsql" and not parts.netloc and ":memory:" not in parts.path
-    if is_file and (trouble := _unwritable(parts.path.removeprefix("/"))):
-        return trouble
+    if is_file and not _is_writable(parts.path.removeprefix("/")):
+        return bad("file", f"The directory of {parts.path} is missing, or may not be written.")
     schema = f" (schema {settings.postgres_schema})" if bare.startswith("postgres") else ""
     text = f"{without_secrets(bare)}{schema} holds nothing of ours yet; it is made at first use."
     return Finding(
@@ -120,13 +132,8 @@ async def _missing(uri: str, settings: MemorySettings) -> Finding | None:
     )
 
 
-def _unwritable(file: str) -> Finding | None:
-    """Return what keeps a file from being made."""
-    folder = Path(file).absolute().parent
-    if os.access(folder, os.W_OK):
-        return None
-    text = f"The directory {folder} does not exist, or may not be written."
-    return Finding("database", "bad", text, "Make it writable for this user, or correct the URI.")
+def _is_writable(file: str) -> bool:
+    return os.access(Path(file).absolute().parent, os.W_OK)
 
 
 async def _standby(uri: str, settings: MemorySettings) -> list[Finding]:
@@ -136,21 +143,18 @@ async def _standby(uri: str, settings: MemorySettings) -> list[Finding]:
     try:
         lag = await standby_lag(uri, settings.read_uri, schema=settings.postgres_schema)
     except KagentMemoryError as error:
-        advice = f"Start it, and see its log; the primary answers meanwhile. {_STANDBY}"
-        return [Finding("standby", "bad", str(error), advice)]
+        return [bad("standby", error)]
     if not lag.follows:
-        text = "read_uri names a server that does not follow this database."
-        return [Finding("standby", "bad", text, _STANDBY)]
+        return [bad("standby", "read_uri names a server that does not follow this database.")]
     text = (
         f"It is in recovery, {lag.bytes:,} bytes and {lag.seconds:.1f} s behind; its tables are at "
         f"migration {lag.migration}, the primary's at {lag.of_primary}."
     )
-    advice = "See pg_stat_replication on the primary; the primary answers until it has caught up."
     if lag.migration != lag.of_primary:
-        return [Finding("standby", "bad", text, advice)]
+        return [bad("standby", text)]
     if lag.seconds < MOST_BEHIND_SECONDS:
         return [Finding("standby", "ok", text)]
-    return [Finding("standby", "note", text, advice)]
+    return [Finding("standby", "note", text, ADVICE["standby"])]
 
 
 async def examine_server(memories: Memories) -> list[Finding]:
@@ -164,37 +168,33 @@ def of_server(location: str, answers: Mapping[str, str]) -> list[Finding]:
     server = Finding("server", "ok", f"{location} answers.")
     # nothing was looked at: it tells only callers who may see everything
     if "embedding" not in answers:
-        advice = "Take a token that is bound to nothing, or ask where the server is started."
-        return [server, Finding("check", "bad", answers["store"], advice)]
+        return [server, bad("check", answers["store"])]
     return [server, *_of_store("Its database", answers), *_embedder(answers)]
 
 
 def _of_store(location: str, answers: Mapping[str, str]) -> list[Finding]:
     if answers["store"] != "ok":
-        advice = "Start the database, and see its log."
-        return [Finding("database", "bad", answers["store"], advice)]
+        return [bad("database", answers["store"])]
     findings = [
         Finding("database", "ok", f"{location} answers: {answers['database']}."),
         Finding("migrations", "ok", f"Applied: {answers.get('migrations', 'none are told')}."),
+        Finding("extension", "ok", f"{answers['extension']}.")
+        if "extension" in answers
+        else bad("extension", "Vectors cannot be compared here."),
     ]
-    if "extension" in answers:
-        findings.append(Finding("extension", "ok", f"{answers['extension']}."))
-    else:
-        text = "Vectors cannot be compared here."
-        findings.append(Finding("extension", "bad", text, "Install pgvector 0.7 or newer."))
     if nodes := answers.get("nodes"):
-        text, advice = f"Citus runs on {nodes}.", ""
+        text = f"Citus runs on {nodes}."
         if left := answers.get("undistributed"):
             text += f" On the coordinator alone: {left}."
-            advice = "Spread them with `kagent-memory migrate --distribute`."
-        findings.append(Finding("cluster", "note" if left else "ok", text, advice))
+            findings.append(Finding("cluster", "note", text, ADVICE["cluster"]))
+        else:
+            findings.append(Finding("cluster", "ok", text))
     if "lacking" in answers:
-        findings.append(Finding("permissions", "bad", f"Missing: {answers['lacking']}.", _RIGHTS))
-    elif answers["writing"] == "ok":
-        findings.append(Finding("permissions", "ok", "A row was written."))
+        findings.append(bad("permissions", f"Missing: {answers['lacking']}."))
+    elif answers["writing"] != "ok":
+        findings.append(bad("permissions", answers["writing"]))
     else:
-        advice = "Give this database user the right to write."
-        findings.append(Finding("permissions", "bad", answers["writing"], advice))
+        findings.append(Finding("permissions", "ok", "A row was written."))
     return findings
 
 
@@ -207,15 +207,11 @@ def _embedder(answers: Mapping[str, str]) -> list[Finding]:
         )
         return [Finding("embedder", "note", "None: search is by keywords.", advice)]
     if answers["embedding"] != "ok":
-        advice = "Start the embedder, or correct its name, base_url and API key."
-        return [Finding("embedder", "bad", answers["embedding"], advice)]
+        return [bad("embedder", answers["embedding"])]
     findings = [Finding("embedder", "ok", "It answered a probe.")]
     if scopes := answers.get("unembedded"):
         text = f"Memories of {scopes} scope(s) have no vector and are found by words alone."
-        advice = (
-            "Jobs embed them; the log names what the embedder refuses, which another one may take."
-        )
-        findings.append(Finding("vectors", "note", text, advice))
+        findings.append(Finding("vectors", "note", text, ADVICE["vectors"]))
     return findings
 
 
@@ -229,8 +225,7 @@ async def _model(choice: Any, settings: MemorySettings) -> Finding:
         if (model := open_llm(choice, settings)) is not None:
             await model.complete("Answer with ok set to true.", schema=Ping)
     except KagentMemoryError as error:
-        advice = "Correct the model's name and API key, or start its server."
-        return Finding("model", "bad", str(error), advice)
+        return bad("model", error)
     return Finding("model", "ok", "It answered a probe.")
 
 
@@ -238,16 +233,15 @@ async def of_queue(jobs: Callable[..., Awaitable[Sequence[Job]]], now: datetime)
     """Report the jobs that wait in a queue, and why."""
     try:
         dead = await jobs(state="dead", limit=LOOKED_AT, payloads=False)
-        failing = [
-            job for job in await jobs(state="queued", limit=LOOKED_AT, payloads=False) if job.error
-        ]
+        queued = await jobs(state="queued", limit=LOOKED_AT, payloads=False)
     except KagentMemoryError as error:
-        return Finding("queue", "bad", str(error), "See the database.")
+        return bad("database", error)
     if dead:
-        text = f"{_counted(dead)} dead letter(s), accepted and never taken in: {dead[0].error}"
-        advice = "See `kagent-memory jobs --state dead`; mend the cause, then retry or drop them."
-        return Finding("queue", "bad", text, advice)
-    if failing:
+        return bad(
+            "queue",
+            f"{_counted(dead)} dead letter(s), accepted and never taken in: {dead[0].error}",
+        )
+    if failing := [job for job in queued if job.error]:
         hours = (now - min(job.created_at for job in failing)).total_seconds() / 3600
         text = (
             f"{_counted(failing)} job(s) wait to be tried again, the oldest for {hours:.1f} h: "

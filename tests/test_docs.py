@@ -326,7 +326,7 @@ def test_the_page_of_the_command_line_names_every_option():
         c.name for c in COMMANDS
     ]
     for command in COMMANDS:
-        for word in [word for option in command.options for word in option.words]:
+        for word in [option.word for option in command.options]:
             assert f"`{word}`" in page[command.name], (command.name, word)
     assert all(f"| {code} |" in page["Exit codes"] for code in EXIT_CODES)
 

@@ -40,8 +40,13 @@ with dying_of_ctrl_c():
     from . import maintenance_commands, memory_commands, serve
     from .command import EXIT_CODES, Call, Command
     from .completion import SHELLS
-    from .logs import set_up_logging
-    from .output import Output, UnwritableOutput, discard_stdout, prepare_streams
+    from .output import (
+        Output,
+        UnwritableOutput,
+        discard_stdout,
+        prepare_streams,
+        set_up_logging,
+    )
 
 COMMANDS: tuple[Command, ...] = (
     *serve.COMMANDS,
@@ -104,7 +109,7 @@ def parser(
 
 def _add_options(made: argparse.ArgumentParser, command: Command) -> None:
     for one in command.all_options:
-        made.add_argument(*one.words, help=one.help.replace("%", "%%"), **one.more)
+        made.add_argument(one.word, help=one.help.replace("%", "%%"), **one.more)
     made.set_defaults(command=command)
 
 

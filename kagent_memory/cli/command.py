@@ -54,19 +54,18 @@ EXIT_CODES: Mapping[int, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Option:
-    """One argument, as argparse takes it; `words` are its names."""
+    """One argument: its word, what it means, and more as argparse takes it."""
 
-    words: Sequence[str]
+    word: str
     help: str
     more: Mapping[str, Any]
 
 
-def option(*words_and_help: str, **more: Any) -> Option:
-    """Return an argument of a command: its names, and what it means."""
-    *words, help = words_and_help
-    return Option(words=words, help=help, more=more)
+def option(word: str, help: str, **more: Any) -> Option:
+    """Return an argument of a command."""
+    return Option(word, help, more)
 
 
 def flag(word: str, help: str) -> Option:
@@ -154,9 +153,7 @@ class Call:
             # imports ADK, which only the jobs of its agents need
             from ..adk.adk_llm import resolve_llm
 
-            return resolve_llm(
-                name, MemorySettings().updated({n: v for n, v in settings.items() if n != "worker"})
-            )
+            return resolve_llm(name, self.store()[1])
 
         memories = await open_memories(self.args.uri, resolve_llm=resolve, **settings)
         async with memories as self.memories:
@@ -297,11 +294,10 @@ class Command:
     @property
     def examples(self) -> Sequence[str]:
         """Return calls of it."""
-        return [line.strip() for line in self._described()[1].strip().splitlines()]
+        return [line.strip() for line in self._described()[2].strip().splitlines()]
 
-    def _described(self) -> tuple[str, str]:
-        text, _, examples = (inspect.getdoc(self.run) or "").partition("Examples:\n")
-        return text, examples
+    def _described(self) -> tuple[str, str, str]:
+        return (inspect.getdoc(self.run) or "").partition("Examples:\n")
 
 
 def command(name: str, *options: Option, **more: bool) -> Callable[[Run], Command]:
@@ -345,6 +341,12 @@ BESIDE = option(
     nargs=2,
     metavar=("APP", "USER"),
     action="append",
+)
+LOG_FORMAT = option(
+    "--log-format",
+    "what is logged on the error stream",
+    choices=("text", "json"),
+    default="text",
 )
 LIMIT = option("--limit", "how many at most, up to 1,000", type=whole_number(1, 1000), default=20)
 PORTS = whole_number(0, 65_535)

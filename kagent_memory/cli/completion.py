@@ -9,12 +9,12 @@ from .command import Command
 
 def _words(commands: Sequence[Command]) -> dict[str, str]:
     """Return what may follow the first word of each command: second words, and options."""
-    words: dict[str, dict[str, None]] = {}
+    words: dict[str, list[str]] = {}
     for command in commands:
         first, *second = command.name.split()
-        options = [word for one in command.all_options for word in one.words if word[0] == "-"]
-        words.setdefault(first, {}).update(dict.fromkeys([*second, *options]))
-    return {first: " ".join(known) for first, known in words.items()}
+        options = [one.word for one in command.all_options if one.word.startswith("-")]
+        words[first] = [*words.get(first, ()), *second, *options]
+    return {first: " ".join(dict.fromkeys(known)) for first, known in words.items()}
 
 
 def _bash(commands: Sequence[Command]) -> str:
@@ -36,13 +36,10 @@ def _zsh(commands: Sequence[Command]) -> str:
 
 def _fish(commands: Sequence[Command]) -> str:
     words = _words(commands)
-    start = f"complete -c kagent-memory -n __fish_use_subcommand -a '{' '.join(words)}'"
+    places = {"__fish_use_subcommand": " ".join(words)}
+    places |= {f"__fish_seen_subcommand_from {name}": known for name, known in words.items()}
     return "\n".join(
-        [start]
-        + [
-            f"complete -c kagent-memory -n '__fish_seen_subcommand_from {name}' -a '{known}'"
-            for name, known in words.items()
-        ]
+        f"complete -c kagent-memory -n '{place}' -a '{known}'" for place, known in places.items()
     )
 
 

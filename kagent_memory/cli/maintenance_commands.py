@@ -21,6 +21,7 @@ from .command import (
     DRY_RUN,
     FOUND_PROBLEMS,
     LIMIT,
+    LOG_FORMAT,
     PAGE,
     PORTS,
     SCOPE_OPTIONS,
@@ -34,7 +35,6 @@ from .command import (
     stop_event,
     whole_number,
 )
-from .logs import LOG_FORMAT
 from .output import SCOPE_COLUMNS, Answer, Column, age
 
 TELL_EVERY_SECONDS = 10.0

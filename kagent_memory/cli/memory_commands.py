@@ -98,7 +98,11 @@ def _filter(args: argparse.Namespace) -> Filter:
     *FILTERS,
     BESIDE,
     option("--as-of", "answers as at this time, such as 2026-01-31 or 2026-01-31T09:30Z"),
-    option("--session", "the session that asks: its short-term memories are searched too"),
+    option(
+        "--session",
+        "the session that asks: its short-term memories are searched too",
+        dest="session_id",
+    ),
     flag("--all-agents", "in those of all agents of --user"),
     flag("--all-users", "in those of all users of --app; with --all-agents: of the whole tenant"),
     option("--limit", "how many at most", type=int),
@@ -116,12 +120,10 @@ async def search(call: Call) -> Answer:
     recalled = await call.memories.recall(
         scopes,
         args.query,
-        limit=args.limit,
         filter=_filter(args),
-        explain=args.explain,
         deliver=False,
         as_of=parsed_time(args.as_of, "--as-of") if args.as_of else None,
-        session_id=args.session,
+        **call.given("limit", "explain", "session_id"),
     )
     columns: dict[str, Column] = {"SCORE": lambda hit: f"{hit.score:.3f}"}
     if not isinstance(scopes, Scope):
@@ -137,17 +139,15 @@ async def search(call: Call) -> Answer:
 
 def _explanation(hit: Hit) -> str:
     """Return why a memory was found, as a sentence."""
-    parts: list[str] = []
-    if "text_rank" in hit.why:
-        parts.append(f"by words: number {hit.why['text_rank']}")
-    if hit.cosine is not None:
-        parts.append(f"by meaning: cosine {hit.cosine:.2f}")
-    if scores := hit.why.get("scores"):
-        signs = sorted(scores.items(), key=lambda sign: -abs(sign[1]))
-        parts.append("score: " + ", ".join(f"{name} {value:+.2f}" for name, value in signs))
-    if "relevance" in hit.why:
-        parts.append(f"relevance {hit.why['relevance']:.2f}")
-    return "; ".join(parts)
+    why = hit.why
+    signs = sorted(why.get("scores", {}).items(), key=lambda sign: -abs(sign[1]))
+    parts = [
+        f"by words: number {why['text_rank']}" if "text_rank" in why else "",
+        f"by meaning: cosine {hit.cosine:.2f}" if hit.cosine is not None else "",
+        "score: " + ", ".join(f"{name} {value:+.2f}" for name, value in signs),
+        f"relevance {hit.relevance:.2f}",
+    ]
+    return "; ".join(filter(None, parts))
 
 
 async def _searched_scopes(call: Call) -> WhichScopes:
@@ -368,22 +368,19 @@ async def forget(call: Call) -> Answer:
 
 
 async def _forget_ids(call: Call, scope: Scope) -> Answer:
-    erased: dict[str, None] = {}
-    linked: set[str] = set()
+    there: list[str] = []
     missing: list[str] = []
     for named in call.args.ids:
         id = await call.whole_id(scope, named)
-        if id in erased:  # it went with one before
-            continue
         try:
-            gone = await call.memories.forget(scope, [id], dry_run=call.args.dry_run, who=WHO)
+            await call.memories.forget(scope, [id], dry_run=True)
+            there.append(id)
         except NotFound:
             missing.append(id)
-        else:
-            erased |= dict.fromkeys(gone)
-            linked |= {*gone.linked}
-    gone = Forgotten(tuple(erased), tuple(sorted(linked - erased.keys())))
-    answer = await _forgotten(call, scope, gone)
+    erased = Forgotten()
+    if there:
+        erased = await call.memories.forget(scope, there, dry_run=call.args.dry_run, who=WHO)
+    answer = await _forgotten(call, scope, erased)
     if not missing:
         return answer
     call.say.note(f"kagent-memory: No memory {', '.join(map(printable, missing))} in this scope.")

@@ -17,6 +17,7 @@ from ..records import Scope
 from .command import (
     BESIDE,
     FOUND_PROBLEMS,
+    LOG_FORMAT,
     PORTS,
     Call,
     bind,
@@ -27,8 +28,7 @@ from .command import (
     stop_event,
     whole_number,
 )
-from .logs import LOG_FORMAT, set_up_logging
-from .output import Answer, Column, day, styled
+from .output import Answer, Column, day, set_up_logging, styled
 
 if TYPE_CHECKING:
     from ..memories import Memories
@@ -140,10 +140,9 @@ async def serve(call: Call) -> None:
     args = call.args
     unfit: list[str] = []
     for one in HTTP_OPTIONS if args.mcp else MCP_OPTIONS:
-        [word] = one.words
-        value = getattr(args, word.removeprefix("--").replace("-", "_"))
-        if value is not None and value is not False and value != one.more.get("default"):
-            unfit.append(word)
+        value = getattr(args, one.word.removeprefix("--").replace("-", "_"))
+        if value is not False and value != one.more.get("default"):
+            unfit.append(one.word)
     if unfit:
         raise InvalidInput(f"{', '.join(unfit)}: {'not with' if args.mcp else 'only with'} --mcp.")
     await (_serve_mcp(call) if args.mcp else _serve_http(call))
@@ -288,8 +287,7 @@ async def examine(call: Call) -> Answer:
         else:
             findings = await doctor.examine(call.args.uri, **call.settings())
     except KagentMemoryError as error:
-        advice = "Start the server, or correct the URI, the setting and the token."
-        findings = [doctor.Finding("server", "bad", str(error), advice)]
+        findings = [doctor.bad("server", error)]
     lines: list[str] = []
     for finding in findings:
         lines.append(f"{styled(*MARKS[finding.state])}  {finding.part:<12}{finding.text}")

@@ -199,8 +199,7 @@ def test_the_version_is_told() -> None:
 
 FORGER = """
 import logging
-from kagent_memory.cli.logs import set_up_logging
-from kagent_memory.cli.output import Output
+from kagent_memory.cli.output import Output, set_up_logging
 set_up_logging("text", Output())
 import litellm
 forged = "no\\nERROR kagent_memory: all is lost\\x1b[2J"

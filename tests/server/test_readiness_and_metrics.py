@@ -25,7 +25,7 @@ import psycopg
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from kagent_memory.cli.logs import JsonFormatter
+from kagent_memory.cli.output import JsonFormatter
 from kagent_memory.errors import ModelUnavailable
 from kagent_memory.memories import Memories, utc_now
 from kagent_memory.records import Scope
