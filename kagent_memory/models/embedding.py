@@ -29,6 +29,7 @@ ADVICE = (
 PROBE = "kagent_memory: the quick brown fox remembers."
 MIN_HALVED_TOKENS = 64
 """A text of fewer estimated tokens is too long for no embedder: its refusal is final."""
+TINY = 1e-30  # the length that a vector of zeros is taken to have
 WORD_BREAK_CHARS = 100  # how far from the middle of a text a half may end
 
 
@@ -55,25 +56,6 @@ EmbedderChoice: TypeAlias = str | EmbeddingConfig | Mapping[str, Any] | Embedder
 """
 
 
-def matrix(answer: Any, count: int, name: str) -> Matrix:
-    """Return an embedder's answer as float32 (count, d): arrays, nested lists and other floats are
-    accepted.
-
-    Raises:
-        UnusableAnswer: another number of rows, ragged rows, no numbers, NaN, infinity, or a row of
-            zeros.
-    """
-    try:
-        rows = np.asarray(answer, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise UnusableAnswer(f"{name} did not return a 2-D array of numbers; {ADVICE}.") from error
-    if rows.ndim != 2 or rows.shape[0] != count or rows.shape[1] == 0:
-        raise UnusableAnswer(
-            f"{name} returned an array of shape {rows.shape} for {count} texts; {ADVICE}."
-        )
-    return finite(rows, name)
-
-
 def finite(rows: npt.NDArray[np.float64], name: str) -> Matrix:
     """Return the rows as float32, of a size that half precision keeps too (`records.scaled`).
 
@@ -82,36 +64,9 @@ def finite(rows: npt.NDArray[np.float64], name: str) -> Matrix:
     """
     with np.errstate(over="ignore", under="ignore"):
         narrow = rows.astype(np.float32)
-    if not bool(np.isfinite(narrow).all()):
-        raise UnusableAnswer(f"{name} returned a vector with NaN or infinity; {ADVICE}.")
-    if not bool(narrow.any(axis=1).all()):
-        raise UnusableAnswer(f"{name} returned a vector of zeros; {ADVICE}.")
+    if not bool(np.isfinite(narrow).all() and narrow.any(axis=1).all()):
+        raise UnusableAnswer(f"{name} returned a vector of zeros, NaN or infinity; {ADVICE}.")
     return np.ascontiguousarray(scaled(rows))
-
-
-def fitted(rows: Matrix, dimensions: int | None, name: str) -> Matrix:
-    """Return the rows in the wanted width: longer ones are cut and brought to length 1; None leaves
-    them as they are.
-
-    Raises:
-        ConfigurationError: they are shorter than wanted.
-        UnusableAnswer: what is left after the cut is zero.
-    """
-    width = rows.shape[1]
-    if dimensions is None or width == dimensions:
-        return rows
-    if width < dimensions:
-        raise ConfigurationError(
-            f"{name} makes vectors of {width} dimensions, {dimensions} were asked for; "
-            f"set dimensions to {width} or less, or leave it out."
-        )
-    cut = rows[:, :dimensions].astype(np.float64)
-    lengths = np.linalg.norm(cut, axis=1, keepdims=True)
-    if not bool(lengths.all()):
-        raise UnusableAnswer(
-            f"{name} returned a vector that is zero in its first {dimensions} dimensions; {ADVICE}."
-        )
-    return finite(cut / lengths, name)
 
 
 class CheckedEmbedder(CheckedModel):
@@ -141,13 +96,39 @@ class CheckedEmbedder(CheckedModel):
         """
         if not texts:
             return np.zeros((0, 0), dtype=np.float32)
-        parts: list[Matrix] = []
+        parts: list[npt.NDArray[np.float64]] = []
         for start in range(0, len(texts), self._batch_size):
             batch = list(texts[start : start + self._batch_size])
-            parts.append(matrix(await self.call(batch, kind=kind), len(batch), self.name))
+            answer = await self.call(batch, kind=kind)
+            try:
+                part = np.asarray(answer, dtype=np.float64)
+            except (TypeError, ValueError) as error:
+                raise UnusableAnswer(
+                    f"{self.name} did not return a 2-D array of numbers; {ADVICE}."
+                ) from error
+            if part.ndim != 2 or len(part) != len(batch) or not part.shape[1]:
+                raise UnusableAnswer(
+                    f"{self.name} returned an array of shape {part.shape} for {len(batch)} texts; "
+                    f"{ADVICE}."
+                )
+            parts.append(part)
         if len({part.shape[1] for part in parts}) > 1:
             raise UnusableAnswer(f"{self.name} returned vectors of different widths; {ADVICE}.")
-        return fitted(np.concatenate(parts), self._dimensions, self.name)
+        return self._fitted(np.concatenate(parts))
+
+    def _fitted(self, rows: npt.NDArray[np.float64]) -> Matrix:
+        """Return the rows in the wanted width: longer ones are cut and brought to length 1."""
+        width, wanted = rows.shape[1], self._dimensions or rows.shape[1]
+        if width < wanted:
+            raise ConfigurationError(
+                f"{self.name} makes vectors of {width} dimensions, {wanted} were asked for; "
+                f"set dimensions to {width} or less, or leave it out."
+            )
+        whole = finite(rows, self.name)
+        if width == wanted:
+            return whole
+        cut = whole[:, :wanted].astype(np.float64)
+        return finite(cut / np.maximum(np.linalg.norm(cut, axis=1, keepdims=True), TINY), self.name)
 
     async def embed_each(
         self, texts: Sequence[str], *, kind: Kind, works: bool = False

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pydantic import BaseModel
@@ -34,7 +34,6 @@ class Meter:
     calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
-    outer: Meter | None = field(default=None, repr=False)
 
     @property
     def tokens(self) -> int:
@@ -42,7 +41,7 @@ class Meter:
         return self.input_tokens + self.output_tokens
 
 
-_meter: ContextVar[Meter | None] = ContextVar("kagent_memory_meter", default=None)
+_meters: ContextVar[tuple[Meter, ...]] = ContextVar("kagent_memory_meters", default=())
 
 
 @contextmanager
@@ -50,22 +49,20 @@ def metered() -> Generator[Meter, None, None]:
     """Count the model calls of the enclosed code, tasks that it starts included; a meter around it
     counts on.
     """
-    meter = Meter(outer=_meter.get())
-    token = _meter.set(meter)
+    meter = Meter()
+    token = _meters.set((*_meters.get(), meter))
     try:
         yield meter
     finally:
-        _meter.reset(token)
+        _meters.reset(token)
 
 
 def count(*, calls: int = 0, input_tokens: int = 0, output_tokens: int = 0) -> None:
     """Add what a model was asked to every meter around."""
-    meter = _meter.get()
-    while meter is not None:
+    for meter in _meters.get():
         meter.calls += calls
         meter.input_tokens += input_tokens
         meter.output_tokens += output_tokens
-        meter = meter.outer
 
 
 class Llm(Protocol):

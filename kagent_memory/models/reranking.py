@@ -57,8 +57,9 @@ class LiteLLMReranker:
     async def rerank(self, query: str, documents: Sequence[str]) -> Sequence[float]:
         """Return one score per document, in the documents' order.
 
+        NaN stands for a score that is missing.
+
         Raises:
-            ModelError: a document has no score, or two.
             Exception: LiteLLM failed in its own way.
         """
         response = await call_litellm(
@@ -70,12 +71,8 @@ class LiteLLMReranker:
             return_documents=False,
             **self._base,
         )
-        rows = sorted(response.results or (), key=lambda row: int(row["index"]))
-        if [int(row["index"]) for row in rows] != list(range(len(documents))):
-            raise ModelError(
-                f"The reranker {self.name} did not score each of {len(documents)} documents once."
-            )
-        return [float(row["relevance_score"]) for row in rows]
+        scores = {int(row["index"]): row["relevance_score"] for row in response.results or ()}
+        return [float(scores.get(number, "nan")) for number in range(len(documents))]
 
 
 class CheckedReranker(CheckedModel):

@@ -13,7 +13,7 @@ from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.models.registry import LLMRegistry
 from google.genai import errors, types
-from loopback import Loopback, hang_up
+from loopback import Loopback
 from pydantic import BaseModel
 
 from kagent_memory import KagentMemoryService, MemorySettings, ModelError
@@ -21,21 +21,23 @@ from kagent_memory.adk.adk_llm import at_hand, resolve_llm
 from kagent_memory.errors import ModelUnavailable, TruncatedAnswer
 from kagent_memory.models.llm import metered
 
+SAID = '{"facts": ["a"]}'
+WHOLE = types.Content(role="model", parts=[types.Part(text=SAID)])
+STOP, CUT = types.FinishReason.STOP, types.FinishReason.MAX_TOKENS
+
 
 class Answer(BaseModel):
     facts: list[str]
 
 
-class Registered(ScriptedModel):
-    @classmethod
-    def supported_models(cls) -> list[str]:
-        return [r"kagent-memory-test-.*"]
+async def answered(model: BaseLlm) -> list[str]:
+    return (await at_hand(model, MemorySettings()).complete("p", schema=Answer)).facts
 
 
 async def test_a_model_that_takes_a_schema_is_held_to_it() -> None:
     """A model that takes a schema is asked once, with it."""
-    model = scripted('{"facts": ["a"]}')
-    assert (await at_hand(model, MemorySettings()).complete("p", schema=Answer)).facts == ["a"]
+    model = scripted(SAID)
+    assert await answered(model) == ["a"]
     (request,) = model.requests
     assert request.config.response_schema is Answer
     assert request.config.response_mime_type == "application/json"
@@ -45,60 +47,31 @@ async def test_a_model_without_schemas_is_asked_in_words() -> None:
     """A model that refuses a schema is asked in words, from then on."""
 
     def refuses(request: LlmRequest) -> Any:
-        return (
-            NotImplementedError("no schema") if request.config.response_schema else '{"facts": []}'
-        )
+        return NotImplementedError("no schema") if request.config.response_schema else SAID
 
     model = scripted(refuses, refuses, refuses)
     llm = at_hand(model, MemorySettings())
     for _ in range(2):
-        assert (await llm.complete("p", schema=Answer)).facts == []
-    assert [bool(request.config.response_schema) for request in model.requests] == [
-        True,
-        False,
-        False,
-    ]
+        assert (await llm.complete("p", schema=Answer)).facts == ["a"]
+    held = [bool(request.config.response_schema) for request in model.requests]
+    assert held == [True, False, False]
     assert '"facts"' in model.requests[-1].contents[0].parts[0].text
 
 
-async def test_an_answer_that_does_not_fit_is_a_model_error() -> None:
-    """A model that answers something else is not asked again."""
-    model = scripted("no")
-    with pytest.raises(ModelError):
-        await at_hand(model, MemorySettings()).complete("p", schema=Answer)
-    assert len(model.requests) == 1
+class Answering(BaseLlm):
+    """A model that gives ADK one response."""
 
+    fields: dict[str, Any]
 
-@pytest.mark.parametrize("failure", [ConnectionError("secret words"), TimeoutError()])
-async def test_an_outage_is_a_model_error_without_content(
-    failure: Exception,
-) -> None:
-    """An outage is a ModelError after one call, and quotes nothing."""
-    model = scripted(failure)
-    with pytest.raises(ModelError) as raised:
-        await at_hand(model, MemorySettings()).complete("p", schema=Answer)
-    assert len(model.requests) == 1
-    assert "secret words" not in str(raised.value)
-
-
-def answering(**fields: Any) -> BaseLlm:
-    class Answering(BaseLlm):
-        async def generate_content_async(
-            self, llm_request: LlmRequest, stream: bool = False
-        ) -> Any:
-            yield LlmResponse(**fields)
-
-    return Answering(model="answering")
-
-
-WHOLE = types.Content(role="model", parts=[types.Part(text='{"facts": ["a"]}')])
+    async def generate_content_async(self, llm_request: LlmRequest, stream: bool = False) -> Any:
+        yield LlmResponse(**self.fields)
 
 
 @pytest.mark.parametrize(
     ("fields", "kind"),
     [
-        ({"error_code": types.FinishReason.MAX_TOKENS}, TruncatedAnswer),
-        ({"content": WHOLE, "finish_reason": types.FinishReason.MAX_TOKENS}, TruncatedAnswer),
+        ({"error_code": CUT}, TruncatedAnswer),
+        ({"content": WHOLE, "finish_reason": CUT}, TruncatedAnswer),
         ({"content": WHOLE, "finish_reason": types.FinishReason.SAFETY}, ModelError),
         ({"content": WHOLE, "finish_reason": types.FinishReason.RECITATION}, ModelError),
         ({"error_code": "SAFETY", "error_message": "Ada said …"}, ModelError),
@@ -111,28 +84,32 @@ async def test_an_answer_that_adk_marks_as_cut_or_refused_is_none(
 ) -> None:
     """What ADK marks as cut or refused is an error that quotes nothing."""
     with pytest.raises(ModelError) as caught:
-        await at_hand(answering(**fields), MemorySettings()).complete("p", schema=Answer)
+        await answered(Answering(model="answering", fields=fields))
     assert type(caught.value) is kind
     assert "Ada" not in str(caught.value)
 
 
+AWAY, REFUSED = ModelUnavailable, errors.ClientError(400, {"error": {"message": "Ada said …"}})
+
+
 @pytest.mark.parametrize(
-    "error",
+    ("steps", "kind"),
     [
-        errors.ServerError(503, {"error": {"message": "m"}}),
-        errors.ClientError(429, {"error": {"message": "m"}}),
+        (["no"], ModelError),
+        ([ConnectionError("Ada said …")], AWAY),
+        ([TimeoutError()], AWAY),
+        ([errors.ServerError(503, {"error": {"message": "m"}})], AWAY),
+        ([errors.ClientError(429, {"error": {"message": "m"}})], AWAY),
+        ([REFUSED, REFUSED], ModelError),
     ],
 )
-async def test_geminis_outages_may_pass_and_its_refusals_do_not(error: Exception) -> None:
-    """An outage of Gemini is ModelUnavailable, and a refusal a ModelError."""
-    model = scripted(error)
-    with pytest.raises(ModelUnavailable):
-        await at_hand(model, MemorySettings()).complete("p", schema=Answer)
-    assert len(model.requests) == 1
-    refused = errors.ClientError(400, {"error": {"message": "Ada said …"}})
+async def test_a_failure_is_a_model_error_at_once(steps: list[Any], kind: type) -> None:
+    """An outage may pass and a refusal does not; neither is tried again or quoted."""
+    model = scripted(*steps)
     with pytest.raises(ModelError) as caught:
-        await at_hand(scripted(refused, refused), MemorySettings()).complete("p", schema=Answer)
-    assert not isinstance(caught.value, ModelUnavailable)
+        await answered(model)
+    assert type(caught.value) is kind
+    assert len(model.requests) == len(steps)
     assert "Ada" not in str(caught.value)
 
 
@@ -141,13 +118,13 @@ async def test_tokens_are_counted() -> None:
     usage = types.GenerateContentResponseUsageMetadata(
         prompt_token_count=7, candidates_token_count=3
     )
-    whole = {"content": WHOLE, "finish_reason": types.FinishReason.STOP, "usage_metadata": usage}
+    whole = {"content": WHOLE, "finish_reason": STOP, "usage_metadata": usage}
     with metered() as meter:
-        answer = await at_hand(answering(**whole), MemorySettings()).complete("p", schema=Answer)
-    assert answer.facts == ["a"]
+        assert await answered(Answering(model="answering", fields=whole)) == ["a"]
     assert (meter.calls, meter.input_tokens, meter.output_tokens) == (1, 7, 3)
 
 
+@pytest.mark.parametrize("provider", ["litellm"], indirect=True)
 @pytest.mark.parametrize(
     ("finish", "kind"),
     [("length", TruncatedAnswer), ("content_filter", ModelError), ("stop", None)],
@@ -156,19 +133,23 @@ async def test_litellms_finish_reasons_reach_us_through_adk(
     provider: Loopback, finish: str, kind: type | None
 ) -> None:
     """A cut or filtered answer of LiteLLM is an error through ADK too."""
-    provider.plan(*[{"finish": finish, "then": '{"facts": ["a"]}'}] * 2)
-    llm = at_hand(LiteLlm(model="openai/any"), MemorySettings())
+    provider.plan(*[{"finish": finish, "then": SAID}] * 2)
     if kind is None:
-        assert (await llm.complete("p", schema=Answer)).facts == ["a"]
-    else:
-        with pytest.raises(ModelError) as caught:
-            await llm.complete("p", schema=Answer)
-        assert type(caught.value) is kind
-    await hang_up()
+        assert await answered(LiteLlm(model="openai/any")) == ["a"]
+        return
+    with pytest.raises(ModelError) as caught:
+        await answered(LiteLlm(model="openai/any"))
+    assert type(caught.value) is kind
 
 
 def test_names_are_resolved_by_adks_registry() -> None:
     """A job's model is made by its name where ADK's registry knows it."""
+
+    class Registered(ScriptedModel):
+        @classmethod
+        def supported_models(cls) -> list[str]:
+            return [r"kagent-memory-test-.*"]
+
     LLMRegistry.register(Registered)
     resolved = resolve_llm("kagent-memory-test-1", MemorySettings())
     assert resolved is not None
@@ -185,12 +166,11 @@ async def test_an_agents_model_extracts_facts(
     reply = '{"facts": [{"text": "Ada has a parrot called Grace", "type": "semantic"}]}'
     async with KagentMemoryService(f"libsql:///{tmp_path}/memory.db") as service:
         await service.remember(session_of("My parrot is called Grace"), llm=scripted(*[reply] * 4))
-        await service.drain()
-        assert await contents(service) == ["Ada has a parrot called Grace"]
         broken = scripted(*[ConnectionError("down")] * 9)
         broken.model = "broken"
+        await service.drain()
         await service.remember(session_of("I live in Oslo", id="s2"), llm=broken)
         await service.drain(1)
-        assert len(await contents(service)) == 1
+        assert await contents(service) == ["Ada has a parrot called Grace"]
         jobs = await service.memories.jobs()
         assert [job.model for job in jobs if job.kind == "transcript"] == ["broken"]

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from kagent_memory.errors import ConfigurationError, ModelError
@@ -21,69 +21,42 @@ from kagent_memory.settings import MemorySettings
 
 WORDS = ["[PAD]", "[UNK]", "green", "tea", "coffee", "milk", "ask"]
 TABLE = np.random.default_rng(7).normal(size=(len(WORDS), 8)).astype(np.float32)
+MODEL = '<ir_version: 8, opset_import: ["" : 17]> '
+
+WORD_VECTORS = """
+tiny (int64[texts, tokens] input_ids) => (float[texts, tokens, 8] words) <float[7, 8] table>
+{ words = Gather(table, input_ids) }
+"""
+# adds them up
+SUMS = """
+tiny (int64[texts, tokens] input_ids) => (float[texts, 8] sentence_embedding)
+<float[7, 8] table, int64[1] axis = {1}>
+{
+    words = Gather(table, input_ids)
+    sentence_embedding = ReduceSum<keepdims = 0>(words, axis)
+}
+"""
+# scores a pair by the weights of the second text's words
+SCORES = """
+tiny (int64[texts, tokens] input_ids, int64[texts, tokens] token_type_ids)
+=> (float[texts, labels] logits)
+<float[7] weights = {0, 1, 2, 3, 4, 5, 6}, int64[1] axis = {1}>
+{
+    words = Gather(weights, input_ids)
+    second = Cast<to = 1>(token_type_ids)
+    weighed = Mul(words, second)
+    sum = ReduceSum<keepdims = 1>(weighed, axis)
+    logits = Concat<axis = 1>(LABELS)
+}
+"""
 
 
 def made(
-    folder: Path,
-    *,
-    at: str = "onnx/model.onnx",
-    pooled: bool = False,
-    output: str = "",
-    **files: Any,
+    folder: Path, network: str = WORD_VECTORS, *, at: str = "onnx/model.onnx", **files: Any
 ) -> Path:
-    """A model whose network looks its words up in a table, and what stands beside it."""
-    output = output or ("pooled" if pooled else "words")
-    nodes = [helper.make_node("Gather", ["table", "input_ids"], ["words" if pooled else output])]
-    shape = ["texts", "tokens", 8]
-    if pooled:
-        nodes.append(helper.make_node("ReduceSum", ["words", "axis"], [output], keepdims=0))
-        shape = ["texts", 8]
-    graph = helper.make_graph(
-        nodes,
-        "tiny",
-        [helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["texts", "tokens"])],
-        [helper.make_tensor_value_info(output, TensorProto.FLOAT, shape)],
-        [
-            numpy_helper.from_array(TABLE, "table"),
-            numpy_helper.from_array(np.array([1], np.int64), "axis"),
-        ],
-    )
-    return saved(graph, folder, at, **files)
-
-
-def cross_encoder(folder: Path, *, labels: int = 1, **files: Any) -> Path:
-    """A model that scores a pair by the weights of the second text's words."""
-    weights = np.arange(len(WORDS), dtype=np.float32)
-    nodes = [
-        helper.make_node("Gather", ["weights", "input_ids"], ["words"]),
-        helper.make_node("Cast", ["token_type_ids"], ["second"], to=TensorProto.FLOAT),
-        helper.make_node("Mul", ["words", "second"], ["weighed"]),
-        helper.make_node("ReduceSum", ["weighed", "axis"], ["sum"], keepdims=1),
-        helper.make_node("Concat", ["sum"] * labels, ["logits"], axis=1),
-    ]
-    inputs = [
-        helper.make_tensor_value_info(name, TensorProto.INT64, ["texts", "tokens"])
-        for name in ("input_ids", "token_type_ids")
-    ]
-    outputs = [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["texts", labels])]
-    tensors = [
-        numpy_helper.from_array(weights, "weights"),
-        numpy_helper.from_array(np.array([1], np.int64), "axis"),
-    ]
-    return saved(
-        helper.make_graph(nodes, "tiny", inputs, outputs, tensors),
-        folder,
-        "onnx/model.onnx",
-        **files,
-    )
-
-
-def saved(graph: Any, folder: Path, at: str, **files: Any) -> Path:
-    network = folder / at
-    network.parent.mkdir(parents=True, exist_ok=True)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
-    model.ir_version = 8
-    onnx.save(model, str(network))
+    """Save a model, its tokenizer, and what else stands beside them, in a folder."""
+    table = " ".join(["float[7, 8] table = {", ", ".join(map(str, TABLE.flat)), "}"])
+    model = onnx.parser.parse_model(MODEL + network.replace("float[7, 8] table", table))
     tokenizer = Tokenizer(
         models.WordLevel({word: at for at, word in enumerate(WORDS)}, unk_token="[UNK]")
     )
@@ -91,11 +64,12 @@ def saved(graph: Any, folder: Path, at: str, **files: Any) -> Path:
     tokenizer.post_processor = processors.TemplateProcessing(
         single="$A", pair="$A $B:1", special_tokens=[]
     )
+    for name in (at, *(f"{name.replace('__', '/')}.json" for name in files)):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    onnx.save(model, str(folder / at))
     tokenizer.save(str(folder / "tokenizer.json"))
     for name, content in files.items():
-        file = folder / f"{name.replace('__', '/')}.json"
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(json.dumps(content))
+        (folder / f"{name.replace('__', '/')}.json").write_text(json.dumps(content))
     return folder
 
 
@@ -154,13 +128,7 @@ async def test_a_sentence_embedding_is_taken_as_it_is(tmp_path: Path) -> None:
     """A network with a sentence embedding has its last steps in it."""
     steps = [{"type": "sentence_transformers.models.Dense"}]
     pooling = {"pooling_mode_max_tokens": True}
-    folder = made(
-        tmp_path,
-        pooled=True,
-        output="sentence_embedding",
-        modules=steps,
-        **{"1_Pooling__config": pooling},
-    )
+    folder = made(tmp_path, SUMS, modules=steps, **{"1_Pooling__config": pooling})
     (row,) = await opened(folder).embed(["green tea"], kind="document")
     np.testing.assert_allclose(row, 2 * mean("green", "tea"), atol=1e-5)
 
@@ -194,17 +162,16 @@ async def test_a_missing_or_broken_model_is_told(tmp_path: Path) -> None:
         await opened(broken).embed(["tea"], kind="document")
 
 
-def reranker(folder: Path) -> Reranker:
-    found = open_reranker(f"local/{folder}", MemorySettings(search_timeout_seconds=60))
+def reranker(folder: Path, labels: int = 1) -> Reranker:
+    path = made(folder, SCORES.replace("LABELS", ", ".join(["sum"] * labels)))
+    found = open_reranker(f"local/{path}", MemorySettings(search_timeout_seconds=60))
     assert found is not None
     return found
 
 
-async def test_a_cross_encoder_scores_in_order(
-    tmp_path: Path,
-) -> None:
+async def test_a_cross_encoder_scores_in_order(tmp_path: Path) -> None:
     """Each document has its score, in order, however many there are."""
-    ranker = reranker(cross_encoder(tmp_path))
+    ranker = reranker(tmp_path)
     assert await ranker.rerank("ask milk", ["tea", "green tea milk", "coffee"]) == [3.0, 10.0, 4.0]
     assert await ranker.rerank("ask", ["tea", "milk coffee"] * 40) == [3.0, 9.0] * 40
     assert await ranker.rerank("ask", []) == []
@@ -213,4 +180,4 @@ async def test_a_cross_encoder_scores_in_order(
 async def test_a_classifier_is_no_cross_encoder(tmp_path: Path) -> None:
     """A model with several labels is refused as a reranker."""
     with pytest.raises(ConfigurationError, match="no cross-encoder"):
-        await reranker(cross_encoder(tmp_path, labels=3)).rerank("ask", ["tea"])
+        await reranker(tmp_path, labels=3).rerank("ask", ["tea"])

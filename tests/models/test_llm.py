@@ -28,10 +28,14 @@ FULL = {
 TEA = '{"facts": ["likes tea"]}'
 
 
-def opened(choice: Any, **options: Any) -> Llm:
+def opened(choice: Any = "openai/any", **options: Any) -> Llm:
     llm = open_llm(choice, MemorySettings().updated(options))
     assert llm is not None
     return llm
+
+
+async def answered(choice: Any = "openai/any", **options: Any) -> Any:
+    return await opened(choice, **options).complete("What do I like?", schema=Facts)
 
 
 @pytest.mark.parametrize("model", ["openai/any", "hosted_vllm/any"])
@@ -40,9 +44,7 @@ async def test_the_schema_goes_out_and_its_object_comes_back(
 ) -> None:
     """The provider gets the schema, and its answer comes back as the object."""
     provider.plan(TEA)
-    assert await opened(model).complete("What do I like?", schema=Facts) == Facts(
-        facts=["likes tea"]
-    )
+    assert await answered(model) == Facts(facts=["likes tea"])
     (body,) = provider.bodies("/chat/completions")
     assert body["response_format"]["json_schema"]["name"] == "Facts"
     assert body["messages"][0]["content"].startswith("What do I like?")
@@ -57,7 +59,7 @@ async def test_who_refuses_schemas_is_asked_in_words(
         f"Sure!\n```json\n{TEA}\n```",
         TEA,
     )
-    llm = opened("openai/any")
+    llm = opened()
     for _ in range(2):
         assert (await llm.complete("What?", schema=Facts)).facts == ["likes tea"]
     held = ["response_format" in body for body in provider.bodies("/chat/completions")]
@@ -83,14 +85,14 @@ async def test_no_answer_is_an_error_tried_again_if_it_may_pass(
     """Garbage, a refusal or a cut answer is an error at once; LiteLLM adds no tries of its own."""
     provider.plan(*steps)
     with pytest.raises(ModelError, match=reason):
-        await opened("openai/any").complete("What?", schema=Facts)
+        await answered()
     assert len(provider.requests) == calls
 
 
 async def test_meters_count_calls_and_tokens_of_the_code_they_enclose(provider: Loopback) -> None:
     """A meter counts calls and tokens of all that it encloses, also of inner meters and tasks."""
     provider.plan({"status": 400}, TEA, TEA)
-    llm = opened("openai/any")
+    llm = opened()
     with metered() as whole:
         with metered() as first:
             await llm.complete("one two three", schema=Facts)
@@ -120,7 +122,7 @@ class Given:
 async def test_any_object_with_complete_serves_and_is_metered(answer: Any) -> None:
     """An object with `complete` serves as a model, in whichever form it answers, and is counted."""
     with metered() as meter:
-        assert await opened(Given(answer)).complete("What?", schema=Facts) == Facts(facts=["a"])
+        assert await answered(Given(answer)) == Facts(facts=["a"])
     assert meter.calls == 1
 
 
@@ -130,20 +132,20 @@ async def test_any_object_with_complete_serves_and_is_metered(answer: Any) -> No
 async def test_what_an_object_does_wrong_is_a_model_error(answer: Any) -> None:
     """A wrong answer or any error of a user's object is told as a model's error."""
     with pytest.raises(ModelError):
-        await opened(Given(answer)).complete("What?", schema=Facts)
+        await answered(Given(answer))
 
 
 async def test_cancellation_passes_through_and_hanging_does_not() -> None:
     """A cancelled call stays cancelled, while a model that hangs is given up as a model's error."""
     with pytest.raises(asyncio.CancelledError):
-        await opened(Given(asyncio.CancelledError())).complete("What?", schema=Facts)
+        await answered(Given(asyncio.CancelledError()))
 
     class Hangs(Given):
         async def complete(self, prompt: str, *, schema: type[BaseModel]) -> Any:
             await asyncio.sleep(60)
 
     with pytest.raises(ModelError, match="did not answer in time"):
-        await opened(Hangs(None), model_timeout_seconds=0.05).complete("What?", schema=Facts)
+        await answered(Hangs(None), model_timeout_seconds=0.05)
 
 
 async def test_litellm_is_told_the_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,5 +159,5 @@ async def test_litellm_is_told_the_time_out(monkeypatch: pytest.MonkeyPatch) -> 
             return {"choices": [{"message": {"content": TEA}}]}
 
     monkeypatch.setattr("kagent_memory.models.calls._litellm", lambda: LiteLLM)
-    await opened("openai/any", model_timeout_seconds=7).complete("What?", schema=Facts)
+    await answered(model_timeout_seconds=7)
     assert told == [7]

@@ -1,0 +1,267 @@
+"""Embedding through the real LiteLLM against a provider on loopback, and through objects of
+users; what an embedder refuses, text by text and in halves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pytest
+from loopback import Loopback, vector
+
+from kagent_memory import Memories, Scope
+from kagent_memory.errors import ConfigurationError, ModelError, ModelUnavailable
+from kagent_memory.models.embedding import CheckedEmbedder, Embedder, open_embedder
+from kagent_memory.settings import MemorySettings
+from kagent_memory.testing import HashEmbedder
+
+# of LiteLLM, about odd answers
+pytestmark = pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
+ADA = Scope("acme", "ada", "notes")
+LONG = " ".join(f"Chapter {number} is about the tide and the ferry." for number in range(60))
+
+
+def opened(choice: Any = "openai/any", **options: Any) -> Embedder:
+    embedder = open_embedder(choice, MemorySettings().updated(options))
+    assert embedder is not None
+    return embedder
+
+
+def rows_of(*rows: Sequence[Any]) -> dict[str, Any]:
+    data = [
+        {"object": "embedding", "index": number, "embedding": list(row)}
+        for number, row in enumerate(rows)
+    ]
+    usage = {"prompt_tokens": 1, "total_tokens": 1}
+    return {"json": {"object": "list", "model": "m", "data": data, "usage": usage}}
+
+
+@pytest.mark.parametrize(
+    "choice",
+    ["openai/any", "hosted_vllm/any", "ollama/any", {"type": "openai", "model": "BAAI/bge-m3"}],
+)
+async def test_texts_become_float32_rows_in_their_order(provider: Loopback, choice: Any) -> None:
+    """Each text becomes one float32 row, in the order given, whatever the provider."""
+    rows = await opened(choice).embed(["green tea", "coffee"], kind="document")
+    assert rows.dtype == np.float32
+    np.testing.assert_allclose(rows, [vector("green tea", 8), vector("coffee", 8)], rtol=1e-6)
+
+
+async def test_a_base_url_is_enough_for_ones_own_server(
+    provider: Loopback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server of one's own needs a base URL and no key."""
+    monkeypatch.delenv("OPENAI_API_KEY")
+    monkeypatch.delenv("OPENAI_API_BASE")
+    config = {"provider": "openai", "model": "BAAI/bge-m3", "base_url": f"{provider.url}/"}
+    await opened(config).embed(["tea"], kind="query")
+    assert provider.bodies("/v1/embeddings")[0]["model"] == "BAAI/bge-m3"
+
+
+@pytest.mark.parametrize("provider", ["litellm"], indirect=True)
+async def test_azure_is_called_at_its_deployment_with_its_version(provider: Loopback) -> None:
+    """Azure is called at the configured deployment, with a default version of its API."""
+    azure = {"provider": "azure_openai", "model": "m", "deployment": "dep"}
+    rows = await opened({**azure, "endpoint": f"{provider.root}/"}).embed(["tea"], kind="query")
+    (request,) = provider.requests
+    assert request.path == "/openai/deployments/dep/embeddings?api-version=2024-02-15-preview"
+    np.testing.assert_allclose(rows, [vector("tea", 8)], rtol=1e-6)
+
+
+async def test_batches_keep_size_and_order(provider: Loopback) -> None:
+    """Texts go out in batches, in their order; no texts make no call."""
+    embedder = opened(batch_size=3)
+    assert (await embedder.embed([], kind="document")).shape[0] == 0
+    texts = [f"word{number}" for number in range(7)]
+    rows = await embedder.embed(texts, kind="document")
+    assert [len(body["input"]) for body in provider.bodies("/embeddings")] == [3, 3, 1]
+    np.testing.assert_allclose(rows, [vector(text, 8) for text in texts], rtol=1e-6)
+
+
+async def test_rows_that_come_out_of_order_are_put_back(provider: Loopback) -> None:
+    """Rows that a provider returns in another order are put back into that of the texts."""
+    answer = rows_of([1.0, 0.0], [0.0, 1.0])
+    answer["json"]["data"].reverse()
+    provider.plan(answer)
+    rows = await opened().embed(["a", "b"], kind="document")
+    assert rows.tolist() == [[1.0, 0.0], [0.0, 1.0]]
+
+
+@pytest.mark.parametrize("takes", [True, False])
+async def test_dimensions_are_asked_of_the_provider(provider: Loopback, takes: bool) -> None:
+    """A provider that refuses dimensions is asked without them from then on, and its vectors are
+    cut and brought to length 1.
+    """
+    provider.takes_dimensions = takes
+    embedder = opened(dimensions=6)
+    for _ in range(2):
+        rows = await embedder.embed(["tea and milk and honey and lemon"], kind="document")
+        assert rows.shape == (1, 6)
+        assert np.linalg.norm(rows[0]) == pytest.approx(1)
+    asked = ["dimensions" in body for body in provider.bodies("/embeddings")]
+    assert asked == ([True, True] if takes else [True, False, False])
+
+
+async def test_vectors_are_brought_to_the_wanted_width(provider: Loopback) -> None:
+    """Longer vectors are cut and normalised, those of the right width are left alone, and shorter
+    ones are refused with what to set.
+    """
+    provider.plan(rows_of([3.0, 4.0, 12.0]), rows_of([3.0, 4.0]), rows_of([1.0]))
+    embedder = opened(dimensions=2)
+    for wanted in ([0.6, 0.8], [3.0, 4.0]):
+        [row] = await embedder.embed(["a"], kind="document")
+        assert row.tolist() == pytest.approx(wanted)
+    told = "1 dimensions, 2 were asked for; set dimensions to 1 or less"
+    with pytest.raises(ConfigurationError, match=told):
+        await embedder.embed(["a"], kind="document")
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [[1.0, 2.0], [float("nan"), 1.0]],
+        [[1.0, 2.0], [float("inf"), 1.0]],
+        [[1.0, 2.0], [1e300, 1.0]],
+        [[1.0, 2.0], [0.0, 0.0]],
+        [[1.0, 2.0], [1e-300, 0.0]],
+        [[1.0, 2.0], [0.0, 3.0]],
+        [[1.0, 2.0], [1.0]],
+        [[1.0, 2.0]],
+        [[1.0, 2.0], [1.0, 2.0], [1.0, 2.0]],
+        [[], []],
+        [[1.0, 2.0], ["x", "y"]],
+    ],
+    ids=str,
+)
+async def test_an_answer_that_cannot_be_stored_is_a_model_error(
+    provider: Loopback, rows: list[list[Any]]
+) -> None:
+    """Vectors that are not finite, all zero (once cut, too), uneven, missing or too many are a
+    model's error.
+    """
+    provider.plan(rows_of(*rows))
+    for choice in ("openai/any", Given(rows)):
+        with pytest.raises(ModelError):
+            await opened(choice, dimensions=1).embed(["a", "b"], kind="document")
+
+
+async def test_batches_of_different_widths_are_a_model_error(provider: Loopback) -> None:
+    """Vectors of one call have one width, even where it takes several requests."""
+    provider.plan(rows_of([1.0, 2.0]), rows_of([1.0, 2.0, 3.0]))
+    with pytest.raises(ModelError, match="different widths"):
+        await opened(batch_size=1).embed(["a", "b"], kind="document")
+
+
+class Given:
+    name = "given"
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    async def embed(self, texts: Sequence[str], *, kind: str) -> Any:
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    "answer", [[[1, 2], [3, 4]], np.array([[1.0, 2.0], [3.0, 4.0]]), ([1.0, 2.0], (3, 4))]
+)
+async def test_any_object_with_embed_serves(answer: Any) -> None:
+    """Any object with `embed` serves, and its numbers become float32."""
+    rows = await opened(Given(answer)).embed(("a", "b"), kind="query")
+    assert rows.dtype == np.float32
+    assert rows.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+
+
+async def test_an_objects_own_failure_is_a_model_error() -> None:
+    """The failure of a user's embedder becomes a ModelError with its cause."""
+    cause = RuntimeError("no GPU left")
+    with pytest.raises(ModelError, match=r"given failed \(RuntimeError at") as caught:
+        await opened(Given(cause)).embed(["a"], kind="query")
+    assert caught.value.__cause__ is cause
+
+
+# -- refusals ------------------------------------------------------------------------------------
+
+
+class Picky(HashEmbedder):
+    """Refuses a call with a text that is too long, or that holds a word it does not like."""
+
+    def __init__(self, most_chars: int = 1000, unwanted: str = "\0") -> None:
+        super().__init__(name="picky")
+        self.most_chars, self.unwanted = most_chars, unwanted
+        self.away_after = 1_000_000
+
+    async def embed(self, texts: Sequence[str], *, kind: Any) -> Any:
+        if len(self.calls) >= self.away_after:
+            raise ModelUnavailable("The embedder is away.")
+        answer = await super().embed(texts, kind=kind)
+        if any(len(text) > self.most_chars or self.unwanted in text for text in texts):
+            raise ModelError("The input is too long.")
+        return answer
+
+
+async def embedded(embedder: HashEmbedder, texts: list[str]) -> list[Any]:
+    return await CheckedEmbedder(embedder, MemorySettings()).embed_each(texts, kind="document")
+
+
+async def test_refused_text_costs_its_batch_nothing() -> None:
+    """Every other text has the vector that it has alone, and the refused one the mean of its
+    parts.
+    """
+    texts = [f"Memory {number}" for number in range(20)] + [LONG]
+    rows = await embedded(picky := Picky(), texts)
+    alone = await HashEmbedder().embed(texts, kind="document")
+    assert all(np.array_equal(row, one) for row, one in zip(rows[:-1], alone[:-1], strict=True))
+    assert rows[-1] @ alone[-1] / np.linalg.norm(rows[-1]) > 0.9
+    assert len(picky.calls) < 20
+
+
+async def test_text_refused_however_short_has_no_vector() -> None:
+    """A text refused in its shortest part too gets no vector, and those beside it get theirs."""
+    rows = await embedded(Picky(unwanted="forbidden"), ["fine", "a forbidden word", "fine as well"])
+    assert [row is None for row in rows] == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("most_chars", "away_after", "error", "calls"),
+    [(0, 1_000_000, ModelError, 2), (1000, 4, ModelUnavailable, 4)],
+    ids=["refuses everything", "goes away"],
+)
+async def test_an_embedder_that_is_no_use_is_asked_no_more(
+    most_chars: int, away_after: int, error: type[ModelError], calls: int
+) -> None:
+    """One that refuses everything is not asked for each text, nor one that goes away."""
+    picky = Picky(most_chars)
+    picky.away_after = away_after
+    with pytest.raises(error):
+        await embedded(picky, ["one", "two", "three", LONG])
+    assert len(picky.calls) == calls
+
+
+async def test_memories_beside_refused_ones_have_vectors() -> None:
+    """More refused texts than one batch holds keep none behind them from being embedded, and a
+    search tells how many are found by words alone.
+    """
+    picky = Picky(unwanted="forbidden")
+    picky.away_after = 0
+    async with await Memories.open("libsql:///:memory:", embedding=picky, worker=False) as memories:
+        await memories.add(ADA, [f"A forbidden word, {number}." for number in range(300)])
+        await memories.add(ADA, ["Ada rows at dawn."])
+        picky.away_after = 1_000_000
+        await memories.work(until_idle=True)
+        assert not await memories.jobs()
+        answer = await memories.recall(ADA, "dawn", limit=1)
+        assert [hit.cosine is not None for hit in answer] == [True]
+        assert answer.degraded == ("embedder: 300 of 301 memories are found by words alone",)
+        [space] = await memories.store.memories.spaces.all()
+        await memories.add(ADA, ["A forbidden word.", *(f"Note {n}" for n in range(19))])
+        assert not await memories.jobs()
+        lacking = await memories.store.memories.unembedded(
+            ADA, space.number, limit=999, now=datetime.now(UTC)
+        )
+        assert len(lacking) == 301

@@ -1,0 +1,107 @@
+"""Rerankers through the real LiteLLM against a provider on loopback, and through objects of
+users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import optional
+import pytest
+from loopback import Loopback
+
+from kagent_memory.errors import ModelError
+from kagent_memory.models.reranking import Reranker, open_reranker
+from kagent_memory.settings import MemorySettings
+
+DOCUMENTS = ("black coffee", "green tea", "green tea with milk")
+pytestmark = pytest.mark.parametrize("provider", ["litellm"], indirect=True)
+
+
+def opened(choice: Any, seconds: float = 60) -> Reranker:
+    # the first call of a process imports LiteLLM, which takes longer than a search waits
+    reranker = open_reranker(choice, MemorySettings(search_timeout_seconds=seconds))
+    assert reranker is not None
+    return reranker
+
+
+def at(provider: Loopback, seconds: float = 60) -> Reranker:
+    return opened({"model": "hosted_vllm/any", "api_base": provider.url}, seconds)
+
+
+@pytest.mark.parametrize(
+    ("model", "base", "path"),
+    [
+        ("hosted_vllm/any", "url", "/v1/rerank"),
+        ("jina_ai/any", "url", "/v1/rerank"),
+        ("cohere/any", "root", "/v2/rerank"),
+        ("infinity/any", "url", "/v1/rerank"),
+    ],
+)
+async def test_scores_come_in_the_order_of_the_documents(
+    provider: Loopback, model: str, base: str, path: str
+) -> None:
+    """Scores stand in the order of the documents, though a provider sorts by relevance."""
+    reranker = opened({"model": model, "api_base": getattr(provider, base)})
+    assert await reranker.rerank("tea milk", DOCUMENTS) == [0.0, 0.5, 1.0]
+    (request,) = provider.requests
+    assert request.path == path
+    assert (request.body["query"], request.body["documents"]) == ("tea milk", list(DOCUMENTS))
+
+
+SCORED = [{"index": number, "relevance_score": 1.0} for number in (0, 1, 7)]
+UNSCORED = [{"index": number, "relevance_score": float("nan")} for number in (0, 1, 2)]
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        *({"status": status} for status in (401, 429, 500)),
+        *(
+            {"json": {"id": "1", "results": results, "meta": {}, "usage": {"total_tokens": 1}}}
+            for results in ([], SCORED[:1], SCORED[:1] * 3, SCORED, UNSCORED)
+        ),
+    ],
+)
+async def test_a_failure_is_a_model_error_at_once(provider: Loopback, step: Any) -> None:
+    """A reranker that fails, or does not score each document once, is asked once, and its error
+    names the model.
+    """
+    provider.plan(step)
+    with pytest.raises(ModelError, match="hosted_vllm/any"):
+        await at(provider).rerank("tea", DOCUMENTS)
+    assert len(provider.requests) == 1
+
+
+async def test_a_slow_reranker_is_given_up(provider: Loopback) -> None:
+    """A reranker slower than the search may take is given up as a model's error."""
+    provider.plan({"delay": 60})
+    with pytest.raises(ModelError):
+        await at(provider, 0.2).rerank("tea", DOCUMENTS)
+
+
+async def test_any_object_with_rerank_serves(provider: Loopback) -> None:
+    """An object with `rerank` serves as a reranker, whatever numbers it returns."""
+
+    class Given:
+        name = "given"
+
+        async def rerank(self, query: str, documents: Sequence[str]) -> Any:
+            return (1, 0.5, 2)
+
+    assert await opened(Given()).rerank("tea", DOCUMENTS) == [1.0, 0.5, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("choice", "name"),
+    [
+        ("local/cross-encoder/ms-marco", "local/cross-encoder/ms-marco"),
+        ("cross-encoder/ms-marco", "local/cross-encoder/ms-marco"),
+        ("cohere/rerank-v3.5", "cohere/rerank-v3.5"),
+    ],
+)
+def test_the_choice_decides_the_kind(provider: Loopback, choice: str, name: str) -> None:
+    """A name tells whether a reranker runs here or at a provider."""
+    optional.package("onnxruntime")
+    assert opened(choice).name == name
