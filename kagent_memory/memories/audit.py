@@ -96,23 +96,17 @@ def _exact_duplicates(contents: Contents) -> Iterator[Evidence]:
 
 def _near_duplicates(contents: Contents) -> Iterator[Evidence]:
     detail = "the same in other words"
-    for alike in _groups(contents.visible, _words):
-        for denying in (True, False):
-            some = _differing(one for one in alike if _denies(one) is denying)
-            if len(some) > 1:
-                yield _ids(some), detail
+    for alike in _differing(contents.visible, _statement):
+        yield _ids(alike), detail
     for older, newer in _linked(contents.visible):
         if not (is_saved(older) and newer.valid_from) and _words(older) != _words(newer):
             yield _ids((older, newer)), detail
 
 
 def _contradictions(contents: Contents) -> Iterator[Evidence]:
-    for values in _groups(contents.visible, slot_of):
-        values = _differing(values)
-        if len(values) > 1:
-            yield _ids(values), f"{len(values)} values of one attribute"
-    for alike in _groups(contents.visible, _words):
-        alike = _differing(alike)
+    for values in _differing(contents.visible, slot_of):
+        yield _ids(values), f"{len(values)} values of one attribute"
+    for alike in _differing(contents.visible, _words):
         if len({_denies(one) for one in alike}) > 1:
             yield _ids(alike), "one denies what the other says"
     for older, newer in _linked(contents.visible):
@@ -222,9 +216,12 @@ def _groups(memories: Iterable[Memory], key: Key) -> Iterable[Sequence[Memory]]:
     return groups.values()
 
 
-def _differing(memories: Iterable[Memory]) -> Sequence[Memory]:
-    """Return one memory of each text."""
-    return [same[0] for same in _groups(memories, _text)]
+def _differing(memories: Iterable[Memory], key: Key) -> Iterator[Sequence[Memory]]:
+    """Yield the memories that have something in common and differ: one of each text."""
+    for alike in _groups(memories, key):
+        differing = [same[0] for same in _groups(alike, _text)]
+        if len(differing) > 1:
+            yield differing
 
 
 def _linked(memories: Sequence[Memory]) -> Iterator[tuple[Memory, Memory]]:
@@ -256,6 +253,12 @@ def _words(memory: Memory) -> Sequence[str] | None:
 def _denies(memory: Memory) -> bool:
     """Return True if a memory denies something, or says that it ended."""
     return not denying_terms().isdisjoint(tokens(memory.content))
+
+
+def _statement(memory: Memory) -> Hashable:
+    """Return what a fact is about, and whether it denies that."""
+    words = _words(memory)
+    return words and (words, _denies(memory))
 
 
 def _texts(memory: Memory) -> Iterator[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple
 
 from .. import telemetry
 from ..checks import checked_text
-from ..concurrency import cancel_tasks_at_exit, run_in_thread
+from ..concurrency import run_in_thread
 from ..errors import ConfigurationError, InvalidInput, NotFound
 from ..ingestion import Enqueuer, JobHandlers, Providers, Worker
 from ..ingestion.editing import checked_session_id
@@ -36,15 +35,24 @@ from ..retrieval.question import EARLIER_TURNS
 from ..retrieval.ranking import RankSettings
 from ..retrieval.ranking.importance import ImportanceWeights
 from ..retrieval.retriever import Retriever
-from ..settings import MemorySettings, compose
+from ..settings import MemorySettings
 from ..stores import Store, open_store
 from ..stores.base import Batch, Pruned
 from ..stores.values import OpenOptions
 from .caller_vectors import CallerVectors
-from .opened import BACKFILL, without_secrets
+from .opened import BACKFILL
 from .tokens import Tokens
 
 logger = logging.getLogger(__name__)
+
+
+OPTION_KINDS: Mapping[str, tuple[Any, str]] = {
+    "rank": (RankSettings, "kagent_memory.RankSettings(…)"),
+    "importance_weights": (ImportanceWeights, "kagent_memory.ImportanceWeights(…)"),
+    "redact": (Callable, "a function"),
+    "clock": (Callable, "a function"),
+}
+"""What some arguments of `Memories.open` are, and in words."""
 
 
 class Redactors(NamedTuple):
@@ -155,31 +163,27 @@ class Components:
         text, *earlier = await run_in_thread(len(query) + sum(map(len, turns)), mask)
         return text, earlier
 
-    async def get(self, scope: Scope, id: str, *, superseded: bool = False) -> Memory:
-        """Return a memory that is visible or short-term, or also one that was superseded.
+    async def get(
+        self, scope: Scope, id: str, *, superseded: bool = False, quarantined: bool = False
+    ) -> Memory:
+        """Return a memory that is visible or short-term.
+
+        Args:
+            scope: whose memory.
+            id: of the memory.
+            superseded: also one in any other state.
+            quarantined: only one that waits to be confirmed.
 
         Raises:
             NotFound: no such memory, or it has expired.
         """
-        memory = await self._unexpired(scope, id)
-        if memory is None or not (superseded or memory.state in {*SEARCHED, "short_term"}):
-            raise NotFound(f"No memory {id} in this scope.")
+        found = await self.store.memories.get(scope, [id], now=self.clock(), superseded=True)
+        memory = found.get(id)
+        states = {"quarantined"} if quarantined else {*SEARCHED, "short_term"}
+        if memory is None or not (superseded or memory.state in states):
+            where = "waits in the quarantine of" if quarantined else "in"
+            raise NotFound(f"No memory {id} {where} this scope.")
         return memory
-
-    async def quarantined(self, scope: Scope, id: str) -> Memory:
-        """Return a memory that waits to be confirmed.
-
-        Raises:
-            NotFound: none of this id waits, or it has expired.
-        """
-        memory = await self._unexpired(scope, id)
-        if memory is None or memory.state != "quarantined":
-            raise NotFound(f"No memory {id} waits in the quarantine of this scope.")
-        return memory
-
-    async def _unexpired(self, scope: Scope, id: str) -> Memory | None:
-        memories = self.store.memories
-        return (await memories.get(scope, [id], now=self.clock(), superseded=True)).get(id)
 
     def masked_filter(self, filter: Filter) -> Filter:
         """Return the filter with the session id as memories carry it."""
@@ -241,163 +245,116 @@ class Components:
         self.forget_vectors()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Choices:
-    """Arguments of `Memories.open` beside the settings; see there."""
+def checked_options(gate: Gate | bool | None, **options: object) -> None:
+    """Refuse what would fail at every later use.
 
-    embedding: EmbedderChoice
-    llm: str | bool | Llm | None
-    summary: SummaryProvider | None
-    rerank: RerankChoice
-    gate: Gate | bool | None
-    rank: RankSettings | None
-    importance_weights: ImportanceWeights | None
-    resolve_llm: Callable[[str], Llm | None] | None
-    redact: Callable[[str], str] | None
-    clock: Callable[[], datetime]
-    pool: object
+    Raises:
+        ConfigurationError: says which argument does not fit, and what it takes.
+    """
+    for name, value in options.items():
+        kind, takes = OPTION_KINDS[name]
+        if value is not None and not isinstance(value, kind):
+            raise ConfigurationError(f"{name} takes {takes}, not {kind_of(value)}.")
+    if not (isinstance(gate, bool | None) or _is_gate(gate)):
+        raise ConfigurationError(
+            "gate takes True, False, WordGate(…), or an object with a plain method "
+            f"searches(text, *, tool=False, is_fact=None); not {kind_of(gate)}."
+        )
 
-    async def open(
-        self, uri: str | None, settings: MemorySettings | None, options: Mapping[str, Any]
-    ) -> Components:
-        """Open and migrate the store, and put its models and background work together; see
-        `Memories.open`.
-        """
-        cancel_tasks_at_exit()
-        self._check()
-        uri = "postgresql:///" if uri is None and self.pool is not None else uri
-        bare, settings = compose(uri, settings, options, os.environ)
-        gate = self.gate
-        if isinstance(gate, bool):
-            gate, settings = None, settings.updated({"gate": gate})
-        redactors = self._redactors(settings)
-        # in a thread: looking up the provider of a name may import LiteLLM
-        embedder, providers, reranker = await asyncio.to_thread(self._models, settings)
-        store, weights = await self._store(bare, settings), self.importance_weights
-        weights = weights or ImportanceWeights()
-        try:
-            vectors = StoreEmbedder(store, embedder, settings) if embedder is not None else None
-            if vectors is not None:
-                await vectors.check()
-            retriever = Retriever(
-                store.memories,
-                vectors,
-                llm=providers.llm,
-                reranker=reranker,
-                gate=gate,
-                rank=self.rank,
-                weights=weights,
-                settings=settings,
-                has_short_term=settings.short_term_hours > 0
-                or await store.memories.keeps_short_term(),
-            )
-        except BaseException:
-            await store.close()
+
+def choose_redactors(redact: Redactor | None, settings: MemorySettings) -> Redactors:
+    """Return what masks secrets, as given or ours with the table that a setting names, and what
+    the settings say of pii.
+
+    Raises:
+        ConfigurationError: both are given, a table cannot be read, an unknown kind of pii, or its
+            extra is missing.
+    """
+    if redact is not None and settings.secrets_file:
+        raise ConfigurationError(
+            "Pass secrets_file or redact=, not both: redact= replaces the built-in redaction."
+        )
+    if redact is None:
+        redact = redactor(settings.secrets_file) if settings.secrets_file else mask_secrets
+    rules = settings.pii
+    if rules is None:
+        return Redactors(redact, redact, redact)
+    data = PersonalData(rules.kinds, regions=rules.regions, table=rules.file)
+    mask = data.after(redact)
+    save = mask if rules.mode == "mask" else data.refusing(redact, dropped=rules.mode == "drop")
+    return Redactors(save, mask, redact)
+
+
+def choose_models(
+    settings: MemorySettings,
+    embedding: EmbedderChoice,
+    llm: str | bool | Llm | None,
+    summary: SummaryProvider | None,
+    rerank: RerankChoice,
+    resolve_llm: Callable[[str], Llm | None] | None,
+) -> tuple[Embedder | None, Providers, Reranker | None]:
+    """Return the models that were chosen, or else those that the settings name; a name that
+    LiteLLM does not know is resolved.
+
+    Raises:
+        ConfigurationError: nobody knows a name, or a choice is of no known kind.
+    """
+    if summary is not None:
+        summary = with_settings(checked_provider(summary), settings)
+    if isinstance(llm, str):
+        llm = settings.updated({"llm": llm}).llm
+    choice = settings.llm if llm is None else llm
+    try:
+        model = open_llm(choice, settings)
+    except ConfigurationError:
+        name = choice.strip() if isinstance(choice, str) else ""
+        model = resolve_llm(name) if name and resolve_llm else None
+        if model is None:
             raise
-        return Components(
-            store=store,
-            settings=settings,
-            location=without_secrets(bare),
-            vectors=vectors,
-            retriever=retriever,
-            providers=providers,
-            redactors=redactors,
-            clock=self.clock,
-            weights=weights,
+    embedder = open_embedder(settings.embedding if embedding is None else embedding, settings)
+    providers = Providers(
+        summary,
+        model,
+        allow_model=choice is not False,
+        resolve=resolve_llm,
+        embeds=embedder is not None,
+    )
+    return (
+        embedder,
+        providers,
+        open_reranker(settings.rerank if rerank is None else rerank, settings),
+    )
+
+
+async def open_database(uri: str, settings: MemorySettings, pool: object) -> Store:
+    """Open and migrate the store of a URI.
+
+    Raises:
+        ConfigurationError: the pool or the URI does not fit.
+        StoreError: the database cannot be reached.
+    """
+    if pool is not None and not uri.removeprefix("kagent+").startswith("postgres"):
+        raise ConfigurationError(
+            "pool= takes connections to PostgreSQL; leave the URI out, or make it postgresql://…."
         )
+    names = OpenOptions.__annotations__.keys() - {"schema", "pool"}
+    options: dict[str, Any] = {name: getattr(settings, name) for name in names}
+    return await open_store(uri, pool=pool, schema=settings.postgres_schema, **options)
 
-    def _check(self) -> None:
-        """Refuse what would fail at every later use.
 
-        Raises:
-            ConfigurationError: says which argument does not fit, and what it takes.
-        """
-        if self.summary is not None:
-            checked_provider(self.summary)
-        for name, kind in (("rank", RankSettings), ("importance_weights", ImportanceWeights)):
-            if not isinstance(value := getattr(self, name), kind | None):
-                takes = f"kagent_memory.{kind.__name__}(…)"
-                raise ConfigurationError(f"{name} takes {takes}, not {kind_of(value)}.")
-        for name in ("redact", "clock"):
-            if not callable(value := getattr(self, name)) and value is not None:
-                raise ConfigurationError(f"{name} takes a function, not {kind_of(value)}.")
-        gate, searches = self.gate, getattr(self.gate, "searches", None)
-        if isinstance(gate, bool | None):
-            return
-        if isinstance(gate, type) or not callable(searches) or not _takes(searches):
-            raise ConfigurationError(
-                "gate takes True, False, WordGate(…), or an object with a plain method "
-                f"searches(text, *, tool=False, is_fact=None); not {kind_of(gate)}."
-            )
+async def open_vectors(
+    store: Store, embedder: Embedder | None, settings: MemorySettings
+) -> StoreEmbedder | None:
+    """Return the embedder of a store, checked against the vectors that it holds.
 
-    def _redactors(self, settings: MemorySettings) -> Redactors:
-        """Return what masks secrets, as given or ours with the table that a setting names, and what
-        the settings say of pii.
-
-        Raises:
-            ConfigurationError: both are given, a table cannot be read, an unknown kind of pii, or
-                its extra is missing.
-        """
-        redact = self.redact or mask_secrets
-        if settings.secrets_file:
-            if redact is not mask_secrets:
-                raise ConfigurationError(
-                    "Pass secrets_file or redact=, not both: redact= replaces the built-in "
-                    "redaction."
-                )
-            redact = redactor(settings.secrets_file)
-        rules = settings.pii
-        if rules is None:
-            return Redactors(redact, redact, redact)
-        data = PersonalData(rules.kinds, regions=rules.regions, table=rules.file)
-        mask = data.after(redact)
-        save = mask if rules.mode == "mask" else data.refusing(redact, dropped=rules.mode == "drop")
-        return Redactors(save, mask, redact)
-
-    def _models(
-        self, settings: MemorySettings
-    ) -> tuple[Embedder | None, Providers, Reranker | None]:
-        """Return the models that were chosen, or that the settings name."""
-        llm = self.llm
-        if isinstance(llm, str):
-            llm = settings.updated({"llm": llm}).llm
-        embedder = open_embedder(
-            settings.embedding if self.embedding is None else self.embedding, settings
-        )
-        providers = Providers(
-            self.summary and with_settings(self.summary, settings),
-            self._llm(settings.llm if llm is None else llm, settings),
-            allow_model=llm is not False and (settings.llm is not False or llm is not None),
-            resolve=self.resolve_llm,
-            embeds=embedder is not None,
-        )
-        rerank = settings.rerank if self.rerank is None else self.rerank
-        return embedder, providers, open_reranker(rerank, settings)
-
-    def _llm(self, choice: Any, settings: MemorySettings) -> Llm | None:
-        """Return the model of a choice; a name that LiteLLM does not know is resolved.
-
-        Raises:
-            ConfigurationError: nobody knows the name, or the choice is of no known kind.
-        """
-        try:
-            return open_llm(choice, settings)
-        except ConfigurationError:
-            name = choice.strip() if isinstance(choice, str) else ""
-            model = self.resolve_llm(name) if name and self.resolve_llm else None
-            if model is None:
-                raise
-            return model
-
-    async def _store(self, uri: str, settings: MemorySettings) -> Store:
-        if self.pool is not None and not uri.removeprefix("kagent+").startswith("postgres"):
-            raise ConfigurationError(
-                "pool= takes connections to PostgreSQL; leave the URI out, or make it "
-                "postgresql://…."
-            )
-        names = OpenOptions.__annotations__.keys() - {"schema", "pool"}
-        options: dict[str, Any] = {name: getattr(settings, name) for name in names}
-        return await open_store(uri, pool=self.pool, schema=settings.postgres_schema, **options)
+    Raises:
+        ConfigurationError: it is not the one whose vectors the store holds.
+    """
+    if embedder is None:
+        return None
+    vectors = StoreEmbedder(store, embedder, settings)
+    await vectors.check()
+    return vectors
 
 
 def kind_of(value: object) -> str:
@@ -405,9 +362,10 @@ def kind_of(value: object) -> str:
     return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
 
 
-def _takes(searches: Callable[..., object]) -> bool:
-    """Return True if a gate's method takes what a gate is asked with."""
-    if inspect.iscoroutinefunction(searches):
+def _is_gate(gate: object) -> bool:
+    """Return True for an object whose method takes what a gate is asked with."""
+    searches = getattr(gate, "searches", None)
+    if isinstance(gate, type) or not callable(searches) or inspect.iscoroutinefunction(searches):
         return False
     try:
         inspect.signature(searches).bind("", tool=False, is_fact=None)

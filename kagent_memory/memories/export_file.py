@@ -17,7 +17,7 @@ from typing import Annotated, BinaryIO, Literal, Self, TypeAlias
 import numpy as np
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, model_validator
 
-from ..checks import checked_text, checked_time
+from ..checks import checked_text, checked_time, faults
 from ..errors import InvalidInput
 from ..records import MAX_LINKS, Change, Memory, Revision, Scope, Vector
 from ..stores.base import EXTERNAL, Batch, checked_vector, external_name
@@ -31,7 +31,6 @@ MAX_SPACES = 1000
 MAX_DIMENSIONS = 65_536
 PART = 200
 MAX_LINE_BYTES = 64 * 2**20
-MAX_NAME_CHARS = 200  # of a field that is named to the caller
 MAX_INTEGER = 2**31 - 2  # with room for one more
 BOUNDS = {"importance": (0, 1), "ttl_days": (-36_500, 36_500), "revision": (1, MAX_INTEGER + 1)}
 # what some readers take for one
@@ -262,7 +261,7 @@ class ExportFile:
             try:
                 for number, text in lines:
                     if number == 1:
-                        self.spaces = _spaces(path, text)
+                        self.spaces = Head.model_validate_json(text).embedding_spaces
                     elif text.startswith(b'{"end"'):
                         told = End.model_validate_json(text).memories
                         if told != count or any(text.strip() for _, text in lines):
@@ -305,14 +304,15 @@ def opened(path: Path) -> Generator[BinaryIO]:
 
 
 def _damage(number: int, path: Path, error: ValidationError) -> str:
-    first = error.errors()[0]
-    where = ".".join(map(str, first["loc"]))[:MAX_NAME_CHARS]
-    if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+    where, what = faults(error)[0]
+    if error.errors()[0]["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         return (
             f"Line {number} of {path} has a field that is not known here: {where!r}. Import it "
             "with the version of kagent-memory that wrote it, or take the field out."
         )
-    return f"Line {number} of {path} is damaged ({where}: {first['msg']}); export it again."
+    if number == 1:
+        return f"Line 1 of {path} is not that of an export that is read here ({where}: {what})."
+    return f"Line {number} of {path} is damaged ({where}: {what}); export it again."
 
 
 def _check_line(line: Line) -> None:
@@ -359,21 +359,3 @@ def _check_bounds(memory: Memory) -> None:
             raise InvalidInput(f"superseded_by or a link, {id!r}, is not a UUID.")
     if len(memory.links) > MAX_LINKS:
         raise InvalidInput(f"It has {len(memory.links)} links; at most {MAX_LINKS} are kept.")
-
-
-def _spaces(path: Path, text: bytes) -> Sequence[Space]:
-    """Return the embedding spaces that the first line names."""
-    try:
-        return Head.model_validate_json(text).embedding_spaces
-    except ValidationError as error:
-        wrong = {fault["loc"][0]: fault["input"] for fault in error.errors() if fault["loc"]}
-        if "version" in wrong and "format" not in wrong:
-            raise InvalidInput(
-                f"{path} has the version {wrong['version']}; this kagent-memory reads versions "
-                f"{VERSION} and {VERSION_WITH_VECTORS} (with vectors)."
-            ) from error
-        if wrong and "format" not in wrong:
-            raise
-        raise InvalidInput(
-            f"{path} is not an export of kagent-memory; its first line does not say so."
-        ) from error

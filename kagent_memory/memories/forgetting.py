@@ -85,7 +85,7 @@ class Forgetting(Opened):
     async def forget(
         self,
         scope: Scope,
-        ids: Sequence[str] | str = (),
+        ids: Sequence[str] | str | None = None,
         *,
         session_id: str | None = None,
         tag: str | None = None,
@@ -127,7 +127,7 @@ class Forgetting(Opened):
                 filter has one that is named beside it.
             NotFound: one of the given ids is not there; the others are erased all the same.
         """
-        ids = (ids,) if isinstance(ids, str) else tuple(ids)
+        ids = [ids] if isinstance(ids, str) else ids
         for name, value in (("session_id", session_id), ("tag", tag), ("author", author)):
             if value is not None:
                 checked_text(value, name)
@@ -139,7 +139,7 @@ class Forgetting(Opened):
         }
         parts, condition = self.parts, _joined(filter or Filter(), named, tag)
         has_conditions = filter is not None or condition != Filter()
-        if sum((bool(ids), has_conditions, everything)) != 1:
+        if sum((ids is not None, has_conditions, everything)) != 1 or not (ids is None or ids):
             raise InvalidInput(ONE_OF_THREE)
         if has_conditions and condition in (Filter(), Filter(superseded=True)):
             raise InvalidInput(
@@ -147,7 +147,7 @@ class Forgetting(Opened):
             )
         with parts.operation("delete_memory", scope):
             try:
-                if not ids:
+                if ids is None:
                     condition = parts.masked_filter(condition)
                     return Forgotten(
                         await self._forget_matching(
@@ -228,7 +228,7 @@ class Forgetting(Opened):
         Raises:
             NotFound: none of this id waits, or it has expired.
         """
-        waiting = await self.parts.quarantined(scope, id)
+        waiting = await self.parts.get(scope, id, quarantined=True)
         return (await self.forget(scope, waiting.id, who=who)).ids
 
     @verb("POST /tenants/forget", durable=True)

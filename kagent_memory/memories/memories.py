@@ -5,12 +5,15 @@ Importing this module is light: what opens a store and searches it is loaded by 
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
 
 from ..checks import checked_time
+from ..concurrency import cancel_tasks_at_exit
 from ..errors import InvalidInput
 from ..records import (
     GATED,
@@ -23,10 +26,10 @@ from ..records import (
     Vector,
     WhichScopes,
 )
-from ..settings import MemorySettings
+from ..settings import MemorySettings, compose
 from .forgetting import Forgetting
 from .maintenance import Maintenance
-from .opened import utc_now
+from .opened import utc_now, without_secrets
 from .verbs import verb
 from .writing import Writing
 
@@ -98,25 +101,55 @@ class Memories(Writing, Forgetting, Maintenance):
             ConfigurationError: a setting, URI, model or the embedder does not fit.
             StoreError: the database cannot be reached.
         """
-        from .components import Choices
+        from . import components as made
 
-        choices = Choices(
-            embedding=embedding,
-            llm=llm,
-            summary=summary,
-            rerank=rerank,
-            gate=gate,
-            rank=rank,
-            importance_weights=importance_weights,
-            resolve_llm=resolve_llm,
-            redact=redact,
-            clock=clock,
-            pool=pool,
+        cancel_tasks_at_exit()
+        made.checked_options(
+            gate, rank=rank, importance_weights=importance_weights, redact=redact, clock=clock
         )
-        components = await choices.open(uri, settings, options)
-        memories = cls(components)
-        if components.settings.worker:
-            memories._background = components.background(memories.prune, memories._stop)
+        if uri is None and pool is not None:
+            uri = "postgresql:///"
+        bare, settings = compose(uri, settings, options, os.environ)
+        if isinstance(gate, bool):
+            gate, settings = None, settings.updated({"gate": gate})
+        redactors = made.choose_redactors(redact, settings)
+        # in a thread: looking up the provider of a name may import LiteLLM
+        embedder, providers, reranker = await asyncio.to_thread(
+            made.choose_models, settings, embedding, llm, summary, rerank, resolve_llm
+        )
+        weights = importance_weights or made.ImportanceWeights()
+        store = await made.open_database(bare, settings, pool)
+        try:
+            vectors = await made.open_vectors(store, embedder, settings)
+            retriever = made.Retriever(
+                store.memories,
+                vectors,
+                llm=providers.llm,
+                reranker=reranker,
+                gate=gate,
+                rank=rank,
+                weights=weights,
+                settings=settings,
+                has_short_term=settings.short_term_hours > 0
+                or await store.memories.keeps_short_term(),
+            )
+        except BaseException:
+            await store.close()
+            raise
+        parts = made.Components(
+            store=store,
+            settings=settings,
+            location=without_secrets(bare),
+            vectors=vectors,
+            retriever=retriever,
+            providers=providers,
+            redactors=redactors,
+            clock=clock,
+            weights=weights,
+        )
+        memories = cls(parts)
+        if settings.worker:
+            memories._background = parts.background(memories.prune, memories._stop)
         return memories
 
     # -- reading

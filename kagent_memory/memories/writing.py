@@ -331,7 +331,7 @@ class Writing(Opened):
 
         parts = self.parts
         with parts.operation("update_memory", scope):
-            now, waiting = parts.clock(), await parts.quarantined(scope, id)
+            now, waiting = parts.clock(), await parts.get(scope, id, quarantined=True)
             active = replace(
                 renewed(waiting, now), state="active", updated_at=now, revision=waiting.revision + 1
             )

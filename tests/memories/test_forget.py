@@ -86,6 +86,7 @@ async def test_exactly_what_meets_every_condition_goes(options, gone):
         {"everything": "no"},
         {"ids": [5]},
         {"ids": []},
+        {"ids": [], "tag": "drink"},
         {"filter": Filter()},
         {"filter": Filter(session_id="a"), "session_id": "b"},
         {"filter": Filter(created_after=START), "after": START},

@@ -164,11 +164,11 @@ def with_revision(**values: Any) -> Callable[[Lines], None]:
         (lambda lines: lines[:-1], "cut off"),
         (lambda lines: [*lines[:3], json.dumps(lines[3])[:200]], "damaged"),
         (lambda lines: [*lines[:2], *lines[3:]], "should hold 9"),
-        (lambda lines: lines[0].update(version=3), "version 3"),
-        (lambda lines: lines[1:], "not an export"),
+        (lambda lines: lines[0].update(version=3), "version: Input should be 1 or 2"),
+        (lambda lines: lines[1:], "Line 1 .* export"),
         (lambda lines: [*lines, lines[1]], "more follows"),
         (lambda lines: [*lines, " " * 10_000, lines[1]], "more follows"),
-        (lambda _lines: [""], "not an export"),
+        (lambda _lines: [""], "Line 1 .* export"),
         (lambda lines: [lines[0], "[]", *lines[2:]], "Line 2"),
         (with_memory(id="not an id"), "Line 5"),
         (with_memory(content="a\0b"), "Line 5"),
@@ -206,7 +206,7 @@ async def test_what_is_no_file_of_text_is_refused_at_once(kind, tmp_path, monkey
     """An import reads regular files only, and holds no line without an end."""
     monkeypatch.setattr(export_file, "MAX_LINE_BYTES", 1000)
     path = tmp_path / kind
-    said = {"bytes": "first line", "nothing": "no such file", "long line": "longer than 1,000"}
+    said = {"bytes": "Line 1", "nothing": "no such file", "long line": "longer than 1,000"}
     match kind:
         case "bytes":
             path.write_bytes(b'{"format": "kagent-memory"\xff\xfe')
