@@ -155,8 +155,8 @@ class _Prune:
         return [one for one in memories if all(map(is_due, await self._sources(scope, [one])))]
 
     async def _sources(self, scope: Scope, memories: Sequence[Memory]) -> list[Memory]:
-        """Return what was merged into these memories and did not expire, and what into those; see
-        `stores.sql.forgetting.with_sources`.
+        """Return what was merged into these memories and did not expire, and what into those, as
+        `MemoryStore.evict` does.
         """
         if memories and (self.merged is None or self.merged[0] != scope):
             merged: dict[str, list[Memory]] = defaultdict(list)

@@ -124,7 +124,7 @@ def stats_of(memories: Sequence[Memory], *, now: datetime, popular_after: int) -
     )
 
 
-def tombstones_of(whole: Whole, salt: bytes) -> set[tuple[str, str]]:
+def tombstones_of(whole: Whole, salt: bytes = b"") -> set[tuple[str, str]]:
     """Return what holds a forgotten memory back, each after its kind: the events of every state and
     change that it ever had, and the texts. Without a salt there are no texts.
     """

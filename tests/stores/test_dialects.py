@@ -102,7 +102,7 @@ SCOPED = (
     "visible_memories",
     "passing",
     "vectors_since",
-    "equal_memories",
+    "met_memories",
     "taken_pairs",
     "erase_memories",
 )

@@ -4,21 +4,23 @@ brings them back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
-from typing import Self
 
 from ...records import Memory, Revision
 from ..codec import known
 from ..decisions import tombstones_of
-from ..values import Whole, every_state, with_after
+from ..values import Whole, with_after
 from .filters import read_salt
 from .queue import clear, delete_jobs, touch
 from .receipts import add_receipt
 from .session import Transaction
 from .spaces import erase_vectors
-from .transfer import replace_revisions, wholes
+from .transfer import wholes
+from .write_queries import event_pairs
+
+ERASED_AT_ONCE = 500
 
 
 async def forget(
@@ -35,27 +37,24 @@ async def forget(
     """See `Store.forget`."""
     if not dry_run:
         await touch(session, 1)
-    chosen = known(ids)
-    if everything:
-        chosen = await session.ids("scope_memories")
-    elif session_id is not None:
-        said = await session.ids("session_memories", session_id=session_id)
-        chosen = list(dict.fromkeys((*chosen, *said)))
-    chosen = [*chosen, *await _facts_of_turns(session, chosen)]
-    lineage = await _Lineage.of(session, chosen)
-    turns = await _turns_of_facts(session, lineage.erased.values())
-    lineage.erased |= await wholes(session, turns)
+    which = {"ids": known(ids), "session_id": session_id, "everything": everything}
+    erased, reworded = await _lineage(session, await session.ids("chosen_memories", **which))
+    facts = {id: one for id, one in erased.items() if one.memory.state != "source"}
+    said = {(one.memory.session_id, key) for one in facts.values() for _, key in tombstones_of(one)}
+    if facts:
+        turns = await session.ids("sources_of", ids=[*facts], **event_pairs(said))
+        erased |= await wholes(session, turns)
+    gone = tuple(erased)
     if dry_run:
-        return tuple(lineage.erased)
+        return gone
     withdrawn = await delete_jobs(session, session_id, everything)
-    tombstones = await lineage.tombstones(session)
+    tombstones = await _tombstones(session, erased)
     tombstones |= {("event", event) for event in (*withdrawn, *event_ids)}
     if tombstones:
         kinds, keys = zip(*sorted(tombstones), strict=True)
         await session.send("insert_tombstones", kinds=list(kinds), keys=list(keys), at=now)
     await clear(session, frozenset(key for kind, key in tombstones if kind == "event"))
-    gone = tuple(lineage.erased)
-    await replace_revisions(session, lineage.reworded)
+    await session.run_many("replace_revision", map(session.codec.revision_values, reworded))
     await erase(session, gone)
     if who is not None and (gone or withdrawn):
         await add_receipt(session, "forget", gone, who=who, now=now)
@@ -67,46 +66,29 @@ async def evict(
 ) -> tuple[str, ...]:
     """See `MemoryStore.evict`."""
     await touch(session, 1)
-    counts = await session.rows("scope_counts", now=now, popular_after=0)
-    too_many = max(sum(row["visible"] for row in counts) - keep, 0)
-    ids = known(ids)
-    visible = await session.rows("visible_memories", ids=ids, now=now, superseded=False)
-    loose = {row["id"] for row in visible if not row["pinned"]}
-    gone = await with_sources(session, [id for id in ids if id in loose][:too_many])
+    gone = await session.ids("evictable", ids=known(ids), keep=keep, now=now)
     await erase(session, gone)
     return tuple(gone)
 
 
-async def with_sources(session: Transaction, ids: Sequence[str]) -> Sequence[str]:
-    """Return these memories of a scope, and then those that were merged into them: what they stand
-    for goes with them.
-    """
-    found = fresh = dict.fromkeys(ids)
-    while fresh:
-        merged = await session.ids("merged_into", ids=list(fresh))
-        fresh = dict.fromkeys(id for id in merged if id not in found)
-        found = found | fresh
-    return list(found)
-
-
 async def erase(session: Transaction, ids: Sequence[str]) -> None:
     """Delete these memories of a scope and all that belongs to them; the scope's lock is held."""
-    if not ids:
-        return
-    ids = list(ids)
-    await erase_vectors(session, ids=ids)
-    # The memories before their counters: who counts meanwhile is waited for, and what they counted
-    # goes too.
-    for statement in (
-        "unlink_memories",
-        "erase_memories",
-        "erase_stats",
-        "end_decisions",
-        "erase_revisions",
-        "erase_scope_index",
-        "mark_erased",
-    ):
-        await session.send(statement, ids=ids)
+    ids = sorted(ids)
+    for start in range(0, len(ids), ERASED_AT_ONCE):
+        some = ids[start : start + ERASED_AT_ONCE]
+        await erase_vectors(session, ids=some)
+        # The memories before their counters: who counts meanwhile is waited for, and what they
+        # counted goes too.
+        for statement in (
+            "unlink_memories",
+            "erase_memories",
+            "erase_stats",
+            "end_decisions",
+            "erase_revisions",
+            "erase_scope_index",
+            "mark_erased",
+        ):
+            await session.send(statement, ids=some)
 
 
 async def erase_some(
@@ -131,160 +113,40 @@ async def erase_some(
     return len(gone), ended
 
 
-async def _facts_of_turns(session: Transaction, ids: Sequence[str]) -> list[str]:
-    """Return the ids of the facts that came from the kept turns among these memories alone."""
-    events: dict[str | None, set[str]] = {}
-    for turn in await _stored(session, ids):
-        if turn.state == "source":
-            events.setdefault(turn.session_id, set()).update(turn.event_ids)
-    found: list[str] = []
-    for session_id, said in events.items():
-        own = await session.ids("session_memories", session_id=session_id)
-        facts = await _stored(session, own)
-        found += (one.id for one in facts if one.event_ids and said.issuperset(one.event_ids))
-    return [id for id in found if id not in ids]
-
-
-async def _stored(session: Transaction, ids: Sequence[str]) -> Sequence[Memory]:
-    """Return these memories of a scope, whatever their state."""
-    return await session.memories("stored_memories", ids=list(ids)) if ids else ()
-
-
-async def _turns_of_facts(session: Transaction, facts: Iterable[Whole]) -> list[str]:
-    """Return the ids of the kept turns that facts came from, or that said the same."""
-    ids: set[str] = set()
-    said: set[tuple[str | None, str]] = set()
-    for one in facts:
-        if one.memory.state != "source":
-            ids.add(one.memory.id)
-            said |= {(one.memory.session_id, event) for event in _events_of(one)}
-    if not ids:
-        return []
-    event_ids = sorted({event for _, event in said})
-    return [
-        row["id"]
-        for row in await session.rows("sources_of", ids=sorted(ids), event_ids=event_ids)
-        if not ids.isdisjoint(row["links"])
-        or any((row["session_id"], event) in said for event in row["event_ids"])
-    ]
-
-
-@dataclass(slots=True)
-class _Lineage:
-    """Memories and keys that go when some memories are forgotten.
-
-    Attributes:
-        erased: by their ids, in the order in which they were found.
-        made: the ids of those among them that hold the others' words because of a decision that was
-            undone.
-        reworded: revisions of memories that stay, without the words that such a decision had
-            brought into them.
+async def _lineage(
+    session: Transaction, ids: Sequence[str]
+) -> tuple[dict[str, Whole], Iterable[Revision]]:
+    """Return what goes when these memories are forgotten, by id: they, and whatever was made of
+    them, however it was made; and revisions of memories that stay, without the words that a
+    decision had brought into them and that was undone.
     """
-
-    erased: dict[str, Whole] = field(default_factory=dict[str, Whole])
-    made: set[str] = field(default_factory=set[str])
-    reworded: list[Revision] = field(default_factory=list[Revision])
-
-    @classmethod
-    async def of(cls, session: Transaction, ids: Sequence[str]) -> Self:
-        """Return the lineage of these memories: what was made of them goes too, however it was
-        made.
-        """
-        lineage, seen, fresh = cls(), {*ids}, ids
-        stretches: dict[tuple[str, int], Sequence[Revision]] = {}
-        while fresh:
-            found = await wholes(session, fresh)
-            lineage.erased |= {id: found[id] for id in fresh if id in found}
-            near = await session.ids("kin", ids=fresh)
-            made = await _undone(
-                session, [(one, one.revisions) for one in found.values()], stretches
-            )
-            lineage.made |= made - seen.union(near)
-            fresh = [id for id in dict.fromkeys((*near, *sorted(made))) if id not in seen]
-            seen.update(fresh)
-        clean: dict[tuple[str, int], Revision] = {}
-        # of nested ones the outer is last
-        for (id, _), (first, *others) in sorted(stretches.items(), reverse=True):
-            if id not in lineage.erased and first.before is not None:
-                for one in (first, *others):
-                    before = replace(first.before, revision=one.revision)
-                    clean[id, one.revision] = replace(one, before=before, event_ids=())
-        lineage.reworded += clean.values()
-        return lineage
-
-    async def tombstones(self, session: Transaction) -> set[tuple[str, str]]:
-        """Return the events and the texts of every state that the memories ever had.
-
-        What an undone decision made has events from the memories that it was made of: those of the
-        ones that stay stay too.
-        """
-        if not self.erased:
-            return set()
-        salt = await read_salt(session)
-        found: set[tuple[str, str]] = set()
-        for id, one in self.erased.items():
-            stones = tombstones_of(one, salt)
-            found |= {stone for stone in stones if stone[0] == "text"}
-            if id in self.made:
-                continue
-            events = _events_of(one)
-            # what it was made of may stay
-            if (one.memory.state, one.memory.superseded_by) == ("superseded", None):
-                groups = sorted({revision.group for revision in one.revisions if revision.group})
-                members = [
-                    row["memory_id"]
-                    for group in groups
-                    for row in await session.rows("revisions_in", group=group)
-                ]
-                stays = sorted(set(members) - self.erased.keys())
-                others = await wholes(session, stays)
-                events = events.difference(*map(_events_of, others.values()))
-            found |= {("event", event) for event in events}
-        return found
-
-
-async def _undone(
-    session: Transaction,
-    sources: Sequence[tuple[Whole, Sequence[Revision]]],
-    stretches: dict[tuple[str, int], Sequence[Revision]],
-) -> set[str]:
-    """Return the memories that decisions made of these, or put in their place, and that were undone
-    since.
-
-    Where such a decision changed a memory that was there already, the stretch of its history from
-    the change to its undo is added to the others, by its id and the revision that begins it.
-
-    Args:
-        session: of the transaction.
-        sources: memories, each with the part of its history in which it said what is to be
-            forgotten.
-        stretches: those that are known.
-    """
-    made: set[str] = set()
-    while sources:
-        decisions = [decision for one, part in sources for decision in _decisions(one, part)]
-        found = await wholes(session, sorted({holder for holder, _ in decisions}))
-        sources = []
+    erased: dict[str, Whole] = {}
+    parts: dict[tuple[str, int], Sequence[Revision]] = {}
+    seen, near = set[str](), {*ids}
+    told: list[tuple[Whole, Sequence[Revision]]] = []
+    while near or told:
+        fresh = await wholes(session, near)
+        erased |= fresh
+        seen |= near
+        told += [(one, one.revisions) for one in fresh.values()]
+        decisions = [pair for one, part in told for pair in _decisions(one, part)]
+        holders = await wholes(session, {id for id, _ in decisions} - seen)
+        near = {*await session.ids("kin", ids=[*near])} - seen
+        told = []
         for id, decision in decisions:
-            if (holder := found.get(id)) is None:
-                continue
-            place = next(
-                (n for n, one in enumerate(holder.revisions) if one.group == decision.group), None
-            )
-            withdrawn = (holder.memory.state, holder.memory.superseded_by) == ("superseded", None)
-            if place is None or holder.revisions[place].before is None:
-                if withdrawn or decision.kind == "merge":
-                    made.add(id)
-            elif (
-                decision.kind == "merge" and (id, holder.revisions[place].revision) not in stretches
-            ):
-                part = _stretch(holder.revisions[place:])
-                if not part:  # it stands
-                    made.add(id)
-                    continue
-                stretches[id, part[0].revision] = part
-                sources.append((holder, part))
-    return made
+            part = _brought(holders[id], decision) if id in holders else ()
+            if part is None:
+                near.add(id)
+            elif part and (id, part[0].revision) not in parts:
+                parts[id, part[0].revision] = part
+                told.append((holders[id], part))
+    clean: dict[tuple[str, int], Revision] = {}
+    for (id, _), part in sorted(parts.items(), reverse=True):  # of nested ones the outer is last
+        if id not in erased and (former := part[0].before):
+            for one in part:
+                before = replace(former, revision=one.revision)
+                clean[id, one.revision] = replace(one, before=before, event_ids=())
+    return erased, clean.values()
 
 
 def _decisions(one: Whole, part: Sequence[Revision]) -> Iterator[tuple[str, Revision]]:
@@ -302,7 +164,19 @@ def _decisions(one: Whole, part: Sequence[Revision]) -> Iterator[tuple[str, Revi
             yield memory.superseded_by, revision
 
 
-def _stretch(revisions: Sequence[Revision]) -> Sequence[Revision]:
+def _brought(holder: Whole, decision: Revision) -> Sequence[Revision] | None:
+    """Return the part of a memory's history in which it held the words of one that a decision
+    retired; None: it holds them still, or was made by that decision.
+    """
+    merges = decision.kind == "merge"
+    groups = [revision.group for revision in holder.revisions]
+    place = groups.index(decision.group) if decision.group in groups else None
+    if place is None or holder.revisions[place].before is None:
+        return None if merges or _is_withdrawn(holder.memory) else ()
+    return (_until_undone(holder.revisions[place:]) or None) if merges else ()
+
+
+def _until_undone(revisions: Sequence[Revision]) -> Sequence[Revision]:
     """Return the revisions from a change to its undo; none where it is not undone."""
     depth = 0
     for count, revision in enumerate(revisions, 1):
@@ -312,7 +186,27 @@ def _stretch(revisions: Sequence[Revision]) -> Sequence[Revision]:
     return ()
 
 
-def _events_of(one: Whole) -> set[str]:
-    """Return the events that any state of a memory came of."""
-    sources = (*every_state(one.memory, one.revisions), *one.revisions)
-    return {event for source in sources for event in source.event_ids}
+def _is_withdrawn(memory: Memory) -> bool:
+    """Return True if a memory was made by a decision that was undone."""
+    return (memory.state, memory.superseded_by) == ("superseded", None)
+
+
+async def _tombstones(session: Transaction, erased: Mapping[str, Whole]) -> set[tuple[str, str]]:
+    """Return the events and the texts of every state that the memories ever had.
+
+    What an undone decision made has events from the memories that it was made of: those of the ones
+    that stay stay too.
+    """
+    if not erased:
+        return set()
+    salt = await read_salt(session)
+    withdrawn = {id for id, one in erased.items() if _is_withdrawn(one.memory)}
+    partners = (
+        {*await session.ids("decided_together", ids=[*withdrawn])} if withdrawn else set[str]()
+    )
+    staying = await wholes(session, partners - erased.keys())
+    spared = set[tuple[str, str]]().union(*map(tombstones_of, staying.values()))
+    found = set[tuple[str, str]]()
+    for id, one in erased.items():
+        found |= tombstones_of(one, salt) - (spared if id in withdrawn else set())
+    return found

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 
 from ...records import Scope
-from .. import codec
 from ..values import Gone, Pruned
-from .forgetting import erase, with_sources
+from .forgetting import erase
 from .row_codec import to_scope
 from .scripts import run
 from .session import Database, Transaction
@@ -63,29 +61,18 @@ async def _prune_some(
         steps = [{"scope_id": scope.id, "step": 1} for scope in scopes]
         await session.run_many("advance_version", steps)
     expired = await session.several(
-        ("expired_memories", {"scope_id": scope.id, "now": now}) for scope in scopes
+        ("expired_memories", {"scope_id": scope.id, "now": now, "popular_after": popular_after})
+        for scope in scopes
     )
     pruned = Pruned()
     for scope, rows in zip(scopes, expired, strict=True):
         own = session.of(scope)
-        living = {row["id"] for row in rows if row["delivered"] >= popular_after}
-        living |= {
-            row["id"] for row in rows if row["outlived"] or not living.isdisjoint(row["links"])
-        }
-        unused = [row["id"] for row in rows if row["id"] not in living]
-        doomed = await with_sources(own, unused)
-        going = frozenset(doomed)
-        popular = [row for row in rows if row["id"] not in going]
+        doomed, popular = ([row["id"] for row in rows if row["lives"] == one] for one in (0, 1))
         gone = tuple(Gone(scope, id, "expired") for id in doomed)
         pruned += Pruned(deleted=len(doomed), extended=len(popular), gone=gone)
-        if dry_run:
-            continue
-        # first: the counters are locked after the memories
-        await erase(own, doomed)
-        by_ttl: dict[int | None, list[str]] = defaultdict(list)
-        for row in popular:
-            by_ttl[row["ttl_days"]].append(row["id"])
-        for ttl_days, ids in by_ttl.items():
-            await own.send("extend_memories", ids=ids, expires_at=codec.expiry(ttl_days, now))
-            await own.send("reset_delivered", ids=ids)
+        if not dry_run:
+            # first: the counters are locked after the memories
+            await erase(own, doomed)
+            for statement in ("extend_memories", "reset_delivered") if popular else ():
+                await own.send(statement, ids=popular, now=now)
     return pruned

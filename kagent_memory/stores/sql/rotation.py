@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...records import Scope
@@ -10,7 +10,6 @@ from ..planning import Texts
 from .queue import touch
 from .row_codec import Row, RowCodec, sealed_error, to_scope
 from .session import Transaction
-from .transfer import replace_revisions
 
 
 async def next_scopes(
@@ -45,14 +44,10 @@ async def reseal(session: Transaction, header: bytes, *, limit: int) -> int:
         values = [{"id": one["id"], "content_hash": hash} for one, hash in keyed]
         await session.run_many("replace_hash", values)
         done = 1
-    memories = await session.rows("stale_memories", **which)
-    await session.run_many("replace_memory", [_memory_values(codec, one) for one in memories])
-    revisions = await session.revisions("stale_revisions", **which)
-    await replace_revisions(session, revisions)
-    jobs = await session.rows("stale_jobs", **which)
-    resealed = [codec.job_text_values(one["id"], **codec.job_texts(one)) for one in jobs]
-    await session.run_many("reseal_job", resealed)
-    done += len(memories) + len(revisions) + len(jobs)
+    for stale, write, resealed in TABLES:
+        rows = await session.rows(stale, **which)
+        await session.run_many(write, [resealed(codec, one) for one in rows])
+        done += len(rows)
     if done:  # another one is packed when it is asked for
         await session.send("erase_scope_index")
     return done
@@ -67,3 +62,19 @@ def _marks(header: bytes) -> dict[str, Any]:
 def _memory_values(codec: RowCodec, row: Row) -> dict[str, Any]:
     terms = bytes(codec.with_terms(row)["postings"])
     return codec.memory_values(codec.memory(row), Texts(), touched=row["touched"], postings=terms)
+
+
+TABLES: Sequence[tuple[str, str, Callable[[RowCodec, Row], Mapping[str, Any]]]] = (
+    ("stale_memories", "replace_memory", _memory_values),
+    (
+        "stale_revisions",
+        "replace_revision",
+        lambda codec, row: codec.revision_values(codec.revision(row)),
+    ),
+    (
+        "stale_jobs",
+        "reseal_job",
+        lambda codec, row: codec.job_text_values(row["id"], **codec.job_texts(row)),
+    ),
+)
+"""What finds the rows of each table that are to be sealed anew, what writes them, and how."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from datetime import datetime
 from typing import Any, Final
 
 from ...errors import Conflict, InvalidInput
-from ...records import Change, Memory, Revision, State
+from ...records import Change, Memory, Revision, State, Vector
 from .. import codec
 from ..codec import is_id, known
 from ..planning import Plan, Texts
-from ..values import SESSION_END, Applied, Batch, Delivery, embed_job
+from ..values import Applied, Batch, Delivery, embed_job
 from .index_reads import Stand
 from .queue import put, touching
 from .session import Row, Transaction
@@ -27,7 +27,8 @@ async def apply(session: Transaction, batch: Batch, *, texts: Texts, now: dateti
     if any(job.scope != session.scope for job in batch.jobs):
         raise InvalidInput("The jobs that follow a batch must belong to its scope.")
     step = int(bool(batch.changes or batch.taken or batch.reinforced))
-    row, met = await _read(session, batch, step, texts)
+    met = await _read(session, batch, step, texts)
+    [row] = met["touch_scope"]
     version, salt = row["version"], session.codec.salt(row)
     if batch.expected_version not in (None, version - step):
         raise Conflict(
@@ -39,18 +40,15 @@ async def apply(session: Transaction, batch: Batch, *, texts: Texts, now: dateti
         )
     plan = Plan(
         batch,
-        {row["id"]: session.codec.memory(row) for row in met["stored_memories"]},
-        stones=await _stones(session, batch.changes, salt),
+        {row["id"]: session.codec.memory(row) for row in met["met_memories"]},
+        stones=await tombstoned(session, _stones(batch.changes, salt)),
         salt=salt,
         positions={row["session_id"]: row["position"] for row in met["next_positions"]},
         texts=texts,
         now=now,
     )
-    if batch.calls or batch.tokens:
-        await session.run("add_costs", calls=batch.calls, tokens=batch.tokens)
-    await _end_job(session, batch)
-    await _take(session, batch, now)
-    embedders = await _put_vectors(session, batch, plan, met["written_spaces"])
+    await _note_work(session, batch, now)
+    embedders = await _put_vectors(session, batch.space_number, plan, met["written_spaces"])
     # last: the database works on the vectors meanwhile
     await _write(session, plan, texts, version)
     follow_on = (embed_job(session.scope, now, name) for name in embedders)
@@ -69,113 +67,102 @@ async def keep_index(session: Transaction, stand: Stand, packed: bytes) -> None:
 
 async def _read(
     session: Transaction, batch: Batch, step: int, texts: Texts
-) -> tuple[Row, Mapping[str, Sequence[Row]]]:
-    """Take the scope's lock; return its row, and the rows that the batch meets by the statements
+) -> Mapping[str, Sequence[Row]]:
+    """Take the scope's lock; return its row, and the rows that the batch meets, by the statements
     that found them.
     """
-    touch = "touch_scope", touching(session, step, vectors=bool(batch.vectors))
-    answers: list[Sequence[Row]] = []
+    touch = touching(session, step, vectors=bool(batch.vectors))
+    found = defaultdict[str, Sequence[Row]](tuple)
     if session.codec.ring is not None:  # hashes are keyed by the scope's salt
-        answers += await session.several([touch])
-        session.codec.salt(answers[0][0])
-    questions = _questions(session, batch, texts)
-    if asked := [*(() if answers else (touch,)), *questions.items()]:
-        answers += await session.several(asked)
-    row = answers.pop(0)[0]
-    found = defaultdict[str, Sequence[Row]](tuple, zip(questions, answers, strict=True))
-    read = {row["id"] for row in found["stored_memories"]}
-    if unread := known({row["id"] for row in found["equal_memories"]} - read):
-        rows = await session.rows("stored_memories", ids=unread)
-        found["stored_memories"] = [*found["stored_memories"], *rows]
-    return row, found
+        found["touch_scope"] = await session.rows("touch_scope", **touch)
+        session.codec.salt(found["touch_scope"][0])
+    questions = {"touch_scope": touch, **_questions(session, batch, texts)}
+    asked = [name for name in questions if name not in found]
+    answers = await session.several((name, questions[name]) for name in asked)
+    found.update(zip(asked, answers, strict=True))
+    return found
 
 
 def _questions(session: Transaction, batch: Batch, texts: Texts) -> dict[str, dict[str, Any]]:
     """Return the statements that tell what the batch meets, each only where the batch needs it."""
     memories = [change.memory for change in batch.changes]
-    added = [change.memory for change in batch.changes if change.kind == "add"]
     named = {*batch.vectors, *batch.reinforced, *(one.id for one in memories)}
     matched = {texts.identity(one) for one in memories if one.state in MATCHED}
+    sessions = {change.memory.session_id for change in batch.changes if change.kind == "add"}
     values = {
-        "stored_memories": {"ids": known(named - {memory.id for memory in added})},
-        "equal_memories": {"hashes": session.codec.hashes(list(matched))},
-        "next_positions": {
-            "session_ids": list({one.session_id for one in added if one.session_id is not None})
-        },
-        "taken_pairs": _pairs(_events(batch)),
-        "written_spaces": {"numbers": [batch.space_number] if batch.vectors else []},
+        "met_memories": {"ids": known(named), "hashes": session.codec.hashes(list(matched))},
+        "next_positions": {"session_ids": [id for id in sessions if id is not None]},
+        "taken_pairs": event_pairs(batch.taken),
+        "written_spaces": {"number": batch.space_number if batch.vectors else None},
     }
-    return {name: lists for name, lists in values.items() if any(lists.values())}
+    return {name: given for name, given in values.items() if any(given.values())}
 
 
-def _events(batch: Batch) -> list[tuple[str, str]]:
-    return [pair for pair in batch.taken if pair[1] != SESSION_END]
+def event_pairs(pairs: Iterable[tuple[str | None, str]]) -> dict[str, Any]:
+    """Return sessions with their events as the lists that statements take side by side."""
+    distinct = list(dict.fromkeys(pairs))
+    return {"session_ids": [id for id, _ in distinct], "event_ids": [id for _, id in distinct]}
 
 
-def _pairs(taken: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    pairs = list(dict.fromkeys(taken))
-    return {"session_ids": [pair[0] for pair in pairs], "event_ids": [pair[1] for pair in pairs]}
+def _stones(changes: Sequence[Change], salt: bytes) -> set[tuple[str, str]]:
+    """Return the tombstones that could hold these changes back."""
+    found = set[tuple[str, str]]()
+    for change in changes:
+        if not change.explicit:
+            memory = change.memory
+            found |= {("event", event) for event in (*change.event_ids, *memory.event_ids)}
+            found.add(("text", codec.forgotten_key(salt, memory.session_id, memory.content)))
+    return found
 
 
-async def _end_job(session: Transaction, batch: Batch) -> None:
+async def _note_work(session: Transaction, batch: Batch, now: datetime) -> None:
+    """End the batch's job, add up its costs, and note its events as taken in."""
+    if batch.calls or batch.tokens:
+        await session.run("add_costs", calls=batch.calls, tokens=batch.tokens)
     if batch.job is not None:
         id, fence = batch.job
         if not is_id(id) or not await session.run("end_job", id=id, fence=fence):
             raise Conflict(f"The job {id} is no longer held with the fence {fence}.")
-
-
-async def _take(session: Transaction, batch: Batch, now: datetime) -> None:
-    """Note the batch's events as taken in."""
-    if sessions := {session_id for session_id, _ in _events(batch)}:
-        again = {"session_ids": list(sessions), "event_id": SESSION_END}
-        await session.run("reopen_sessions", **again)
-    if batch.taken:
-        await session.send("insert_taken", **_pairs(batch.taken), at=now)
-
-
-async def _stones(
-    session: Transaction, changes: Sequence[Change], salt: bytes
-) -> frozenset[tuple[str, str]]:
-    """Return the tombstones that may hold these changes back."""
-    if not (bound := [change for change in changes if not change.explicit]):
-        return frozenset()
-    events = {event for one in bound for event in (*one.event_ids, *one.memory.event_ids)}
-    memories = [one.memory for one in bound]
-    texts = [codec.forgotten_key(salt, one.session_id, one.content) for one in memories]
-    return await tombstoned(session, list(events), texts)
+    for statement in ("reopen_sessions", "insert_taken") if batch.taken else ():
+        await session.send(statement, **event_pairs(batch.taken), at=now)
 
 
 async def tombstoned(
-    session: Transaction, events: Sequence[str], texts: Sequence[str]
+    session: Transaction, stones: Set[tuple[str, str]]
 ) -> frozenset[tuple[str, str]]:
-    """Return which of these events, and of these keys of texts, a tombstone stands for, each after
-    its kind.
-    """
+    """Return those of these tombstones, each a kind and a key, that stand."""
+    if not stones:
+        return frozenset()
+    events, texts = ([key for kind, key in stones if kind == one] for one in ("event", "text"))
     found = await session.rows("tombstoned", events=events, texts=texts)
     return frozenset((row["kind"], row["key"]) for row in found)
 
 
 async def _put_vectors(
-    session: Transaction, batch: Batch, plan: Plan, spaces: Sequence[Row]
+    session: Transaction, number: int | None, plan: Plan, spaces: Sequence[Row]
 ) -> Sequence[str]:
     """Write the plan's vectors, and erase those of memories that say something else now.
 
     Returns:
-        The names of the embedders that must embed the same as well, since their vectors replace
-        the plan's.
+        The names of the embedders that must embed the same as well.
     """
-    number, vectors = batch.space_number, plan.vectors
     if plan.reworded:
         await erase_vectors(session, ids=plan.reworded)
-    own = next((one["state"] for one in spaces if one["number"] == number), "dropped")
-    if vectors and own != "dropped":
-        if alone := sorted(vectors.keys() - plan.standing.keys()):
+    if not plan.vectors:
+        return ()
+    if any(one["is_own"] for one in spaces):
+        if alone := sorted(plan.vectors.keys() - plan.standing.keys()):
             await session.send("touch_vectors", space=number, ids=alone)
-        rows = [{"id": id, "embedding": vector} for id, vector in sorted(vectors.items())]
-        await session.run_many("put_vector", rows, space=number)
-    embedding = {"current": "filling", "retired": "current", "dropped": "current"}.get(own)
-    others = (one for one in spaces if vectors and one["number"] != number)
-    return [one["name"] for one in others if one["state"] == embedding]
+        await put_vectors(session, number, plan.vectors)
+    return [one["name"] for one in spaces if not one["is_own"]]
+
+
+async def put_vectors(
+    session: Transaction, number: int | None, vectors: Mapping[str, Vector]
+) -> None:
+    """Write vectors of an embedding space, by the ids of their memories."""
+    rows = [{"id": id, "embedding": vector} for id, vector in sorted(vectors.items())]
+    await session.run_many("put_vector", rows, space=number)
 
 
 async def _write(session: Transaction, plan: Plan, texts: Texts, version: int) -> None:

@@ -1,5 +1,29 @@
--- name: session_memories
-SELECT id FROM memory WHERE scope_id = :scope_id AND session_id = :session_id ORDER BY id
+-- name: chosen_memories
+-- Those named, those of a session, or all; and the facts that came from the kept turns among them alone.
+WITH chosen AS MATERIALIZED (
+    SELECT id FROM memory WHERE scope_id = :scope_id AND :everything
+    UNION
+    SELECT id FROM memory WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
+    UNION
+    SELECT id FROM memory WHERE scope_id = :scope_id AND session_id = :session_id
+),
+said AS MATERIALIZED (
+    SELECT DISTINCT t.session_id, e.value AS event_id
+    FROM chosen AS c
+    CROSS JOIN memory AS t ON t.scope_id = :scope_id AND t.id = c.id
+    CROSS JOIN json_each(t.event_ids) AS e
+    WHERE t.state = 'source' AND t.session_id IS NOT NULL
+)
+SELECT id FROM chosen
+UNION
+SELECT f.id
+FROM memory AS f
+WHERE f.scope_id = :scope_id AND f.session_id IN (SELECT session_id FROM said) AND f.event_ids <> '[]'
+    AND NOT EXISTS (
+        SELECT 1 FROM json_each(f.event_ids) AS e
+        WHERE (f.session_id, e.value) NOT IN (SELECT session_id, event_id FROM said)
+    )
+ORDER BY id
 
 -- name: scope_memories
 SELECT id FROM memory WHERE scope_id = :scope_id ORDER BY id
@@ -31,28 +55,96 @@ WHERE scope_id = :scope_id AND state <> 'active'
         SELECT content_hash FROM memory WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
     )
 
--- name: merged_into
--- What these stand for, by a merge that is not undone.
-SELECT m.id FROM memory AS m
-WHERE m.scope_id = :scope_id AND m.superseded_by IN (SELECT value FROM json_each(:ids)) AND EXISTS (
-    SELECT 1 FROM memory_revision AS r
-    WHERE r.scope_id = :scope_id AND r.memory_id = m.id AND r.revision = m.revision - 1 AND r.kind = 'merge'
+-- fragment: with_merged
+-- These memories, and what they stand for: what was merged into them, by merges that are not undone.
+found (id) AS (
+    SELECT id FROM chosen
+    UNION
+    SELECT m.id
+    FROM found AS f
+    JOIN memory AS m ON m.scope_id = :scope_id AND m.superseded_by = f.id
+    WHERE EXISTS (
+        SELECT 1 FROM memory_revision AS r
+        WHERE r.scope_id = :scope_id AND r.memory_id = m.id AND r.revision = m.revision - 1 AND r.kind = 'merge'
+    )
 )
-ORDER BY m.id
+
+-- name: expired_memories
+-- Those that are over: what goes, with what it stands for, and what lives on. A short-term memory is promoted or goes,
+-- however often it was delivered. A kept turn stays while one of its facts does.
+WITH RECURSIVE expired AS MATERIALIZED (
+    SELECT m.id, CASE WHEN m.state = 'source' THEN m.links ELSE '[]' END AS links,
+        m.state <> 'short_term' AND coalesce(s.delivered, 0) >= :popular_after AS popular
+    FROM memory AS m
+    LEFT JOIN memory_stats AS s ON s.scope_id = m.scope_id AND s.id = m.id
+    WHERE m.scope_id = :scope_id AND m.expires_at <= :now AND NOT m.pinned
+),
+chosen (id) AS (
+    SELECT e.id FROM expired AS e
+    WHERE NOT e.popular
+        AND NOT EXISTS (
+            SELECT 1 FROM json_each(e.links) AS l WHERE l.value IN (SELECT p.id FROM expired AS p WHERE p.popular)
+        )
+        AND NOT EXISTS (
+            SELECT 1 FROM memory AS f
+            WHERE f.scope_id = :scope_id AND f.id IN (SELECT value FROM json_each(e.links)) AND f.state <> 'superseded'
+                AND (f.pinned OR f.expires_at IS NULL OR f.expires_at > :now)
+        )
+),
+{with_merged}
+SELECT id, 0 AS lives FROM found
+UNION ALL
+SELECT id, 1 FROM expired WHERE id NOT IN (SELECT id FROM found)
+ORDER BY id
+
+-- name: evictable
+-- The first of these memories, as many as there are too many, with what they stand for.
+WITH RECURSIVE chosen (id, place) AS (
+    SELECT m.id, given.key
+    FROM json_each(:ids) AS given
+    CROSS JOIN memory AS m ON m.scope_id = :scope_id AND m.id = given.value
+    WHERE m.state IN ('active', 'source') AND NOT m.pinned AND (m.expires_at IS NULL OR m.expires_at > :now)
+    ORDER BY given.key
+    LIMIT max(0, -:keep + (
+        SELECT count(*) FROM memory AS v
+        WHERE v.scope_id = :scope_id AND v.state = 'active' AND (v.pinned OR v.expires_at IS NULL OR v.expires_at > :now)
+    ))
+),
+{with_merged}
+SELECT f.id FROM found AS f LEFT JOIN chosen AS c ON c.id = f.id ORDER BY c.place IS NULL, c.place, f.id
+
+-- name: decided_together
+-- The memories that decisions changed together with these.
+SELECT DISTINCT r.memory_id AS id
+FROM memory_revision AS r
+WHERE r.scope_id = :scope_id AND r.change_group IN (
+    SELECT g.change_group FROM memory_revision AS g
+    WHERE g.scope_id = :scope_id AND g.memory_id IN (SELECT value FROM json_each(:ids)) AND g.change_group IS NOT NULL
+)
 
 -- name: sources_of
--- Kept turns that are linked with these facts, or share an event with them.
-SELECT m.id, m.session_id, m.event_ids, m.links
-FROM memory AS m
+-- Kept turns that are linked with these facts, or share an event of a session with them.
+WITH given_event AS MATERIALIZED (SELECT key AS place, value FROM json_each(:event_ids)),
+said AS MATERIALIZED (
+    SELECT s.value AS session_id, e.value AS event_id
+    FROM json_each(:session_ids) AS s
+    CROSS JOIN given_event AS e ON e.place = s.key
+)
+SELECT m.id FROM memory AS m
 WHERE m.scope_id = :scope_id AND m.state = 'source' AND (
     EXISTS (SELECT 1 FROM json_each(m.links) AS l WHERE l.value IN (SELECT value FROM json_each(:ids)))
-    OR EXISTS (SELECT 1 FROM json_each(m.event_ids) AS e WHERE e.value IN (SELECT value FROM json_each(:event_ids)))
+    OR EXISTS (
+        SELECT 1 FROM json_each(m.event_ids) AS e
+        CROSS JOIN said AS g ON g.event_id = e.value
+        WHERE g.session_id IS m.session_id
+    )
 )
 ORDER BY m.id
 
 -- name: revisions_of_all
 SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group, final, sealed
 FROM memory_revision WHERE scope_id = :scope_id AND memory_id IN (SELECT value FROM json_each(:ids))
+ORDER BY memory_id, revision
 
 -- name: insert_tombstones
 -- Lists of equal length are joined by place; written out, the second one gets an index.
@@ -103,8 +195,8 @@ WHERE scope_id = :scope_id AND change_group IN (
     WHERE r.change_group IS NOT NULL
 )
 
--- name: erase_revision
-DELETE FROM memory_revision
+-- name: replace_revision
+UPDATE memory_revision SET event_ids = :event_ids, before = :before, why = :why, who = :who, sealed = :sealed
 WHERE scope_id = :scope_id AND memory_id = :memory_id AND revision = :revision
 
 -- name: erase_revisions

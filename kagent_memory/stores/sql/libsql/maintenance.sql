@@ -18,22 +18,11 @@ LIMIT :limit
 -- As touch_scope, for a scope that is there.
 UPDATE scope SET version = version + :step WHERE scope_id = :scope_id
 
--- name: expired_memories
--- A short-term memory is promoted or goes, however often it was delivered. A kept turn stays while one of its facts does.
-SELECT m.id, m.ttl_days, CASE WHEN m.state = 'short_term' THEN -1 ELSE coalesce(s.delivered, 0) END AS delivered,
-    CASE WHEN m.state = 'source' THEN m.links ELSE '[]' END AS links,
-    m.state = 'source' AND EXISTS (
-        SELECT 1 FROM memory AS f
-        WHERE f.scope_id = :scope_id AND f.id IN (SELECT value FROM json_each(m.links)) AND f.state <> 'superseded'
-            AND (f.pinned OR f.expires_at IS NULL OR f.expires_at > :now)
-    ) AS outlived
-FROM memory AS m
-LEFT JOIN memory_stats AS s ON s.scope_id = m.scope_id AND s.id = m.id
-WHERE m.scope_id = :scope_id AND m.expires_at <= :now AND NOT m.pinned
-
 -- name: extend_memories
+-- Each by its own time to live, to the microsecond.
 UPDATE memory SET
-    expires_at = :expires_at, touched = (SELECT s.version FROM scope AS s WHERE s.scope_id = :scope_id)
+    expires_at = CASE WHEN ttl_days > 0 THEN strftime('%Y-%m-%d', :now, ttl_days || ' days') || substr(:now, 11) END,
+    touched = (SELECT s.version FROM scope AS s WHERE s.scope_id = :scope_id)
 WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
 
 -- name: reset_delivered

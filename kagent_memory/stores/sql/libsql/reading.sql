@@ -55,6 +55,27 @@ WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
 -- In whatever state, expired or not.
 SELECT * FROM remembered WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids)) ORDER BY id
 
+-- name: met_memories
+-- These memories, and the active, short-term and quarantined ones with one of these content hashes, expired or not.
+SELECT * FROM remembered
+WHERE scope_id = :scope_id AND id IN (
+    SELECT value FROM json_each(:ids)
+    UNION ALL
+    SELECT m.id
+    FROM memory AS m INDEXED BY memory_identity
+    WHERE m.scope_id = :scope_id AND m.state = 'active' AND m.content_hash IN (SELECT unhex(value) FROM json_each(:hashes))
+    UNION ALL
+    SELECT m.id
+    FROM memory AS m INDEXED BY memory_short_term
+    WHERE m.scope_id = :scope_id AND m.state = 'short_term'
+        AND m.content_hash IN (SELECT unhex(value) FROM json_each(:hashes))
+    UNION ALL
+    SELECT m.id
+    FROM memory AS m INDEXED BY memory_quarantined
+    WHERE m.scope_id = :scope_id AND m.state = 'quarantined'
+        AND m.content_hash IN (SELECT unhex(value) FROM json_each(:hashes))
+)
+
 -- fragment: mark
 -- A higher number once vectors of the scope s were set or those of an embedding space were dropped.
 (s.vectors_set * 10000 + (SELECT count(*) FROM embedder AS e WHERE e.state = 'dropped'))

@@ -22,16 +22,20 @@ UPDATE scope SET calls = calls + :calls, tokens = tokens + :tokens WHERE scope_i
 DELETE FROM ingest_job WHERE scope_id = :scope_id AND id = :id AND fence = :fence AND state = 'running'
 
 -- name: taken_pairs
-WITH given_event AS MATERIALIZED (SELECT key AS place, value FROM json_each(:event_ids))
+-- That a session ended is no event.
+WITH given_event AS MATERIALIZED (SELECT key AS place, value FROM json_each(:event_ids) WHERE value <> '')
 SELECT t.session_id, t.event_id
 FROM json_each(:session_ids) AS s
 CROSS JOIN given_event AS e ON e.place = s.key
 CROSS JOIN taken_event AS t ON t.scope_id = :scope_id AND t.session_id = s.value AND t.event_id = e.value
 
 -- name: reopen_sessions
--- Sessions that go on have not ended.
+-- Sessions of which events come have not ended.
 DELETE FROM taken_event
-WHERE scope_id = :scope_id AND event_id = :event_id AND session_id IN (SELECT value FROM json_each(:session_ids))
+WHERE scope_id = :scope_id AND event_id = '' AND session_id IN (
+    SELECT s.value FROM json_each(:session_ids) AS s
+    WHERE s.key IN (SELECT e.key FROM json_each(:event_ids) AS e WHERE e.value <> '')
+)
 
 -- name: insert_taken
 WITH given_event AS MATERIALIZED (SELECT key AS place, value FROM json_each(:event_ids))
@@ -46,20 +50,6 @@ WHERE scope_id = :scope_id AND kind = 'event' AND key IN (SELECT value FROM json
 UNION ALL
 SELECT kind, key FROM tombstone
 WHERE scope_id = :scope_id AND kind = 'text' AND key IN (SELECT value FROM json_each(:texts))
-
--- name: equal_memories
--- The active, short-term and quarantined memories with one of these content hashes, expired or not.
-SELECT m.id, m.content_hash, m.state
-FROM memory AS m INDEXED BY memory_identity
-WHERE m.scope_id = :scope_id AND m.state = 'active' AND m.content_hash IN (SELECT unhex(value) FROM json_each(:hashes))
-UNION ALL
-SELECT m.id, m.content_hash, m.state
-FROM memory AS m INDEXED BY memory_short_term
-WHERE m.scope_id = :scope_id AND m.state = 'short_term' AND m.content_hash IN (SELECT unhex(value) FROM json_each(:hashes))
-UNION ALL
-SELECT m.id, m.content_hash, m.state
-FROM memory AS m INDEXED BY memory_quarantined
-WHERE m.scope_id = :scope_id AND m.state = 'quarantined' AND m.content_hash IN (SELECT unhex(value) FROM json_each(:hashes))
 
 -- name: next_positions
 SELECT session_id, max(position) + 1 AS position
@@ -143,6 +133,14 @@ INSERT INTO memory_stats (
 )
 
 -- name: written_spaces
--- The embedding space that vectors are written to, and those that the store's vectors are to be in.
-SELECT number, name, state FROM embedder
-WHERE number IN (SELECT value FROM json_each(:numbers)) OR (state IN ('filling', 'current') AND substr(name, 1, 9) <> 'external-')
+-- The embedding space that vectors are written to, unless it was dropped; and those whose vectors replace its, or are
+-- replaced by its, and are to be made as well.
+SELECT e.name, e.number = :number AS is_own
+FROM embedder AS e
+WHERE (e.number = :number AND e.state <> 'dropped')
+    OR (
+        e.number <> :number AND substr(e.name, 1, 9) <> 'external-'
+        AND e.state = CASE coalesce((SELECT own.state FROM embedder AS own WHERE own.number = :number), 'dropped')
+            WHEN 'current' THEN 'filling' WHEN 'filling' THEN NULL ELSE 'current'
+        END
+    )

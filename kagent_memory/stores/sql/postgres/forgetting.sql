@@ -1,5 +1,30 @@
--- name: session_memories
-SELECT id FROM memory WHERE scope_id = %(scope_id)s AND session_id = %(session_id)s ORDER BY id
+-- name: chosen_memories
+-- Those named, those of a session, or all; and the facts that came from the kept turns among them alone.
+WITH chosen AS MATERIALIZED (
+    SELECT id FROM memory WHERE scope_id = %(scope_id)s AND %(everything)s::boolean
+    UNION
+    SELECT id FROM memory WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[])
+    UNION
+    SELECT id FROM memory WHERE scope_id = %(scope_id)s AND session_id = %(session_id)s::text
+),
+said AS MATERIALIZED (
+    SELECT DISTINCT t.session_id, e.event_id
+    FROM chosen AS c
+    JOIN memory AS t ON t.scope_id = %(scope_id)s AND t.id = c.id
+    CROSS JOIN LATERAL unnest(t.event_ids) AS e (event_id)
+    WHERE t.state = 'source' AND t.session_id IS NOT NULL
+)
+SELECT id FROM chosen
+UNION
+SELECT f.id
+FROM memory AS f
+WHERE f.scope_id = %(scope_id)s AND f.session_id IS NOT NULL AND f.session_id IN (SELECT session_id FROM said)
+    AND cardinality(f.event_ids) > 0
+    AND NOT EXISTS (
+        SELECT 1 FROM unnest(f.event_ids) AS e (event_id)
+        WHERE (f.session_id, e.event_id) NOT IN (SELECT session_id, event_id FROM said)
+    )
+ORDER BY id
 
 -- name: scope_memories
 SELECT id FROM memory WHERE scope_id = %(scope_id)s ORDER BY id
@@ -31,26 +56,93 @@ WHERE scope_id = %(scope_id)s AND state <> 'active'
         SELECT content_hash FROM memory WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[])
     )
 
--- name: merged_into
--- What these stand for, by a merge that is not undone.
-SELECT m.id FROM memory AS m
-WHERE m.scope_id = %(scope_id)s AND m.superseded_by = ANY(%(ids)s::uuid[]) AND EXISTS (
-    SELECT 1 FROM memory_revision AS r
-    WHERE r.scope_id = %(scope_id)s AND r.memory_id = m.id AND r.revision = m.revision - 1 AND r.kind = 'merge'
+-- fragment: with_merged
+-- These memories, and what they stand for: what was merged into them, by merges that are not undone.
+found (id) AS (
+    SELECT id FROM chosen
+    UNION
+    SELECT m.id
+    FROM found AS f
+    JOIN memory AS m ON m.scope_id = %(scope_id)s AND m.superseded_by = f.id
+    WHERE EXISTS (
+        SELECT 1 FROM memory_revision AS r
+        WHERE r.scope_id = %(scope_id)s AND r.memory_id = m.id AND r.revision = m.revision - 1 AND r.kind = 'merge'
+    )
 )
-ORDER BY m.id
+
+-- name: expired_memories
+-- Those that are over: what goes, with what it stands for, and what lives on. A short-term memory is promoted or goes,
+-- however often it was delivered. A kept turn stays while one of its facts does.
+WITH RECURSIVE expired AS MATERIALIZED (
+    SELECT m.id, CASE WHEN m.state = 'source' THEN m.links ELSE ARRAY[]::text[] END AS links,
+        m.state <> 'short_term' AND coalesce(s.delivered, 0) >= %(popular_after)s AS popular
+    FROM memory AS m
+    LEFT JOIN memory_stats AS s ON s.scope_id = m.scope_id AND s.id = m.id
+    WHERE m.scope_id = %(scope_id)s AND m.expires_at <= %(now)s AND NOT m.pinned
+),
+chosen (id) AS (
+    SELECT e.id FROM expired AS e
+    WHERE NOT e.popular
+        AND NOT EXISTS (
+            SELECT 1 FROM unnest(e.links) AS l (id) WHERE l.id::uuid IN (SELECT p.id FROM expired AS p WHERE p.popular)
+        )
+        AND NOT EXISTS (
+            SELECT 1 FROM memory AS f
+            WHERE f.scope_id = %(scope_id)s AND f.id = ANY(e.links::uuid[]) AND f.state <> 'superseded'
+                AND (f.pinned OR f.expires_at IS NULL OR f.expires_at > %(now)s)
+        )
+),
+{with_merged}
+SELECT id, 0 AS lives FROM found
+UNION ALL
+SELECT id, 1 FROM expired WHERE id NOT IN (SELECT id FROM found)
+ORDER BY id
+
+-- name: evictable
+-- The first of these memories, as many as there are too many, with what they stand for.
+WITH RECURSIVE chosen (id, place) AS (
+    SELECT m.id, given.place
+    FROM unnest(%(ids)s::uuid[]) WITH ORDINALITY AS given (id, place)
+    JOIN memory AS m ON m.scope_id = %(scope_id)s AND m.id = given.id
+    WHERE m.state IN ('active', 'source') AND NOT m.pinned AND (m.expires_at IS NULL OR m.expires_at > %(now)s)
+    ORDER BY given.place
+    LIMIT greatest(0, -%(keep)s::bigint + (
+        SELECT count(*) FROM memory AS v
+        WHERE v.scope_id = %(scope_id)s AND v.state = 'active'
+            AND (v.pinned OR v.expires_at IS NULL OR v.expires_at > %(now)s)
+    ))
+),
+{with_merged}
+SELECT f.id FROM found AS f LEFT JOIN chosen AS c ON c.id = f.id ORDER BY c.place IS NULL, c.place, f.id
+
+-- name: decided_together
+-- The memories that decisions changed together with these.
+SELECT DISTINCT r.memory_id AS id
+FROM memory_revision AS r
+WHERE r.scope_id = %(scope_id)s AND r.change_group IN (
+    SELECT g.change_group FROM memory_revision AS g
+    WHERE g.scope_id = %(scope_id)s AND g.memory_id = ANY(%(ids)s::uuid[]) AND g.change_group IS NOT NULL
+)
 
 -- name: sources_of
--- Kept turns that are linked with these facts, or share an event with them.
-SELECT m.id, m.session_id, m.event_ids, m.links
-FROM memory AS m
-WHERE m.scope_id = %(scope_id)s AND m.state = 'source'
-    AND (m.links && %(ids)s::text[] OR m.event_ids && %(event_ids)s::text[])
+-- Kept turns that are linked with these facts, or share an event of a session with them.
+SELECT m.id FROM memory AS m
+WHERE m.scope_id = %(scope_id)s AND m.state = 'source' AND (
+    m.links && %(ids)s::text[]
+    OR m.id IN (
+        SELECT t.id FROM memory AS t
+        CROSS JOIN LATERAL unnest(t.event_ids) AS e (event_id)
+        JOIN unnest(%(session_ids)s::text[], %(event_ids)s::text[]) AS given (session_id, event_id)
+            ON given.event_id = e.event_id
+        WHERE t.scope_id = %(scope_id)s AND t.state = 'source' AND given.session_id IS NOT DISTINCT FROM t.session_id
+    )
+)
 ORDER BY m.id
 
 -- name: revisions_of_all
 SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group, final, sealed
 FROM memory_revision WHERE scope_id = %(scope_id)s AND memory_id = ANY(%(ids)s::uuid[])
+ORDER BY memory_id, revision
 
 -- name: insert_tombstones
 INSERT INTO tombstone (scope_id, kind, key, at)
@@ -117,9 +209,9 @@ FROM memory_revision AS r
 WHERE t.scope_id = %(scope_id)s AND t.change_group = r.change_group
     AND r.scope_id = %(scope_id)s AND r.memory_id = ANY(%(ids)s::uuid[])
 
--- name: erase_revision
-DELETE FROM memory_revision
-WHERE scope_id = %(scope_id)s AND memory_id = %(memory_id)s::uuid AND revision = %(revision)s::integer
+-- name: replace_revision
+UPDATE memory_revision SET event_ids = %(event_ids)s, before = %(before)s, why = %(why)s, who = %(who)s, sealed = %(sealed)s
+WHERE scope_id = %(scope_id)s AND memory_id = %(memory_id)s::uuid AND revision = %(revision)s
 
 -- name: erase_revisions
 DELETE FROM memory_revision WHERE scope_id = %(scope_id)s AND memory_id = ANY(%(ids)s::uuid[])

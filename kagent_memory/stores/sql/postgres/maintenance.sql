@@ -19,21 +19,11 @@ LIMIT %(limit)s
 -- As touch_scope, for a scope that is there.
 UPDATE scope SET version = version + %(step)s WHERE scope_id = %(scope_id)s
 
--- name: expired_memories
--- A short-term memory is promoted or goes, however often it was delivered. A kept turn stays while one of its facts does.
-SELECT m.id, m.ttl_days, CASE WHEN m.state = 'short_term' THEN -1 ELSE coalesce(s.delivered, 0) END AS delivered,
-    CASE WHEN m.state = 'source' THEN m.links ELSE ARRAY[]::text[] END AS links,
-    m.state = 'source' AND EXISTS (
-        SELECT 1 FROM memory AS f
-        WHERE f.scope_id = %(scope_id)s AND f.id = ANY(m.links::uuid[]) AND f.state <> 'superseded'
-            AND (f.pinned OR f.expires_at IS NULL OR f.expires_at > %(now)s)
-    ) AS outlived
-FROM memory AS m
-LEFT JOIN memory_stats AS s ON s.scope_id = m.scope_id AND s.id = m.id
-WHERE m.scope_id = %(scope_id)s AND m.expires_at <= %(now)s AND NOT m.pinned
-
 -- name: extend_memories
-UPDATE memory AS t SET expires_at = %(expires_at)s, touched = s.version
+-- Each by its own time to live.
+UPDATE memory AS t SET
+    expires_at = CASE WHEN t.ttl_days > 0 THEN %(now)s::timestamptz + t.ttl_days * interval '24 hours' END,
+    touched = s.version
 FROM scope AS s
 WHERE s.scope_id = t.scope_id AND t.scope_id = %(scope_id)s AND t.id = ANY(%(ids)s::uuid[])
 

@@ -44,6 +44,35 @@ WHERE (m.state IN ('active', 'source') OR %(superseded)s)
 -- In whatever state, expired or not.
 SELECT m.* FROM {wanted_memories} AS m ORDER BY m.id
 
+-- name: met_memories
+-- These memories, and the active, short-term and quarantined ones with one of these content hashes, expired or not. Of the
+-- active ones, which are many, each is looked for by its own hash, as `wanted_memories` are by their ids.
+SELECT m.* FROM {wanted_memories} AS m
+UNION ALL
+SELECT r.*
+FROM (
+    SELECT m.id
+    FROM unnest((SELECT %(hashes)s::bytea[])) AS wanted (content_hash)
+    CROSS JOIN LATERAL (
+        SELECT one.id FROM memory AS one
+        WHERE one.scope_id = %(scope_id)s AND one.state = 'active' AND one.content_hash = wanted.content_hash
+        OFFSET 0
+    ) AS m
+    UNION ALL
+    SELECT m.id
+    FROM memory AS m
+    WHERE m.scope_id = %(scope_id)s AND m.state = 'short_term'
+        AND m.content_hash = ANY((SELECT %(hashes)s::bytea[])::bytea[])
+    UNION ALL
+    SELECT m.id
+    FROM memory AS m
+    WHERE m.scope_id = %(scope_id)s AND m.state = 'quarantined'
+        AND m.content_hash = ANY((SELECT %(hashes)s::bytea[])::bytea[])
+) AS equal
+CROSS JOIN LATERAL (
+    SELECT * FROM remembered AS one WHERE one.scope_id = %(scope_id)s AND one.id = equal.id OFFSET 0
+) AS r
+
 -- fragment: mark
 -- A higher number once vectors of the scope s were set or those of an embedding space were dropped.
 (s.vectors_set * 10000 + (SELECT count(*) FROM embedder AS e WHERE e.state = 'dropped'))

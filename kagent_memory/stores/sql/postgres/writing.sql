@@ -23,16 +23,21 @@ UPDATE scope SET calls = calls + %(calls)s, tokens = tokens + %(tokens)s WHERE s
 DELETE FROM ingest_job WHERE scope_id = %(scope_id)s AND id = %(id)s::uuid AND fence = %(fence)s AND state = 'running'
 
 -- name: taken_pairs
+-- That a session ended is no event.
 SELECT t.session_id, t.event_id
 FROM taken_event AS t
 JOIN unnest(%(session_ids)s::text[], %(event_ids)s::text[]) AS given (session_id, event_id)
     ON t.session_id = given.session_id AND t.event_id = given.event_id
-WHERE t.scope_id = %(scope_id)s
+WHERE t.scope_id = %(scope_id)s AND t.event_id <> ''
 
 -- name: reopen_sessions
--- Sessions that go on have not ended.
+-- Sessions of which events come have not ended.
 DELETE FROM taken_event
-WHERE scope_id = %(scope_id)s AND event_id = %(event_id)s AND session_id = ANY(%(session_ids)s::text[])
+WHERE scope_id = %(scope_id)s AND event_id = '' AND session_id IN (
+    SELECT given.session_id
+    FROM unnest(%(session_ids)s::text[], %(event_ids)s::text[]) AS given (session_id, event_id)
+    WHERE given.event_id <> ''
+)
 
 -- name: insert_taken
 -- From the scope's row, here and below: a distributed engine then does the whole of it on the scope's node.
@@ -48,27 +53,6 @@ WHERE scope_id = %(scope_id)s AND kind = 'event' AND key = ANY(%(events)s::text[
 UNION ALL
 SELECT kind, key FROM tombstone
 WHERE scope_id = %(scope_id)s AND kind = 'text' AND key = ANY(%(texts)s::text[])
-
--- name: equal_memories
--- The active, short-term and quarantined memories with one of these content hashes, expired or not. Of the active ones, which
--- are many, each is looked for by its own hash, as `wanted_memories` are by their ids.
-SELECT m.id, m.content_hash, m.state
-FROM unnest((SELECT %(hashes)s::bytea[])) AS wanted (content_hash)
-CROSS JOIN LATERAL (
-    SELECT * FROM memory AS one
-    WHERE one.scope_id = %(scope_id)s AND one.state = 'active' AND one.content_hash = wanted.content_hash
-    OFFSET 0
-) AS m
-UNION ALL
-SELECT m.id, m.content_hash, m.state
-FROM memory AS m
-WHERE m.scope_id = %(scope_id)s AND m.state = 'short_term'
-    AND m.content_hash = ANY((SELECT %(hashes)s::bytea[])::bytea[])
-UNION ALL
-SELECT m.id, m.content_hash, m.state
-FROM memory AS m
-WHERE m.scope_id = %(scope_id)s AND m.state = 'quarantined'
-    AND m.content_hash = ANY((SELECT %(hashes)s::bytea[])::bytea[])
 
 -- name: next_positions
 SELECT session_id, max(position) + 1 AS position
@@ -154,7 +138,14 @@ INSERT INTO memory_stats (
 )
 
 -- name: written_spaces
--- The embedding space that vectors are written to, and those that the store's vectors are to be in.
-SELECT number, name, state FROM embedder
-WHERE number = ANY((SELECT %(numbers)s::integer[])::integer[])
-    OR (state IN ('filling', 'current') AND substr(name, 1, 9) <> 'external-')
+-- The embedding space that vectors are written to, unless it was dropped; and those whose vectors replace its, or are
+-- replaced by its, and are to be made as well.
+SELECT e.name, e.number = %(number)s::integer AS is_own
+FROM embedder AS e
+WHERE (e.number = %(number)s::integer AND e.state <> 'dropped')
+    OR (
+        e.number <> %(number)s::integer AND substr(e.name, 1, 9) <> 'external-'
+        AND e.state = CASE coalesce((SELECT own.state FROM embedder AS own WHERE own.number = %(number)s::integer), 'dropped')
+            WHEN 'current' THEN 'filling' WHEN 'filling' THEN NULL ELSE 'current'
+        END
+    )
