@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote, urlencode
 
+import psycopg
 from optional import missing
 from psycopg.conninfo import conninfo_to_dict
 
@@ -53,6 +54,16 @@ def at(uri: str, port: int) -> str:
     )
     rest = f"?{urlencode(given)}" if given else ""
     return f"postgresql://{user}{f':{password}' if password else ''}@127.0.0.1:{port}/{name}{rest}"
+
+
+def execute(uri: str, *statements: str) -> list[tuple[Any, ...]]:
+    """Run statements in our schema, each committed by itself; return the rows of the last."""
+    with psycopg.connect(
+        uri, autocommit=True, options="-csearch_path=kagent_memory,public"
+    ) as connection:
+        for statement in statements:
+            cursor = connection.execute(statement.encode())
+        return cursor.fetchall() if cursor.description else []
 
 
 class Relay:

