@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from google.adk.agents import BaseAgent, LlmAgent
@@ -75,9 +76,20 @@ class Chat(agents.Chat):
         whole = App(name=app, root_agent=agent, plugins=plugins or [], **(app_options or {}))
         super().__init__(whole, service, user=user, sessions=sessions)
 
+    @property
+    def requests(self) -> list[LlmRequest]:
+        """What the agent's model was asked, oldest first."""
+        agent: Any = self.runner.agent
+        return agent.model.requests
+
 
 def assistant(model: BaseLlm, **options: Any) -> LlmAgent:
     return LlmAgent(model=model, **{"name": "assistant", "instruction": "Help.", **options})
+
+
+def talk(service: Any, *steps: Any, tools: Sequence[Any] = (), **options: Any) -> Chat:
+    """A chat with an assistant whose model answers with these steps, and with "ok" after them."""
+    return Chat(assistant(scripted(*steps), tools=list(tools)), service, **options)
 
 
 async def contents(service: KagentMemoryService, scope: Scope = SCOPE) -> list[str]:
@@ -88,9 +100,9 @@ async def contents(service: KagentMemoryService, scope: Scope = SCOPE) -> list[s
 
 async def answer_of(tool: Any, service: Any, **args: Any) -> dict[str, Any]:
     """What a tool answers a model that calls it with these arguments."""
-    model = scripted(call(tool.name, **args), "done")
-    await Chat(assistant(model, tools=[tool]), service).say("hello there")
-    return responses(model.requests[-1])[-1]
+    chat = talk(service, call(tool.name, **args), tools=[tool])
+    await chat.say("hello there")
+    return responses(chat.requests[-1])[-1]
 
 
 def confirmations(events: list[Event]) -> list[types.FunctionCall]:

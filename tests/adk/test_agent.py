@@ -13,6 +13,7 @@ from google.adk.tools.load_memory_tool import LoadMemoryTool as AdkLoadMemoryToo
 from kagent_memory import (
     AutoSave,
     ConfigurationError,
+    ConfirmMemoryTool,
     ForgetMemoryTool,
     KagentMemoryService,
     LoadMemoryTool,
@@ -66,12 +67,17 @@ def test_what_the_agent_has_already_stays_its_own() -> None:
 
 
 def test_other_tools_and_no_instruction_on_request() -> None:
-    """Tools, instruction and auto-save are each the caller's to choose."""
+    """Tools, instruction and auto-save are each the caller's to choose; of a tool that is not there
+    nothing is said.
+    """
     agent = enable_memory(
         assistant(scripted()), tools=[ForgetMemoryTool()], augment_instruction=False, auto_save=None
     )
     assert names(agent) == ["forget_memory"]
     assert agent.after_agent_callback is None
+    for tools, told in ((None, False), ([ConfirmMemoryTool()], True)):
+        *_, instruction = enable_memory(assistant(scripted()), tools=tools).tools
+        assert ("confirm_memory" in instruction.text) is told
 
 
 def test_functions_and_toolsets_are_tools_too() -> None:

@@ -17,7 +17,7 @@ from kagent_memory import KagentMemoryService
 from kagent_memory.adk.event_converter import is_user_turn, live_events, messages
 from kagent_memory.models.prompts.fence import CLOSING, OPENING, fenced_answer
 
-from .scripted import contents, session_of
+from .scripted import call, contents, session_of
 
 
 def event(*parts: Any, author: str = "user", invocation: str = "i1", **fields: Any) -> Event:
@@ -36,35 +36,45 @@ def told(*events: Event) -> list[tuple[str, str, str]]:
     return [(message.role, message.author, message.text) for message in messages(events)]
 
 
-def test_what_is_said_becomes_messages_with_their_event() -> None:
-    """Texts of users, agents and tools become messages that name their event."""
-    asked = event("Hello", "there", timestamp=1_700_000_000.0)
-    replied = event("Hi!", author="assistant")
-    used = event(answer("get_weather", {"city": "Oslo", "warm": False}), author="assistant")
-    assert told(asked, replied, used) == [
-        ("user", "user", "Hello\nthere"),
-        ("agent", "assistant", "Hi!"),
-        ("tool", "get_weather", '{"city": "Oslo", "warm": false}'),
-    ]
-    first = messages([asked])[0]
-    assert (first.event_id, first.at) == (asked.id, datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC))
+def test_a_message_names_its_event_and_time() -> None:
+    """A message has the id and the time of its event."""
+    asked = event("Hello", timestamp=1_700_000_000.0)
+    (message,) = messages([asked])
+    at = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
+    assert (message.event_id, message.at) == (asked.id, at)
 
 
-def test_thoughts_calls_code_and_partials_are_left_out() -> None:
-    """Thoughts, calls, code and partials are not text; the output of code is."""
-    thought = types.Part(text="I think", thought=True)
-    code = types.Part(
-        executable_code=types.ExecutableCode(code="print(1)", language=types.Language.PYTHON)
-    )
-    output = types.Part(
-        code_execution_result=types.CodeExecutionResult(
-            outcome=types.Outcome.OUTCOME_OK, output="42"
-        )
-    )
-    called = types.Part(function_call=types.FunctionCall(name="f", args={"x": 1}))
-    assert told(
-        event(thought, code, output, called, author="a"), event("par", author="a", partial=True)
-    ) == [("agent", "a", "42")]
+def heard(text: str, *, finished: bool = True) -> types.Transcription:
+    return types.Transcription(text=text, finished=finished)
+
+
+CODE = types.ExecutableCode(code="print(1)", language=types.Language.PYTHON)
+OUTPUT = types.CodeExecutionResult(outcome=types.Outcome.OUTCOME_OK, output="42")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (event("Hello", "there"), ("user", "user", "Hello\nthere")),
+        (event("Hi!", author="a"), ("agent", "a", "Hi!")),
+        (event(answer("f", {"warm": False}), author="a"), ("tool", "f", '{"warm": false}')),
+        # a person answered in the place of a tool
+        (event(answer("f", {"is": "blue"})), ("user", "f", '{"is": "blue"}')),
+        (event(types.Part(code_execution_result=OUTPUT), author="a"), ("agent", "a", "42")),
+        (event(input_transcription=heard("Tea")), ("user", "user", "Tea")),
+        (event(output_transcription=heard("Noted"), author="a"), ("agent", "a", "Noted")),
+        (event(input_transcription=heard("I li", finished=False)), None),
+        (event(types.Part(text="I think", thought=True), author="a"), None),
+        (event(types.Part(executable_code=CODE), author="a"), None),
+        (event(call("f", x=1), author="a"), None),
+        (event("par", author="a", partial=True), None),
+    ],
+)
+def test_what_is_said_becomes_a_message(given: Event, said: tuple[str, str, str] | None) -> None:
+    """Texts, answers of tools, output of code and finished transcriptions are said, by the user, an
+    agent or a tool; thoughts, calls, code and partials are not.
+    """
+    assert told(given) == ([said] if said else [])
 
 
 @pytest.mark.parametrize(
@@ -81,19 +91,6 @@ def test_thoughts_calls_code_and_partials_are_left_out() -> None:
 def test_answers_that_tell_nothing_are_left_out(name: str, response: dict[str, Any]) -> None:
     """Credentials, plumbing, the answer to a save and empty answers say nothing."""
     assert told(event(answer(name, response))) == []
-
-
-def test_voice_is_read_from_its_transcriptions() -> None:
-    """What is heard in live mode is read from transcriptions that are finished."""
-    heard = event(input_transcription=types.Transcription(text="I like tea", finished=True))
-    spoken = event(
-        output_transcription=types.Transcription(text="Noted", finished=True), author="assistant"
-    )
-    running = event(input_transcription=types.Transcription(text="I li", finished=False))
-    assert told(heard, running, spoken) == [
-        ("user", "user", "I like tea"),
-        ("agent", "assistant", "Noted"),
-    ]
 
 
 def test_a_compaction_is_a_summary_of_its_range() -> None:
@@ -212,13 +209,6 @@ def test_user_turns_are_what_people_began() -> None:
     ]
     assert {one.invocation_id for one in events if is_user_turn(one)} == {"i1", "i3"}
     assert not is_user_turn(scoped)
-
-
-def test_a_tools_answer_given_by_a_person_is_theirs() -> None:
-    """An answer that a person gives in place of a tool is the user's."""
-    assert told(event(answer("ask_person", {"answer": "blue"}))) == [
-        ("user", "ask_person", '{"answer": "blue"}')
-    ]
 
 
 # -- odd events: kept as far as they can be --

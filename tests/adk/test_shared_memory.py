@@ -19,7 +19,6 @@ from kagent_memory import (
     RecallMemoryTool,
     SaveMemoryTool,
     Scope,
-    enable_memory,
     tenant,
 )
 from kagent_memory.records import current_tenant
@@ -27,15 +26,13 @@ from kagent_memory.records import current_tenant
 from .scripted import (
     APP,
     USER,
-    Chat,
-    assistant,
     blocks,
     call,
     contents,
     entry,
     responses,
     said,
-    scripted,
+    talk,
 )
 
 
@@ -45,6 +42,7 @@ def with_team(app: str, user: str) -> tuple[list[Scope], Scope]:
     return [own, Scope(name, "team", app)], own
 
 
+ASKED = "When is the release, and where are my release notes?"
 OWN, TEAM = with_team(APP, USER)[0]
 
 
@@ -59,20 +57,21 @@ async def shared(each_uri: str):
 async def test_every_reader_sees_shared_memory(
     shared: KagentMemoryService,
 ):
-    """Tools, prefetch and ADK's search read both scopes; writes go to one's own."""
-    model = scripted(
+    """Tools, prefetch and ADK's search read both scopes; what is saved, added or said goes to one's
+    own.
+    """
+    steps = (
         call("load_memory", query="release"),
         call("recall_memory", query="release", limit=9),
         call("save_memory", content="Ada checks the release at noon."),
-        "done",
     )
     tools = [LoadMemoryTool(), RecallMemoryTool(), SaveMemoryTool(), PreloadMemoryTool()]
-    chat = Chat(assistant(model, tools=tools), shared)
-    await chat.say("When is the release, and where are my release notes?")
-    [block] = blocks(model.requests[0])
+    chat = talk(shared, *steps, tools=tools)
+    await chat.say(ASKED)
+    [block] = blocks(chat.requests[0])
     assert "Thursday at 14:00" in block
     assert "blue folder" in block
-    loaded, recalled = responses(model.requests[-1])[:2]
+    loaded, recalled = responses(chat.requests[-1])[:2]
     for answer in (loaded, recalled):
         assert {one["text"]: one.get("shared") for one in answer["memories"]} == {
             "The release train leaves on Thursday at 14:00.": True,
@@ -83,6 +82,11 @@ async def test_every_reader_sees_shared_memory(
     await shared.add_memory(app_name=APP, user_id=USER, memories=[entry("Ada moved to floor 3.")])
     found = await shared.search_memory(app_name=APP, user_id=USER, query="release train")
     assert found.memories[0].content.parts[0].text.startswith("The release train")
+    await shared.add_session_to_memory(await chat.session())
+    event = Event(author="user", content=said("My cat is called Fig"))
+    await shared.add_events_to_memory(app_name=APP, user_id=USER, events=[event], session_id="s")
+    assert await shared.drain(60)
+    assert {event.content.parts[0].text, ASKED} <= {*await contents(shared, OWN)}
     assert len(await contents(shared, TEAM)) == 1
 
 
@@ -91,31 +95,17 @@ async def test_a_reader_cannot_change_shared_memory(
 ):
     """A reader neither replaces nor forgets what is shared."""
     [team] = (await shared.memories.list(TEAM)).memories
-    model = scripted(
+    steps = (
         call("save_memory", content="The release train leaves on Friday.", replaces=team.id),
-        call("forget_memory", memory_ids=[team.id]),
-        "done",
+        call("forget_memory", ids=[team.id]),
     )
-    chat = Chat(assistant(model, tools=[SaveMemoryTool(), ForgetMemoryTool()]), shared)
+    chat = talk(shared, *steps, tools=[SaveMemoryTool(), ForgetMemoryTool()])
     await chat.say("Change it")
-    assert all("error" in answer for answer in responses(model.requests[-1]))
+    assert all("error" in answer for answer in responses(chat.requests[-1]))
     with pytest.raises(NotFound):
         await shared.delete_memory(app_name=APP, user_id=USER, memory_id=team.id)
     assert await contents(shared, TEAM) == ["The release train leaves on Thursday at 14:00."]
     assert len(await contents(shared, OWN)) == 1
-
-
-async def test_sessions_are_ingested_into_ones_own_scope(shared: KagentMemoryService):
-    """What is said in sessions and events goes to one's own scope alone."""
-    chat = Chat(enable_memory(assistant(scripted("ok", "ok"))), shared)
-    await chat.say("I moved to Lisbon last May")
-    session = await chat.session()
-    await shared.add_session_to_memory(session)
-    event = Event(author="user", content=said("My cat is called Fig"))
-    await shared.add_events_to_memory(app_name=APP, user_id=USER, events=[event], session_id="s")
-    assert await shared.drain(60)
-    assert len(await contents(shared, TEAM)) == 1
-    assert {"I moved to Lisbon last May", "My cat is called Fig"} <= {*await contents(shared, OWN)}
 
 
 async def test_every_scope_must_be_of_the_runs_tenant(uri: str):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from google.adk.agents import LlmAgent
 from google.adk.memory import InMemoryMemoryService
 from google.adk.tools.agent_tool import AgentTool
 
@@ -39,6 +40,7 @@ from .scripted import (
     declarations,
     responses,
     scripted,
+    talk,
     texts,
 )
 
@@ -49,21 +51,23 @@ def shown(answer: dict[str, Any]) -> list[str]:
 
 async def test_a_saved_memory_names_its_session_and_event(service: KagentMemoryService) -> None:
     """What the model saves is there at once, with its session and source event."""
-    model = scripted(call("save_memory", content="User prefers dark mode"), "done")
-    chat = Chat(assistant(model, tools=[SaveMemoryTool(ttl_days=3, tags=["ui"])]), service)
+    saving = call("save_memory", content="User prefers dark mode")
+    chat = talk(service, saving, tools=[SaveMemoryTool(ttl_days=3, tags=["ui"])])
     await chat.say("Remember that I prefer dark mode")
-    answer = responses(model.requests[-1])[0]
-    assert answer["status"] == "saved"
-    assert answer["message"] == "Successfully saved information to long-term memory."
+    answer = responses(chat.requests[-1])[0]
     memory = await service.memories.get(SCOPE, answer["id"])
+    assert answer == {
+        "status": "saved",
+        "id": memory.id,
+        "message": "Successfully saved information to long-term memory.",
+    }
     first = (await chat.session()).events[0]
-    assert (memory.content, memory.origin, memory.author, memory.session_id, memory.event_ids) == (
+    assert (memory.content, memory.origin, memory.author) == (
         "User prefers dark mode",
         "agent",
         "assistant",
-        chat.session_id,
-        (first.id,),
     )
+    assert (memory.session_id, memory.event_ids) == (chat.session_id, (first.id,))
     source = {"source": "explicit_save"}
     assert (memory.tags, memory.ttl_days, memory.metadata) == (("ui",), 3, source)
 
@@ -132,11 +136,10 @@ async def test_without_our_service_the_model_is_told_so(
 @pytest.mark.parametrize("theirs", [None, InMemoryMemoryService()])
 async def test_without_our_service_runs_go_on(theirs: Any) -> None:
     """Prefetch and auto-save leave a run as it is where it has no memory of ours."""
-    model = scripted("ok")
-    agent = enable_memory(assistant(model), auto_save=AutoSave(every_turns=1))
+    agent = enable_memory(assistant(scripted()), auto_save=AutoSave(every_turns=1))
     chat = Chat(agent, theirs, plugins=[MemoryPlugin(auto_save=AutoSave(every_turns=1))])
     await chat.say("My parrot is called Grace")
-    assert texts(model.requests[0]) == ["My parrot is called Grace"]
+    assert texts(chat.requests[0]) == ["My parrot is called Grace"]
     if theirs is not None:
         found = await theirs.search_memory(app_name=APP, user_id=USER, query="parrot")
         assert found.memories == []
@@ -144,13 +147,12 @@ async def test_without_our_service_runs_go_on(theirs: Any) -> None:
 
 async def test_no_declaration_offers_a_scope(service: KagentMemoryService) -> None:
     """No tool lets a model say whose memories it means."""
-    model = scripted("done")
     tools = [SaveMemoryTool(), LoadMemoryTool(), RecallMemoryTool(), ForgetMemoryTool()]
-    await Chat(assistant(model, tools=tools), service).say("hello there")
-    declared = declarations(model.requests[0])
+    chat = talk(service, tools=tools)
+    await chat.say("hello there")
+    declared = declarations(chat.requests[0])
     assert len(declared) == 4
-    for word in ("user_id", "app_name", "tenant", "scope"):
-        assert not any(word in declaration for declaration in declared)
+    assert not re.search("user_id|app_name|tenant|scope", str(declared))
 
 
 async def test_recall_never_widens_the_developers_filter(service: KagentMemoryService) -> None:
@@ -203,17 +205,16 @@ async def test_the_model_may_say_how_many_it_wants(
     assert len(shown(await answer_of(tool, service, query="deploy", **asked))) == found
 
 
-class Forgetting:
-    """One conversation in which the model calls `forget_memory` and nothing else."""
+def forgetting(service: Any) -> Callable[..., Awaitable[dict[str, Any]]]:
+    """What `forget_memory` answers to these arguments, in one conversation."""
+    chat = talk(service, tools=[ForgetMemoryTool()])
 
-    def __init__(self, service: Any) -> None:
-        self.model = scripted(*[lambda _: call("forget_memory", **self.args), "done"] * 9)
-        self.chat = Chat(assistant(self.model, tools=[ForgetMemoryTool()]), service)
+    async def answer(**args: Any) -> dict[str, Any]:
+        chat.runner.agent.model.steps = [call("forget_memory", **args)]
+        await chat.say("Please forget it")
+        return responses(chat.requests[-1])[-1]
 
-    async def answer(self, **args: Any) -> dict[str, Any]:
-        self.args = args
-        await self.chat.say("Please forget it")
-        return responses(self.model.requests[-1])[-1]
+    return answer
 
 
 @pytest.mark.parametrize("by", ["query", "ids"])
@@ -223,20 +224,15 @@ async def test_forgetting_lists_first_and_erases_by_its_token(
     """A first call erases nothing; the second, with the token, erases exactly what was listed."""
     texts = ["User prefers dark mode", "User owns a dark horse"]
     ids = await service.memories.add(SCOPE, texts)
-    forgetting = Forgetting(service)
-    listed = await forgetting.answer(
-        **{"query": {"query": "dark mode"}, "ids": {"ids": ids, "token": "yes"}}[by]
-    )
-    token, required = listed["token"], "confirmation required"
+    answer = forgetting(service)
+    listed = await answer(**{"query": "dark mode"} if by == "query" else {"ids": ids, "token": "y"})
     assert {memory["id"] for memory in listed["memories"]} == set(ids)
-    other = await forgetting.answer(ids=[ids[0]], token=token)
-    elsewhere = await Forgetting(service).answer(ids=ids, token=token)
-    assert [one["status"] for one in (listed, other, elsewhere)] == [required] * 3
+    other = await answer(ids=[ids[0]], token=listed["token"])
+    elsewhere = await forgetting(service)(ids=ids, token=listed["token"])
+    assert {one["status"] for one in (listed, other, elsewhere)} == {"confirmation required"}
     assert await contents(service) == texts
-    assert await forgetting.answer(ids=[ids[0]], token=other["token"]) == {
-        "status": "forgotten",
-        "ids": [ids[0]],
-    }
+    erased = await answer(ids=[ids[0]], token=other["token"])
+    assert erased == {"status": "forgotten", "ids": [ids[0]]}
     assert await contents(service) == texts[1:]
 
 
@@ -256,23 +252,23 @@ async def test_forgetting_names_what_is_linked_and_leaves_it(uri: str) -> None:
             await service.memories.remember(SCOPE, said, f"s{number}")
             assert await service.drain()
         one, other = (await service.memories.list(SCOPE)).memories
-        forgetting = Forgetting(service)
-        asked = await forgetting.answer(ids=[one.id])
-        erased = await forgetting.answer(ids=[one.id], token=asked["token"])
-        for answer in (asked, erased):
-            assert [memory["id"] for memory in answer["linked"]["memories"]] == [other.id]
+        answer = forgetting(service)
+        asked = await answer(ids=[one.id])
+        for told in (asked, await answer(ids=[one.id], token=asked["token"])):
+            assert [memory["id"] for memory in told["linked"]["memories"]] == [other.id]
         assert await contents(service) == [other.content]
-        assert "linked" not in await forgetting.answer(ids=[other.id])
+        assert "linked" not in await answer(ids=[other.id])
 
 
 async def test_a_tool_with_its_own_service_works_in_agent_tool(
     service: KagentMemoryService,
 ) -> None:
     """Inside AgentTool a tool saves to the service that it was given."""
-    inner = scripted(call("save_memory", content="The code word is heron"), "saved it")
-    expert = LlmAgent(name="expert", model=inner, tools=[SaveMemoryTool(memory_service=service)])
-    outer = scripted(call("expert", request="Note the code word heron"), "done")
-    await Chat(assistant(outer, tools=[AgentTool(expert)]), service).say("hello there")
+    inner = scripted(call("save_memory", content="The code word is heron"))
+    tools = [SaveMemoryTool(memory_service=service)]
+    expert = AgentTool(assistant(inner, name="expert", tools=tools))
+    asking = call("expert", request="Note the code word heron")
+    await talk(service, asking, tools=[expert]).say("hello there")
     assert await contents(service) == ["The code word is heron"]
 
 
@@ -281,11 +277,9 @@ async def test_an_answer_keeps_to_a_budget_of_tokens(
     service: KagentMemoryService, tool: Any
 ) -> None:
     """An answer with long texts and labels stays within its budget of tokens."""
-    long = [Fact(f"Deploy note {number}: " + f"word{number} " * 400) for number in range(20)]
-    labelled = [
-        Fact(f"Deploy label {number}", topics=tuple(f"t{number} {n}" * 40 for n in range(40)))
-        for number in range(4)
-    ]
+    long = [f"Deploy note {number}: " + f"word{number} " * 400 for number in range(20)]
+    topics = [tuple(f"t{number} {n}" * 40 for n in range(40)) for number in range(4)]
+    labelled = [Fact(f"Deploy label {each[0][:2]}", topics=each) for each in topics]
     await service.memories.add(SCOPE, [*long, *labelled])
     answer = await answer_of(tool, service, query="deploy")
     assert answer["memories"]
@@ -315,13 +309,13 @@ async def test_a_memory_longer_than_the_budget_is_cut(
 async def test_the_tools_find_what_their_session_keeps(uri: str) -> None:
     """Short-term memories are found by the tools of their session, and by nobody else."""
     async with KagentMemoryService(uri, policy="tiers", llm=False) as service:
-        model = scripted("hi", call("load_memory", query="dark mode"), "done")
-        chat = Chat(assistant(model, tools=[LoadMemoryTool()]), service)
+        loading = call("load_memory", query="dark mode")
+        chat = talk(service, "hi", loading, tools=[LoadMemoryTool()])
         await chat.say("User prefers dark mode")
         await service.add_session_to_memory(await chat.session())
         assert await service.drain(60)
         await chat.say("hello there")
-        assert shown(responses(model.requests[-1])[-1]) == ["User prefers dark mode"]
+        assert shown(responses(chat.requests[-1])[-1]) == ["User prefers dark mode"]
         assert await answer_of(LoadMemoryTool(), service, query="dark mode") == {"memories": []}
         asked = {"app_name": APP, "user_id": USER, "query": "dark mode"}
         assert (await service.search_memory(**asked)).memories == []
