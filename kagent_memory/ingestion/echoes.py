@@ -337,8 +337,7 @@ def _learnt(memories: Iterable[Memory]) -> list[Memory]:
 def _days(times: Iterable[datetime | None]) -> str:
     """Return these days in the ways in which they are written beside a memory."""
     return " ".join(
-        f"{at.date()}, {at:%H:%M}, {at:%A}, {at:%B} {at.year} "
-        f"{at.day} {at.day}st {at.day}nd {at.day}rd {at.day}th"
+        f"{at:%Y-%m-%d, %H:%M, %A, %B %Y} {at.day} {at.day}st {at.day}nd {at.day}rd {at.day}th"
         for at in times
         if at is not None
     )

@@ -33,7 +33,7 @@ async def turns_of(transcript: Transcript) -> Sequence[Fact]:
     answered.
     """
     spoken = [message for message in transcript if message.role != "tool"]
-    return await PassthroughSummary().facts(replace(transcript, messages=spoken))
+    return await PassthroughSummary().facts(transcript.of(spoken))
 
 
 def source_changes(

@@ -121,11 +121,8 @@ class Providers:
             self._warned = True
         if compaction and not isinstance(provider, CompactionAwareSummary):
             provider = CompactionAwareSummary(provider)
-            self._providers.setdefault(provider.name, provider)
-        name = (
-            "" if not llm or not needs_llm(provider) else llm if isinstance(llm, str) else llm.name
-        )
-        return provider_name(provider), name
+        name = llm if isinstance(llm, str) or llm is None else llm.name
+        return provider_name(provider), name if name and needs_llm(provider) else ""
 
     def bring(self, jobs: Iterable[Job], llm: Llm | str | None) -> None:
         """Keep the model that an agent brought for jobs that are about to be queued."""

@@ -52,9 +52,9 @@ class Transcript(Sequence[Message]):
     def __len__(self) -> int:
         return len(self.messages)
 
-    def of(self, messages: Sequence[Message], *, ended: bool | None = None) -> Transcript:
+    def of(self, messages: Sequence[Message]) -> Transcript:
         """Return the same session with other messages."""
-        return replace(self, messages=messages, ended=self.ended if ended is None else ended)
+        return replace(self, messages=messages)
 
 
 class SummaryProvider(Protocol):

@@ -9,9 +9,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import islice
-
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential
 
 from .. import telemetry
 from ..concurrency import cancel_and_wait
@@ -26,7 +23,7 @@ CLOSE_SECONDS = 10.0
 # a search writes nothing at once: what the same memories are delivered meanwhile is one write
 GATHER_SECONDS = 60.0
 MAX_WAITING = 20_000  # scopes, and memories of one scope
-BACKOFF = wait_exponential(multiplier=0.4, exp_base=4, max=30.0)
+RETRY_SECONDS = 1.0  # where somebody waits; else the next minute will do
 SCOPES_AT_ONCE = 100
 
 
@@ -100,28 +97,25 @@ class Deliveries:
             StoreError: the database refuses; it is tried again later.
         """
         async with self._writing:
-            left, self._waiting = self._waiting, {}
-            try:
-                while left:
-                    part = [
-                        Delivery(
-                            scope=scope,
-                            retrieved=tally.retrieved,
-                            delivered=tally.delivered,
-                            at=tally.at,
-                        )
-                        for scope, tally in islice(left.items(), SCOPES_AT_ONCE)
-                    ]
-                    written = {one.scope: left.pop(one.scope) for one in part}
-                    try:
-                        await self._store.count(part)
-                    except Exception:
-                        left |= written
-                        raise
-                    telemetry.delivered(sum(sum(one.delivered.values()) for one in part))
-            finally:  # a write that has begun goes on when its caller is cancelled
-                for scope, tally in left.items():
-                    self._add(scope, tally)
+            scopes = list(self._waiting)  # what is noted meanwhile waits for the next time
+            for start in range(0, len(scopes), SCOPES_AT_ONCE):
+                some = {
+                    scope: self._waiting.pop(scope)
+                    for scope in scopes[start : start + SCOPES_AT_ONCE]
+                }
+                part = [
+                    Delivery(
+                        scope=scope, retrieved=one.retrieved, delivered=one.delivered, at=one.at
+                    )
+                    for scope, one in some.items()
+                ]
+                try:
+                    await self._store.count(part)
+                except Exception:  # a write that has begun goes on when its caller is cancelled
+                    for scope, tally in some.items():
+                        self._add(scope, tally)
+                    raise
+                telemetry.delivered(sum(tally.delivered.total() for tally in some.values()))
             if not self._waiting:
                 self._is_due.clear()
                 self._all_counted.set()
@@ -147,14 +141,8 @@ class Deliveries:
             with suppress(TimeoutError):
                 async with asyncio.timeout(GATHER_SECONDS):
                     await self._is_due.wait()
-            retrying = AsyncRetrying(
-                retry=retry_if_exception_type(KagentMemoryError),
-                wait=BACKOFF,
-                before_sleep=_log_failure,
-            )
-            await retrying(self.flush)
-
-
-def _log_failure(state: RetryCallState) -> None:
-    error = state.outcome.exception() if state.outcome else None
-    logger.warning("Deliveries could not be counted yet; trying again: %s", error)
+            try:
+                await self.flush()
+            except KagentMemoryError as error:
+                logger.warning("Deliveries could not be counted yet; trying again: %s", error)
+                await asyncio.sleep(RETRY_SECONDS)
