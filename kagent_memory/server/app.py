@@ -25,9 +25,8 @@ from . import (
 from .admission import Admission
 from .auth import Access
 from .mcp_endpoint import McpEndpoint
-from .metrics import metrics, metrics_or_none
 from .middleware import Gate
-from .readiness import Readiness, healthy, ready
+from .probes import add_probes
 
 ROUTES = APIRouter()
 """What every application of this process answers; each route is made ready once, by the first
@@ -84,7 +83,7 @@ def create_app(
     if isinstance(memories, Memories):
         app.state.memories = memories
     app.router.routes.extend(ROUTES.routes)
-    _add_probes(app)
+    add_probes(app)
     app.mount("/static", StaticFiles(packages=[("kagent_memory.server", "static")]))
     app.router.routes.append(Route(error_responses.MCP_PATH, McpEndpoint()))
     error_responses.install(app)
@@ -101,12 +100,5 @@ def create_probes(memories: Memories) -> FastAPI:
     """
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     app.state.memories = memories
-    _add_probes(app)
+    add_probes(app)
     return app
-
-
-def _add_probes(app: FastAPI) -> None:
-    app.state.metrics, app.state.readiness = metrics_or_none(), Readiness()
-    app.add_api_route("/healthz", healthy, include_in_schema=False)
-    app.add_api_route("/readyz", ready, include_in_schema=False)
-    app.add_api_route("/metrics", metrics, include_in_schema=False)

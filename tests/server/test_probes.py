@@ -29,8 +29,7 @@ from kagent_memory.cli.output import JsonFormatter
 from kagent_memory.errors import ModelUnavailable
 from kagent_memory.memories import Memories, utc_now
 from kagent_memory.records import Scope
-from kagent_memory.server import metrics as metrics_of_server
-from kagent_memory.server import readiness
+from kagent_memory.server import probes
 from kagent_memory.server.auth import Access
 from kagent_memory.testing.fixtures import a_job
 from kagent_memory.testing.scripted_models import HashEmbedder
@@ -58,8 +57,7 @@ async def values(client: httpx.AsyncClient, **headers: str) -> dict[str, float]:
 
 @pytest.fixture(autouse=True)
 def asks_each_time(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(readiness, "FRESH_SECONDS", 0.0)
-    monkeypatch.setattr(metrics_of_server, "FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(probes, "FRESH_SECONDS", 0.0)
 
 
 class AwayEmbedder(HashEmbedder):

@@ -1,0 +1,234 @@
+"""Answer what a cluster asks: `/healthz`, `/readyz` and `/metrics`, in fixed words and numbers that
+name nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
+
+from .. import telemetry
+from ..errors import KagentMemoryError
+from ..memories import Memories, utc_now
+from ..stores.sql import migrations
+from ..telemetry import Attributes
+from .dependencies import memories_of
+
+logger = logging.getLogger(__name__)
+FRESH_SECONDS = 5.0  # so many who ask do not ask the database
+EMBEDDER_FRESH_SECONDS = 60.0  # its calls may cost money
+PATIENCE_SECONDS = 2.0
+QUEUE_PATIENCE_SECONDS = 5.0
+OK, AWAY, SLOW = "ok", "unavailable", "no answer in time"
+MOST_DEAD = 1000
+BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+PREFIX = "kagent_memory_"
+UP = "store_up"
+GAUGES: Mapping[str, str] = {
+    "queue_open_jobs": "Accepted jobs that are not done.",
+    "queue_oldest_job_age_seconds": "How long the oldest open job waits; 0 without one.",
+    "queue_dead_letters": f"Jobs that no retry mends, up to {MOST_DEAD:,}.",
+    UP: "Whether the database answered when last asked.",
+}
+NO_EXTRA = (
+    'Metrics need an extra where this server is installed: pip install "kagent-memory[metrics]".'
+)
+
+
+class Fresh:
+    """Asks at most every few seconds, once for all who wait."""
+
+    def __init__(self) -> None:
+        self._asking = asyncio.Lock()
+        self._at = float("-inf")
+
+    async def asked(self, ask: Callable[[Memories], Awaitable[None]], memories: Memories) -> None:
+        """Call `ask`, unless it was called a moment ago."""
+        async with self._asking:
+            if time.monotonic() - self._at >= FRESH_SECONDS:
+                await ask(memories)
+                self._at = time.monotonic()
+
+
+class Readiness:
+    """State of each part that a server needs."""
+
+    def __init__(self) -> None:
+        self._fresh = Fresh()
+        self._embedder_at = float("-inf")
+        self.parts: Mapping[str, str] = {}
+
+    async def of(self, memories: Memories) -> Mapping[str, str]:
+        """Return the state of each part."""
+        await self._fresh.asked(self._ask, memories)
+        return self.parts
+
+    async def _ask(self, memories: Memories) -> None:
+        store, embedder = await asyncio.gather(_store(memories), self._embedder(memories))
+        self.parts = {**store, "embedder": embedder}
+
+    async def _embedder(self, memories: Memories) -> str:
+        former, now = self.parts.get("embedder", AWAY), time.monotonic()
+        if former == OK and now - self._embedder_at < EMBEDDER_FRESH_SECONDS:
+            return former
+        if (embedder := memories.parts.vectors) is None:
+            return "none: memories are found by words"
+        self._embedder_at = now
+        return await _outcome("embedder", embedder.ping())
+
+
+async def _store(memories: Memories) -> Mapping[str, str]:
+    applied: list[Mapping[str, str]] = []
+
+    async def ask() -> None:
+        applied.append(await memories.store.memories.about())
+
+    database = await _outcome("database", ask())
+    # it is away, or a store of others with its own schema
+    if not applied or "migrations" not in applied[0]:
+        return {"database": database, "migrations": database}
+    known = set(applied[0]["migrations"].split(", "))
+    is_libsql = memories.location.removeprefix("kagent+").startswith("libsql")
+    wanted = migrations("libsql" if is_libsql else "postgres")
+    is_whole = all(f"{one.number} {one.name}" in known for one in wanted)
+    return {
+        "database": database,
+        "migrations": OK if is_whole else "missing: run kagent-memory migrate",
+    }
+
+
+async def _outcome(part: str, attempt: Awaitable[object]) -> str:
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await attempt
+    except TimeoutError:
+        logger.warning("Not ready: the %s does not answer within %s s.", part, PATIENCE_SECONDS)
+        return SLOW
+    except KagentMemoryError as error:
+        logger.warning("Not ready: the %s is unavailable (%s).", part, type(error).__name__)
+        return AWAY
+    return OK
+
+
+class PrometheusMetrics:
+    """This process's metrics, and how its store's queue stands.
+
+    Raises:
+        ImportError: prometheus-client is not installed.
+    """
+
+    def __init__(self) -> None:
+        from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+        self._registry = registry = CollectorRegistry()
+        self._seconds = Histogram(
+            f"{PREFIX}operation_duration_seconds",
+            "How long operations took, by operation, mode of a search, and error.",
+            ("operation", "mode", "error"),
+            buckets=BUCKETS,
+            registry=registry,
+        )
+
+        def counter(name: str, meaning: str, *labels: str) -> Counter:
+            return Counter(PREFIX + name, meaning, labels, registry=registry)
+
+        self._counters = {
+            "cache": counter(
+                "cache_lookups",
+                "Looks into the caches of scopes (a hit held what the database holds) and of "
+                "embeddings.",
+                "cache",
+                "result",
+            ),
+            "prune": counter("prunes", "Prunes that this process made."),
+            "pruned": counter(
+                "pruned_memories",
+                "Memories that prunes deleted, extended, evicted, or erased as faded or "
+                "unimportant.",
+                "outcome",
+            ),
+            "delivered": counter("deliveries", "Memories that were handed over."),
+            "standby": counter(
+                "standby_reads",
+                "Reads meant for the standby: it answered, or the primary, since it was behind "
+                "or away.",
+                "outcome",
+            ),
+        }
+        self._gauges = {
+            name: Gauge(PREFIX + name, meaning, registry=registry)
+            for name, meaning in GAUGES.items()
+        }
+        self._fresh = Fresh()
+        telemetry.listen(self)
+
+    def measured(self, name: str, value: float, attributes: Attributes) -> None:
+        """See `telemetry.Listener`."""
+        if name == "operation":
+            named = ("gen_ai.operation.name", "kagent_memory.mode", "error.type")
+            labels = [str(attributes.get(label, "")) for label in named]
+            self._seconds.labels(*labels).observe(value)
+        elif counter := self._counters.get(name):
+            (counter.labels(**attributes) if attributes else counter).inc(value)
+
+    async def written(self, memories: Memories) -> tuple[bytes, str]:
+        """Return all metrics as Prometheus reads them, and the content type."""
+        from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+        await self._fresh.asked(self._ask, memories)
+        return generate_latest(self._registry), CONTENT_TYPE_LATEST
+
+    async def _ask(self, memories: Memories) -> None:
+        """Ask the store how its queue stands."""
+        queue, now = memories.store.queue, utc_now()
+        try:
+            async with asyncio.timeout(QUEUE_PATIENCE_SECONDS):
+                pending = await queue.pending(now=now)
+                dead = await queue.jobs(state="dead", limit=MOST_DEAD, payloads=False)
+        except (KagentMemoryError, TimeoutError):
+            self._gauges[UP].set(0)
+            return
+        age = max(0.0, (now - pending.oldest_at).total_seconds()) if pending.oldest_at else 0.0
+        for name, value in zip(GAUGES, (pending.count, age, len(dead), 1), strict=True):
+            self._gauges[name].set(value)
+
+
+def add_probes(app: FastAPI) -> None:
+    """Let an app answer what a cluster asks; its metrics count from now on."""
+    app.state.readiness = Readiness()
+    try:
+        app.state.metrics = PrometheusMetrics()
+    except ImportError:
+        app.state.metrics = None
+    for path, answer in (("/healthz", healthy), ("/readyz", ready), ("/metrics", metrics)):
+        app.add_api_route(path, answer, include_in_schema=False)
+
+
+async def healthy() -> Response:
+    """Answer `/healthz`: the process is there; what it needs is checked by `/readyz` and
+    `kagent-memory doctor`.
+    """
+    return PlainTextResponse("ok\n")
+
+
+async def ready(request: Request) -> Response:
+    """Answer `/readyz`: 503 while the database cannot serve. Without its embedder a server finds
+    by words.
+    """
+    parts = await request.app.state.readiness.of(memories_of(request))
+    is_ready = parts["database"] == parts["migrations"] == OK
+    return JSONResponse({"ready": is_ready, **parts}, 200 if is_ready else 503)
+
+
+async def metrics(request: Request) -> Response:
+    """Answer `/metrics`."""
+    kept: PrometheusMetrics | None = request.app.state.metrics
+    if kept is None:
+        raise HTTPException(501, NO_EXTRA)
+    text, content_type = await kept.written(memories_of(request))
+    return Response(text, headers={"content-type": content_type})
