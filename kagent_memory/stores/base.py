@@ -400,13 +400,10 @@ class MemoryStore(ABC):
         self, tenant: str, *, limit: int, who: str | None = None, now: datetime
     ) -> ForgottenTenant:
         """Erase some memories of a tenant, at most about `limit`, and when none is left all else
-        (`done`); here by `forget`, so tombstones stay. `who`: as `forget`, for each transaction
-        that erases memories.
+        (`done`). `who`: as `forget`, for each transaction that erases memories. Beside a companion
+        tenants are forgotten by `forget`, so that tombstones stay.
         """
-        for scope in await self.scopes(tenant=tenant, limit=1):
-            gone = len(await self.forget(scope, everything=True, now=now))
-            return ForgottenTenant(scopes=1, memories=gone, done=False)
-        return ForgottenTenant()
+        raise refused(self, "forget_tenant")
 
     async def rotate_keys(self, *, dry_run: bool = False) -> Rotated:
         """Encrypt anew, with the first of the `encryption_keys`, whatever it did not encrypt: what

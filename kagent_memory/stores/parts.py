@@ -12,7 +12,7 @@ from typing import Self
 from typing_extensions import Unpack
 
 from ..errors import Conflict
-from ..records import Filter, Scope
+from ..records import Scope
 from .base import MemoryStore
 from .codec import event_ids_in, without_events
 from .decisions import in_order
@@ -71,35 +71,27 @@ class Store:
         for job in batch.jobs:
             checked_job(job)
         if batch.job is not None:
-            job_id, fence = batch.job
-            held = await self.queue.jobs(
-                scope=scope, state="running", id=job_id, limit=1, payloads=False
-            )
+            id, fence = batch.job
+            held = await self.queue.jobs(scope=scope, state="running", id=id, payloads=False)
             if [job.fence for job in held] != [fence]:
-                raise Conflict(f"The job {job_id} is no longer held with the fence {fence}.")
+                raise Conflict(f"The job {id} is no longer held with the fence {fence}.")
         applied = await self.memories.apply(scope, replace(batch, job=None, jobs=()), now=now)
-        await self.enqueue(batch.jobs)
-        if batch.job is not None and not await self.queue.end(scope, *batch.job):
-            raise Conflict(
-                f"The job {batch.job[0]} went to another worker, after its changes were written."
-            )
+        rest = Batch(job=batch.job, jobs=await self._fresh(batch.jobs))
+        await self.companion.apply(scope, rest, now=now)
         return applied
 
     async def enqueue(self, jobs: Sequence[Job]) -> None:
         """Queue jobs without the messages of events that were taken in or forgotten."""
-        if self.companion is None:
-            await self.queue.enqueue(jobs)
-            return
-        fresh: list[Job] = []
-        for job in jobs:
-            taken = await self._taken_events(job)
-            fresh.append(replace(job, payload=without_events(job.payload, taken)))
-        await self.queue.enqueue(fresh)
+        await self.queue.enqueue(jobs if self.companion is None else await self._fresh(jobs))
+
+    async def _fresh(self, jobs: Sequence[Job]) -> Sequence[Job]:
+        """Return jobs without the messages of events that the memories hold or forgot."""
+        taken = [await self._taken_events(job) for job in jobs]
+        pairs = zip(jobs, taken, strict=True)
+        return [replace(job, payload=without_events(job.payload, held)) for job, held in pairs]
 
     async def _taken_events(self, job: Job) -> frozenset[str]:
         events = sorted(event_ids_in(job.payload))
-        if not events:
-            return frozenset()
         return await self.memories.taken(job.scope, job.session_id, events)
 
     async def forget(
@@ -126,10 +118,11 @@ class Store:
         gone = await self.memories.forget(scope, dry_run=dry_run, now=now, **which)
         if dry_run:
             return gone
-        await self.queue.withdraw(scope, session_id=session_id, everything=everything)
         left = await self.queue.jobs(scope=scope, limit=MAX_ROWS)
-        held_back = [await self._taken_events(job) for job in left]
-        await self.queue.withdraw(scope, event_ids=frozenset[str]().union(*held_back))
+        held_back = frozenset[str]().union(*[await self._taken_events(job) for job in left])
+        await self.queue.withdraw(
+            scope, session_id=session_id, everything=everything, event_ids=held_back
+        )
         if who is not None and (gone or events):
             await self.receipts.add(scope, "forget", gone, who=who, now=now)
         return gone
@@ -143,15 +136,12 @@ class Store:
         if self.companion is None:
             return await self.memories.forget_tenant(tenant, limit=limit, who=who, now=now)
         rest = await self.companion.forget_tenant(tenant, limit=MAX_ROWS, now=now)
-        scopes: Sequence[Scope] = (
-            [] if who is None else await self.memories.scopes(tenant=tenant, limit=MAX_ROWS)
-        )
-        before = {scope: await self.memories.kept(scope, Filter()) for scope in scopes}
-        erased = await self.memories.forget_tenant(tenant, limit=limit, now=now)
-        for scope, ids in before.items():
-            if gone := sorted({*ids} - {*await self.memories.kept(scope, Filter())}):
-                await self.receipts.add(scope, "forget_tenant", gone, who=who or "", now=now)
-        return erased + ForgottenTenant(tokens=rest.tokens, done=erased.done)
+        for scope in await self.memories.scopes(tenant=tenant, limit=1):
+            gone = await self.memories.forget(scope, everything=True, now=now)
+            if who is not None and gone:
+                await self.receipts.add(scope, "forget_tenant", gone, who=who, now=now)
+            rest = replace(rest, scopes=1, memories=len(gone), done=False)
+        return rest
 
     async def stats(self, scope: Scope, *, now: datetime, popular_after: int = 10) -> ScopeStats:
         """Return counts of the scope's memories and jobs."""

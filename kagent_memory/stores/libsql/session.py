@@ -27,8 +27,16 @@ from .connection import DIALECT, Connection, value_names
 CHUNK_ROWS = 200
 MAX_INTEGER = 2**31 - 1  # libsql cuts longer ones
 
-_TIMES = (*MEMORY_TIMES, "last_delivered_at", "at", "run_after", "lease_until", "oldest")
-_OBJECTS = ("metadata", "payload")
+_TIMES = (
+    *MEMORY_TIMES,
+    "last_delivered_at",
+    "at",
+    "run_after",
+    "lease_until",
+    "oldest_at",
+    "oldest_job_at",
+)
+_OBJECTS = ("metadata", "payload", "by_type", "jobs")
 _TRUTHS = ("is_error", "pinned", "verbatim", "explicit", "asks", "active", "is_operator", "final")
 
 ANSWERED_BY: Mapping[str, str] = {"touch_scope": "scope_row"}

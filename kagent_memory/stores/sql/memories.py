@@ -141,13 +141,12 @@ class SqlMemoryStore(MemoryStore):
     ) -> Sequence[Restored]:
         changes = [Change(kind="add", memory=one.memory) for one in memories]
         _, texts = await _prepared(Batch(changes=changes), None)
-        fitting: list[Whole] = []
-        for one in memories:
-            vectors = {
-                number: checked_vector(vector, await self._spaces.dimensions_of(number))
-                for number, vector in one.vectors.items()
-            }
-            fitting.append(replace(one, vectors=vectors))
+        numbers = {number for one in memories for number in one.vectors}
+        widths = {number: await self._spaces.dimensions_of(number) for number in numbers}
+        fitting = [
+            replace(one, vectors={n: checked_vector(v, widths[n]) for n, v in one.vectors.items()})
+            for one in memories
+        ]
         script = partial(transfer.restore, memories=fitting, texts=texts, dry_run=dry_run)
         return await run(self.database, script, scope, write=not dry_run)
 
@@ -157,10 +156,7 @@ class SqlMemoryStore(MemoryStore):
     ) -> tuple[str, ...]:
         script = partial(forgetting.evict, ids=ids, keep=keep, now=now)
         gone = await run(self.database, script, scope, write=True)
-        if gone:
-            await self._discard(scope, gone)
-        else:
-            self.indexes.unsettle(scope)
+        await self._discard(scope, gone)
         return gone
 
     # -- one scope: reading ---------------------------------------------------------------------
@@ -334,22 +330,9 @@ class SqlMemoryStore(MemoryStore):
     async def stats(
         self, session: Transaction, scope: Scope, *, now: datetime, popular_after: int = 10
     ) -> ScopeStats:
-        counts = await session.rows("scope_counts", now=now, popular_after=popular_after)
-        jobs = await session.rows("job_counts", now=now)
-        row = await session.row("scope_row") or {"calls": 0, "tokens": 0, "version": 0}
-        names = ("visible", "expired", "unused", "superseded", "quarantined", "short_term")
-        totals = {name: sum(row[name] for row in counts) for name in names}
-        return ScopeStats(
-            **totals,
-            by_type={row["type"]: row["visible"] for row in counts if row["visible"]},
-            pinned=sum(row["pins"] for row in counts),
-            delivered_total=sum(row["delivered_total"] for row in counts),
-            jobs={row["state"]: row["jobs"] for row in jobs},
-            oldest_job_at=min((row["oldest"] for row in jobs if row["oldest"]), default=None),
-            calls=row["calls"],
-            tokens=row["tokens"],
-            version=row["version"],
-        )
+        [row] = await session.rows("scope_stats", now=now, popular_after=popular_after)
+        counts = {**row}
+        return ScopeStats(pinned=counts.pop("pins"), **counts)
 
     # -- across scopes --------------------------------------------------------------------------
 
@@ -374,8 +357,8 @@ class SqlMemoryStore(MemoryStore):
     async def forget_tenant(
         self, tenant: str, *, limit: int, who: str | None = None, now: datetime
     ) -> ForgottenTenant:
-        scopes = await self._scopes_of_tenant(tenant)
-        erased = ForgottenTenant(tokens=await self._drop_tokens(tenant), done=not scopes)
+        tokens, scopes = await self._leave(tenant)
+        erased = ForgottenTenant(tokens=tokens, done=not scopes)
         left = max(limit, 1)
         for scope in scopes:
             if left > 0:
@@ -385,26 +368,20 @@ class SqlMemoryStore(MemoryStore):
                 self.indexes.drop(scope)
                 erased += ForgottenTenant(scopes=int(ended), memories=count, done=False)
                 left -= max(count, 1)
-        if erased.done:
-            await self._erase_widths(tenant)
         if erased.scopes or erased.memories or erased.tokens:
             await self.database.erase()
         return erased
 
     @writing
-    async def _drop_tokens(self, session: Transaction, tenant: str) -> int:
-        return await session.run("drop_tokens", tenant=tenant)
-
-    @reading
-    async def _scopes_of_tenant(self, session: Transaction, tenant: str) -> Sequence[Scope]:
-        """Return some scopes of a tenant of which anything is left."""
+    async def _leave(self, session: Transaction, tenant: str) -> tuple[int, Sequence[Scope]]:
+        """Revoke a tenant's tokens; return how many, and some scopes of which anything is left."""
+        tokens = await session.run("drop_tokens", tenant=tenant)
         asked = {"tenant": tenant, "limit": SCOPES_AT_ONCE}
         found = await session.several([("tenant_scopes", asked), ("long_tenant_scopes", asked)])
-        return [to_scope({**row, "tenant": tenant}) for rows in found for row in rows]
-
-    @writing
-    async def _erase_widths(self, session: Transaction, tenant: str) -> None:
-        await session.run("erase_widths", tenant=tenant)
+        scopes = [to_scope(row) for rows in found for row in rows]
+        if not scopes:
+            await session.run("erase_widths", tenant=tenant)
+        return tokens, scopes
 
     @override
     @reading

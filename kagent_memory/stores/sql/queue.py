@@ -278,7 +278,7 @@ class JobQueue:
         consolidation and dead letters do not count. Crosses scopes.
         """
         [row] = await session.rows("pending_jobs", now=now)
-        return PendingJobs(count=int(row["jobs"]), oldest_at=row["oldest"])
+        return PendingJobs(**row)
 
     @writing
     async def retry(self, session: Transaction, job_id: str, *, now: datetime) -> None:

@@ -209,14 +209,14 @@ WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
 
 -- name: tenant_scopes
 -- Whatever is left of them, be it only what was forgotten.
-SELECT user_id, app
+SELECT tenant, user_id, app
 FROM scope
 WHERE tenant = :tenant AND length(tenant) + length(app) + length(user_id) <= 600
 ORDER BY app, user_id
 LIMIT :limit
 
 -- name: long_tenant_scopes
-SELECT user_id, app
+SELECT tenant, user_id, app
 FROM scope
 WHERE tenant = :tenant AND length(tenant) + length(app) + length(user_id) > 600
 ORDER BY app, user_id

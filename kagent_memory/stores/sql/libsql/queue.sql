@@ -126,6 +126,6 @@ LIMIT 1
 
 -- name: pending_jobs
 -- What was accepted and is not done; timers and consolidation wait for their own time.
-SELECT count(*) AS jobs, min(created_at) AS oldest FROM ingest_job
+SELECT count(*) AS count, min(created_at) AS oldest_at FROM ingest_job
 WHERE state <> 'dead'
     AND (kind IN ('transcript', 'embed') OR (kind = 'session_end' AND (run_after <= :now OR error <> '')))

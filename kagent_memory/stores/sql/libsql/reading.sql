@@ -256,41 +256,41 @@ SELECT * FROM (
 UNION ALL
 SELECT * FROM (SELECT 'sealed', '', 1, p.id, p.sealed FROM passing AS p WHERE p.sealed IS NOT NULL LIMIT 1) AS s
 
--- name: scope_counts
+-- name: scope_stats
+WITH kept AS MATERIALIZED (
+    SELECT type, state, pinned, delivered, delivered_total, (pinned OR expires_at IS NULL OR expires_at > :now) AS lives
+    FROM remembered
+    WHERE scope_id = :scope_id
+)
 SELECT
-    type,
-    count(*) FILTER (WHERE state = 'active' AND (pinned OR expires_at IS NULL OR expires_at > :now)) AS visible,
-    count(*) FILTER (WHERE state = 'active' AND NOT pinned AND expires_at <= :now) AS expired,
-    count(*) FILTER (
-        WHERE NOT pinned AND expires_at <= :now AND (delivered < :popular_after OR state = 'short_term')
-    ) AS unused,
+    count(*) FILTER (WHERE state = 'active' AND lives) AS visible,
+    (
+        SELECT json_group_object(name, n) FROM (
+            SELECT type AS name, count(*) AS n FROM kept WHERE state = 'active' AND lives GROUP BY type ORDER BY type
+        ) AS t
+    ) AS by_type,
+    count(*) FILTER (WHERE state = 'active' AND NOT lives) AS expired,
+    count(*) FILTER (WHERE NOT lives AND (delivered < :popular_after OR state = 'short_term')) AS unused,
     count(*) FILTER (WHERE state = 'superseded') AS superseded,
-    count(*) FILTER (
-        WHERE state = 'quarantined' AND (pinned OR expires_at IS NULL OR expires_at > :now)
-    ) AS quarantined,
-    count(*) FILTER (
-        WHERE state = 'short_term' AND (pinned OR expires_at IS NULL OR expires_at > :now)
-    ) AS short_term,
+    count(*) FILTER (WHERE state = 'quarantined' AND lives) AS quarantined,
+    count(*) FILTER (WHERE state = 'short_term' AND lives) AS short_term,
     count(*) FILTER (WHERE state = 'active' AND pinned) AS pins,
-    coalesce(
-        sum(delivered_total) FILTER (WHERE state = 'active' AND (pinned OR expires_at IS NULL OR expires_at > :now)), 0
-    ) AS delivered_total
-FROM remembered
-WHERE scope_id = :scope_id
-GROUP BY type
-ORDER BY type
-
--- name: job_counts
--- "oldest": since when the oldest one that an accepted save still waits for has been waiting (see pending_jobs).
-SELECT
-    state,
-    count(*) AS jobs,
-    min(CASE
-        WHEN state <> 'dead'
+    coalesce(sum(delivered_total) FILTER (WHERE state = 'active' AND lives), 0) AS delivered_total,
+    (
+        SELECT json_group_object(name, n) FROM (
+            SELECT state AS name, count(*) AS n FROM ingest_job WHERE scope_id = :scope_id GROUP BY state ORDER BY state
+        ) AS t
+    ) AS jobs,
+    -- since when the oldest one that an accepted save still waits for has been waiting (see pending_jobs)
+    (
+        SELECT min(created_at) FROM ingest_job
+        WHERE scope_id = :scope_id AND state <> 'dead'
             AND (kind IN ('transcript', 'embed') OR (kind = 'session_end' AND (run_after <= :now OR error <> '')))
-        THEN created_at
-    END) AS oldest
-FROM ingest_job WHERE scope_id = :scope_id GROUP BY state ORDER BY state
+    ) AS oldest_job_at,
+    coalesce((SELECT calls FROM scope WHERE scope_id = :scope_id), 0) AS calls,
+    coalesce((SELECT tokens FROM scope WHERE scope_id = :scope_id), 0) AS tokens,
+    coalesce((SELECT version FROM scope WHERE scope_id = :scope_id), 0) AS version
+FROM kept
 
 -- name: vectors_of
 SELECT id, embedding FROM memory_vector_{space}

@@ -211,7 +211,7 @@ WHERE t.scope_id = %(scope_id)s AND t.change_group = r.change_group
 
 -- name: replace_revision
 UPDATE memory_revision SET event_ids = %(event_ids)s, before = %(before)s, why = %(why)s, who = %(who)s, sealed = %(sealed)s
-WHERE scope_id = %(scope_id)s AND memory_id = %(memory_id)s::uuid AND revision = %(revision)s
+WHERE scope_id = %(scope_id)s AND memory_id = %(memory_id)s::uuid AND revision = %(revision)s::integer
 
 -- name: erase_revisions
 DELETE FROM memory_revision WHERE scope_id = %(scope_id)s AND memory_id = ANY(%(ids)s::uuid[])
@@ -221,14 +221,14 @@ DELETE FROM memory_vector_{space} WHERE scope_id = %(scope_id)s AND id = ANY(%(i
 
 -- name: tenant_scopes
 -- Whatever is left of them, be it only what was forgotten.
-SELECT user_id, app
+SELECT tenant, user_id, app
 FROM scope
 WHERE tenant = %(tenant)s AND length(tenant) + length(app) + length(user_id) <= 600
 ORDER BY app, user_id
 LIMIT %(limit)s
 
 -- name: long_tenant_scopes
-SELECT user_id, app
+SELECT tenant, user_id, app
 FROM scope
 WHERE tenant = %(tenant)s AND length(tenant) + length(app) + length(user_id) > 600
 ORDER BY app, user_id
