@@ -1,5 +1,5 @@
-"""What a libSQL file promises besides the contract: shared by processes, erased to the byte, off
-the loop's thread.
+"""What a libSQL file promises besides the contract, by both drivers alike: shared by processes,
+erased to the byte, off the loop's thread.
 """
 
 from __future__ import annotations
@@ -7,12 +7,14 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import threading
 from contextlib import closing
+from urllib.parse import unquote
 
 import pytest
 
 from kagent_memory import Memories
-from kagent_memory.errors import ConfigurationError, StoreError
+from kagent_memory.errors import ConfigurationError, InvalidInput, StoreError
 from kagent_memory.records import Scope
 from kagent_memory.stores import open_store, sql
 from kagent_memory.stores.base import Batch
@@ -42,6 +44,15 @@ async def store(path, key):
         yield opened
 
 
+@pytest.fixture
+def connection(path, key):
+    """A connection of another process, to a table of its own."""
+    with closing(connect(str(path), key)) as opened:
+        opened.rows("PRAGMA journal_mode=WAL")
+        opened.rows("CREATE TABLE note (id TEXT PRIMARY KEY, body TEXT)")
+        yield opened
+
+
 async def keep(store, *texts, **values):
     memories = [a_memory(text, **values) for text in texts]
     await store.apply(SCOPE, Batch(changes=adding(*memories, explicit=True)), now=NOW)
@@ -49,12 +60,8 @@ async def keep(store, *texts, **values):
 
 
 async def contents(store):
-    return [
-        memory.content
-        for memory in (
-            await store.memories.list(SCOPE, order="oldest", limit=1000, now=NOW)
-        ).memories
-    ]
+    found = await store.memories.list(SCOPE, order="oldest", limit=1000, now=NOW)
+    return [memory.content for memory in found.memories]
 
 
 def bytes_on_disk(path):
@@ -64,11 +71,15 @@ def bytes_on_disk(path):
 # -- which file ---------------------------------------------------------------------------------
 
 
-async def test_a_relative_uri_is_a_file_below_the_working_directory(tmp_path, monkeypatch):
-    """Three slashes name a file relative to the working directory."""
+@pytest.mark.parametrize(
+    "name",
+    ["deep%20name.db", "file:memory.db%3Fmode=memory", "ä ö%25.db", "-x.db", ":temp:"],
+)
+async def test_a_relative_uri_is_a_file_of_that_name(tmp_path, monkeypatch, key, name):
+    """Three slashes name a file below the working directory, also where sqlite would read more."""
     monkeypatch.chdir(tmp_path)
-    async with await open_store("libsql:///deep%20name.db"):
-        assert (tmp_path / "deep name.db").is_file()
+    async with await open_store(f"libsql:///{name}", file_encryption_key=key):
+        assert unquote(name) in {file.name for file in tmp_path.iterdir()}
 
 
 @pytest.mark.parametrize("replaced", [False, True])
@@ -153,7 +164,7 @@ LATER = "CREATE TABLE later (a TEXT DEFAULT 'x; y');\nCREATE INDEX later_a ON la
 
 
 @pytest.fixture
-def connection():
+def migrated():
     with closing(connect(":memory:")) as opened:
         migrate(opened)
         yield opened
@@ -169,26 +180,26 @@ def schema_of(connection):
     return connection.rows(objects), connection.rows("SELECT number, name FROM schema_migration")
 
 
-def test_a_later_migration_is_applied_once(connection, monkeypatch):
+def test_a_later_migration_is_applied_once(migrated, monkeypatch):
     """A database that lacks a migration runs it once; an older release then refuses the file."""
     with monkeypatch.context() as patch:
         one_more(patch, LATER)
         for _ in range(2):
-            migrate(connection)
-        connection.rows("INSERT INTO later DEFAULT VALUES")
-        assert connection.rows("SELECT 1 FROM sqlite_master WHERE name = 'later_a'")
-        assert [step["name"] for step in schema_of(connection)[1]] == ["initial", "later"]
+            migrate(migrated)
+        migrated.rows("INSERT INTO later DEFAULT VALUES")
+        assert migrated.rows("SELECT 1 FROM sqlite_master WHERE name = 'later_a'")
+        assert [step["name"] for step in schema_of(migrated)[1]] == ["initial", "later"]
     with pytest.raises(ConfigurationError, match="upgrade"):
-        migrate(connection)
+        migrate(migrated)
 
 
-def test_a_failed_migration_leaves_nothing(connection, monkeypatch):
+def test_a_failed_migration_leaves_nothing(migrated, monkeypatch):
     """A migration that fails leaves neither its tables nor its row."""
     one_more(monkeypatch, LATER + ";\nCREATE TABLE memory (a TEXT);\n")
-    before = schema_of(connection)
+    before = schema_of(migrated)
     with pytest.raises(StoreError):
-        migrate(connection)
-    assert schema_of(connection) == before
+        migrate(migrated)
+    assert schema_of(migrated) == before
 
 
 WRITER = """
@@ -233,33 +244,161 @@ def test_processes_that_open_a_new_file_at_once_succeed(path, key):
 # -- other writers, cancellation, threads -------------------------------------------------------
 
 
-@pytest.fixture
-def other(store, path, key):
-    opened = connect(str(path), key)
-    yield opened
-    opened.close()
-
-
-async def test_a_write_waits_for_another_process_while_reads_go_on(store, other, monkeypatch):
-    """A write waits for another processes writer while reads go on."""
+async def test_a_write_waits_for_another_process_while_reads_go_on(store, connection, monkeypatch):
+    """A write waits for another process's writer while reads go on."""
     monkeypatch.setattr(database, "PATIENCE_SECONDS", 60.0)
-    with other.transaction(write=True):
+    with connection.transaction(write=True):
         writing = asyncio.create_task(keep(store, "tea"))
-        for _ in range(20):
-            assert await contents(store) == []
-            await asyncio.sleep(0.01)
+        async with asyncio.timeout(4):  # a driver of its own accord would wait for five
+            for _ in range(20):
+                assert await contents(store) == []
+                await asyncio.sleep(0.01)
         assert not writing.done()
     await writing
     assert await contents(store) == ["tea"]
 
 
-async def test_patience_with_another_writer_ends_in_a_store_error(store, other, monkeypatch):
+async def test_patience_with_another_writer_ends_in_a_store_error(store, connection, monkeypatch):
     """A writer waits at most five seconds for another process."""
     assert database.PATIENCE_SECONDS <= 5
     monkeypatch.setattr(database, "PATIENCE_SECONDS", 0.2)
-    with other.transaction(write=True), pytest.raises(StoreError, match="locked"):
+    with connection.transaction(write=True), pytest.raises(StoreError, match="locked"):
         await keep(store, "tea")
     assert await contents(store) == []
+
+
+class Held:
+    """A script that holds the thread until it is released."""
+
+    def __init__(self):
+        self.entered, self.release, self.ended = (threading.Event() for _ in range(3))
+
+    async def __call__(self, session):
+        self.entered.set()
+        self.release.wait(60)
+        self.ended.set()
+
+
+async def test_a_cancelled_caller_leaves_what_began_to_its_end(path, key):
+    """A cancelled caller stops waiting; what began is written, and what did not never is."""
+    store = await database.Database.open(f"libsql:///{path}", key=key)
+    began, waits = Held(), Held()
+    running = asyncio.create_task(store.write(began))
+    await asyncio.to_thread(began.entered.wait, 60)
+    queued = asyncio.create_task(store.read(waits))
+    await asyncio.sleep(0)
+    for task in (running, queued):
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    began.release.set()
+    await store.close()
+    assert began.ended.is_set()
+    assert not waits.entered.is_set()
+
+
+@pytest.mark.parametrize("work", ["open", "close"])
+async def test_a_file_whose_caller_was_cancelled_is_closed(path, key, monkeypatch, work):
+    """Cancelling `open` or `close` while work is under way closes the file after it."""
+    closed, migrating, slow = threading.Event(), threading.Event(), Held()
+
+    def noted(place, key=None):
+        connection = connect(place, key)
+        close = connection.close
+        connection.close = lambda: (close(), closed.set())
+        return connection
+
+    def held_up(connection):
+        migrate(connection)
+        migrating.set()
+        slow.release.wait(60)
+
+    monkeypatch.setattr(database, "connect", noted)
+    if work == "open":
+        monkeypatch.setattr(database, "migrate", held_up)
+        cut = asyncio.create_task(open_store(f"libsql:///{path}", file_encryption_key=key))
+        await asyncio.to_thread(migrating.wait, 60)
+    else:
+        store = await database.Database.open(f"libsql:///{path}", key=key)
+        writing = asyncio.create_task(store.write(slow))
+        await asyncio.to_thread(slow.entered.wait, 60)
+        cut = asyncio.create_task(store.close())
+        await asyncio.sleep(0)
+    cut.cancel()
+    await asyncio.wait([cut])
+    slow.release.set()
+    if work == "close":
+        await writing
+    assert await asyncio.to_thread(closed.wait, 60)
+
+
+async def test_use_after_close_is_a_store_error_without_a_panic(store, capfd):
+    """A closed store closes again and refuses work with a StoreError."""
+    await store.close()
+    await store.close()
+    with pytest.raises(StoreError, match="closed"):
+        await contents(store)
+    assert capfd.readouterr().err == ""
+
+
+# -- what drivers do ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["a\0b", "\ud800"])
+async def test_text_that_a_driver_would_cut_is_refused(store, text):
+    """Text that a driver would cut is refused before it sees it."""
+    with pytest.raises(InvalidInput):
+        await store.memories.database.write(lambda session: session.run("tokens", {"digest": text}))
+
+
+def fill(connection, *bodies):
+    """Write notes in one transaction, which an exception among them ends."""
+    with connection.transaction(write=True):
+        for body in bodies:
+            if isinstance(body, BaseException):
+                raise body
+            connection.rows("INSERT INTO note VALUES (:id, :body)", {"id": body[:9], "body": body})
+
+
+def test_a_transaction_is_kept_whole_or_not_at_all(connection):
+    """Whatever ends a transaction early, a full disk too, takes all of it back."""
+    with pytest.raises(KeyboardInterrupt):
+        fill(connection, "1", KeyboardInterrupt())
+    connection.rows("PRAGMA max_page_count = 10")
+    with pytest.raises(StoreError, match="disk is full"):
+        fill(connection, "2", "x" * 200_000)
+    fill(connection, "3")
+    assert connection.rows("SELECT id FROM note") == [{"id": "3"}]
+
+
+def test_invalid_text_is_a_store_error(connection, key, capfd):
+    """Text that is none is a store error even where the driver panics and the connection goes
+    on.
+    """
+    with pytest.raises(StoreError):
+        connection.rows("SELECT CAST(x'ff' AS TEXT)")
+    assert connection.rows("SELECT id FROM note") == []
+    assert ("panicked" in capfd.readouterr().err) == (key is not None)
+
+
+async def test_only_a_file_with_a_key_needs_libsql(path, monkeypatch):
+    """A file opens without libsql and one with a key names the extra."""
+    monkeypatch.setitem(sys.modules, "libsql", None)
+    async with await open_store(f"libsql:///{path}") as store:
+        await keep(store, "tea")
+    with pytest.raises(ConfigurationError, match=r'pip install "kagent-memory\[libsql\]"'):
+        await open_store(f"libsql:///{path}", file_encryption_key="a file's key")
+
+
+async def test_an_old_sqlite_is_refused_at_open_and_no_file_is_made(path, monkeypatch):
+    """A Python with SQLite before 3.35 is told so, and makes no file."""
+    monkeypatch.setattr("sqlite3.sqlite_version_info", (3, 34, 1))
+    monkeypatch.setattr("sqlite3.sqlite_version", "3.34.1")
+    with pytest.raises(
+        ConfigurationError, match=r"has SQLite 3\.34\.1, and a memory file needs 3\.35"
+    ):
+        await open_store(f"libsql:///{path}")
+    assert not path.exists()
 
 
 # -- forgetting to the byte ---------------------------------------------------------------------
@@ -279,6 +418,7 @@ async def test_forgotten_text_is_gone_from_the_file_and_its_log(store, path, key
     """Forgotten text is gone from the file and its log byte by byte."""
     memory_id = await keep_canary(store)
     assert (CANARY.encode() in bytes_on_disk(path)) == (key is None)
+    assert CANARY in await contents(store)
     assert await store.forget(SCOPE, ids=[memory_id], now=NOW) == (memory_id,)
     left = bytes_on_disk(path)
     assert all(word.encode() not in left for word in CANARY.split())
@@ -293,13 +433,13 @@ async def test_pruned_text_is_gone_from_the_file_and_its_log(store, path):
 
 
 async def test_a_log_in_use_is_emptied_after_the_next_write(
-    store, other, path, monkeypatch, caplog
+    store, connection, path, monkeypatch, caplog
 ):
     """A log that another process reads in is emptied after the next write."""
     monkeypatch.setattr(database, "ERASE_PATIENCE_SECONDS", 0.05)
     memory_id = await keep_canary(store)
-    with other.transaction(write=False):
-        other.rows("SELECT count(*) FROM memory")
+    with connection.transaction(write=False):
+        connection.rows("SELECT count(*) FROM memory")
         await store.forget(SCOPE, ids=[memory_id], now=NOW)
         assert "emptied of forgotten text later" in caplog.text
     await keep(store, "tea")

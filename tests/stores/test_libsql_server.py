@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-import threading
+from contextlib import closing
 from typing import Any
 
 import httpx
@@ -24,6 +24,7 @@ from kagent_memory.stores.libsql.connection import Busy, Server, connect, to_pla
 
 TOKEN = "a.Very-Secret_token"
 SCOPE = Scope("", "ada", "notes")
+QUIET: dict[str, Any] = {"llm": False, "worker": False, "prune_every_hours": 0}
 
 
 @pytest.fixture
@@ -46,7 +47,6 @@ def connection(server):
     opened = connect(to_place(server.uri("notes")))
     with opened.transaction(write=True):
         opened.rows("CREATE TABLE note (id TEXT PRIMARY KEY, body)")
-    server.requests.clear()
     yield opened
     opened.close()
     assert server.streams == {}  # nothing is left for the server to end
@@ -65,36 +65,25 @@ def write(connection, *ids, then=lambda: None):
 
 
 def ids(server):
-    reader = server.connect("notes")
-    found = [row[0] for row in reader.execute("SELECT id FROM note ORDER BY id")]
-    reader.close()
-    return found
+    with closing(server.connect("notes")) as reader:
+        return [id for (id,) in reader.execute("SELECT id FROM note ORDER BY id")]
 
 
 def test_a_failed_transaction_leaves_nothing(connection, server):
     """What fails leaves nothing of its transaction and the next goes on."""
     write(connection, "1")
+    batch = [("INSERT INTO note VALUES (:id, '')", {"id": id}) for id in ("3", "1", "4")]
     for wrong, kind in (
         (lambda: add(connection, "1"), Conflict),
         (lambda: connection.rows("SELEC 1"), StoreError),
+        (lambda: connection.run(*batch), Conflict),
+        (lambda: 1 / 0, ZeroDivisionError),
     ):
         with pytest.raises(kind):
             write(connection, "2", then=wrong)
         assert ids(server) == ["1"]
-    rows = [{"id": id, "body": "x"} for id in ("3", "1", "4")]
-    with pytest.raises(Conflict):
-        write(
-            connection,
-            then=lambda: connection.run(
-                *(("INSERT INTO note VALUES (:id, :body)", row) for row in rows)
-            ),
-        )
-    with pytest.raises(ZeroDivisionError):
-        write(connection, "5", then=lambda: 1 / 0)
-    with connection.transaction(write=True):
-        pass  # nothing to say: nothing is sent
-    with connection.transaction(write=True):
-        add(connection, "6")
+    write(connection)  # nothing to say: nothing is sent
+    write(connection, "6")
     assert ids(server) == ["1", "6"]
 
 
@@ -103,10 +92,9 @@ def test_a_writer_elsewhere_is_waited_for_and_not_mistaken(connection, server):
     other = connect(to_place(server.uri("notes")))
     with connection.transaction(write=True):
         add(connection, "1")
-        with pytest.raises(Busy), other.transaction(write=True):
-            add(other, "2")
-    with other.transaction(write=True):
-        add(other, "2")
+        with pytest.raises(Busy):
+            write(other, "2")
+    write(other, "2")
     other.close()
     assert ids(server) == ["1", "2"]
 
@@ -119,9 +107,7 @@ def test_a_stream_goes_on_where_the_server_says(connection, server):
     """A base_url in an answer is where the stream's next requests go."""
     server.plan(moved(f"http://{server.address}/notes/"))
     server.paths.clear()
-    with connection.transaction(write=True):
-        add(connection, "1")
-        add(connection, "2")
+    write(connection, "1", "2")
     write(connection, "3")
     assert ids(server) == ["1", "2", "3"]
     assert set(server.paths) == {"/notes/v2/pipeline"}
@@ -147,18 +133,6 @@ def test_a_server_reached_by_tls_cannot_lead_away_from_it():
     stream.close()
 
 
-WRONG_ANSWERS = {
-    "no JSON": b"<html>hello</html>",
-    "nothing in it": b"{}",
-    "no results": b'{"baton": null, "base_url": null, "results": []}',
-    "deep": b"[" * 100_000,
-    "another kind": lambda answer: {
-        **answer,
-        "results": [{"type": "ok", "response": {"type": "close"}}],
-    },
-}
-
-
 def results(**changed: Any):
     def change(answer):
         answer["results"][0]["response"]["result"]["step_results"][-1].update(changed)
@@ -167,7 +141,15 @@ def results(**changed: Any):
     return change
 
 
-WRONG_ROWS = {
+WRONG = {
+    "no JSON": b"<html>hello</html>",
+    "nothing in it": b"{}",
+    "no results": b'{"baton": null, "base_url": null, "results": []}',
+    "deep": b"[" * 100_000,
+    "another kind": lambda answer: {
+        **answer,
+        "results": [{"type": "ok", "response": {"type": "close"}}],
+    },
     "fewer columns": results(cols=[]),
     "unknown type": results(rows=[[{"type": "date", "value": "x"}]]),
     "half a blob": results(rows=[[{"type": "blob", "base64": "a"}]]),
@@ -175,10 +157,10 @@ WRONG_ROWS = {
 }
 
 
-@pytest.mark.parametrize("wrong", [*WRONG_ANSWERS, *WRONG_ROWS])
+@pytest.mark.parametrize("wrong", WRONG)
 def test_an_answer_of_no_libsql_server_is_a_store_error(connection, server, wrong):
     """An answer of no libsql server is a store error and nothing is kept."""
-    server.plan(None, {**WRONG_ANSWERS, **WRONG_ROWS}[wrong])
+    server.plan(None, WRONG[wrong])
     with pytest.raises(StoreError, match="does not speak libSQL's protocol") as told:
         write(connection, "1", then=lambda: connection.rows("SELECT id FROM note"))
     assert not isinstance(told.value, Busy)
@@ -199,8 +181,7 @@ def test_trouble_before_the_commit_may_be_tried_again(connection, server, troubl
         write(connection, "1", "2")
     server.expire()
     assert ids(server) == []
-    with connection.transaction(write=True):
-        add(connection, "3")
+    write(connection, "3")
     assert ids(server) == ["3"]
 
 
@@ -241,9 +222,7 @@ async def test_memories_are_kept_there_and_found_by_the_next_process(server):
 
 async def test_a_connection_closed_meanwhile_costs_nothing(server):
     """A connection that the server closed meanwhile costs nobody anything."""
-    async with await Memories.open(
-        server.uri(), llm=False, worker=False, prune_every_hours=0
-    ) as memories:
+    async with await Memories.open(server.uri(), **QUIET) as memories:
         server.plan("cut")
         await memories.add(SCOPE, ["Ada drinks tea."])
         server.plan(None, "expire", 503)
@@ -255,21 +234,12 @@ async def test_a_connection_closed_meanwhile_costs_nothing(server):
 async def test_two_processes_that_start_at_once_make_one_schema(server):
     """Several that open a new database at once all succeed."""
     uri = server.uri("new")
-    opened: list[Any] = []
 
-    def start() -> None:
-        async def once() -> None:
-            async with await open_store(uri):
-                opened.append(True)
+    async def start() -> None:
+        await (await open_store(uri)).close()
 
-        asyncio.run(once())
-
-    threads = [threading.Thread(target=start) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert opened == [True] * 3
+    # each on a loop of its own
+    await asyncio.gather(*(asyncio.to_thread(asyncio.run, start()) for _ in range(3)))
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 301])
@@ -303,14 +273,12 @@ async def test_a_server_that_is_away_is_a_store_error(impatient):
 
 async def test_a_server_that_is_away_for_a_while_heals_by_itself(server, impatient):
     """A store goes on by itself when its server is back."""
-    async with await Memories.open(
-        server.uri(), llm=False, worker=False, prune_every_hours=0
-    ) as memories:
+    async with await Memories.open(server.uri(), **QUIET) as memories:
         await memories.add(SCOPE, ["Ada drinks tea."])
         server.plan(*[500] * 30)
         with pytest.raises(StoreError):
             await memories.recall(SCOPE, "tea")
-        server._plan.clear()
+        server.steps.clear()
         assert len(await memories.recall(SCOPE, "tea")) == 1
 
 
@@ -318,9 +286,7 @@ async def test_a_server_that_hangs_is_waited_for_once(server, monkeypatch):
     """A server that hangs is waited for once and not by each in turn."""
     monkeypatch.setattr(hrana, "TIMEOUT", httpx.Timeout(0.5))
     monkeypatch.setattr(hrana, "REST_SECONDS", 600.0)
-    async with await Memories.open(
-        server.uri(), llm=False, worker=False, prune_every_hours=0
-    ) as memories:
+    async with await Memories.open(server.uri(), **QUIET) as memories:
         await memories.add(SCOPE, ["Ada drinks tea."])
         server.plan(*["hang"] * 50)
         told = await asyncio.gather(
@@ -328,7 +294,7 @@ async def test_a_server_that_hangs_is_waited_for_once(server, monkeypatch):
         )
         assert {type(error) for error in told} == {StoreError}
         assert server.hung == 1
-        server._plan.clear()
+        server.steps.clear()
         memories.parts.store.memories.database._connection._resting_until = 0.0  # as a moment later
         assert len(await memories.recall(SCOPE, "tea")) == 1
 
@@ -339,9 +305,8 @@ async def test_looking_makes_nothing(server, tmp_path):
     assert not await store_exists(uri)
     findings = await examine(uri, llm=False)
     assert "holds nothing of ours yet" in repr(findings)
-    reader = server.connect("empty")
-    assert reader.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
-    reader.close()
+    with closing(server.connect("empty")) as reader:
+        assert reader.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
     async with await open_store(uri):
         assert await store_exists(uri)
 
