@@ -8,9 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .adk.agent import enable_memory
+    from .adk.agent import MemoryPlugin, enable_memory
     from .adk.autosave import AutoSave, auto_save_session_to_memory_callback
-    from .adk.plugin import MemoryPlugin
     from .adk.prefetch import PrefetchMemoryTool, PreloadMemoryTool
     from .adk.registry import register
     from .adk.service import KagentMemoryService
@@ -98,9 +97,8 @@ __all__ = [
 ]
 
 _ROOMS = {
-    "adk.agent": "enable_memory",
+    "adk.agent": "MemoryPlugin enable_memory",
     "adk.autosave": "AutoSave auto_save_session_to_memory_callback",
-    "adk.plugin": "MemoryPlugin",
     "adk.prefetch": "PrefetchMemoryTool PreloadMemoryTool",
     "adk.registry": "register",
     "adk.service": "KagentMemoryService",

@@ -24,8 +24,7 @@ from google.genai import types
 
 from ..concurrency import new_loop
 from ..errors import ConfigurationError, InvalidInput
-from .agent import enable_memory
-from .plugin import MemoryPlugin
+from .agent import MemoryPlugin, enable_memory
 from .rehearsed_model import RehearsedModel
 from .service import KagentMemoryService
 

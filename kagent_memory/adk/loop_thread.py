@@ -1,4 +1,5 @@
-"""One daemon thread whose event loop owns a resource that the event loops of many callers use.
+"""One daemon thread whose event loop owns a resource that the event loops of many callers use, and
+the time that they wait for it.
 
 ADK calls a memory service from many loops: the sync `Runner.run()` makes a new one for every call,
 live mode runs tools on another. Pools and workers live here and survive them all.
@@ -10,12 +11,14 @@ import asyncio
 import contextlib
 import contextvars
 import threading
+import time
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
 from ..concurrency import new_loop
+from ..errors import StoreError
 
 Resource = TypeVar("Resource")
 Result = TypeVar("Result")
@@ -23,6 +26,9 @@ Opener = Callable[[], Coroutine[Any, Any, Resource]]
 Closer = Callable[[Resource], Awaitable[None]]
 EXIT_SECONDS = 1.0
 JOIN_SECONDS = 5.0
+PATIENCE_SECONDS = 2.0
+PING_SECONDS = 1.0
+AWAY_SECONDS = 0.1
 
 
 class _RunningLoop(Generic[Resource]):
@@ -208,3 +214,65 @@ class LoopThread(Generic[Resource]):
 
 def _has_failed(task: asyncio.Task[Any]) -> bool:
     return task.cancelled() or task.exception() is not None
+
+
+class Availability:
+    """Tell a slow call from a database that answers nothing, by asking it for something small.
+
+    Args:
+        ping: starts a small read that cannot fail, from any thread; None while the store is being
+            opened.
+    """
+
+    def __init__(self, ping: Callable[[], Future[object] | None]) -> None:
+        self._start = ping
+        self._ping: Future[object] | None = None
+        self._asked_at = 0.0
+
+    @property
+    def is_away(self) -> bool:
+        """Return True if the last ping is overdue."""
+        overdue = time.monotonic() > self._asked_at + PING_SECONDS
+        return self._ping is not None and not self._ping.done() and overdue
+
+    async def guard(self, work: Awaitable[Result], *, finish: bool = False) -> Result:
+        """Return what `work` gives, however long it takes, as long as the database answers pings.
+
+        Args:
+            work: begun at once.
+            finish: it goes on when it is waited for no longer.
+
+        Raises:
+            StoreError: the database answers nothing.
+        """
+        task = asyncio.ensure_future(work)
+        task.add_done_callback(_retrieve)
+        try:
+            await asyncio.wait([task], timeout=AWAY_SECONDS if self.is_away else PATIENCE_SECONDS)
+            if not task.done() and not await self._answers(task):
+                raise StoreError("memory unavailable: the database answers nothing.")
+            return await asyncio.shield(task)
+        finally:
+            if not finish:
+                task.cancel()
+
+    async def _answers(self, task: asyncio.Future[Result]) -> bool:
+        """Return True once `task` ended, or a ping that all who wait share was answered."""
+        if self.is_away:
+            return False
+        if self._ping is None or self._ping.done():
+            self._ping, self._asked_at = self._start(), time.monotonic()
+        if self._ping is None:
+            return True
+        answer = asyncio.wrap_future(self._ping)
+        left = self._asked_at + PING_SECONDS - time.monotonic()
+        await asyncio.wait(
+            [task, answer], timeout=max(0.0, left), return_when=asyncio.FIRST_COMPLETED
+        )
+        return task.done() or self._ping.done()
+
+
+def _retrieve(future: asyncio.Future[Any]) -> None:
+    """Mark a failure as seen: who waited no longer does not hear of it."""
+    if not future.cancelled():
+        future.exception()

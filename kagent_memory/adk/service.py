@@ -27,10 +27,9 @@ from ..errors import ConfigurationError, KagentMemoryError, StoreError
 from ..records import Scope, current_tenant, names_tenants
 from ..settings import MemorySettings, compose, scheme_of
 from .adk_llm import AdkLlm, at_hand, resolve_llm
-from .availability import Availability
 from .entry_converter import to_entry, to_fact, to_fields
 from .event_converter import messages
-from .loop_thread import LoopThread
+from .loop_thread import Availability, LoopThread
 from .sessions import Sessions, SessionState, recorded
 from .sync_memories import SyncMemories, ThreadsafeMemories
 

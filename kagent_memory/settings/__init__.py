@@ -363,22 +363,12 @@ def compose(
             f"KAGENT_MEMORY_{secret.upper()}."
         )
     others = [pair for pair in pairs if pair[0] not in known]
-    is_postgres = bare.removeprefix("kagent+").startswith("postgres")
     allowed = ("authToken",) if _is_libsql_server(bare) else ()
-    unknown = (
-        None if is_postgres else next((name for name, _ in others if name not in allowed), None)
-    )
-    if unknown is not None and unknown.casefold().replace("_", "").startswith("sync"):
-        raise ConfigurationError(
-            f"{unknown}: embedded replicas are not supported, because what is forgotten would "
-            "stay in each until it "
-            "syncs; name the server itself, libsql://host?authToken=…, or a file alone, "
-            "libsql:///memory.db."
-        )
-    if unknown is not None:
-        raise ConfigurationError(
-            f"Unknown query parameter {unknown!r}; {_known_names(unknown, known)}"
-        )
+    for name, _ in others:
+        if name not in allowed and not bare.removeprefix("kagent+").startswith("postgres"):
+            raise ConfigurationError(
+                f"Unknown query parameter {name!r}; {_known_names(name, known)}"
+            )
     if others:
         bare = f"{bare}?{urlencode(others, quote_via=quote)}"
     # at once: what is set anywhere counts before what a policy says that is chosen elsewhere
@@ -451,12 +441,11 @@ def _foreign(uri: str) -> str | None:
     """Return what to write instead of a libSQL server's URI that another library takes; None: it is
     ours.
     """
-    parts = urlsplit(uri)
-    database, _, driver = parts.scheme.removeprefix("kagent+").partition("+")
-    host = parts.netloc.rpartition("@")[2].partition(":")[0].lower()
-    if _is_libsql_server(uri) and "@" not in parts.netloc:
-        return None
-    if host.endswith(TURSO) or (database == "libsql" and (host or driver)):
+    parts = urlsplit(uri.removeprefix("kagent+"))
+    is_turso = (parts.hostname or "").endswith(TURSO)
+    names_server = bool(parts.netloc) or parts.scheme != "libsql"
+    is_libsql = parts.scheme.partition("+")[0] == "libsql" and names_server
+    if (is_turso or is_libsql) and (not _is_libsql_server(uri) or "@" in parts.netloc):
         return (
             "A libSQL server is libsql://host?authToken=…, or libsql+http://host:port without "
             "TLS, and "
@@ -488,21 +477,21 @@ def _default_uri(environ: Mapping[str, str]) -> str:
         raise ConfigurationError(
             f"{wrong} is set, but the store is read from {PREFIX}URI; rename the variable."
         )
-    backend, url = environ.get("MEMORY_BACKEND", ""), environ.get("DATABASE_URL", "")
-    known = backend.strip().lower()
-    if known == Backend.PGVECTOR and url.removeprefix("kagent+").startswith(
-        ("postgres", "pgserver:")
-    ):
-        return url
-    if known == Backend.LIBSQL or not (backend or url):
+    backend, url = (
+        environ.get("MEMORY_BACKEND", "").strip().lower(),
+        environ.get("DATABASE_URL", ""),
+    )
+    if backend == Backend.LIBSQL or not (backend or url):
         return DEFAULT_URI
-    if known == Backend.PGVECTOR:
+    if backend == Backend.PGVECTOR:
+        if url.removeprefix("kagent+").startswith(("postgres", "pgserver:")):
+            return url
         raise ConfigurationError(
             "MEMORY_BACKEND=pgvector needs DATABASE_URL, the postgresql://… URL to use."
         )
     if backend:
         raise ConfigurationError(
-            f"MEMORY_BACKEND={backend!r} is unknown; {_known_names(known, Backend)} "
+            f"MEMORY_BACKEND={backend!r} is unknown; {_known_names(backend, Backend)} "
             f"{Backend.PGVECTOR} goes with "
             f"DATABASE_URL. Any other store is named in {PREFIX}URI."
         )

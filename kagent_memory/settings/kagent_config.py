@@ -19,24 +19,18 @@ DIMENSIONS = 768
 MIN_SCORE = 0.3
 TTL_DAYS = 15
 WITHOUT_EMBEDDINGS = frozenset({"anthropic", "gemini_anthropic", "sap_ai_core"})
-_TYPES = {
-    "OpenAI": "openai",
-    "AzureOpenAI": "azure_openai",
-    "Anthropic": "anthropic",
-    "GeminiVertexAI": "gemini_vertex_ai",
-    "AnthropicVertexAI": "gemini_anthropic",
-    "Ollama": "ollama",
-    "Gemini": "gemini",
-    "Bedrock": "bedrock",
-    "SAPAICore": "sap_ai_core",
-    "Foundry": "foundry",
-}
-_ADDRESSES = {  # where a ModelConfig of each provider names its server
-    "openai": ("openAI", "baseUrl"),
-    "anthropic": ("anthropic", "baseUrl"),
-    "sap_ai_core": ("sapAICore", "baseUrl"),
-    "ollama": ("ollama", "host"),
-    "azure_openai": ("azureOpenAI", "azureEndpoint"),
+# of a ModelConfig: our name of its provider, and where the spec names a server
+_PROVIDERS = {
+    "OpenAI": ("openai", "openAI", "baseUrl"),
+    "AzureOpenAI": ("azure_openai", "azureOpenAI", "azureEndpoint"),
+    "Anthropic": ("anthropic",),
+    "GeminiVertexAI": ("gemini_vertex_ai",),
+    "AnthropicVertexAI": ("gemini_anthropic",),
+    "Ollama": ("ollama", "ollama", "host"),
+    "Gemini": ("gemini",),
+    "Bedrock": ("bedrock",),
+    "SAPAICore": ("sap_ai_core",),
+    "Foundry": ("foundry",),
 }
 
 
@@ -167,14 +161,15 @@ def embedding_of_model(spec: object) -> Mapping[str, Any]:
     """Return the embedding configuration of a ModelConfig's spec, as the controller renders it, and
     its server's address.
     """
-    named = _at(spec, "provider") or "OpenAI"
-    provider = _TYPES.get(str(named))
-    if provider is None:
-        raise ConfigurationError(f"Unknown provider {named!r}; known: {', '.join(sorted(_TYPES))}.")
+    named = str(_at(spec, "provider") or "OpenAI")
+    if named not in _PROVIDERS:
+        known = ", ".join(sorted(_PROVIDERS))
+        raise ConfigurationError(f"Unknown provider {named!r}; known: {known}.")
+    provider, *address = _PROVIDERS[named]
     return {
         "provider": provider,
         "model": _at(spec, "model"),
-        "base_url": _at(spec, *_ADDRESSES[provider]) if provider in _ADDRESSES else None,
+        "base_url": _at(spec, *address) if address else None,
         "deployment": _at(spec, "azureOpenAI", "azureDeployment"),
         "api_version": _at(spec, "azureOpenAI", "apiVersion"),
     }

@@ -8,16 +8,16 @@ from concurrent.futures import Future
 
 import pytest
 
-from kagent_memory.adk import availability
-from kagent_memory.adk.availability import Availability
+from kagent_memory.adk import loop_thread
+from kagent_memory.adk.loop_thread import Availability
 from kagent_memory.errors import StoreError
 
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(availability, "PATIENCE_SECONDS", 0.1)
-    monkeypatch.setattr(availability, "PING_SECONDS", 0.1)
-    monkeypatch.setattr(availability, "AWAY_SECONDS", 0.01)
+    monkeypatch.setattr(loop_thread, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(loop_thread, "PING_SECONDS", 0.1)
+    monkeypatch.setattr(loop_thread, "AWAY_SECONDS", 0.01)
 
 
 class Pings:

@@ -21,7 +21,7 @@ from kagent_memory import (
     NotFound,
     Scope,
 )
-from kagent_memory.adk.confirmation import ASKED, DECLINED
+from kagent_memory.adk.context import ASKED, DECLINED
 from kagent_memory.adk.event_converter import messages
 from kagent_memory.models.prompts.fence import CLOSING, OPENING
 
