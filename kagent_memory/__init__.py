@@ -30,8 +30,7 @@ if TYPE_CHECKING:
         StoreError,
         UnusableAnswer,
     )
-    from .ingestion.compaction import CompactionAwareSummary
-    from .ingestion.llm_summary import LlmSummary
+    from .ingestion.summaries import CompactionAwareSummary, LlmSummary
     from .ingestion.summary_provider import PassthroughSummary, SummaryProvider
     from .memories.memories import Memories
     from .models.embedding import EmbeddingConfig
@@ -109,8 +108,7 @@ _ROOMS = {
     "errors": "ConfigurationError Conflict InvalidInput KagentMemoryError ModelError NotFound "
     "StoreError "
     "UnusableAnswer",
-    "ingestion.compaction": "CompactionAwareSummary",
-    "ingestion.llm_summary": "LlmSummary",
+    "ingestion.summaries": "CompactionAwareSummary LlmSummary",
     "ingestion.summary_provider": "PassthroughSummary SummaryProvider",
     "memories.memories": "Memories",
     "records": "Change Fact Filter Hit Memory Message Recall Revision Scope Scopes tenant",

@@ -5,7 +5,7 @@ changes by hand.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, cast
@@ -235,53 +235,29 @@ def taken_back(
         told = f": {len(back) - 1} of those it was made of came back, the others have expired"
     group = new_id(now)
     if any(revision.kind == "link" for revision in revisions):
-        return _separated(revisions, current, now=now, who=who, group=group)
+        apart = {revision.memory_id for revision in revisions}
+        rows = [("link", _unlinked(row, apart, now)) for row in current.values()]
+    else:
+        rows = [(one.kind, _restored(one, current, undone, now)) for one in back]
     return [
-        Change(
-            kind="undo",
-            memory=_restored(
-                revision, current.get(revision.memory_id), undone.get(revision.memory_id, 0), now
-            ),
-            who=who,
-            why=f"undo {revision.kind}{told}",
-            group=group,
-        )
-        for revision in back
+        Change(kind="undo", memory=row, who=who, why=f"undo {kind}{told}", group=group)
+        for kind, row in rows
     ]
 
 
-def _separated(
-    revisions: Sequence[Revision],
-    current: Mapping[str, Memory],
-    *,
-    now: datetime,
-    who: str,
-    group: str,
-) -> list[Change]:
-    """Return the changes that undo a link: all memories stay, and none is linked with the
-    others.
-    """
-    apart = {revision.memory_id for revision in revisions}
-    return [
-        Change(
-            kind="undo",
-            memory=revised(
-                row, now=now, links=tuple(link for link in row.links if link not in apart)
-            ),
-            who=who,
-            why="undo link",
-            group=group,
-        )
-        for row in current.values()
-    ]
+def _unlinked(row: Memory, apart: Set[str], now: datetime) -> Memory:
+    """Return the memory without links to those of a decision that is undone; all stay."""
+    return revised(row, now=now, links=tuple(link for link in row.links if link not in apart))
 
 
-def _restored(revision: Revision, row: Memory | None, undone: int, now: datetime) -> Memory:
-    if row is None or row.revision != revision.revision + 1 + undone:
+def _restored(
+    revision: Revision, current: Mapping[str, Memory], undone: Mapping[str, int], now: datetime
+) -> Memory:
+    row, since = current.get(revision.memory_id), undone.get(revision.memory_id, 0)
+    if row is None or row.revision != revision.revision + 1 + since:
         raise Conflict(
             f"The memory {revision.memory_id} was changed again since, has expired or is gone; "
-            "undo the later change "
-            "first, if there is one."
+            "undo the later change first, if there is one."
         )
     if revision.before is None:
         return revised(row, now=now, state="superseded", valid_to=now)

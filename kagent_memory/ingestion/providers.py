@@ -16,8 +16,7 @@ from ..models.calls import qualified
 from ..models.failures import causes, status_of
 from ..models.llm import Answer, Llm
 from ..stores.base import Job
-from .compaction import CompactionAwareSummary
-from .llm_summary import LlmSummary
+from .summaries import CompactionAwareSummary, LlmSummary
 from .summary_provider import PassthroughSummary, SummaryProvider, bind, needs_llm, provider_name
 
 logger = logging.getLogger(__name__)

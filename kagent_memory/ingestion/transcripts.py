@@ -5,6 +5,7 @@ on.
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -27,10 +28,10 @@ from ..redaction import redact as mask_secrets
 from ..redaction.personal_data import PersonalDataRefused
 from ..stores import Store
 from ..stores.base import Job, checked_key
-from .compaction import REUSING
 from .echoes import handed_key, mask_recalled
 from .editing import checked_fact, checked_session_id, fitting
 from .providers import Providers
+from .summaries import REUSING
 
 logger = logging.getLogger(__name__)
 
@@ -125,16 +126,18 @@ def to_payload(scope: Scope, messages: Sequence[Message], *, ended: bool = False
     Of what memory handed over only hashes are kept (see `handed_key`): once forgotten, it must not
     be written anew.
     """
-    values: list[dict[str, Any]] = []
-    for message in messages:
-        texts = (
-            *message.recalled,
-            *(line for text in message.recalled for line in text.splitlines()),
-        )
-        handed = sorted({handed_key(scope, text) for text in texts if text.strip()})
-        values.append(
-            {**_MESSAGE.dump_python(replace(message, recalled=()), mode="json"), "handed": handed}
-        )
+
+    def handed(message: Message) -> list[str]:
+        texts = {line for text in message.recalled for line in (text, *text.splitlines())}
+        return sorted({handed_key(scope, text) for text in texts if text.strip()})
+
+    values = [
+        {
+            **_MESSAGE.dump_python(replace(message, recalled=()), mode="json"),
+            "handed": handed(message),
+        }
+        for message in messages
+    ]
     return {"ended": ended, "messages": values}
 
 
@@ -153,15 +156,9 @@ def handed_in(payload: Mapping[str, Any]) -> frozenset[str]:
 
 def batch_key(messages: Sequence[Message], session_id: str, *, ended: bool) -> str:
     """Return the key that makes the same events of a session, queued twice, one job."""
-    names = (
-        session_id,
-        "ended" if ended else "",
-        *sorted({message.event_id for message in messages}),
-    )
-    digest = hashlib.blake2b(digest_size=16)
-    for name in names:
-        digest.update(hashlib.blake2b(name.encode(), digest_size=16).digest())
-    return digest.hexdigest()
+    events = sorted({message.event_id for message in messages})
+    names = json.dumps([session_id, ended, *events])
+    return hashlib.blake2b(names.encode(), digest_size=16).hexdigest()
 
 
 class Enqueuer:

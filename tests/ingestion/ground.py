@@ -4,16 +4,21 @@ told.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import BaseModel
 
+from kagent_memory.errors import ModelUnavailable
 from kagent_memory.ingestion.summary_provider import Transcript
 from kagent_memory.memories import Memories
+from kagent_memory.models.embedding import PROBE
 from kagent_memory.records import Fact, Message, Scope
+from kagent_memory.testing import HashEmbedder
 
 SCOPE = Scope("acme", "ada", "desk")
 
@@ -76,6 +81,33 @@ class Replying:
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+
+class Embedding(HashEmbedder):
+    """An embedder that keeps the texts of documents, and fails or waits when it is told to."""
+
+    def __init__(self, name: str = "hash", dimensions: int = 32) -> None:
+        super().__init__(dimensions, name)
+        self.documents: list[str] = []
+        self.error: Exception | None = None
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.down_after = 10**9
+
+    async def embed(self, texts: Sequence[str], *, kind: Any) -> Any:
+        if self.error or (kind == "document" and len(self.documents) >= self.down_after):
+            raise self.error or ModelUnavailable("The embedder is down.")
+        await self.gate.wait()
+        if kind == "document":
+            self.documents += [text for text in texts if text != PROBE]
+        return await super().embed(texts, kind=kind)
+
+
+async def lacking(memories: Memories, scope: Scope, name: str) -> int:
+    """Count the memories that have no vector of the embedder of this name."""
+    store, now = memories.store.memories, datetime.now(UTC)
+    [number] = [space.number for space in await store.spaces.all() if space.name == name]
+    return len(await store.unembedded(scope, number, limit=1000, now=now))
 
 
 @asynccontextmanager

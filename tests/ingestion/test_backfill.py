@@ -6,32 +6,15 @@ import asyncio
 import logging
 from datetime import UTC, datetime, timedelta
 
-import numpy as np
-
 from kagent_memory import Memories
 from kagent_memory.errors import ModelUnavailable
 from kagent_memory.records import Scope
 from kagent_memory.retrieval.retriever import NOT_EMBEDDED
 from kagent_memory.stores.sql.memories import SqlMemoryStore
-from kagent_memory.testing import HashEmbedder
+
+from .ground import Embedding, lacking
 
 ADA, BEN = Scope("acme", "ada", "notes"), Scope("acme", "ben", "notes")
-
-
-class Away:
-    """The embedder of another name's twin, which is down until it is told otherwise."""
-
-    def __init__(self) -> None:
-        self.inner = HashEmbedder(32)
-        self.name = self.inner.name
-        self.down = True
-        self.texts = 0
-
-    async def embed(self, texts, *, kind):
-        if self.down:
-            raise ModelUnavailable("The embedder is down.")
-        self.texts += len(texts)
-        return np.asarray(await self.inner.embed(texts, kind=kind))
 
 
 async def filled(uri: str) -> None:
@@ -40,21 +23,11 @@ async def filled(uri: str) -> None:
         await memories.add(BEN, ["Ben drinks coffee."])
 
 
-async def lacking(memories: Memories, scope: Scope) -> int:
-    spaces = await memories.store.memories.spaces.all()
-    if not spaces:
-        return -1
-    return len(
-        await memories.store.memories.unembedded(
-            scope, spaces[-1].number, limit=9, now=datetime.now(UTC)
-        )
-    )
-
-
 async def test_what_was_there_is_found_by_words_until_embedded(store_uri, caplog):
     """What was there is embedded and found by words until then."""
     await filled(store_uri)
-    embedder = Away()
+    embedder = Embedding()
+    embedder.error = ModelUnavailable("The embedder is down.")
     with caplog.at_level(logging.WARNING, "kagent_memory"):
         async with await Memories.open(store_uri, embedding=embedder) as memories:
             async with asyncio.timeout(120):
@@ -68,7 +41,7 @@ async def test_what_was_there_is_found_by_words_until_embedded(store_uri, caplog
         "background, and found "
         "by words until then."
     ) == 1
-    embedder.down = False
+    embedder.error = None
     later = datetime.now(UTC) + timedelta(hours=1)  # when what failed is due again
     async with await Memories.open(
         store_uri, embedding=embedder, worker=False, clock=lambda: later
@@ -76,7 +49,7 @@ async def test_what_was_there_is_found_by_words_until_embedded(store_uri, caplog
         for job in await memories.jobs():
             assert job.kind == "embed"
         await memories.work(until_idle=True)
-        assert [await lacking(memories, scope) for scope in (ADA, BEN)] == [0, 0]
+        assert [await lacking(memories, scope, embedder.name) for scope in (ADA, BEN)] == [0, 0]
         assert (await memories.recall(ADA, "oolong")).mode == "hybrid"
 
 
@@ -93,23 +66,23 @@ async def test_drain_waits_for_a_backfill(store_uri, monkeypatch):
             yield scopes
 
     monkeypatch.setattr(SqlMemoryStore, "all_scopes", held_back)
-    async with await Memories.open(store_uri, embedding=HashEmbedder(32)) as memories:
+    embedder = Embedding()
+    async with await Memories.open(store_uri, embedding=embedder) as memories:
         answer = await memories.recall(ADA, "oolong")
         assert (answer.mode, answer.degraded) == ("keyword", (NOT_EMBEDDED,))
         asyncio.get_running_loop().call_later(0.2, begin.set)
         assert await memories.drain(timeout=60)
-        assert [await lacking(memories, scope) for scope in (ADA, BEN)] == [0, 0]
+        assert [await lacking(memories, scope, embedder.name) for scope in (ADA, BEN)] == [0, 0]
         answer = await memories.recall(ADA, "oolong")
         assert (answer.mode, answer.degraded) == ("hybrid", ())
 
 
 async def test_a_store_with_all_vectors_asks_no_embedder(store_uri, caplog):
     """A store whose memories all have vectors asks no embedder."""
-    embedder = Away()
-    embedder.down = False
+    embedder = Embedding()
     async with await Memories.open(store_uri, embedding=embedder, worker=False) as memories:
         await memories.add(ADA, ["Ada drinks oolong."])
-    asked = embedder.texts
+    asked = len(embedder.documents)
     with caplog.at_level(logging.WARNING, "kagent_memory"):
         async with await Memories.open(store_uri, embedding=embedder) as memories:
             [task] = [
@@ -118,5 +91,5 @@ async def test_a_store_with_all_vectors_asks_no_embedder(store_uri, caplog):
             if task is not None:
                 await task
             assert list(await memories.jobs()) == []
-    assert embedder.texts == asked
+    assert len(embedder.documents) == asked
     assert not [record for record in caplog.records if "no vector" in record.message]

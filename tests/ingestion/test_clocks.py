@@ -76,21 +76,3 @@ async def test_a_clock_that_is_ahead_takes_no_job_away(store_uri, skews, monkeyp
             for seconds in sorted(skews, key=abs)
         ]
         await taken_in_once(memories, model)
-
-
-async def test_a_dead_workers_job_is_taken_over(store_uri):
-    """The job of a worker that died is taken over when its lease ends whatever the clocks say."""
-    async with await Memories.open(store_uri, llm=False, worker=False) as dead:
-        await dead.remember(Scope("t", "u", "a"), [Message(text="Said once.", event_id="e1")], "s")
-        job = await dead.store.queue.claim("dead", now=datetime.now(UTC), lease_seconds=300)
-        assert job is not None
-        options = {"llm": False, "worker": False, "clock": Clock(-600)}
-        async with await Memories.open(store_uri, **options) as heir:
-            assert await heir.work(until_idle=True) == 0
-            assert await dead.store.queue.renew(job, lease_seconds=0.5)
-            async with asyncio.timeout(60):
-                while not await heir.work(until_idle=True):  # noqa: ASYNC110 the end of a lease is no event
-                    await asyncio.sleep(0.1)
-            assert [
-                memory.content for memory in (await heir.list(Scope("t", "u", "a"))).memories
-            ] == ["Said once."]

@@ -19,7 +19,7 @@ from kagent_memory.memories import Memories
 from kagent_memory.records import Scope
 from kagent_memory.testing import FrozenClock, HashEmbedder
 
-from .ground import SCOPE, Replying, contents, opened, said, stated
+from .ground import SCOPE, Embedding, Replying, contents, opened, said, stated
 
 FACT = [said("Fact: The spare key is with Grace.", "e1")]
 
@@ -216,22 +216,15 @@ async def test_an_embedder_that_is_down_for_hours_is_waited_for(
     """While an embedder is down its job waits, and then gives the memory its vector."""
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 1)
 
-    class Down(HashEmbedder):
-        down = True
-
-        async def embed(self, texts: Any, *, kind: Any) -> Any:
-            if self.down:
-                raise ConnectionError("embedder away")
-            return await super().embed(texts, kind=kind)
-
-    clock, embedder = FrozenClock(), Down()
+    clock, embedder = FrozenClock(), Embedding()
+    embedder.error = ConnectionError("embedder away")
     options = {"llm": False, "embedding": embedder, "clock": clock, "worker": False}
     async with opened(store_uri, consolidate_after=0, **options) as memories:
         await memories.add(SCOPE, ["The boiler is serviced in May."])
         await tried(memories, clock, hours=4)
         (job,) = await memories.jobs()
         assert (job.kind, job.state, job.failures) == ("embed", "queued", 0)
-        embedder.down = False
+        embedder.error = None
         clock.advance(seconds=MAX_PAUSE_SECONDS)
         assert await memories.work(until_idle=True) == 1
         assert (await memories.recall(SCOPE, "boiler"))[0].cosine is not None

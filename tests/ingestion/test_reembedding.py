@@ -14,29 +14,11 @@ import pytest
 from kagent_memory import Memories
 from kagent_memory.errors import ConfigurationError, ModelUnavailable
 from kagent_memory.records import Filter, Scope
-from kagent_memory.testing import HashEmbedder
+
+from .ground import Embedding, lacking
 
 ADA, BEN = Scope("acme", "ada", "notes"), Scope("acme", "ben", "notes")
 OLD, NEW = "before", "after"
-
-
-class Model(HashEmbedder):
-    """An embedder that counts documents, and waits or fails when it is told to."""
-
-    def __init__(self, name: str, dimensions: int = 32) -> None:
-        super().__init__(dimensions, name)
-        self.documents: list[str] = []
-        self.gate = asyncio.Event()
-        self.gate.set()
-        self.down_after = 10**9
-
-    async def embed(self, texts, *, kind):
-        if kind == "document":
-            if len(self.documents) >= self.down_after:
-                raise ModelUnavailable("The embedder is down.")
-            await self.gate.wait()
-            self.documents += [text for text in texts if "quick brown fox" not in text]
-        return await super().embed(texts, kind=kind)
 
 
 class Senses:
@@ -53,19 +35,10 @@ class Senses:
         return rows
 
 
-async def filled(uri: str, count: int = 20, model: Model | None = None) -> None:
-    async with await Memories.open(uri, embedding=model or Model(OLD), worker=False) as memories:
+async def filled(uri: str, count: int = 20) -> None:
+    async with await Memories.open(uri, embedding=Embedding(OLD), worker=False) as memories:
         await memories.add(ADA, [f"Ada keeps the key number {number}." for number in range(count)])
         await memories.add(BEN, ["Ben drinks coffee."])
-
-
-async def lacking(memories: Memories, scope: Scope, name: str) -> int:
-    [number] = [
-        space.number for space in await memories.store.memories.spaces.all() if space.name == name
-    ]
-    return len(
-        await memories.store.memories.unembedded(scope, number, limit=1000, now=datetime.now(UTC))
-    )
 
 
 async def states(memories: Memories) -> dict[str, str]:
@@ -76,28 +49,30 @@ async def test_the_store_goes_over_as_a_whole(store_uri):
     """The refusal names the command and the store goes over as a whole."""
     await filled(store_uri)
     with pytest.raises(ConfigurationError, match=r"kagent-memory reembed --embedding after"):
-        await Memories.open(store_uri, embedding=Model(NEW, 48))
+        await Memories.open(store_uri, embedding=Embedding(NEW, 48))
     told = []
     async with await Memories.open(store_uri, worker=False, batch_size=4) as memories:
-        done = await memories.reembed(Model(NEW, 48), progress=told.append)
+        done = await memories.reembed(Embedding(NEW, 48), progress=told.append)
         assert (done.embedding, done.dimensions, done.memories, done.dropped) == (NEW, 48, 21, ())
         assert told == sorted(told)
         assert told[-1] == 21
         assert await states(memories) == {OLD: "retired", NEW: "current"}
-    async with await Memories.open(store_uri, embedding=Model(NEW, 48), worker=False) as memories:
+    async with await Memories.open(
+        store_uri, embedding=Embedding(NEW, 48), worker=False
+    ) as memories:
         answer = await memories.recall(
             ADA, "which key has the number 7", min_score=0.1, explain=True
         )
         assert answer.mode == "hybrid"
         assert all(hit.cosine is not None for hit in answer.hits)
     with pytest.raises(ConfigurationError, match=r"'after' .*was given"):
-        await Memories.open(store_uri, embedding=Model(OLD))
+        await Memories.open(store_uri, embedding=Embedding(OLD))
 
 
 async def test_a_reembedding_goes_on_with_the_rest_alone(store_uri):
     """An embedder that goes down in the middle is asked for the rest alone."""
     await filled(store_uri)
-    first = Model(NEW)
+    first = Embedding(NEW)
     first.down_after = 8
     async with await Memories.open(store_uri, worker=False, batch_size=4) as memories:
         with pytest.raises(ModelUnavailable):
@@ -105,10 +80,10 @@ async def test_a_reembedding_goes_on_with_the_rest_alone(store_uri):
         assert await states(memories) == {OLD: "current", NEW: "filling"}
         left = await lacking(memories, ADA, NEW) + await lacking(memories, BEN, NEW)
         assert 0 < left < 21
-        second = Model(NEW)
+        second = Embedding(NEW)
         assert (await memories.reembed(second)).memories == left
         assert not {*second.documents} & {*first.documents[:8]}
-        third = Model(NEW)
+        third = Embedding(NEW)
         assert (await memories.reembed(third)).memories == 0
         assert third.documents == []
 
@@ -187,11 +162,11 @@ async def test_a_process_that_is_ahead_goes_by_words(store_uri, caplog):
 async def test_a_process_with_the_former_embedder_loses_nothing(store_uri, drop):
     """A process that still has the former embedder loses nothing."""
     await filled(store_uri)
-    stale = Model(OLD)
+    stale = Embedding(OLD)
     async with await Memories.open(store_uri, embedding=stale, worker=False) as behind:
         assert (await behind.recall(ADA, "key")).mode == "hybrid"
         async with await Memories.open(store_uri, worker=False) as memories:
-            await memories.reembed(Model(NEW), drop_old=drop)
+            await memories.reembed(Embedding(NEW), drop_old=drop)
         await behind.add(ADA, ["Ada grows quinces."])
         assert [hit.memory.content for hit in await behind.recall(ADA, "quinces", limit=1)] == [
             "Ada grows quinces."
@@ -202,7 +177,7 @@ async def test_a_process_with_the_former_embedder_loses_nothing(store_uri, drop)
         await behind.work(until_idle=True)  # it cannot do the job, and leaves it
         [job] = await behind.jobs()
         assert (job.kind, job.model) == ("embed", NEW)
-    model = Model(NEW)
+    model = Embedding(NEW)
     later = datetime.now(UTC).replace(year=datetime.now(UTC).year + 1)
     async with await Memories.open(
         store_uri, embedding=model, worker=False, clock=lambda: later, ttl_days=0
@@ -221,7 +196,7 @@ async def test_a_keyword_store_gets_its_first_embedder(store_uri):
         await memories.add(BEN, ["Ben's own"], embedding=[np.ones(5, np.float32)])
         with pytest.raises(ConfigurationError, match="Name the embedder"):
             await memories.reembed()
-        assert (await memories.reembed(Model(NEW), drop_old=True)).memories == 2
+        assert (await memories.reembed(Embedding(NEW), drop_old=True)).memories == 2
         assert await states(memories) == {NEW: "current", "external-5": "current"}
         [hit] = await memories.recall(BEN, "anything", embedding=np.ones(5, np.float32))
         assert (hit.memory.content, hit.cosine) == ("Ben's own", 1.0)
@@ -231,9 +206,9 @@ async def test_forgetting_and_editing_meanwhile_reach_both_spaces(store_uri):
     """During a re-embedding, forget and edit leave no stale vector in the old or the new space."""
     await filled(store_uri, 6)
     async with await Memories.open(
-        store_uri, embedding=Model(OLD), worker=False, batch_size=2
+        store_uri, embedding=Embedding(OLD), worker=False, batch_size=2
     ) as memories:
-        first = Model(NEW)
+        first = Embedding(NEW)
         first.down_after = 4
         with pytest.raises(ModelUnavailable):
             await memories.reembed(first)

@@ -19,7 +19,7 @@ from kagent_memory.memories import Memories
 from kagent_memory.records import Fact, Scope
 from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
 
-from .ground import SCOPE, contents, opened, said, stated
+from .ground import SCOPE, Embedding, contents, opened, said, stated
 
 
 async def test_a_session_is_taken_in_once_however_often_it_comes(store_uri: str):
@@ -101,16 +101,9 @@ async def test_no_secret_reaches_model_embedder_queue_database_or_log(
 ):
     """A secret is masked before a model, embedder, queue, database or log can see it."""
     needles = [SECRETS["openai"], SECRETS["aws"], SECRETS["github"], "hunter2horse"]
-    embedded: list[str] = []
-
-    class Listening(HashEmbedder):
-        async def embed(self, texts: Any, *, kind: Any) -> Any:
-            embedded.extend(texts)
-            return await super().embed(texts, kind=kind)
-
-    llm = ScriptedLlm(stated)
+    llm, embedder = ScriptedLlm(stated), Embedding()
     with caplog.at_level(logging.DEBUG, "kagent_memory"):
-        async with opened(store_uri, llm=llm, embedding=Listening(), worker=False) as memories:
+        async with opened(store_uri, llm=llm, embedding=embedder, worker=False) as memories:
             text = "Fact: the keys are " + " and ".join(SECRETS.values()) + " for now."
             await memories.remember(SCOPE, [said(text, "e1")], "s1")
             queued = [str(job.payload) for job in await memories.jobs()]
@@ -118,7 +111,7 @@ async def test_no_secret_reaches_model_embedder_queue_database_or_log(
             await memories.work(until_idle=True)
             await memories.recall(SCOPE, text)
             kept = [f"{m.content} {m.metadata}" for m in (await memories.list(SCOPE)).memories]
-    seen = [*llm.prompts, *embedded, *queued, *kept, caplog.text]
+    seen = [*llm.prompts, *embedder.documents, *queued, *kept, caplog.text]
     seen += [file.read_bytes().decode("latin-1") for file in tmp_path.glob("memory.db*")]
     assert kept
     assert all("[secret:" in text for text in kept)

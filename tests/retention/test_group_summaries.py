@@ -13,7 +13,7 @@ from memories.opening import ADA, DAY, GRACE, START, kept, later, listed
 
 from kagent_memory import Fact, Filter, Memories, Memory, Message, ModelError
 from kagent_memory.errors import Conflict, ModelUnavailable, NotFound
-from kagent_memory.ingestion.group_summaries import topic_groups
+from kagent_memory.ingestion.consolidation import topic_groups
 from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
 from kagent_memory.testing.fixtures import a_memory
 
