@@ -4,8 +4,7 @@ read.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from datetime import datetime
@@ -23,7 +22,7 @@ from ..records import MAX_LINKS, Change, Memory, Revision, Scope, Vector
 from ..stores.base import EXTERNAL, Batch, checked_vector, external_name
 from ..stores.codec import is_id
 from ..stores.planning import checked
-from ..stores.values import every_state, with_after
+from ..stores.values import every_state
 
 VERSION: Literal[1] = 1
 VERSION_WITH_VECTORS: Literal[2] = 2
@@ -37,9 +36,6 @@ BOUNDS = {"importance": (0, 1), "ttl_days": (-36_500, 36_500), "revision": (1, M
 LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\u0085\u2028\u2029"}
 SpaceKey: TypeAlias = tuple[str, int]
 """The name and the width of an embedding space: what makes it the same one in another store."""
-Node: TypeAlias = tuple[bytes, str]
-"""A memory, or a decision that merged some, of a scope."""
-DECISION = "decision "
 Number: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
 
@@ -119,63 +115,6 @@ def line_adapter() -> TypeAdapter[Line]:
     return TypeAdapter(Line)
 
 
-class Lineage:
-    """Memories in a file that forgetting one takes along, as in the store they came from.
-
-    Those are: what a merge or a summary made of it, also when that was undone and is history, what
-    it took the place of, and what took its place and was withdrawn.
-    """
-
-    def __init__(self) -> None:
-        self._along = defaultdict[Node, set[str]](set)
-        self._replaced_by = defaultdict[Node, set[str]](set)
-        self._withdrawn: set[Node] = set()
-
-    def note(self, scope: Scope, memory: Memory, revisions: Sequence[Revision]) -> None:
-        """Take in one memory of the file."""
-        own: Node = (scope.id, memory.id)
-        if memory.superseded_by is not None:
-            self._along[scope.id, memory.superseded_by].add(memory.id)
-        elif memory.state == "superseded":
-            self._withdrawn.add(own)
-        for revision in revisions:
-            if revision.group is not None and revision.kind != "undo":
-                decision = DECISION + revision.group
-                if revision.kind == "merge":
-                    self._along[own].add(decision)
-                else:
-                    self._along[scope.id, decision].add(memory.id)
-        for revision, state in with_after(memory, revisions):
-            if state is not None and state.superseded_by is not None:
-                successors = self._along if revision.kind == "merge" else self._replaced_by
-                successors[own].add(state.superseded_by)
-
-    def __bool__(self) -> bool:
-        return bool(self._along or self._replaced_by)
-
-    def takes_along(self, scope: Scope, memory_id: str) -> bool:
-        """Return True if forgetting this memory may take others along."""
-        node = (scope.id, memory_id)
-        return node in self._along or node in self._replaced_by
-
-    def reach(self, scope: Scope, forgotten: Iterable[str]) -> set[str]:
-        """Return these memories with all that forgetting them takes along."""
-        reached: set[str] = set()
-        fresh = set(forgotten)
-        while fresh:
-            reached |= fresh
-            nodes = [(scope.id, one) for one in fresh]
-            along = {other for node in nodes for other in self._along.get(node, ())}
-            withdrawn = {
-                other
-                for node in nodes
-                for other in self._replaced_by.get(node, ())
-                if (scope.id, other) in self._withdrawn
-            }
-            fresh = (along | withdrawn) - reached
-        return {one for one in reached if not one.startswith(DECISION)}
-
-
 @dataclass(slots=True)
 class ExportFile:
     """A file that `export` wrote.
@@ -183,13 +122,13 @@ class ExportFile:
     Attributes:
         spaces: the embedding spaces that its first line names.
         external: per tenant and width of callers' own vectors, a scope that has some.
-        lineage: which memories derive from others.
+        has_history: some of its memories were changed, or took the place of others.
     """
 
     path: Path
     spaces: Sequence[Space] = ()
     external: dict[tuple[str, int], Scope] = field(default_factory=dict[tuple[str, int], Scope])
-    lineage: Lineage = field(default_factory=Lineage)
+    has_history: bool = False
 
     @classmethod
     def checked(cls, path: Path, tenant: str | None) -> ExportFile:
@@ -215,16 +154,12 @@ class ExportFile:
                 raise InvalidInput(
                     f"Line {number} of {path} cannot be imported: {error}"
                 ) from error
-            file.lineage.note(line.scope, line.memory, line.revisions)
+            file.has_history |= bool(line.revisions or line.memory.superseded_by)
         return file
 
-    def batches(self, *, deriving: bool = False) -> Iterator[tuple[Scope, list[Line]]]:
-        """Yield the lines, up to `PART` of one scope at a time; `deriving`: only memories that
-        others derive from.
-        """
+    def batches(self) -> Iterator[tuple[Scope, list[Line]]]:
+        """Yield the lines, up to `PART` of one scope at a time."""
         lines = (line for _, line in self._lines())
-        if deriving:
-            lines = (line for line in lines if self.lineage.takes_along(line.scope, line.memory.id))
         for scope, of_scope in groupby(lines, key=lambda line: line.scope):
             while batch := list(islice(of_scope, PART)):
                 yield scope, batch

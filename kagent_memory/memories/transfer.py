@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -11,6 +11,7 @@ import numpy as np
 from ..concurrency import run_in_thread
 from ..records import Filter, Scope
 from ..retrieval.embedding_spaces import same_model
+from ..stores import open_store
 from ..stores.base import EXTERNAL, EmbeddingSpace, embed_job, external_name
 from ..stores.values import Restored, Whole
 from .components import Components
@@ -156,9 +157,7 @@ class Import:
         numbers = await self._space_numbers()
         blocked = await self._forgotten()
         touched: dict[Scope, None] = {}
-        batches = self.file.batches()
-        while batch := await run_in_thread(READ, next, batches, None):
-            scope, lines = batch
+        async for scope, lines in self._batches():
             left = [line for line in lines if line.memory.id not in blocked.get(scope, ())]
             self.counts["forgotten"] += len(lines) - len(left)
             memories = await run_in_thread(READ, self._with_vectors, left, numbers)
@@ -192,24 +191,42 @@ class Import:
             scope, memories, dry_run=dry_run, now=self.parts.clock()
         )
 
-    async def _forgotten(self) -> Mapping[Scope, set[str]]:
-        """Return the memories of the file that were forgotten here, and those that derive from
-        them.
-        """
-        forgotten: dict[Scope, set[str]] = {}
-        batches = self.file.batches(deriving=True) if self.file.lineage else iter(())
+    async def _batches(self) -> AsyncGenerator[tuple[Scope, list[Line]]]:
+        """Read the file in a thread, a part at a time."""
+        batches = self.file.batches()
         while batch := await run_in_thread(READ, next, batches, None):
-            scope, lines = batch
+            yield batch
+
+    async def _forgotten(self) -> Mapping[Scope, set[str]]:
+        """Return the memories of the file that were forgotten here, with what forgetting them
+        would have taken along.
+        """
+        if not self.file.has_history:
+            return {}
+        forgotten = defaultdict[Scope, list[str]](list)
+        async for scope, lines in self._batches():
             memories = [Whole(line.memory, line.revisions) for line in lines]
             outcomes = await self._outcomes(scope, memories, dry_run=True)
-            ids = {
-                line.memory.id
-                for line, one in zip(lines, outcomes, strict=True)
-                if one == "forgotten"
+            pairs = zip(memories, outcomes, strict=True)
+            forgotten[scope] += [one.memory.id for one, what in pairs if what == "forgotten"]
+        return await self._with_derived({scope: ids for scope, ids in forgotten.items() if ids})
+
+    async def _with_derived(self, forgotten: Mapping[Scope, list[str]]) -> Mapping[Scope, set[str]]:
+        """Ask a store in memory that holds the scopes of the file what goes with these memories."""
+        if not forgotten:
+            return {}
+        now, store = self.parts.clock(), await open_store("libsql:///:memory:")
+        try:
+            async for scope, lines in self._batches():
+                if scope in forgotten:
+                    memories = [Whole(line.memory, line.revisions) for line in lines]
+                    await store.memories.restore(scope, memories, now=now)
+            return {
+                scope: {*ids, *await store.forget(scope, ids=ids, dry_run=True, now=now)}
+                for scope, ids in forgotten.items()
             }
-            if ids:
-                forgotten.setdefault(scope, set()).update(ids)
-        return {scope: self.file.lineage.reach(scope, ids) for scope, ids in forgotten.items()}
+        finally:
+            await store.close()
 
     async def _forget_late(self, blocked: Mapping[Scope, set[str]]) -> None:
         """Erase what derives from a memory that was forgotten here while the import ran."""
