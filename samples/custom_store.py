@@ -97,7 +97,9 @@ class DictStore(MemoryStore, EmbeddingSpaces):
         if batch.expected_version not in (None, kept.counts["version"]) or events & kept.taken:
             raise Conflict("The scope was written to meanwhile; read it again and retry.")
         stored = {one.id: one for one in kept.memories}
-        plan = Plan(batch, stored, stones=kept.tombstones, salt=kept.salt, texts=Texts(), now=now)
+        places = sorted((one.session_id or "", one.position or 0) for one in kept.memories)
+        plan = Plan(batch, stored, stones=kept.tombstones, salt=kept.salt, texts=Texts(), now=now,
+            positions={session_id: place + 1 for session_id, place in places})  # fmt: skip
         # from here on nothing can fail
         kept.vectors = {id: row for id, row in kept.vectors.items() if id not in plan.reworded}
         for id, memory in plan.standing.items():  # as a copy in UTC

@@ -103,11 +103,10 @@ def united(waiting: Mapping[str, Any], later: Mapping[str, Any]) -> Mapping[str,
     before = [message for message in before if message.get("event_id") not in silent]
     if not before:
         return later
-    known = {message["event_id"] for message in before if message.get("event_id")}
+    known = {message.get("event_id") for message in before} - {None, ""}
     both = [*before, *(message for message in after if message.get("event_id") not in known)]
-    times = [at for message in both if (at := _time(message.get("at"))) is not None]
-    if len(times) == len(both):
-        both = [both[place] for place in sorted(range(len(both)), key=times.__getitem__)]
+    if all(message.get("at") for message in both):
+        both.sort(key=lambda message: datetime.fromisoformat(message["at"]))
     return {**later, "messages": both}
 
 
@@ -116,14 +115,6 @@ def messages_in(payload: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     found = payload.get("messages")
     listed = cast("list[Any]", found) if isinstance(found, list | tuple) else []
     return [message for message in listed if isinstance(message, Mapping)]
-
-
-def _time(value: object) -> datetime | None:
-    try:
-        at = datetime.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
-        return None
-    return at if at is not None and at.tzinfo is not None else None
 
 
 def from_base64(text: object) -> bytes:

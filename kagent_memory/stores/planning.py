@@ -150,8 +150,7 @@ class Plan:
             are.
         stones: the tombstones that may hold its changes back.
         salt: what keys those of texts.
-        positions: the next free one of each session that it adds to; None: `stored` are all
-            memories, and tell.
+        positions: the next free one of each session that it adds to; 0 where none is named.
         texts: its prepared texts.
         now: the time.
 
@@ -177,13 +176,10 @@ class Plan:
         *,
         stones: Set[tuple[str, str]],
         salt: bytes,
-        positions: Mapping[str, int] | None = None,
+        positions: Mapping[str, int],
         texts: Texts,
         now: datetime,
     ) -> None:
-        if positions is None:
-            numbered = [(one.session_id or "", one.position or 0) for one in stored.values()]
-            positions = {session_id: place + 1 for session_id, place in sorted(numbered)}
         self._stored, self._texts, self._now = stored, texts, now
         self._positions = {**positions}
         self.standing: dict[str, Memory] = {}

@@ -77,24 +77,20 @@ class SqlEmbeddingSpaces(EmbeddingSpaces):
 
     @override
     async def note_width(self, tenant: str, dimensions: int, *, most: int) -> Sequence[int]:
-        widths = await self._widths(tenant)
-        if dimensions in widths or len(widths) >= most:
-            return widths
-        return await self._note_width(tenant, dimensions, most)
+        while dimensions not in (widths := await self._widths(tenant)) and len(widths) < most:
+            # whoever takes the same slot at the same time is waited for
+            await self._note_width(tenant, dimensions, most)
+        return widths
 
     @reading
     async def _widths(self, session: Transaction, tenant: str) -> Sequence[int]:
-        return await _widths(session, tenant)
+        return [row["dimensions"] for row in await session.rows("widths", tenant=tenant)]
 
     @writing
     async def _note_width(
         self, session: Transaction, tenant: str, dimensions: int, most: int
-    ) -> Sequence[int]:
-        while True:  # whoever takes the same slot at the same time is waited for
-            widths = await _widths(session, tenant)
-            if dimensions in widths or len(widths) >= most:
-                return widths
-            await session.run("note_width", tenant=tenant, dimensions=dimensions, most=most)
+    ) -> None:
+        await session.run("note_width", tenant=tenant, dimensions=dimensions, most=most)
 
     @override
     @writing
@@ -188,10 +184,6 @@ async def _registered(
     if is_new:
         await session.session.make_vectors(space)
     return space
-
-
-async def _widths(session: Transaction, tenant: str) -> Sequence[int]:
-    return [row["dimensions"] for row in await session.rows("widths", tenant=tenant)]
 
 
 async def _finish_replacing(session: Transaction, number: int) -> None:
