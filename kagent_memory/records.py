@@ -463,23 +463,26 @@ class Hit:
     why: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
+Exclusion: TypeAlias = Literal[
+    "expired",
+    "superseded",
+    "quarantined",
+    "short_term",
+    "below_min_score",
+    "irrelevant",
+    "duplicate",
+    "same",
+    "budget",
+    "limit",
+]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
     """A memory that matched and was not handed over, and for which reason."""
 
     memory_id: str
-    reason: Literal[
-        "expired",
-        "superseded",
-        "quarantined",
-        "short_term",
-        "below_min_score",
-        "irrelevant",
-        "duplicate",
-        "same",
-        "budget",
-        "limit",
-    ]
+    reason: Exclusion
     scope: Scope | None = None
 
 

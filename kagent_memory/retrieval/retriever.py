@@ -15,7 +15,7 @@ from ..language.respelling import respellings, respelt
 from ..language.tokenizer import query_terms
 from ..models.llm import Llm
 from ..models.reranking import Reranker
-from ..records import GATED, Hit, LeftOut, Memory, Mode, Recall
+from ..records import GATED, Exclusion, Hit, Memory, Mode, Recall
 from ..settings import MemorySettings
 from ..settings.policies import POLICIES
 from ..stores.base import MemoryStore, TextMatches
@@ -37,7 +37,7 @@ from .ranking.candidates import (
 from .ranking.importance import ImportanceWeights, importance
 from .ranking.rank import REACH, Ranked, Ranking, rank
 from .ranking.scripts import UNRELATED, trust
-from .ranking.selection import Selection, passages_and_sources, select, with_sources
+from .ranking.selection import Selection, handed_over, select, with_sources
 from .search import HelpingModel, Search, rewrite
 from .views import ManyViews, open_views
 
@@ -111,7 +111,7 @@ class Retriever:
         ranking = await self._ranked(search, matches, near)
         hits, left_out = await self._select(search, ranking)
         if search.explain:
-            left_out += await search.view.exclusions(search.terms, search.filter)
+            left_out |= await search.view.exclusions(search.terms, search.filter)
         if not near.trimmed and (search.degraded or (hits and mode == "hybrid")):
             mode = "keyword"
             search.degraded = search.degraded or [NOT_EMBEDDED]
@@ -284,7 +284,7 @@ class Retriever:
 
     async def _select(
         self, search: Search, ranking: Ranking
-    ) -> tuple[tuple[Hit, ...], list[LeftOut]]:
+    ) -> tuple[tuple[Hit, ...], dict[str, Exclusion]]:
         """Return the hits, and what was left out why; read further down the ranking until there are
         enough.
         """
@@ -319,7 +319,7 @@ class Retriever:
                 break
             wanted *= 4
         hits = await self._hits(search, ranking, selection, memories)
-        return hits, [*ranking.left_out, *selection.left_out]
+        return hits, {**ranking.left_out, **selection.left_out}
 
     async def _hits(
         self, search: Search, ranking: Ranking, selection: Selection, found: Mapping[str, Memory]
@@ -329,33 +329,23 @@ class Retriever:
         """
         kept, memories = await with_sources(search, selection.kept, found)
         size = sum(len(one.content) for one in memories.values()) if search.budget_tokens else 0
-        parts = await run_in_thread(size, passages_and_sources, search, kept, memories)
-        return tuple(
-            Hit(
-                memory=memories[row.id],
-                scope=search.view.scope_of(row.id),
-                score=row.score,
-                cosine=row.cosine,
-                relevance=row.relevance,
-                excerpt=parts[row.id][0],
-                sources=parts[row.id][1],
-                why=self._why(search, ranking, selection, row) if search.explain else {},
-            )
-            for row in kept
-        )
+        hits = await run_in_thread(size, handed_over, search, kept, memories)
+        for key, hit in hits.items() if search.explain else ():
+            hits[key] = replace(hit, why=self._why(search, ranking, selection, hit, key))
+        return tuple(hits.values())
 
     def _why(
-        self, search: Search, ranking: Ranking, selection: Selection, row: Ranked
+        self, search: Search, ranking: Ranking, selection: Selection, hit: Hit, key: str
     ) -> dict[str, Any]:
         """Return what found a memory, and what each sign added to the score that it has in the
         end.
         """
-        why = ranking.explain(row.id)
+        why = ranking.explain(key)
         share = 1 / (1 + self._rank.standing)
         scores = {name: value * share for name, value in why["scores"].items()}
-        scores["standing"] = selection.standing.get(row.id, 0.0)
+        scores["standing"] = selection.standing.get(key, 0.0)
         if self._reranker is not None:
-            scores["rerank"] = row.score - sum(scores.values())
+            scores["rerank"] = hit.score - sum(scores.values())
         why["scores"] = {name: round(value, 4) for name, value in scores.items() if round(value, 4)}
         return why | ({"respelt": search.respelt} if search.respelt else {})
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..concurrency import cancel_and_wait, run_in_thread
 from ..errors import InvalidInput, ModelError
-from ..records import EVERYTHING, Filter, LeftOut, Memory, Scope, Vector
+from ..records import EVERYTHING, Exclusion, Filter, LeftOut, Memory, Scope, Vector
 from ..stores.base import EARLIEST, MemoryStore, TermMatrix, TextMatches
 from ..stores.columns import Places
 from ..stores.values import Whole
@@ -65,12 +65,11 @@ class ManyViews:
         """Return the key of an id in the scope of another memory's key."""
         return self._key(self._parts(beside)[0], id)
 
-    def by_id(self, left_out: Sequence[LeftOut]) -> tuple[LeftOut, ...]:
+    def by_id(self, left_out: Mapping[str, Exclusion]) -> tuple[LeftOut, ...]:
         """Return what was left out by scope and id instead of by key."""
         return tuple(
-            replace(out, memory_id=self._parts(key)[1], scope=self.scope_of(key))
-            for out in left_out
-            for key in (out.memory_id,)
+            LeftOut(memory_id=self._parts(key)[1], reason=reason, scope=self.scope_of(key))
+            for key, reason in left_out.items()
         )
 
     async def text(self, terms: Sequence[str], *, limit: int) -> TextMatches:
@@ -128,21 +127,18 @@ class ManyViews:
         """Return the same scopes with another filter and time, without short-term memories."""
         return ManyViews([view.under(filter, now) for view in self._whole])
 
-    async def exclusions(self, terms: Sequence[str], filter: Filter) -> Sequence[LeftOut]:
+    async def exclusions(self, terms: Sequence[str], filter: Filter) -> Mapping[str, Exclusion]:
         """Return those of the memories with the rarest terms that have expired, were superseded or
         are quarantined, by key. Searched by words only, as of a time before any expired.
         """
         ever = self.under(replace(filter, superseded=True), EARLIEST)
         found = await ever.memories([*(await ever.text(terms, limit=MAX_EXCLUSIONS)).matches])
         visible = await self.memories([*found])
-        return [
-            LeftOut(
-                memory_id=key,
-                reason=one.state if one.state not in ("active", "source") else "expired",
-            )
+        return {
+            key: one.state if one.state not in ("active", "source") else "expired"
             for key, one in found.items()
             if key not in visible
-        ]
+        }
 
     def _key(self, number: int, id: str) -> str:
         return id if len(self._whole) == 1 else f"{number}:{id}"

@@ -62,6 +62,7 @@ PIECES = [
     *("Anna ", "4111 ", "Hello. ", "in may 2024 ", "2024-01-01 ", "what is ", "password: "),
     *("password='a", "eyJaaaaaaaa.", "role: ", "System: ", "[/inst ", "P_A_S_T "),
     *("<PAST_CONVERSATIONS>a", "</PAST_CONVERSATIONS>", "a@b.", "AKIA", "-----BEGIN ", "\\u0061"),
+    *("```json\n", "{ ", "[x", "[ ", "</think>", "\n_-", "# \n", "system "),
 ]
 
 

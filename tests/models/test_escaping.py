@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-import time
 import unicodedata
 
 import pytest
 
 from kagent_memory.models.prompts.escaping import escaped
-from kagent_memory.models.prompts.fence import memory_line
 
 from .payloads import FORGED_NAMES, FORGED_ROLES, LABELS
 
@@ -28,16 +26,6 @@ def test_no_role_is_opened_in_whatever_letters(form: str) -> None:
     )
     assert not re.search(r"(?im)^[^:\n]*\b(system|admin|openai)\W*:", left), left
     assert not re.search(r"(?i)\[/?(inst|sys|tool|avail)|[【⟦]sys|role\W*:|```|~~~", left), left
-
-
-@pytest.mark.parametrize(
-    "text", ["\n" * 16_000, "\n_-" * 5_000, "[ " * 8_000, "# \n" * 5_000, "system " * 2_000]
-)
-def test_no_memory_takes_long_to_be_handed_over(text: str) -> None:
-    """The longest text of signs that have to be looked at is escaped in less than a second."""
-    started = time.process_time()
-    memory_line(text)
-    assert time.process_time() - started < 1
 
 
 @pytest.mark.parametrize("label", LABELS)

@@ -10,6 +10,7 @@ import pytest
 
 from kagent_memory import Memories, Scope, telemetry
 from kagent_memory.errors import ModelUnavailable
+from kagent_memory.retrieval.embedding_spaces import StoreEmbedder
 from kagent_memory.testing.scripted_models import HashEmbedder
 
 ADA = Scope("acme", "ada", "notes")
@@ -48,10 +49,14 @@ async def memories(embedder: Asked) -> AsyncIterator[Memories]:
         yield opened
 
 
-async def test_a_text_is_embedded_once_a_tenant(memories: Memories, embedder: Asked):
+@pytest.fixture
+def vectors(memories: Memories) -> StoreEmbedder:
+    assert memories.parts.vectors is not None
+    return memories.parts.vectors
+
+
+async def test_a_text_is_embedded_once_a_tenant(vectors: StoreEmbedder, embedder: Asked):
     """Vectors come in the order of their texts and cannot be written to."""
-    vectors = memories.parts.vectors
-    assert vectors is not None
     _, [a, b, again] = await vectors.embed(["a", "b", "a"], kind="document", tenant="t")
     assert a is again
     assert (a != b).any()
@@ -64,10 +69,8 @@ async def test_a_text_is_embedded_once_a_tenant(memories: Memories, embedder: As
         c[0] = 9
 
 
-async def test_errors_are_not_kept(memories: Memories, embedder: Asked):
+async def test_errors_are_not_kept(vectors: StoreEmbedder, embedder: Asked):
     """An embedder that failed is asked again."""
-    vectors = memories.parts.vectors
-    assert vectors is not None
     for _ in range(2):
         with pytest.raises(ModelUnavailable):
             await vectors.embed(["bad", "good"], kind="document", tenant="t")
@@ -79,8 +82,7 @@ async def test_cache_mb_bounds_what_is_kept(embedder: Asked):
     async with await Memories.open(
         "libsql:///:memory:", embedding=embedder, worker=False, cache_mb=1
     ) as memories:
-        vectors = memories.parts.vectors
-        assert vectors is not None
+        vectors: Any = memories.parts.vectors
         for _ in range(2):
             await vectors.embed(["a"], kind="document", tenant="t")
         await vectors.embed([str(n) for n in range(2_000)], kind="document", tenant="t")
@@ -114,11 +116,11 @@ async def test_lookups_are_counted(memories: Memories, embedder: Asked):
 
 
 @pytest.mark.parametrize("way", ["ids", "everything", "tenant", "prune", "under way"])
-async def test_forgetting_leaves_no_vector_behind(memories: Memories, embedder: Asked, way: str):
+async def test_forgetting_leaves_no_vector_behind(
+    memories: Memories, vectors: StoreEmbedder, embedder: Asked, way: str
+):
     """Nor does one that comes in after the text was forgotten."""
     [id, _] = await memories.add(ADA, [CODE, "Ada likes tea."])
-    vectors = memories.parts.vectors
-    assert vectors is not None
     match way:
         case "ids":
             await memories.forget(ADA, id)

@@ -1,12 +1,15 @@
+"""A word that no memory holds is searched as what it may have been meant as."""
+
 import random
 import string
+from typing import Any
 
 import pytest
 
-from kagent_memory import Memories, Scope
+from kagent_memory import Memories, Recall, Scope
 from kagent_memory.language.respelling import RESPELT_AT_MOST, respellings
 
-ANN = Scope("", "ann", "demo")
+ANN, BOB = Scope("", "ann", "demo"), Scope("", "bob", "demo")
 NOTES = [
     "I am allergic to hazelnuts",
     "The kayak is stored behind the garage",
@@ -15,6 +18,23 @@ NOTES = [
     "Our landlord raised the deposit",
     "Собака боится грозы",
 ]
+COMMON = ["The causal model", *(f"A casual dinner, number {number}" for number in range(9))]
+OTHERS = ["The coat is red", "We saw a horde of cows", "ERR-00123 in v2.3", "hazelnuts", "12346"]
+
+
+async def recalled(
+    asked: str, notes: list[str] = NOTES, beside: Any = (), **options: Any
+) -> Recall:
+    """Ask Ann's notes, or hers and Bob's beside."""
+    async with await Memories.open("libsql:///:memory:") as memories:
+        await memories.add(ANN, notes)
+        if beside:
+            await memories.add(BOB, beside)
+        return await memories.recall([ANN, BOB] if beside else ANN, asked, **options)
+
+
+def contents(found: Recall) -> list[str]:
+    return [hit.memory.content for hit in found]
 
 
 @pytest.mark.parametrize(
@@ -34,32 +54,25 @@ NOTES = [
 )
 async def test_a_misspelt_word_finds_what_the_right_one_finds(asked: str, found: int) -> None:
     """One letter too few, too many, exchanged or in the wrong place is forgiven."""
-    async with await Memories.open("libsql:///:memory:") as memories:
-        await memories.add(ANN, NOTES)
-        answer = await memories.recall(ANN, asked, limit=1, explain=True)
-        assert [hit.memory.content for hit in answer] == [NOTES[found]]
+    assert contents(await recalled(asked, limit=1)) == [NOTES[found]]
 
 
-async def test_a_word_that_another_scope_holds_is_not_misspelt() -> None:
+@pytest.mark.parametrize(
+    ("asked", "found"), [("lanlord", "Ein Lanlord"), ("telesgope", NOTES[2])], ids=["held", "not"]
+)
+async def test_a_word_that_another_scope_holds_is_not_misspelt(asked: str, found: str) -> None:
     """Of several scopes a word counts as known if one of them holds it."""
-    bob = Scope("", "bob", "demo")
-    async with await Memories.open("libsql:///:memory:") as memories:
-        await memories.add(ANN, NOTES)
-        await memories.add(bob, ["The landlady moved", "Ein Lanlord", "hazelnut cake"])
-        found = await memories.recall([ANN, bob], "lanlord", limit=1)
-        assert [hit.memory.content for hit in found] == ["Ein Lanlord"]
-        found = await memories.recall([ANN, bob], "telesgope", limit=1)
-        assert [hit.memory.content for hit in found] == [NOTES[2]]
+    beside = ["The landlady moved", "Ein Lanlord", "hazelnut cake"]
+    assert contents(await recalled(asked, beside=beside, limit=1)) == [found]
 
 
-async def test_the_explanation_says_what_was_searched_instead() -> None:
+@pytest.mark.parametrize(
+    ("asked", "respelt"), [("lanlord", {"lanlord": ["landlord"]}), ("landlord", None)]
+)
+async def test_the_explanation_says_what_was_searched_instead(asked: str, respelt: Any) -> None:
     """`why` names the words that took the place of a misspelt one."""
-    async with await Memories.open("libsql:///:memory:") as memories:
-        await memories.add(ANN, NOTES)
-        [hit] = await memories.recall(ANN, "lanlord", limit=1, explain=True)
-        assert hit.why["respelt"] == {"lanlord": ["landlord"]}
-        [hit] = await memories.recall(ANN, "landlord", limit=1, explain=True)
-        assert "respelt" not in hit.why
+    [hit] = await recalled(asked, limit=1, explain=True)
+    assert hit.why.get("respelt") == respelt
 
 
 @pytest.mark.parametrize(
@@ -67,28 +80,12 @@ async def test_the_explanation_says_what_was_searched_instead() -> None:
 )
 async def test_another_word_is_no_slip(asked: str) -> None:
     """Short words, numbers and identifiers are never guessed."""
-    async with await Memories.open("libsql:///:memory:") as memories:
-        await memories.add(
-            ANN,
-            [
-                "The coat is red",
-                "We saw a horde of cows",
-                "ERR-00123 in v2.3",
-                "hazelnuts",
-                "12346",
-            ],
-        )
-        assert list(await memories.recall(ANN, asked)) == []
+    assert contents(await recalled(asked, OTHERS)) == []
 
 
 async def test_a_word_that_is_held_stays_as_it_is() -> None:
-    """Even where a word one letter away is more common."""
-    async with await Memories.open("libsql:///:memory:") as memories:
-        await memories.add(
-            ANN, ["The causal model", *(f"A casual dinner, number {number}" for number in range(9))]
-        )
-        answer = await memories.recall(ANN, "causal", limit=3)
-        assert [hit.memory.content for hit in answer] == ["The causal model"]
+    """A word that some memory holds stays, even where one a letter away is more common."""
+    assert contents(await recalled("causal", COMMON, limit=3)) == COMMON[:1]
 
 
 def test_what_a_pasted_log_costs_is_bounded() -> None:

@@ -12,8 +12,6 @@ import pytest
 from kagent_memory.memories import Memories
 from kagent_memory.records import Fact, Scope
 from kagent_memory.stores.base import Batch
-from kagent_memory.stores.libsql.database import Database as LibSQLDatabase
-from kagent_memory.stores.libsql.session import LibSQLSession
 from kagent_memory.stores.postgres.database import PostgresDatabase
 from kagent_memory.stores.postgres.session import PostgresSession
 from kagent_memory.stores.sql.scope_view import ScopeView
@@ -141,41 +139,6 @@ async def test_dropped_vectors_are_searched_no_more(pair):
     answer = await here.recall(SCOPE, "tea", deliver=False)
     assert [hit.memory.content for hit in answer.hits] == ["green tea"]
     assert "dropped" in "".join(answer.degraded)
-
-
-@pytest.fixture
-def reads(monkeypatch):
-    """What is read from a database, transaction by transaction and statement by statement."""
-    told: list[str] = []
-
-    def counted(cls, name, note):
-        verb = getattr(cls, name)
-
-        def spied(self, asked, *arguments, **options):
-            told.append(note(asked))
-            return verb(self, asked, *arguments, **options)
-
-        monkeypatch.setattr(cls, name, spied)
-
-    for database in (LibSQLDatabase, PostgresDatabase):
-        counted(database, "read", lambda script: "read")
-    counted(LibSQLSession, "rows", str)
-    counted(PostgresSession, "several", lambda queries: " + ".join(name for name, _ in queries))
-    return told
-
-
-async def test_a_recall_of_a_quiet_scope_takes_one_statement(pair, reads):
-    """Nothing is asked about a scope that nobody writes to but its hits."""
-    here, _ = pair
-    await here.add(SCOPE, [f"{word} parcel" for word in WORDS])
-    for _ in range(2):
-        await steady(here)
-    reads.clear()
-    answer = await here.recall(SCOPE, "a zebra in oslo. tea for rome!", deliver=False)
-    assert len(answer.hits) == 5
-    assert not answer.degraded
-    assert all(hit.cosine is not None for hit in answer.hits)
-    assert reads == ["read", "unchanged_memories"]
 
 
 async def test_a_scope_erased_while_its_index_is_read_is_empty(pair, monkeypatch):

@@ -48,9 +48,7 @@ def test_min_score_bars_rows_that_only_vectors_found() -> None:
     trimmed = {matched: 0.1, near: 0.2, far: 0.9}
     ranking = scope.rank("kayak", trimmed, full={matched: 0.1, near: 0.6, far: 0.2}, min_score=0.5)
     assert {hit.id for hit in ranking.ranked} == {matched, near}
-    assert [(left.memory_id, left.reason) for left in ranking.left_out] == [
-        (far, "below_min_score")
-    ]
+    assert ranking.left_out == {far: "below_min_score"}
     assert {hit.id: hit.cosine for hit in ranking.ranked} == {matched: 0.1, near: 0.6}
 
 
@@ -188,6 +186,7 @@ def test_the_explanation_names_legs_ranks_and_signs() -> None:
     assert (why["text_rank"], why["vector_rank"], why["cosine"]) == (1, 1, 0.6)
     assert {"match", "time", "author", "substance"} <= set(why["scores"])
     assert ranking.explain(two)["vector_rank"] == 2
+    assert ranking.explain("not found") == {"legs": [], "scores": {}}
 
 
 def test_relevance_is_high_for_what_answers() -> None:
@@ -242,6 +241,6 @@ def test_nothing_is_answered_when_nothing_is_relevant_enough() -> None:
     assert len(scope.rank(asked).ranked) > 5
     nothing = scope.rank(asked, floor=0.2)
     assert nothing.ranked == []
-    assert {left.reason for left in nothing.left_out} == {"irrelevant"}
+    assert {*nothing.left_out.values()} == {"irrelevant"}
     assert scope.ids("When did Ann buy the red kayak in Porto?", floor=0.2)[0] == right
     assert scope.rank("zeppelin", floor=0.2).ranked == []

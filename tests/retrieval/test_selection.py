@@ -33,16 +33,12 @@ def ids(selection: Selection) -> str:
     return "".join(hit.id for hit in selection.kept)
 
 
-def reasons(selection: Selection) -> list[tuple[str, str]]:
-    return [(left.memory_id, left.reason) for left in selection.left_out]
-
-
 def test_equal_words_take_one_place():
     """The next memory moves up."""
     memories = stored("the user likes tea", "The user likes tea.", "User lives in Rome")
     selection = selected(memories, limit=2)
     assert ids(selection) == "02"
-    assert reasons(selection) == [("1", "duplicate")]
+    assert selection.left_out == {"1": "duplicate"}
 
 
 def test_other_words_are_another_memory():
@@ -61,7 +57,7 @@ def test_of_two_linked_memories_the_better_is_handed_over():
     memories["2"] = replace(memories["2"], links=("1",))
     selection = selected(memories)
     assert ids(selection) == "02"
-    assert reasons(selection) == [("1", "same")]
+    assert selection.left_out == {"1": "same"}
 
 
 def test_an_explicit_save_stands_beside_what_contradicts_it():
@@ -75,7 +71,7 @@ def test_an_explicit_save_stands_beside_what_contradicts_it():
 def test_what_is_left_out_is_told():
     """What vanished meanwhile, and what is over the limit."""
     memories = stored("coffee", "cocoa")
-    assert reasons(selected(memories, ranked="901", limit=1)) == [("9", "expired"), ("1", "limit")]
+    assert selected(memories, ranked="901", limit=1).left_out == {"9": "expired", "1": "limit"}
 
 
 def test_the_token_budget_keeps_the_best_and_always_one():
@@ -83,7 +79,7 @@ def test_the_token_budget_keeps_the_best_and_always_one():
     memories = stored("a" * 400, "b" * 400, "c" * 4)
     selection = selected(memories, budget=120)
     assert ids(selection) == "02"
-    assert reasons(selection) == [("1", "budget")]
+    assert selection.left_out == {"1": "budget"}
     assert ids(selected(memories, budget=1)) == "0"
     assert ids(selected(stored("茶" * 100, "茶" * 30), budget=120)) == "0"
 

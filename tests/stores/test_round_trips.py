@@ -105,6 +105,18 @@ async def test_echoes_of_200_events_cost_as_much_as_of_one(store, trips):
     assert (len(left), len(echoed)) == (170, 30)
 
 
+async def test_a_recall_of_a_quiet_scope_takes_one_statement(store_uri, trips):
+    """Nothing is asked about a scope that nobody writes to but its hits."""
+    async with await Memories.open(store_uri, embedding=HashEmbedder(), worker=False) as memories:
+        await memories.add(SCOPE, [f"A {word} parcel" for word in ("zebra", "rome", "tea", "oslo")])
+        for _ in range(4):
+            await memories.recall(SCOPE, "tea", deliver=False)
+        trips.since()
+        answer = await memories.recall(SCOPE, "a zebra in oslo. tea for rome!", deliver=False)
+        assert trips.since() == (1, ["unchanged_memories"])
+    assert [hit.cosine is not None for hit in answer] == [True] * 4
+
+
 async def test_a_filtered_recall_evaluates_its_filter_once(store_uri, trips):
     """A hybrid search under a filter asks the database once what the filter lets through."""
     async with await Memories.open(store_uri, embedding=HashEmbedder()) as memories:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from ...language.dates import closeness
 from ...language.preferences import USER
 from ...language.time_words import asks_when
 from ...language.tokenizer import tokens
-from ...records import LeftOut
+from ...records import Exclusion
 from ...stores.columns import NONE, Mask, Places, Rows, spots_of, time_of
 from ..search import Search
 from . import RankSettings
@@ -57,15 +57,20 @@ class Ranking:
     """
 
     ranked: list[Ranked]
-    left_out: Sequence[LeftOut]
+    left_out: Mapping[str, Exclusion]
     signs: Mapping[str, Numbers]
     highest: float
     candidates: Candidates
     table: Table
 
     def explain(self, memory_id: str) -> dict[str, Any]:
-        """Return what found a memory, and what each sign added to its score."""
-        found, spot = self.candidates, self.table.places.ids.index(memory_id)
+        """Return what found a memory, and what each sign added to its score; nothing found the
+        successor of one that was found.
+        """
+        found, ids = self.candidates, self.table.places.ids
+        if memory_id not in ids:
+            return {"legs": [], "scores": {}}
+        spot = ids.index(memory_id)
         row = int(self.table.rows[spot])
         words, cosine = found.counts @ found.idf, float(found.cosines[row])
         why: dict[str, Any] = {"legs": []}
@@ -122,13 +127,13 @@ def rank(
         for row in rows
         if answers[row]
     ]
-    left_out = [
-        LeftOut(memory_id=places.ids[row], reason="below_min_score")
+    left_out: dict[str, Exclusion] = {
+        places.ids[row]: "below_min_score"
         for row in rows
         if candidates.has_vectors and not answers[row]
-    ]
+    }
     if ranked and max(hit.relevance for hit in ranked[:_FIRST_HITS]) < search.floor:
-        left_out += [LeftOut(memory_id=hit.id, reason="irrelevant") for hit in ranked]
+        left_out |= {hit.id: "irrelevant" for hit in ranked}
         ranked = []
     return Ranking(ranked, left_out, signs, highest, candidates, table)
 

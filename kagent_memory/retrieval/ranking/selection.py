@@ -11,7 +11,7 @@ from difflib import SequenceMatcher
 from itertools import chain
 
 from ...language.tokenizer import estimated_tokens
-from ...records import Filter, LeftOut, Memory
+from ...records import Exclusion, Filter, Hit, Memory
 from ..passages import passage
 from ..search import Search
 from .rank import Ranked
@@ -34,7 +34,7 @@ class Selection:
     """
 
     kept: Sequence[Ranked]
-    left_out: Sequence[LeftOut]
+    left_out: Mapping[str, Exclusion]
     standing: Mapping[str, float]
 
 
@@ -57,9 +57,7 @@ def select(
         weight: of standing.
         standing: the importance formula of a memory, in 0..1.
     """
-    left_out = [
-        LeftOut(memory_id=hit.id, reason="expired") for hit in ranked if hit.id not in memories
-    ]
+    left_out: dict[str, Exclusion] = {hit.id: "expired" for hit in ranked if hit.id not in memories}
     here = _folded(search, [hit for hit in ranked if hit.id in memories], memories, left_out)
     share = 1 / (1 + weight)
     added = {hit.id: (1 - share) * standing(memories[hit.id]) for hit in here} if weight else {}
@@ -67,13 +65,13 @@ def select(
         here = [hit._replace(score=min(1.0, hit.score * share + added[hit.id])) for hit in here]
         here.sort(key=lambda hit: -hit.score)
     here = _distinct(search, here, memories, left_out)
-    left_out += [LeftOut(memory_id=hit.id, reason="limit") for hit in here[search.limit :]]
+    left_out |= {hit.id: "limit" for hit in here[search.limit :]}
     kept: list[Ranked] = []
     spent, budget = 0, search.budget_tokens
     for hit in here[: search.limit]:
         cost = min(estimated_tokens(memories[hit.id].content), PASSAGE_TOKENS)
         if budget is not None and kept and spent + cost > budget:
-            left_out.append(LeftOut(memory_id=hit.id, reason="budget"))  # a shorter one may fit
+            left_out[hit.id] = "budget"  # a shorter one may fit
         else:
             spent += cost
             kept.append(hit)
@@ -84,7 +82,7 @@ def _folded(
     search: Search,
     ranked: Sequence[Ranked],
     memories: Mapping[str, Memory],
-    left_out: list[LeftOut],
+    left_out: dict[str, Exclusion],
 ) -> list[Ranked]:
     """Let a fact stand for the turns that it came from.
 
@@ -101,7 +99,7 @@ def _folded(
         if not facts:
             folded.setdefault(hit.id, hit)
             continue
-        left_out.append(LeftOut(memory_id=hit.id, reason="same"))
+        left_out[hit.id] = "same"
         if folded.keys().isdisjoint(facts):
             best = ranked[min(places[key] for key in facts)]
             folded[best.id] = best._replace(
@@ -114,7 +112,7 @@ def _distinct(
     search: Search,
     ranked: Sequence[Ranked],
     memories: Mapping[str, Memory],
-    left_out: list[LeftOut],
+    left_out: dict[str, Exclusion],
 ) -> list[Ranked]:
     """Leave out what an author says again word for word, and the lower of two linked memories.
 
@@ -130,13 +128,13 @@ def _distinct(
         said = memory.author, _words(memory.content)
         linked = [other for other in kept if other.id in memory.links]
         if said in seen:
-            left_out.append(LeftOut(memory_id=hit.id, reason="duplicate"))
+            left_out[hit.id] = "duplicate"
         elif same := [one for one in linked if not _contradict(memory, memories[one.id])]:
             other = same[0]
             is_nearer = _likeness(search, memory) > _likeness(search, memories[other.id])
             if is_nearer and other.score - hit.score < _TIE * other.score:
                 kept[kept.index(other)], hit = hit, other
-            left_out.append(LeftOut(memory_id=hit.id, reason="same"))
+            left_out[hit.id] = "same"
         else:
             seen.add(said)
             older = [one for one in linked if _said(memories[one.id]) < _said(memory)]
@@ -214,22 +212,25 @@ def _last(key: str, successors: Mapping[str, str]) -> str:
     return key
 
 
-def passages_and_sources(
+def handed_over(
     search: Search, kept: Sequence[Ranked], memories: Mapping[str, Memory]
-) -> Mapping[str, tuple[str, tuple[Memory, ...]]]:
-    """Return for each memory of an answer, by key, the passage that fits the question, if it is too
-    long for the budget, and the turns that it came from, each once and as far as the budget goes.
+) -> dict[str, Hit]:
+    """Return the hits of an answer, by key: each with the passage that fits the question, if it is
+    too long for the budget, and the turns that it came from, each once and as far as the budget
+    goes.
     """
     question, budget = search.question.text, search.budget_tokens
     left = budget or 0
     for row in kept:
         left -= min(estimated_tokens(memories[row.id].content), PASSAGE_TOKENS)
-    found: dict[str, tuple[str, tuple[Memory, ...]]] = {}
+    hits: dict[str, Hit] = {}
     taken: set[str] = set()
     for row in kept:
-        content, turns = memories[row.id].content, list[Memory]()
-        excerpt = passage(content, question, max_tokens=PASSAGE_TOKENS) if budget else content
-        for id in memories[row.id].source_ids:
+        memory, turns = memories[row.id], list[Memory]()
+        excerpt = memory.content
+        if budget:
+            excerpt = passage(excerpt, question, max_tokens=PASSAGE_TOKENS)
+        for id in memory.source_ids:
             turn = memories.get(key := search.view.key_of(row.id, id))
             if turn is None or turn.state != "source" or key in taken:
                 continue
@@ -241,5 +242,13 @@ def passages_and_sources(
                 turn = replace(turn, content=text)
                 left -= estimated_tokens(text)
             turns.append(turn)
-        found[row.id] = "" if excerpt == content else excerpt, tuple(turns)
-    return found
+        hits[row.id] = Hit(
+            memory=memory,
+            scope=search.view.scope_of(row.id),
+            score=row.score,
+            cosine=row.cosine,
+            relevance=row.relevance,
+            excerpt="" if excerpt == memory.content else excerpt,
+            sources=tuple(turns),
+        )
+    return hits
