@@ -150,10 +150,9 @@ def _run(words: Sequence[str], say: Output) -> int:
         wrong = f"There is no command {words[0]!r}.{hint} See kagent-memory --help."
         return _fail(InvalidInput(wrong), say)
     args = parser(JsonParser if say.as_json else argparse.ArgumentParser).parse_args(words)
-    # before anything can fail: a failure is a line of JSON too
-    if getattr(args, "log_format", "text") == "json":
+    if "log_format" in args:  # before anything can fail: a failure is a line of the log too
         level = logging.WARNING if getattr(args, "mcp", False) else logging.INFO
-        say = set_up_logging("json", say, level=level)
+        say = set_up_logging(args.log_format, say, level=level)
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
             return runner.run(_perform(args, say))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import shutil
 import sys
@@ -28,7 +27,7 @@ from .command import (
     stop_event,
     whole_number,
 )
-from .output import Answer, Column, day, set_up_logging, styled
+from .output import Answer, Column, day, styled
 
 if TYPE_CHECKING:
     from ..memories import Memories
@@ -163,7 +162,6 @@ async def _serve_http(call: Call) -> None:
         max_import_bytes=args.max_import_bytes,
     )
     check_binding(args.host, access)
-    call.say = set_up_logging(args.log_format, call.say)
     stop = stop_event()  # before anything is opened that a signal must close
     with bind(args) as port:
         async with call.opened(here=True, works=True) as memories:
@@ -193,7 +191,6 @@ async def _serve_mcp(call: Call) -> None:
         )
     with needs("mcp", "MCP"):
         from ..server.mcp_tools import serve_stdio
-    set_up_logging(call.args.log_format, call.say, level=logging.WARNING)
 
     async def scopes_of(_: Memories) -> list[Scope]:
         return list(dict.fromkeys([await call.scope(), *call.beside()]))

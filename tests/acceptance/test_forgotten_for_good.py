@@ -134,32 +134,3 @@ async def test_forgetting_by_tool_leaves_nothing_in_the_queue(store_uri: str) ->
         await service.end_session(await chat.session())
         assert await service.drain() is True
         assert CANARY not in held()
-
-
-async def test_a_forgotten_text_may_be_saved_and_corrected(
-    store_uri: str,
-) -> None:
-    """A later explicit save of a forgotten text wins, and may be corrected."""
-    async with KagentMemoryService(store_uri, llm=False) as service:
-
-        async def saved(content: str) -> str:
-            await chat.say(content)
-            [id] = [
-                one.id
-                for one in (await service.memories.list(SCOPE)).memories
-                if one.content == content
-            ]
-            return id
-
-        ids: list[str] = []
-        model = scripted(
-            *(call("save_memory", content="The rent is 500 euros"), "ok") * 2,
-            lambda request: call("save_memory", content="The rent is 600 euros", replaces=ids[-1]),
-            "ok",
-        )
-        chat = Chat(assistant(model, tools=[SaveMemoryTool()]), service)
-        await service.memories.forget(SCOPE, await saved("The rent is 500 euros"))
-        ids.append(await saved("The rent is 500 euros"))
-        await saved("The rent is 600 euros")
-        assert await contents(service) == ["The rent is 600 euros"]
-        assert (await service.memories.history(SCOPE, ids[0]))[-1].kind == "supersede"

@@ -31,10 +31,9 @@ from kagent_memory import (
     enable_memory,
     tenant,
 )
-from kagent_memory.adk.autosave import Progress
 from kagent_memory.testing import ScriptedLlm
 
-from .scripted import SCOPE, USER, Chat, assistant, call, contents, said, scripted
+from .scripted import SCOPE, USER, Chat, assistant, call, contents, scripted, talk
 from .test_off_record import set_state
 
 
@@ -75,38 +74,33 @@ async def drained(service: KagentMemoryService) -> list[str]:
     return await contents(service)
 
 
-# -- the decision --
+# -- turns and calls --
 
 
-def turn(number: int, *calls: str) -> list[Event]:
-    parts = [types.Part(function_call=types.FunctionCall(name=name, args={})) for name in calls]
-    answer = types.Content(role="model", parts=parts)
-    return [
-        Event(author="user", invocation_id=f"i{number}", content=said(f"turn {number}")),
-        Event(author="a", invocation_id=f"i{number}", content=answer),
-    ]
+async def test_turns_of_another_process_count(uri: str, saves: Saves) -> None:
+    """Turns before a restart count towards a threshold, and were saved there."""
+    chat = Chat(assistant(scripted()), None, plugins=[saving(2)])
+    for number in range(1, 6):
+        async with KagentMemoryService(uri, llm=False) as chat.runner.memory_service:
+            await chat.say(f"I own {number} parrots")
+    assert saves.fired == [False, True, False, True, False]
 
 
-def test_turns_before_a_restart_or_elsewhere_count() -> None:
-    """Turns of another process count, those before a restart as saved."""
-    events = [event for number in range(1, 8) for event in turn(number)]
-    assert not Progress().advance(AutoSave(every_turns=5), "i7", events)
-    assert Progress().advance(AutoSave(every_turns=7), "i7", events)
-    progress, policy = Progress(), AutoSave(every_turns=3)
-    assert not progress.advance(policy, "i1", events[:2])
-    assert progress.advance(policy, "i7", events)
-    assert not progress.advance(policy, "i7", events)
-
-
-def test_tool_calls_count_but_memorys_own_do_not() -> None:
+async def test_tool_calls_count_but_memorys_own_do_not(
+    service: KagentMemoryService, saves: Saves
+) -> None:
     """Calls of memory's own tools are no reason to save."""
-    progress, policy = Progress(), AutoSave(every_turns=None, every_tool_calls=2)
-    first = turn(1, "load_memory", "save_memory", "f")
-    assert not progress.advance(policy, "i1", first)
-    assert progress.advance(policy, "i2", [*first, *turn(2, "g")])
 
+    def weigh() -> str:
+        """Weighs the parrot."""
+        return "400 g"
 
-# -- through runners --
+    calls = [call("load_memory", query="parrot"), call("weigh")], "ok", call("weigh")
+    plugins = [saving(None, every_tool_calls=2)]
+    chat = talk(service, *calls, tools=[LoadMemoryTool(), weigh], plugins=plugins)
+    for _ in range(2):
+        await chat.say("How heavy is my parrot?")
+    assert saves.fired == [False, True]
 
 
 async def test_the_callback_saves_every_five_turns(
@@ -130,7 +124,7 @@ async def test_the_tail_waits_in_the_queue(
     """A turn hands over its own events, however long the session has become and nothing was saved;
     they are durable: another process ends the session.
     """
-    chat = Chat(assistant(scripted()), service, plugins=[saving(None)])
+    chat = talk(service, plugins=[saving(None)])
     said = {f"I own {number} parrots" for number in range(4)}
     for text in sorted(said):
         await chat.say(text)
@@ -178,7 +172,7 @@ async def test_truncated_sessions_are_saved_on_time(
 ) -> None:
     """Turns count also where ADK loads only a session's last events."""
     config = RunConfig(get_session_config=GetSessionConfig(num_recent_events=1))
-    chat = Chat(assistant(scripted()), service, plugins=[saving(3)])
+    chat = talk(service, plugins=[saving(3)])
     for number in range(1, 7):
         await chat.say(f"I own {number} parrots", run_config=config)
     assert saves.fired == [False, False, True, False, False, True]
@@ -211,7 +205,7 @@ async def test_a_resumed_invocation_does_not_count_twice(
 async def test_the_agents_own_model_is_at_hand(uri: str, saves: Saves) -> None:
     """A session is queued with the model of its agent, for a service without one."""
     async with KagentMemoryService(uri, worker=False) as service:
-        await Chat(assistant(scripted()), service, plugins=[saving(1)]).say("I am Ada")
+        await talk(service, plugins=[saving(1)]).say("I am Ada")
         assert saves.calls == [(True, 15, "scripted")]
         assert {job.model for job in await service.memories.jobs()} == {"scripted"}
 
@@ -286,7 +280,7 @@ async def test_an_agents_echo_is_not_learnt(service: KagentMemoryService) -> Non
 
 async def test_what_is_rewound_is_never_learnt(service: KagentMemoryService) -> None:
     """A rewound turn is not learnt even when the inactivity timer already holds it."""
-    chat = Chat(assistant(scripted()), service, plugins=[saving(9)])
+    chat = talk(service, plugins=[saving(9)])
     for number in range(1, 4):
         await chat.say(f"I own {number} parrots")
     second = [event for event in (await chat.session()).events if event.author == "user"][1]
@@ -365,7 +359,7 @@ def test_a_last_compaction_outlives_its_run(
     if last == "time":
         monkeypatch.setattr("kagent_memory.adk.autosave.COMPACTION_LOOKS", [0.01] * 1000)
 
-    async def talk() -> None:
+    async def conversation() -> None:
         chat = compacting(service)
         with tenant("acme"):
             await chat.say("My parrot is called Grace")
@@ -380,7 +374,7 @@ def test_a_last_compaction_outlives_its_run(
             await asyncio.sleep(0.02)
 
     with service:
-        asyncio.run(talk())
+        asyncio.run(conversation())
     with KagentMemoryService(uri, llm=False) as later:
         assert later.sync.drain(30)
         page = later.sync.list(scope)
@@ -389,7 +383,7 @@ def test_a_last_compaction_outlives_its_run(
 
 async def test_a_compaction_of_hidden_turns_is_not_saved(service: KagentMemoryService) -> None:
     """A summary of turns off the record stays out, though the state changed before and after."""
-    chat = Chat(assistant(scripted()), service, plugins=[saving(None, compaction=True)])
+    chat = talk(service, plugins=[saving(None, compaction=True)])
     await chat.say("I am a pilot")
     await set_state(chat, "off")
     hidden = await chat.say("My parrot lives in Oslo")

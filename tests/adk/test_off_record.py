@@ -8,7 +8,7 @@ import pytest
 from acceptance.test_forgotten_for_good import disk
 from google.adk.agents.run_config import RunConfig
 from google.adk.events.event import Event
-from google.adk.events.event_actions import EventActions, EventCompaction
+from google.adk.events.event_actions import EventActions
 
 from kagent_memory import AutoSave, KagentMemoryService, MemoryPlugin, enable_memory
 from kagent_memory.adk.sessions import recorded
@@ -118,28 +118,6 @@ def test_a_session_that_began_off_the_record_stays_so() -> None:
     assert recorded([first], {"memory": "off"}) == []
     assert recorded([first, back], {"memory": "on"}) == [back]
     assert recorded([first], {"memory": ["a user's own value"]}) == [first]
-
-
-def test_a_compaction_of_such_a_run_is_left_out() -> None:
-    """A summary that covers an event off the record repeats it, and is not saved."""
-    hidden = Event(
-        author="user", invocation_id="i1", timestamp=5.0, custom_metadata={"memory": "off"}
-    )
-    summaries = [
-        Event(
-            author="user",
-            invocation_id=f"c{start}",
-            actions=EventActions(
-                compaction=EventCompaction(
-                    start_timestamp=start,
-                    end_timestamp=start + 2,
-                    compacted_content=said("summary"),
-                )
-            ),
-        )
-        for start in (1.0, 4.0)
-    ]
-    assert recorded([hidden, *summaries]) == summaries[:1]
 
 
 async def test_a_switched_off_policy_saves_nothing(service: KagentMemoryService, uri: str) -> None:
