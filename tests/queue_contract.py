@@ -54,6 +54,15 @@ async def claim_all(home: ScopedStore, owner: str) -> list[str]:
     return claimed
 
 
+async def release(home: ScopedStore, job: Job, error: str = "away", **given: Any) -> None:
+    """Give a claimed job back, as its worker may."""
+    assert await home.store.queue.release(job, **{"run_after": NOW, "error": error, **given})
+
+
+async def end(home: ScopedStore, job: Job) -> bool:
+    return await home.store.queue.end(job.scope, job.id, job.fence)
+
+
 class QueueContract(ContractPart):
     """A job is done once, by one worker at a time, and never lost."""
 
@@ -72,9 +81,9 @@ class QueueContract(ContractPart):
         ]
         later = await home.elsewhere().enqueue(created_at=NOW - DAY, run_after=LATER)
         tried = await home.claim()
-        assert await home.store.queue.release(tried, run_after=NOW, error="model away")
+        await release(home, tried)
         done = await home.claim()
-        assert await home.store.queue.end(done.scope, done.id, done.fence)
+        assert await end(home, done)
         new = await home.elsewhere(done.scope).enqueue()
         assert [tried.id, done.id] == [first.id, second.id]
         assert [(await home.claim()).id for _ in range(3)] == [third.id, new.id, first.id]
@@ -94,7 +103,7 @@ class QueueContract(ContractPart):
                 await one.enqueue()
             job = await home.claim()
             order.append(job.scope)
-            assert await home.store.queue.end(job.scope, job.id, job.fence)
+            assert await end(home, job)
         assert order == [turn.scope for turn in (many, few, many, one, few, many)]
 
     async def test_one_scope_has_one_running_job(self, home: ScopedStore) -> None:
@@ -125,7 +134,7 @@ class QueueContract(ContractPart):
         assert second.fence > first.fence
         assert not await home.store.queue.renew(first, lease_seconds=30)
         assert not await home.store.queue.release(first, run_after=LATER, error="late")
-        assert not await home.store.queue.end(first.scope, first.id, first.fence)
+        assert not await end(home, first)
         with pytest.raises(Conflict):
             await home.apply(*adding(a_memory("too late")), job=(first.id, first.fence))
         assert await home.contents() == []
@@ -149,26 +158,13 @@ class QueueContract(ContractPart):
         """Its costs, attempts, failures, error and payload are kept till it is due again."""
         await home.enqueue(payload={"part": 1})
         spent = replace(await home.claim(), calls=3, tokens=500)
-        assert await home.store.queue.release(
-            spent, run_after=LATER, error="model away", payload={"part": 2}
-        )
+        await release(home, spent, run_after=LATER, payload={"part": 2})
         [waiting] = await home.jobs()
-        assert (waiting.state, waiting.error, waiting.calls, waiting.tokens) == (
-            "queued",
-            "model away",
-            3,
-            500,
-        )
-        assert (dict(waiting.payload), waiting.attempts, waiting.run_after) == (
-            {"part": 2},
-            1,
-            LATER,
-        )
+        given = replace(spent, state="queued", error="away", run_after=LATER, payload={"part": 2})
+        assert waiting == replace(given, owner="", lease_until=None)
         assert await home.try_claim() is None
-        again = await home.claim(now=LATER)
-        assert await home.store.queue.release(
-            replace(again, attempts=0, failures=3), run_after=NOW, error=""
-        )
+        again = replace(await home.claim(now=LATER), attempts=0, failures=3)
+        await release(home, again, "")
         [waiting] = await home.jobs()
         assert (dict(waiting.payload), waiting.attempts, waiting.failures) == ({"part": 2}, 0, 3)
 
@@ -184,9 +180,7 @@ class QueueContract(ContractPart):
         for id in (job.id, "unknown"):
             with pytest.raises(NotFound):
                 await store.queue.drop(id)
-        assert await store.queue.release(
-            replace(running, failures=5), run_after=NOW, error="hopeless", dead=True
-        )
+        await release(home, replace(running, failures=5), "hopeless", dead=True)
         assert await home.try_claim(now=LATER) is None
         [dead] = await home.jobs(state="dead")
         assert (dead.id, dead.error, (await home.stats()).jobs) == (job.id, "hopeless", {"dead": 1})
@@ -194,7 +188,7 @@ class QueueContract(ContractPart):
         again = await home.claim(now=LATER)
         assert (again.id, again.attempts, again.failures) == (job.id, 1, 0)
         assert again.fence > running.fence
-        assert await store.queue.release(again, run_after=NOW, error="", dead=True)
+        await release(home, again, dead=True)
         await store.queue.drop(job.id)
         assert await home.jobs() == []
 
@@ -317,9 +311,7 @@ class QueueContract(ContractPart):
         pending = home.store.queue.pending
         assert (await pending(now=NOW), (await home.stats()).oldest_job_at) == (PendingJobs(), None)
         await home.enqueue(now=NOW - DAY)
-        assert await home.store.queue.release(
-            await home.claim(), run_after=NOW, error="", dead=True
-        )
+        await release(home, await home.claim(), dead=True)
         await home.enqueue("embed", now=NOW - DAY)
         await home.claim()
         for kind in KINDS:
@@ -335,7 +327,7 @@ class QueueContract(ContractPart):
         """A timer that is armed again has failed at nothing yet."""
         await home.enqueue("session_end", key="s")
         failed, later = replace(await home.claim(), failures=1), NOW + DAY
-        assert await home.store.queue.release(failed, run_after=later, error="model away")
+        await release(home, failed, run_after=later)
         assert await home.store.queue.pending(now=NOW) == PendingJobs(
             count=1, oldest_at=failed.created_at
         )
@@ -393,18 +385,11 @@ class QueueContract(ContractPart):
     async def test_a_token_is_found_till_it_is_dropped(self, home: ScopedStore) -> None:
         """By its digest, with every field; dropping it twice is NotFound."""
         store, now = home.store, home.now
+        common: Any = {"label": "ci", "created_at": now}
         mine = Token(
-            id=new_id(),
-            digest="a",
-            tenant="acme",
-            user="ada",
-            label="ci",
-            created_at=now,
-            expires_at=now + DAY,
+            id=new_id(), digest="a", tenant="acme", user="ada", expires_at=now + DAY, **common
         )
-        theirs = replace(
-            mine, id=new_id(), digest="b", tenant="", user=None, expires_at=None, is_operator=True
-        )
+        theirs = Token(id=new_id(), digest="b", tenant="", is_operator=True, **common)
         for token in (mine, theirs):
             await store.tokens.add(token)
         assert list(await store.tokens.find(digest="a")) == [mine]

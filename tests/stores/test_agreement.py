@@ -116,6 +116,15 @@ class RandomChanges(RuleBasedStateMachine):
         assert plain(first) == plain(second), f"{first}\n!=\n{second}"
         return first
 
+    def ask(self, verb: str, *args: Any, **options: Any) -> Any:
+        """Return what the memories of both stores answer to a verb of the scope."""
+        return self.both(
+            lambda store: getattr(store.memories, verb)(self.scope, *args, now=self.now, **options)
+        )
+
+    def history(self, id: str) -> Any:
+        return self.both(lambda store: store.memories.history(self.scope, id))
+
     def new_id(self) -> str:
         return str(uuid.UUID(int=self.dice.getrandbits(128)))
 
@@ -128,9 +137,7 @@ class RandomChanges(RuleBasedStateMachine):
 
     def current(self, number: int) -> Memory | None:
         [id] = self.pick([number % 39])
-        return self.both(
-            lambda store: store.memories.get(self.scope, [id], now=self.now, superseded=True)
-        ).get(id)
+        return self.ask("get", [id], superseded=True).get(id)
 
     def apply(self, *changes: Change, **values: Any) -> None:
         batch = Batch(changes=changes, **values)
@@ -192,37 +199,25 @@ class RandomChanges(RuleBasedStateMachine):
     @rule(number=numbers)
     def undo(self, number: int) -> None:
         memory = self.current(number)
-        history = (
-            self.both(lambda store: store.memories.history(self.scope, memory.id)) if memory else []
-        )
+        history = self.history(memory.id) if memory else []
         if memory and history and history[-1].before:
-            self.apply(
-                Change(
-                    kind="undo", memory=replace(history[-1].before, revision=memory.revision + 1)
-                )
-            )
+            before = replace(history[-1].before, revision=memory.revision + 1)
+            self.apply(Change(kind="undo", memory=before))
 
     @rule(picked=some, session=one_of(None, None, "s"), everything=one_of(*[False] * 7, True))
     def forget(self, picked: list[int], session: str | None, everything: bool) -> None:
-        chosen: dict[str, Any] = {
-            "ids": self.pick(picked),
-            "session_id": session,
-            "everything": everything,
-        }
+        ids = self.pick(picked)
 
         async def forgotten(store: Store) -> set[str]:
-            return set(await store.forget(self.scope, **chosen, now=self.now))
+            which: Any = {"ids": ids, "session_id": session, "everything": everything}
+            return set(await store.forget(self.scope, **which, now=self.now))
 
         self.both(forgotten)
 
     @rule(picked=some, row=rows, success=st.booleans())
     def use(self, picked: list[int], row: list[int], success: bool) -> None:
         ids = self.pick(picked)
-        self.both(
-            lambda store: store.memories.deliver(
-                self.scope, retrieved=ids, delivered=ids[1:], now=self.now
-            )
-        )
+        self.ask("deliver", retrieved=ids, delivered=ids[1:])
         self.both(lambda store: store.memories.feedback(self.scope, [*ids, ""][0], success=success))
         self.apply(reinforced=ids)
         self.apply(vectors={id: vector(*row) for id in ids}, space_number=self.space)
@@ -238,8 +233,7 @@ class RandomChanges(RuleBasedStateMachine):
                 now=self.now, popular_after=popular_after, dry_run=dry_run
             )
         )
-        ids = self.pick(picked)
-        self.both(lambda store: store.memories.evict(self.scope, ids, keep=keep, now=self.now))
+        self.ask("evict", self.pick(picked), keep=keep)
         self.both(lambda store: store.memories.crowded(above=keep, now=self.now))
 
     @rule(order=one_of(*get_args(Order)), size=st.integers(1, 4), filter=filters)
@@ -281,22 +275,18 @@ class RandomChanges(RuleBasedStateMachine):
     @rule(picked=some, reach=st.integers(0, 2), limit=limits)
     def read(self, picked: list[int], reach: int, limit: int) -> None:
         ids = self.pick(picked)
-        self.both(lambda store: store.memories.get(self.scope, ids, now=self.now))
+        self.ask("get", ids)
 
         async def places(store: Store) -> dict[str, dict[str, Any]]:
             view = store.memories.view(self.scope, now=self.now)
             return features_of(await view.features(ids, reach=reach))
 
         self.both(places)
-        self.both(
-            lambda store: store.memories.unembedded(
-                self.scope, self.space, limit=limit, now=self.now
-            )
-        )
+        self.ask("unembedded", self.space, limit=limit)
         self.both(lambda store: store.memories.taken(self.scope, "s", EVENTS))
         self.both(lambda store: store.stats(self.scope, now=self.now))
         for id in ids:
-            self.both(lambda store, id=id: store.memories.history(self.scope, id))
+            self.history(id)
 
 
 def test_random_changes_are_answered_alike(postgres_uri: str) -> None:

@@ -12,16 +12,12 @@ from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
-import pytest
-
 from kagent_memory.records import Scope, new_id
 from kagent_memory.stores import Store, open_store
 from kagent_memory.stores.base import Job
-from kagent_memory.stores.sql import queue
-from kagent_memory.stores.sql.queue import JobQueue
 from kagent_memory.testing.fixtures import NOW, a_job
 
-A, B, C = (Scope("acme", user, "desk") for user in "abc")
+A = Scope("acme", "a", "desk")
 
 
 def job(scope: Scope, age: int, *, model: str = "") -> Job:
@@ -71,27 +67,3 @@ async def test_ten_thousand_queued_events_of_one_user_hold_up_nobody(tmp_path: P
             served = [await claimed(store) for _ in range(30)]
         assert served[1:13] == [f"user{number}1" for number in range(12)]
         assert served[0].startswith("a")
-
-
-async def test_an_owner_does_not_take_what_it_holds_twice(
-    store_uri: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An owner who is offered what it holds does not take it twice."""
-    inner, found = JobQueue._claimable, list[queue.Candidate]()
-
-    async def first(*args, **kwargs):
-        found.extend(await inner(*args, **kwargs))
-        return list(found)
-
-    async def late(*args, **kwargs):
-        """The end of a look that began before the first claim was written."""
-        given = list(found)
-        found.clear()
-        return given
-
-    async with await open_store(store_uri) as store:
-        await store.enqueue([job(A, 1)])
-        monkeypatch.setattr(JobQueue, "_claimable", first)
-        assert await claimed(store) == "a1"
-        monkeypatch.setattr(JobQueue, "_claimable", late)
-        assert await claimed(store) == ""
