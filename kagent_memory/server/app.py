@@ -15,7 +15,6 @@ from typing_extensions import override
 from ..memories import Memories, utc_now
 from . import (
     api,
-    dashboard,
     error_responses,
     kagent,
     openapi,
@@ -37,7 +36,6 @@ for _router in (
     api.router,
     pages.router,
     oversight.router,
-    dashboard.router,
 ):
     ROUTES.include_router(_router)
 

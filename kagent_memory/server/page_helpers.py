@@ -1,23 +1,36 @@
-"""The page's shell: how a template becomes an answer, and how a form is known to be our own."""
+"""The page's shell: its templates, always escaped, with their filters; and how a form is known to
+be our own.
+"""
 
 from __future__ import annotations
 
+import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import cache
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from fastapi import Depends, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 from starlette.datastructures import FormData
 
 from ..errors import InvalidInput
-from ..records import Scope
+from ..records import Hit, Scope
 from .dependencies import caller_of, memories_of, scope_of, who
-from .templating import environment, scope_query
 
 CSRF_COOKIE = "kagent_memory_csrf"
 MAX_FIELDS = 50
+KINDS = {
+    "semantic": "fact",
+    "episodic": "event",
+    "procedural": "how-to",
+    "reflective": "insight",
+}
+_WORDS = re.compile(r"(\w+)")
 DONE: Mapping[str, str] = {
     "add": "The memory is stored.",
     "edit": "The change is stored; the former text is in the history.",
@@ -116,3 +129,83 @@ def to(path: str, scope: Scope | None = None, **query: str | None) -> Response:
     """Redirect the browser after a form was handled."""
     text = scope_query(scope, **query) if scope else urlencode(query)
     return RedirectResponse(f"{path}?{text}" if text else path, 303)
+
+
+def moment(at: datetime | None) -> str:
+    """Write 2026-01-31 09:30 UTC, or a dash."""
+    return at.strftime("%Y-%m-%d %H:%M UTC") if at else "–"
+
+
+def relative(at: datetime | None, now: datetime) -> str:
+    """Write 3 days ago, in 5 hours, just now; a dash without a time."""
+    if at is None:
+        return "–"
+    seconds = int((at - now).total_seconds())
+    for unit, size in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if count := round(abs(seconds) / size):
+            text = f"{count} {unit}{'s' if count > 1 else ''}"
+            return f"in {text}" if seconds > 0 else f"{text} ago"
+    return "just now"
+
+
+def marked(text: str, query: str) -> Markup:
+    """Return the text with every word marked that begins with a word of the query."""
+    wanted = tuple(word.casefold() for word in _WORDS.findall(query) if len(word) >= 3)
+    parts = _WORDS.split(text)  # every second one is a word
+    return Markup("").join(
+        Markup("<mark>{}</mark>").format(part)
+        if number % 2 and part.casefold().startswith(wanted)
+        else escape(part)
+        for number, part in enumerate(parts)
+    )
+
+
+def scope_query(scope: Scope, **more: Any) -> str:
+    """Return the query string that names a scope whole, an empty tenant too, and what is set."""
+    further = {name: value for name, value in more.items() if value not in ("", None)}
+    return urlencode({"app": scope.app, "user": scope.user, "tenant": scope.tenant, **further})
+
+
+def sentences(hit: Hit) -> list[str]:
+    """Say what found a memory."""
+    why: Mapping[str, Any] = hit.why
+    legs: Sequence[str] = why.get("legs", ())
+    said: list[str] = []
+    if "text" in legs:
+        said.append(f"It shares words with your question; {_place(why.get('text_rank'))} by words.")
+    if hit.cosine is not None:
+        said.append(
+            f"Its meaning is {hit.cosine:.0%} like your question's; "
+            f"{_place(why.get('vector_rank'))} by meaning."
+        )
+    if "date" in legs:
+        said.append("It is from the time that your question names.")
+    if not said:
+        said.append("What stands beside it in its conversation matches your question.")
+    return said
+
+
+def _place(rank: object) -> str:
+    return "the best match" if rank == 1 else f"number {rank}"
+
+
+@cache
+def environment() -> Environment:
+    """Return the one environment; every value is escaped, an unknown name is an error."""
+    made = Environment(
+        loader=PackageLoader("kagent_memory.server"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    filters: Any = {
+        "moment": moment,
+        "relative": relative,
+        "marked": marked,
+        "kind": KINDS.get,
+        "sentences": sentences,
+    }
+    made.filters.update(filters)
+    made.globals.update(scope_query=scope_query)  # pyright: ignore[reportCallIssue, reportArgumentType]
+    return made
