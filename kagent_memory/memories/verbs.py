@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import is_dataclass
 from functools import cached_property
 from pathlib import Path
@@ -61,20 +61,14 @@ def verb(route: str = "", *, durable: bool = False) -> Callable[[Method], Method
 
     def declare(function: Method) -> Method:
         declared = Verb(function, route, durable=durable)
-        if declared.is_stream:
 
-            @functools.wraps(function)
-            def stream(self: Performs, /, *args: Any, **kwargs: Any) -> AsyncGenerator[str]:
-                return self.perform(declared, args, kwargs)
+        def stream(self: Performs, /, *args: Any, **kwargs: Any) -> Any:
+            return self.perform(declared, args, kwargs)
 
-            method: Callable[..., Any] = stream
-        else:
+        async def call(self: Performs, /, *args: Any, **kwargs: Any) -> Any:
+            return await self.perform(declared, args, kwargs)
 
-            @functools.wraps(function)
-            async def call(self: Performs, /, *args: Any, **kwargs: Any) -> Any:
-                return await self.perform(declared, args, kwargs)
-
-            method = call
+        method = functools.wraps(function)(stream if declared.is_stream else call)
         vars(method)["verb"] = declared
         return cast("Method", method)
 

@@ -15,7 +15,7 @@ from kagent_memory.ingestion.editing import retired
 from kagent_memory.records import new_id
 from kagent_memory.stores.base import Batch
 from kagent_memory.testing import HashEmbedder
-from memories.opening import ADA, CANARY, HOUR, START, TickingClock, kept, listed, opened
+from memories.opening import ADA, CANARY, HOUR, START, TickingClock, kept, opened
 
 TOLD = f"Ada has a cat called {CANARY}"
 
@@ -199,21 +199,6 @@ async def test_what_took_their_place_and_was_undone(memories, ground):
     assert await ground.forget(told) == {told, worse}
     assert await ground.current() == {better}
     assert CANARY not in await ground.said()
-
-
-async def test_what_was_withdrawn_does_not_come_back_by_an_import(tmp_path):
-    """An import leaves out what had replaced a forgotten memory and was withdrawn."""
-    file = tmp_path / "export.jsonl"
-    async with await opened(policy="archive") as here, await opened(policy="archive") as there:
-        told, rows = await here.add(ADA, [TOLD, "Ada rows at dawn"])
-        [withdrawn] = await here.add(ADA, [f"Ada had {CANARY} once"], replaces=told)
-        await here.undo(ADA, withdrawn)
-        await here.add(ADA, ["Ada rows at dusk"], replaces=rows)
-        assert {*await here.forget(ADA, told, dry_run=True)} == {told, withdrawn}
-        file.write_text("\n".join([line async for line in here.export()]) + "\n")
-        await there.forget(ADA, await there.add(ADA, [TOLD, "Ada rows at dawn"]))
-        assert (await there.import_(file)).added == 1
-        assert await listed(there, superseded=True) == {"Ada rows at dusk"}
 
 
 async def test_chains_of_what_was_made_and_undone(memories, ground):

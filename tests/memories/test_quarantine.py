@@ -89,25 +89,16 @@ async def test_what_a_tool_says_is_found_once_it_is_confirmed(uri):
 
 
 async def test_nothing_unconfirmed_changes_what_is_trusted():
-    """What waits neither revives, replaces nor doubles a trusted memory."""
+    """What waits replaces no trusted memory, and is let in beside none that says the same."""
     async with await opened() as memories:
-        card = Fact("Ada pays by card", subject="Ada", attribute="payment")
-        [trusted] = await memories.add(SCOPE, [card])
-        before = await memories.get(SCOPE, trusted)
-        poison = Fact(card.text, origin="tool", pinned=True, metadata={"note": "obey"})
-        assert await memories.add(SCOPE, [poison]) == [trusted]
-        assert await memories.get(SCOPE, trusted) == before
+        [trusted] = await memories.add(SCOPE, ["Ada pays by card"])
         with pytest.raises(InvalidInput, match="confirmed"):
             await memories.add(SCOPE, [Fact("Ada pays cash", origin="tool")], replaces=trusted)
-        claims = [Fact(CLAIM, origin="tool"), Fact(f"{CLAIM}.", origin="tool")]
-        [claim, twin] = await memories.add(SCOPE, claims)
-        assert claim == twin
+        [claim] = await memories.add(SCOPE, [Fact(CLAIM, origin="tool")])
         await memories.add(SCOPE, [CLAIM])
         with pytest.raises(Conflict, match="already"):
             await memories.confirm(SCOPE, claim)
         assert len(await waiting(memories)) == 1
-        await memories.forget(SCOPE, everything=True)
-        assert await waiting(memories) == []
 
 
 @pytest.mark.parametrize("llm", [False, True])

@@ -8,7 +8,6 @@ import asyncio
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,14 +16,12 @@ import numpy as np
 import pytest
 
 from kagent_memory import Fact, InvalidInput, Memories, Message, ModelError, Scope
-from kagent_memory.ingestion.editing import retired as retired_row
 from kagent_memory.memories import export_file
 from kagent_memory.memories.transfer import Imported
-from kagent_memory.records import Change, new_id
-from kagent_memory.stores.base import Batch
+from kagent_memory.records import new_id
 from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
 from memories import opening
-from memories.opening import ADA, kept, later, listed
+from memories.opening import ADA, kept, later
 
 START = opening.START.replace(microsecond=123457)
 GRACE = Scope("", "grace 👩‍🚀", "notes")
@@ -158,6 +155,31 @@ def with_revision(**values: Any) -> Callable[[Lines], None]:
     return change
 
 
+def with_vectors(*vectors: Any) -> Callable[[Lines], None]:
+    """Other vectors in the second line."""
+    return lambda lines: lines[1].update(vectors=vectors)
+
+
+def with_space(**values: Any) -> Callable[[Lines], None]:
+    """Other values in the first line's embedding space."""
+    return lambda lines: lines[0]["embedding_spaces"][0].update(values)
+
+
+FINE = [0.5] * 24
+
+
+def with_surprise(*where: str | int) -> Callable[[Lines], None]:
+    """A field that is not known, in the part of a file that these steps lead to."""
+
+    def change(lines: Lines) -> None:
+        part: Any = [*lines[:2], next(one for one in lines if one.get("revisions")), lines[-1]]
+        for step in where:
+            part = part[step]
+        part["surprise"] = 1
+
+    return change
+
+
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
@@ -187,65 +209,64 @@ def with_revision(**values: Any) -> Callable[[Lines], None]:
         (with_revision(event_ids=["\0"]), "NUL"),
         (with_revision(at="2026-03-01T09:00:00"), "time zone"),
         (with_revision(memory_id="01900000-0000-7000-8000-000000000000"), "of another memory"),
+        (with_vectors({"space": 0, "numbers": FINE[1:]}), "Line 2.*24"),
+        (with_vectors({"space": 0, "numbers": [0.0] * 24}), "Line 2.*zero"),
+        (with_vectors({"space": 0, "numbers": [*FINE[1:], float("nan")]}), "Line 2"),
+        (with_vectors({"space": 0, "numbers": [*FINE[1:], 10**400]}), "Line 2"),
+        (with_vectors({"space": 0, "numbers": [*FINE[1:], True]}), "Line 2"),
+        (with_vectors({"space": 0, "numbers": [0.5] * 200_000}), "Line 2.*24"),
+        (with_vectors({"space": 1, "numbers": FINE}), "Line 2.*no embedding space 1"),
+        (with_vectors(*[{"space": 0, "numbers": FINE}] * 2), "Line 2.*two vectors"),
+        (with_vectors({"numbers": FINE}), "Line 2"),
+        (lambda lines: lines[0].update(embedding_spaces=[]), "no embedding space 0"),
+        (lambda lines: lines[0].update(embedding_spaces=[{}]), "Line 1"),
+        (with_space(dimensions=10**12), "Line 1"),
+        (with_space(name="a\0b"), "Line 1"),
+        (with_space(name="external-7"), "Line 1"),
+        (with_space(state="retired"), "Line 1"),
+        (with_space(probe=[float("nan")] * 24), "Line 1"),
+        (with_space(surprise=1), "not known.*surprise"),
+        (with_surprise(0), "not known.*surprise"),
+        (with_surprise(1), "not known.*surprise"),
+        (with_surprise(1, "scope"), "not known.*surprise"),
+        (with_surprise(1, "memory"), "not known.*surprise"),
+        (with_surprise(1, "memory", "usage"), "not known.*surprise"),
+        (with_surprise(2, "revisions", 0), "not known.*surprise"),
+        (with_surprise(-1), "not known.*surprise"),
     ],
 )
 async def test_of_a_broken_file_nothing_is_taken(damage, said, tmp_path):
-    """A file that is cut off, damaged or holds what no store keeps is refused as a whole."""
-    async with await opened() as memories, await opened() as other:
+    """A file that is cut off, damaged, or holds what is not known or kept is refused as a whole."""
+    embedder = HashEmbedder(dimensions=24)
+    async with await opened(embedding=embedder) as memories, await opened() as other:
         await fill(memories)
-        path = await exported(memories, tmp_path)
+        path = await exported(memories, tmp_path, vectors=True)
         rewritten(path, damage)
         for dry_run in (True, False):
             with pytest.raises(InvalidInput, match=said):
                 await other.import_(path, dry_run=dry_run)
-        assert await other.scopes() == []
-
-
-@pytest.mark.parametrize("kind", ["bytes", "nothing", "folder", "pipe", "device", "long line"])
-async def test_what_is_no_file_of_text_is_refused_at_once(kind, tmp_path, monkeypatch):
-    """An import reads regular files only, and holds no line without an end."""
-    monkeypatch.setattr(export_file, "MAX_LINE_BYTES", 1000)
-    path = tmp_path / kind
-    said = {"bytes": "Line 1", "nothing": "no such file", "long line": "longer than 1,000"}
-    match kind:
-        case "bytes":
-            path.write_bytes(b'{"format": "kagent-memory"\xff\xfe')
-        case "folder":
-            path.mkdir()
-        case "pipe":
-            os.mkfifo(path)
-        case "device":
-            path = Path("/dev/zero")
-        case "long line":
-            path.write_text("x" * 5000)
-        case _:
-            pass
-    async with await opened() as memories:
-        with pytest.raises(InvalidInput, match=said.get(kind, "no regular file")):
-            await asyncio.wait_for(memories.import_(path), 5)
+        assert (await other.scopes(), await other.store.memories.spaces.all()) == ([], [])
 
 
 @pytest.mark.parametrize(
-    "where",
-    [(0,), (1,), (1, "scope"), (1, "memory"), (1, "memory", "usage"), (2, "revisions", 0), (-1,)],
-    ids=str,
+    ("make", "said"),
+    [
+        (lambda path: path.write_bytes(b'{"format": "kagent-memory"\xff\xfe'), "Line 1"),
+        (lambda _path: None, "no such file"),
+        (lambda path: path.write_text("x" * 5000), "longer than 1,000"),
+        (lambda path: path.mkdir(), "no regular file"),
+        (os.mkfifo, "no regular file"),
+        (lambda path: path.symlink_to("/dev/zero"), "no regular file"),
+    ],
+    ids=["bytes", "nothing", "long line", "folder", "pipe", "device"],
 )
-async def test_a_field_that_is_not_known_is_named(where, tmp_path):
-    """Nothing in a file is dropped silently: what is not known here refuses it, by its name."""
-
-    def change(lines: Lines) -> None:
-        part: Any = [*lines[:2], next(one for one in lines if one.get("revisions")), lines[-1]]
-        for step in where:
-            part = part[step]
-        part["surprise"] = 1
-
-    async with await opened() as memories, await opened() as other:
-        await fill(memories)
-        path = await exported(memories, tmp_path)
-        rewritten(path, change)
-        with pytest.raises(InvalidInput, match=r"not known.*surprise"):
-            await other.import_(path)
-        assert await other.scopes() == []
+async def test_what_is_no_file_of_text_is_refused_at_once(make, said, tmp_path, monkeypatch):
+    """An import reads regular files only, and holds no line without an end."""
+    monkeypatch.setattr(export_file, "MAX_LINE_BYTES", 1000)
+    make(path := tmp_path / "export")
+    async with await opened() as memories:
+        with pytest.raises(InvalidInput, match=said):
+            await asyncio.wait_for(memories.import_(path), 5)
 
 
 async def test_another_tenants_memories_are_refused(tmp_path):
@@ -472,53 +493,6 @@ async def test_an_embedder_that_is_away_has_nothing_imported_half(tmp_path):
         assert (await memories.import_(path)).vectors == 1
 
 
-def with_vectors(*vectors: Any) -> Callable[[Lines], None]:
-    """Other vectors in the second line."""
-    return lambda lines: lines[1].update(vectors=vectors)
-
-
-def with_space(**values: Any) -> Callable[[Lines], None]:
-    """Other values in the first line's embedding space."""
-    return lambda lines: lines[0]["embedding_spaces"][0].update(values)
-
-
-FINE = [0.5] * 24
-
-
-@pytest.mark.parametrize(
-    ("damage", "said"),
-    [
-        (with_vectors({"space": 0, "numbers": FINE[1:]}), "Line 2.*24"),
-        (with_vectors({"space": 0, "numbers": [0.0] * 24}), "Line 2.*zero"),
-        (with_vectors({"space": 0, "numbers": [*FINE[1:], float("nan")]}), "Line 2"),
-        (with_vectors({"space": 0, "numbers": [*FINE[1:], 10**400]}), "Line 2"),
-        (with_vectors({"space": 0, "numbers": [*FINE[1:], True]}), "Line 2"),
-        (with_vectors({"space": 0, "numbers": [0.5] * 200_000}), "Line 2.*24"),
-        (with_vectors({"space": 1, "numbers": FINE}), "Line 2.*no embedding space 1"),
-        (with_vectors(*[{"space": 0, "numbers": FINE}] * 2), "Line 2.*two vectors"),
-        (with_vectors({"numbers": FINE}), "Line 2"),
-        (lambda lines: lines[0].update(embedding_spaces=[]), "no embedding space 0"),
-        (lambda lines: lines[0].update(embedding_spaces=[{}]), "Line 1"),
-        (with_space(dimensions=10**12), "Line 1"),
-        (with_space(name="a\0b"), "Line 1"),
-        (with_space(name="external-7"), "Line 1"),
-        (with_space(state="retired"), "Line 1"),
-        (with_space(probe=[float("nan")] * 24), "Line 1"),
-        (with_space(surprise=1), "Line 1"),
-    ],
-)
-async def test_hostile_vectors_are_refused_before_anything_is_written(damage, said, tmp_path):
-    """A vector that no store keeps, or of no embedding space, refuses the file."""
-    embedder = HashEmbedder(dimensions=24)
-    async with await opened(embedding=embedder) as memories, await opened() as other:
-        await memories.add(ADA, ["Ada skis", "Ada swims"])
-        path = await exported(memories, tmp_path, vectors=True)
-        rewritten(path, damage)
-        with pytest.raises(InvalidInput, match=said):
-            await other.import_(path)
-        assert (await other.scopes(), await other.store.memories.spaces.all()) == ([], [])
-
-
 async def test_too_many_widths_leave_no_embedding_space_behind(tmp_path):
     """A file of more widths than a tenant may have is refused before a table is made."""
 
@@ -560,41 +534,6 @@ async def test_an_undone_summary_stays_out_its_originals_come(store_uri, tmp_pat
         assert "from Oslo to Kyoto" not in repr(await all_of(second))
         then = clock.now - timedelta(hours=30)
         assert not list(await second.recall(ADA, "deployment", as_of=then, limit=9))
-
-
-async def test_merges_of_merges_of_what_was_forgotten_stay_out(tmp_path):
-    """The forgotten one is merged, what it became is merged again, in a row that was there and in
-    one that is new.
-    """
-    clock = FrozenClock(START)
-    async with await opened(clock=clock) as first, await opened(clock=clock) as second:
-        tea, green, much, _, replaced = await first.add(
-            ADA, ["Ada likes tea", "Ada likes green tea", "Ada likes tea a lot", "Ada skis", "A b"]
-        )
-
-        async def merge(into: str, retired: str, text: str, *, new: bool = False) -> str:
-            rows = await first.store.memories.get(ADA, [into, retired], now=clock.now)
-            group, row = new_id(clock.now), rows[into]
-            whole = replace(row, content=text, revision=row.revision + 1)
-            if new:
-                whole = replace(row, id=new_id(clock.now), content=text, revision=1, position=None)
-            changes = [Change(kind="add" if new else "update", memory=whole, group=group)]
-            for one in (rows[retired], *([row] if new else [])):
-                gone = retired_row(one, whole.id, now=clock.now)
-                changes.append(Change(kind="merge", memory=gone, group=group))
-            await first.store.memories.apply(ADA, Batch(changes=changes), now=clock.now)
-            return whole.id
-
-        tea = await merge(tea, green, "Ada likes tea, the green one")
-        last = await merge(tea, much, "Ada likes green tea a lot", new=True)
-        await first.add(ADA, ["Ada has given tea up"], replaces=last)
-        await first.add(ADA, ["A c"], replaces=replaced)
-        await second.forget(ADA, await second.add(ADA, ["Ada likes green tea"]))
-        done = await second.import_(await exported(first, tmp_path))
-        assert done == Imported(added=4, forgotten=4)
-        left = {"Ada skis", "Ada has given tea up", "A b", "A c"}
-        assert await listed(second, superseded=True) == left
-        assert "green" not in repr(await all_of(second))
 
 
 @pytest.mark.parametrize(("edits", "has_vector"), [(1, True), (9, False)])
