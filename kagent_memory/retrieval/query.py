@@ -104,6 +104,6 @@ class WordGate:
 
     @cached_property
     def _own(self) -> re.Pattern[str]:
-        spaced = [re.escape(word) for word in self.personal if not wide(word)]
-        unspaced = [re.escape(word) for word in self.personal if wide(word)]
-        return re.compile("|".join([rf"\b(?:{'|'.join(spaced) or '(?!)'})\b", *unspaced]))
+        words = {word: re.escape(word) for word in self.personal}
+        forms = (form if wide(word) else rf"\b{form}\b" for word, form in words.items())
+        return re.compile("|".join(forms) or "(?!)")
