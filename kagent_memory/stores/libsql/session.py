@@ -36,7 +36,7 @@ _TIMES = (
     "oldest_at",
     "oldest_job_at",
 )
-_OBJECTS = ("metadata", "payload", "by_type", "jobs")
+_OBJECTS = ("metadata", "payload", "by_type", "jobs", "topic_counts", "tag_counts")
 _TRUTHS = ("is_error", "pinned", "verbatim", "explicit", "asks", "active", "is_operator", "final")
 
 ANSWERED_BY: Mapping[str, str] = {"touch_scope": "scope_row"}

@@ -13,7 +13,7 @@ from ..codec import known
 from ..decisions import tombstones_of
 from ..values import Whole, with_after
 from .filters import read_salt
-from .queue import clear, delete_jobs, touch
+from .queue import touch, withdraw
 from .receipts import add_receipt
 from .session import Transaction
 from .spaces import erase_vectors
@@ -47,13 +47,13 @@ async def forget(
     gone = tuple(erased)
     if dry_run:
         return gone
-    withdrawn = await delete_jobs(session, session_id, everything)
-    tombstones = await _tombstones(session, erased)
-    tombstones |= {("event", event) for event in (*withdrawn, *event_ids)}
+    tombstones = await _tombstones(session, erased) | {("event", event) for event in event_ids}
+    events = {key for kind, key in tombstones if kind == "event"}
+    withdrawn = await withdraw(session, session_id, everything, events)
+    tombstones |= {("event", event) for event in withdrawn}
     if tombstones:
         kinds, keys = zip(*sorted(tombstones), strict=True)
         await session.send("insert_tombstones", kinds=list(kinds), keys=list(keys), at=now)
-    await clear(session, frozenset(key for kind, key in tombstones if kind == "event"))
     await session.run_many("replace_revision", map(session.codec.revision_values, reworded))
     await erase(session, gone)
     if who is not None and (gone or withdrawn):

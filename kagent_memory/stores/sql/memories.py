@@ -318,12 +318,10 @@ class SqlMemoryStore(MemoryStore):
         self, session: Transaction, scope: Scope, filter: Filter, most: int, now: datetime
     ) -> Facets:
         values = await filter_values(session, filter, now)
-        counts: dict[str, dict[str, int]] = {"total": {}, "topic": {}, "tag": {}}
-        for row in await session.rows("facets", **values, most=bounded(most)):
-            if row["sealed"] is not None:  # which is refused: there are no keys
-                session.codec.memory_texts(row)
-            counts[row["kind"]][row["label"]] = row["memories"]
-        return Facets(total=counts["total"][""], topics=counts["topic"], tags=counts["tag"])
+        [row] = await session.rows("facets", **values, most=bounded(most))
+        if row["sealed"] is not None:  # which is refused: there are no keys
+            session.codec.memory_texts(row)
+        return Facets(row["total"], topics=row["topic_counts"], tags=row["tag_counts"])
 
     @override
     @reading

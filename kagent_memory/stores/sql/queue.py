@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import asdict, replace
 from datetime import datetime
 from functools import partial
@@ -63,30 +63,23 @@ async def put(session: Transaction, jobs: Sequence[Job]) -> None:
         await own.send("coalesce_job" if waiting else "insert_job", **values)
 
 
-async def delete_jobs(
-    session: Transaction, session_id: str | None, everything: bool
+async def withdraw(
+    session: Transaction, session_id: str | None, everything: bool, events: Set[str]
 ) -> frozenset[str]:
-    """Delete the jobs of a session or of the scope; return the events in them. The scope's lock is
-    held.
+    """Delete the jobs of a session or of the scope, and take the messages of these events, and of
+    those in them, out of the others; return the latter. The scope's lock is held.
     """
-    if session_id is None and not everything:
-        return frozenset()
     queued = await session.rows("queued_payloads")
-    gone = [row for row in queued if everything or row["session_id"] == session_id]
+    payloads = {row["id"]: session.codec.job_texts(row)["payload"] for row in queued}
+    gone = [row["id"] for row in queued if everything or row["session_id"] == session_id]
+    withdrawn = frozenset(event for id in gone for event in event_ids_in(payloads.pop(id)))
     if gone:
-        await session.send("withdraw_jobs", ids=[row["id"] for row in gone])
-    payloads = [session.codec.job_texts(row)["payload"] for row in gone]
-    return frozenset(event for payload in payloads for event in event_ids_in(payload))
-
-
-async def clear(session: Transaction, events: frozenset[str]) -> None:
-    """Take the messages of these events out of the queued payloads. The scope's lock is held."""
-    for row in await session.rows("queued_payloads"):
-        queued = session.codec.job_texts(row)["payload"]
-        payload = without_events(queued, events)
-        if payload is not queued:
-            values = session.codec.job_text_values(row["id"], payload)
-            await session.send("replace_payload", **values)
+        await session.send("withdraw_jobs", ids=gone)
+    for id, payload in payloads.items():
+        left = without_events(payload, events | withdrawn)
+        if left is not payload:
+            await session.send("replace_payload", **session.codec.job_text_values(id, left))
+    return withdrawn
 
 
 class JobQueue:
@@ -308,8 +301,7 @@ class JobQueue:
         out of the others, running ones too, with all texts that were handed over in them.
         """
         await touch(session, 0)
-        await delete_jobs(session, session_id, everything)
-        await clear(session, frozenset(event_ids))
+        await withdraw(session, session_id, everything, frozenset(event_ids))
 
     @writing
     async def lease(self, session: Transaction, name: str, owner: str, *, seconds: float) -> bool:

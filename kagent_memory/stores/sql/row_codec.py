@@ -155,10 +155,9 @@ class RowCodec:
 
     def revision(self, row: Row) -> Revision:
         """Return the revision of a row of `memory_revision`."""
-        place = ("revision", row["memory_id"], row["revision"])
         values = {**row, "group": row["change_group"]}
         if row["sealed"] is not None:
-            values |= self._opened(row["sealed"], *place)
+            values |= self._opened(row["sealed"], "revision", row["memory_id"], row["revision"])
         values["before"] = values["before"] and codec.from_snapshot(values["before"])
         return Revision(**{name: values[name] for name in _REVISION})
 
@@ -167,8 +166,8 @@ class RowCodec:
         values: dict[str, Any] = {name: getattr(revision, name) for name in _REVISION}
         values["before"] = revision.before and codec.to_snapshot(revision.before)
         values["sealed"] = None
-        place = ("revision", revision.memory_id, revision.revision)
-        return self._sealed(values, _SEALED_REVISION, *place)
+        place = (revision.memory_id, revision.revision)
+        return self._sealed(values, _SEALED_REVISION, "revision", *place)
 
     # -- jobs -----------------------------------------------------------------------------------
 
@@ -203,13 +202,14 @@ class RowCodec:
 
     # -- digests --------------------------------------------------------------------------------
 
+    def _digest(self, kind: str, data: bytes) -> bytes:
+        return blake2b(data, key=self.key, digest_size=16, person=kind.encode()).digest()
+
     def hashes(self, hashes: Sequence[bytes]) -> list[bytes]:
         """Return content hashes as the scope's rows keep them."""
         if self.ring is None or not self._is_salt_sealed:
             return [*hashes]
-        return [
-            blake2b(one, key=self.key, digest_size=16, person=b"content").digest() for one in hashes
-        ]
+        return [self._digest("content", one) for one in hashes]
 
     def slots(self, slots: Iterable[str]) -> list[str]:
         """Return what the rows that fill these slots may hold, plain or sealed."""
@@ -221,11 +221,10 @@ class RowCodec:
         if self.ring is None or not self.key:
             return {}
 
-        def digest(kind: str, data: str) -> str:
-            person = kind.encode()
-            return blake2b(data.encode(), key=self.key, digest_size=16, person=person).hexdigest()
+        def digest(kind: str, value: str) -> str:
+            return self._digest(kind, value.encode()).hex()
 
-        def digests(name: str, value: object) -> object:
+        def digests(name: str, value: Any) -> object:
             if isinstance(value, Mapping):
                 items = cast("Mapping[str, object]", value).items()
                 return {digest("name", key): digest("value", _canonical(one)) for key, one in items}

@@ -240,21 +240,25 @@ WITH passing AS (
     WHERE m.scope_id = :scope_id
         AND {passes_filter}
 )
-SELECT 'total' AS kind, '' AS label, count(*) AS memories, NULL AS id, NULL AS sealed FROM passing
-UNION ALL
-SELECT * FROM (
-    SELECT 'topic' AS kind, h.value AS label, count(*) AS memories, NULL, NULL
-    FROM passing AS p, json_each(p.topics) AS h
-    GROUP BY h.value ORDER BY count(*) DESC, h.value LIMIT :most
-) AS t
-UNION ALL
-SELECT * FROM (
-    SELECT 'tag' AS kind, h.value AS label, count(*) AS memories, NULL, NULL
-    FROM passing AS p, json_each(p.tags) AS h
-    GROUP BY h.value ORDER BY count(*) DESC, h.value LIMIT :most
-) AS g
-UNION ALL
-SELECT * FROM (SELECT 'sealed', '', 1, p.id, p.sealed FROM passing AS p WHERE p.sealed IS NOT NULL LIMIT 1) AS s
+SELECT
+    (SELECT count(*) FROM passing) AS total,
+    (
+        SELECT json_group_object(value, n) FROM (
+            SELECT h.value, count(*) AS n
+            FROM passing AS p, json_each(p.topics) AS h
+            GROUP BY h.value ORDER BY n DESC, h.value LIMIT :most
+        ) AS t
+    ) AS topic_counts,
+    (
+        SELECT json_group_object(value, n) FROM (
+            SELECT h.value, count(*) AS n
+            FROM passing AS p, json_each(p.tags) AS h
+            GROUP BY h.value ORDER BY n DESC, h.value LIMIT :most
+        ) AS t
+    ) AS tag_counts,
+    one.id, one.sealed
+FROM (SELECT 1 AS only) AS r
+LEFT JOIN (SELECT p.id, p.sealed FROM passing AS p WHERE p.sealed IS NOT NULL LIMIT 1) AS one ON true
 
 -- name: scope_stats
 WITH kept AS MATERIALIZED (

@@ -243,21 +243,25 @@ WITH passing AS (
     WHERE m.scope_id = %(scope_id)s
         AND {passes_filter}
 )
-SELECT 'total' AS kind, '' AS label, count(*) AS memories, NULL::text AS id, NULL::bytea AS sealed FROM passing
-UNION ALL
-SELECT * FROM (
-    SELECT 'topic' AS kind, h.value AS label, count(*) AS memories, NULL::text, NULL::bytea
-    FROM passing AS p CROSS JOIN unnest(p.topics) AS h (value)
-    GROUP BY h.value ORDER BY count(*) DESC, h.value LIMIT %(most)s
-) AS t
-UNION ALL
-SELECT * FROM (
-    SELECT 'tag' AS kind, h.value AS label, count(*) AS memories, NULL::text, NULL::bytea
-    FROM passing AS p CROSS JOIN unnest(p.tags) AS h (value)
-    GROUP BY h.value ORDER BY count(*) DESC, h.value LIMIT %(most)s
-) AS g
-UNION ALL
-SELECT * FROM (SELECT 'sealed', '', 1, p.id::text, p.sealed FROM passing AS p WHERE p.sealed IS NOT NULL LIMIT 1) AS s
+SELECT
+    (SELECT count(*) FROM passing) AS total,
+    (
+        SELECT coalesce(json_object_agg(value, n ORDER BY n DESC, value), json_build_object()) FROM (
+            SELECT h.value, count(*) AS n
+            FROM passing AS p CROSS JOIN unnest(p.topics) AS h (value)
+            GROUP BY h.value ORDER BY n DESC, h.value LIMIT %(most)s
+        ) AS t
+    ) AS topic_counts,
+    (
+        SELECT coalesce(json_object_agg(value, n ORDER BY n DESC, value), json_build_object()) FROM (
+            SELECT h.value, count(*) AS n
+            FROM passing AS p CROSS JOIN unnest(p.tags) AS h (value)
+            GROUP BY h.value ORDER BY n DESC, h.value LIMIT %(most)s
+        ) AS t
+    ) AS tag_counts,
+    one.id, one.sealed
+FROM (SELECT 1 AS only) AS r
+LEFT JOIN (SELECT p.id, p.sealed FROM passing AS p WHERE p.sealed IS NOT NULL LIMIT 1) AS one ON true
 
 -- name: scope_stats
 WITH kept AS MATERIALIZED (
