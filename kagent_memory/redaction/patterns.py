@@ -25,6 +25,7 @@ _SEGMENTED: tuple[tuple[str, str, str], ...] = (
     ("mapbox token", "sk.eyJ", r"[A-Za-z0-9_\-]{20,}+\.[A-Za-z0-9_\-]{20,}"),
 )
 
+_NAMED_KEYS = ("openssh", "pgp")
 _BODY = r"[^\-]*+(?:-(?!----)[^\-]*+)*+"
 _LINE = (
     r"(?:(?:\s|\\+[nrt])*+[A-Za-z0-9+/=]{16,}+)*+(?:(?:\s|\\+[nrt])*+[A-Za-z0-9+/]{1,15}={1,2})?"
@@ -74,11 +75,10 @@ _KIND = re.compile(r"[a-z0-9][a-z0-9 .\-]{0,63}")
 
 
 _EDGE = "[A-Za-z0-9]"
-_KEY_BEGINS = "-----BEGIN "
 
 
 def _has_edge(start: str) -> bool:
-    return start[0] not in "?&" and start != _KEY_BEGINS
+    return start[0] not in "?&"
 
 
 def _any_of(starts: Sequence[str]) -> str:
@@ -160,8 +160,7 @@ UNANCHORED = TypeAdapter(list[Unanchored]).validate_python(
 KINDS = frozenset(kind for kind, *_ in _SEGMENTED) | {
     *(shape.kind for shape in (*VENDORS, *UNANCHORED)),
     "private key",
-    "openssh private key",
-    "pgp private key",
+    *(f"{label} private key" for label in _NAMED_KEYS),
 }
 
 
@@ -175,7 +174,6 @@ class Shapes:
                 self._add(start, shape.kind, _rule(start, shape.then))
         for kind, start, then in _SEGMENTED:
             self._add(start, kind, _rule(start, then, before=r"[A-Za-z0-9_\-]"))
-        self._rules[_KEY_BEGINS] = (("private key", _PRIVATE_KEY),)
         starts = sorted(self._rules, key=len, reverse=True)
         every, free = map(_any_of, (starts, [one for one in starts if not _has_edge(one)]))
         # the edge is looked at first: at most places nothing else need be
@@ -191,7 +189,7 @@ class Shapes:
             at = anchor.start() + 1
             for kind, rule in self._rules[anchor.group()]:
                 if match := rule.match(text, anchor.start()):
-                    yield *match.span(), _key_kind(match) if rule is _PRIVATE_KEY else kind
+                    yield *match.span(), kind
                     at = match.end()
                     break
         for shape in UNANCHORED:
@@ -201,14 +199,9 @@ class Shapes:
 
 def private_keys(text: str) -> Iterator[Span]:
     """Yield where blocks of private keys stand, the only secrets that are longer than a window."""
-    at = text.find(_KEY_BEGINS)
-    while at >= 0:
-        match = _PRIVATE_KEY.match(text, at)
-        if match:
-            yield *match.span(), _key_kind(match)
-        at = text.find(_KEY_BEGINS, match.end() if match else at + 1)
-
-
-def _key_kind(match: re.Match[str]) -> str:
-    label = match.group(1).split(" ")[0].lower()
-    return f"{label} private key" if label in ("openssh", "pgp") else "private key"
+    for match in _PRIVATE_KEY.finditer(text):
+        label = match.group(1).split(" ")[0].lower()
+        yield (
+            *match.span(),
+            f"{label} private key" if label in ("openssh", "pgp") else "private key",
+        )

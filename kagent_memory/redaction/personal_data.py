@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from pydantic import ConfigDict, TypeAdapter
 
@@ -19,6 +20,8 @@ from .patterns import Span, entries_of, masked, united
 if TYPE_CHECKING:
     from types import ModuleType
 
+Place: TypeAlias = tuple[int, int]
+Finder: TypeAlias = Callable[[str], Iterable[Place]]
 _LATIN = "A-Za-z0-9\u00c0-\u024f"
 _EMAILS = (
     re.compile(
@@ -137,22 +140,20 @@ class PersonalData:
                 f"Unknown kind of pii {', '.join(unknown)}; known: {', '.join(sorted(known))}."
             )
         self._own = [(kind, pattern) for kind, pattern in own if not kinds or kind in kinds]
-        finders: Mapping[str, Callable[[], Callable[[str], Iterator[Span]]]] = {
+        finders: Mapping[str, Callable[[], Finder]] = {
             "email": lambda: _emails,
-            "phone": lambda: _Phones(regions).spans,
-            "card": lambda: secrets.cards,
-            "iban": lambda: _Ibans().spans,
+            "phone": lambda: _Phones(regions).places,
+            "card": lambda: lambda text: (span[:2] for span in secrets.cards(text)),
+            "iban": lambda: partial(_ibans, _library("stdnum.iban").is_valid),
             "ip": lambda: _addresses,
-            "national_id": lambda: _NationalIds().spans,
+            "national_id": lambda: partial(_national_ids, _formats()),
         }
         self._finders = [(kind, finders[kind]()) for kind in KINDS if not kinds or kind in kinds]
         self._has_cards = not kinds or "card" in kinds
 
     def spans(self, text: str) -> list[Span]:
         """Return where personal data stands in a text, in order; what overlaps is one."""
-        found = [
-            (start, end, kind) for kind, finder in self._finders for start, end, _ in finder(text)
-        ]
+        found = [(*place, kind) for kind, finder in self._finders for place in finder(text)]
         own = ((*match.span(), kind) for kind, rule in self._own for match in rule.finditer(text))
         return united((*found, *own))
 
@@ -214,20 +215,17 @@ def _library(name: str) -> ModuleType:
         ) from error
 
 
-def _emails(text: str) -> Iterator[Span]:
+def _emails(text: str) -> Iterator[Place]:
     for rule in _EMAILS:
-        yield from ((match.start(), match.end(), "email") for match in rule.finditer(text))
+        yield from (match.span() for match in rule.finditer(text))
         # in scripts without spaces the next rule would take in the words around what this one found
         text = rule.sub(lambda match: "\0" * len(match.group()), text)
 
 
-def _addresses(text: str) -> Iterator[Span]:
+def _addresses(text: str) -> Iterator[Place]:
     for rule in (_IPV4, _IPV6):
         for match in rule.finditer(text):
-            start, written = (
-                match.start(),
-                match.group().rstrip(":") if rule is _IPV6 else match.group(),
-            )
+            start, written = match.start(), match.group().rstrip(":")
             if _VERSION.search(text, max(0, start - 16), start) or not any(
                 map(str.isdigit, written)
             ):
@@ -237,30 +235,24 @@ def _addresses(text: str) -> Iterator[Span]:
             except ValueError:
                 continue
             if not (address.is_loopback or address.is_unspecified):
-                yield start, start + len(written), "ip"
+                yield start, start + len(written)
 
 
-class _Ibans:
-    def __init__(self) -> None:
-        self._is_valid: Callable[[str], bool] = _library("stdnum.iban").is_valid
-
-    def spans(self, text: str) -> Iterator[Span]:
-        """Yield the longest valid number that begins at each place: words may follow it."""
-        for match in _IBAN.finditer(text):
-            places = [place for place in range(match.start(), match.end()) if text[place].isalnum()]
-            for size in reversed(_IBAN_SIZES):
-                end = places[size - 1] + 1 if size <= len(places) else 0
-                if not end or text[end : end + 1].isalnum():
-                    continue
-                number = "".join(text[place] for place in places[:size])
-                # the remainder as ISO 7064 has it: cheaper than the whole check, and wrong for all
-                # but one in 97
-                remainder = (
-                    int("".join(str(int(char, 36)) for char in number[4:] + number[:4])) % 97
-                )
-                if remainder == 1 and self._is_valid(number):
-                    yield match.start(), end, "iban"
-                    break
+def _ibans(is_valid: Callable[[str], bool], text: str) -> Iterator[Place]:
+    """Yield the longest valid number that begins at each place: words may follow it."""
+    for match in _IBAN.finditer(text):
+        places = [place for place in range(match.start(), match.end()) if text[place].isalnum()]
+        for size in reversed(_IBAN_SIZES):
+            end = places[size - 1] + 1 if size <= len(places) else 0
+            if not end or text[end : end + 1].isalnum():
+                continue
+            number = "".join(text[place] for place in places[:size])
+            # the remainder as ISO 7064 has it: cheaper than the whole check, and wrong for all
+            # but one in 97
+            remainder = int("".join(str(int(char, 36)) for char in number[4:] + number[:4])) % 97
+            if remainder == 1 and is_valid(number):
+                yield match.start(), end
+                break
 
 
 class _Phones:
@@ -276,7 +268,7 @@ class _Phones:
                 f"pii: {', '.join(unknown)} is not a two-letter country code such as US or DE."
             )
 
-    def spans(self, text: str) -> Iterator[Span]:
+    def places(self, text: str) -> Iterator[Place]:
         for match in _PHONE.finditer(text):
             start, number = match.start(), match.group()
             if _NO_PHONE.match(number):
@@ -284,7 +276,7 @@ class _Phones:
             called = bool(_CALLED.search(text, max(0, start - _BEFORE), start))
             for _ in range(_SHORTER):
                 if self._is_phone(number, called):
-                    yield start, start + len(number), "phone"
+                    yield start, start + len(number)
                     break
                 number = _PHONE_GROUP.sub("", number)
 
@@ -310,21 +302,19 @@ class _Phones:
         return bool(check(parsed))
 
 
-class _NationalIds:
-    def __init__(self) -> None:
-        table = Path(__file__).with_name("national_ids.toml").read_text("utf-8")
-        written = TypeAdapter(list[_NationalId]).validate_python(entries_of(table, "number"))
-        self._numbers = [
-            (number, _library(f"stdnum.{number.module}").is_valid) for number in written
-        ]
+def _formats() -> list[tuple[_NationalId, Callable[[str], bool]]]:
+    table = Path(__file__).with_name("national_ids.toml").read_text("utf-8")
+    written = TypeAdapter(list[_NationalId]).validate_python(entries_of(table, "number"))
+    return [(number, _library(f"stdnum.{number.module}").is_valid) for number in written]
 
-    def spans(self, text: str) -> Iterator[Span]:
-        yield from ((match.start(), match.end(), "national_id") for match in _NINO.finditer(text))
-        for number, is_valid in self._numbers:
-            for match in number.pattern.finditer(text):
-                before = number.before
-                named = before is None or before.search(
-                    text, max(0, match.start() - _BEFORE), match.start()
-                )
-                if named and is_valid(match.group()):
-                    yield match.start(), match.end(), "national_id"
+
+def _national_ids(
+    formats: Sequence[tuple[_NationalId, Callable[[str], bool]]], text: str
+) -> Iterator[Place]:
+    yield from (match.span() for match in _NINO.finditer(text))
+    for number, is_valid in formats:
+        for match in number.pattern.finditer(text):
+            start, before = match.start(), number.before
+            named = before is None or before.search(text, max(0, start - _BEFORE), start)
+            if named and is_valid(match.group()):
+                yield match.span()

@@ -197,10 +197,6 @@ _BESIDE: tuple[tuple[str, Sequence[str], re.Pattern[str], bool], ...] = (
     ("password", (":",), _PGPASS, False),
     ("registry login", ("auth",), _DOCKER, False),
 )
-_BY_WORD = {  # word → the numbers of the patterns whose matches may hold it
-    word: [number for number, (_, held, *_) in enumerate(_BESIDE) if word in held]
-    for word in {word: None for _, held, *_ in _BESIDE for word in held}
-}
 _COMMANDS = ("mysql", "mariadb", "sshpass", "redis-cli")
 KINDS = frozenset(("credit card", *(kind for kind, *_ in (*_NAMES, *_BESIDE))))
 _LEAST = {"token": 8, "api key": 6, "aws secret key": 16}
@@ -223,11 +219,8 @@ def spans(text: str) -> Iterator[Span]:
     # the one capital whose small form is longer: places must stay the same
     low = text.replace("İ", "I").lower()
     yield from _assigned(text, low)
-    for number in sorted(
-        {number for word, numbers in _BY_WORD.items() if word in low for number in numbers}
-    ):
-        kind, _, pattern, made = _BESIDE[number]
-        for match in pattern.finditer(low):
+    for kind, held, pattern, made in _BESIDE:
+        for match in pattern.finditer(low) if any(word in low for word in held) else ():
             start, end = match.span(match.lastgroup or "value")
             if made and (
                 not _looks_made(text[start:end]) or _is_count(low, match.start(), text, start)
