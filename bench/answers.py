@@ -63,13 +63,13 @@ Answer: {answer}"""
 
 
 class Reading(BaseModel):
-    """What the reader says."""
+    """The reader's answer."""
 
     answer: str = Field(description="one short sentence")
 
 
 class Verdict(BaseModel):
-    """What the judge says."""
+    """The judge's verdict."""
 
     correct: bool
 
@@ -95,7 +95,7 @@ class Talk:
 
 @dataclass
 class Score:
-    """What one way of remembering achieved.
+    """Result of one way of remembering.
 
     Attributes:
         shares: of each question's evidence, how much was handed over.

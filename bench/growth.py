@@ -71,7 +71,7 @@ def user(number: int) -> Scope:
 
 
 def sentences(scope: Scope, count: int, start: int = 0) -> list[str]:
-    """What a user says: fourteen words of 5,000 and a number; the same at every call."""
+    """Return sentences of a user: fourteen words of 5,000 and a number; the same at every call."""
     said: list[str] = []
     for number in range(start, start + count):
         chance = random.Random(f"{scope.user}/{number}")

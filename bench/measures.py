@@ -12,7 +12,7 @@ NAMES = ("recall@5", "recall@10", "hit@5", "MRR", "nDCG@10")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one system answered to one question.
+    """Answer of one system to one question.
 
     Attributes:
         group: whose memories were asked (a conversation, say).

@@ -45,7 +45,7 @@ USERS = 3
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of a load; every list and count but `milliseconds` is a fault.
+    """Outcome of a load; every list and count but `milliseconds` is a fault.
 
     Attributes:
         milliseconds: of the calls by name.
@@ -71,14 +71,14 @@ class Outcome:
 
     @property
     def faults(self) -> dict[str, object]:
-        """What is not as it must be."""
+        """Return the lists and counts that are not empty, by their names."""
         found = {name: getattr(self, name) for name in self.__slots__ if name != "milliseconds"}
         return {name: value for name, value in found.items() if value}
 
 
 @dataclass(slots=True)
 class Account:
-    """What one caller was told of the memories that it alone writes.
+    """Memories that one caller alone writes, as it was told.
 
     Attributes:
         there: texts that must be there, with the user whose they are.
@@ -216,7 +216,7 @@ def process(log: Path, *words: str) -> Iterator[Path]:
 
 
 def address_of(log: Path) -> str:
-    """Where a server that has just been started says that it listens."""
+    """Return the address that a server tells when it has started."""
     for _ in range(1200):
         if found := re.search(r"http://[\d.:]+", log.read_text(encoding="utf-8")):
             return found[0]

@@ -105,7 +105,7 @@ async def compare(ways: Mapping[str, str], rounds: int) -> None:
 
 
 async def drained(memories: Memories) -> Taken:
-    """How many sessions a second one worker takes in."""
+    """Return how many sessions a second one worker takes in."""
     for number in range(SESSIONS):
         scope = Scope("bench", f"user{number % USERS}", "drain")
         await memories.remember(

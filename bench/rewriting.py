@@ -60,7 +60,7 @@ def answers(path: Path) -> dict[tuple[str, str], str]:
 def scripts(
     users: Users, known: Mapping[tuple[str, str], str]
 ) -> dict[str, dict[tuple[str, str], str]]:
-    """What each model answers to each user's question."""
+    """Return the answer of each model to each user's question."""
     chance = random.Random(5)
     every = [(user, one.question) for user, (_, asked) in users.items() for one in asked]
     others = {user: [question for other, question in every if other != user] for user in users}

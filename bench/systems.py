@@ -1,5 +1,5 @@
-"""What is compared: our service on its stores and in its modes, plain cosine, BM25, and ADK's own
-two memories.
+"""Systems that are compared: our service on its stores and in its modes, plain cosine, BM25, and
+ADK's own two memories.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Service:
             )
 
     async def find(self, user: str, question: str) -> tuple[str, ...]:
-        """What search_memory returns."""
+        """Return what search_memory finds."""
         response = await self._service.search_memory(app_name=APP, user_id=user, query=question)
         return tuple(str((entry.custom_metadata or {}).get("key")) for entry in response.memories)
 
@@ -184,7 +184,7 @@ class Adk:
         self._keys |= {(user, note.author, _said(note)): note.key for note in notes}
 
     async def find(self, user: str, question: str) -> tuple[str, ...]:
-        """What search_memory returns."""
+        """Return what search_memory finds."""
         response = await self._service.search_memory(app_name=APP, user_id=user, query=question)
         texts = [
             (entry.author, (entry.content.parts or [types.Part()])[0].text or "")

@@ -50,7 +50,7 @@ def _database(uri: str, name: str) -> str:
 
 @pytest.fixture
 def server_directory() -> Iterator[Path]:
-    """Where a test's own private PostgreSQL may keep its data.
+    """A folder for the data of a test's own private PostgreSQL.
 
     Not below pytest's own folder: another run closes that to the server's user.
     """
@@ -194,7 +194,7 @@ _GROWN = 4 * 1024 * 1024  # what deleted rows leave behind slows the next test d
 
 @pytest.fixture(scope="session")
 def template_catalog(postgres_server: str, postgres_template: str) -> object:
-    """What the catalog of the migrated database says, rows and sizes aside."""
+    """The catalog of the migrated database, rows and sizes aside."""
     import psycopg
 
     with psycopg.connect(_database(postgres_server, postgres_template)) as connection:
@@ -202,7 +202,7 @@ def template_catalog(postgres_server: str, postgres_template: str) -> object:
 
 
 def _emptied(uri: str, template: str, catalog: object) -> bool:
-    """Empties a database; whether nothing is left then that tells it from the template."""
+    """Empty a database; return True if nothing is left then that tells it from the template."""
     import psycopg
 
     try:

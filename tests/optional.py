@@ -1,4 +1,4 @@
-"""What a contributor's setup may lack: such tests are skipped there, and fail where CI is set."""
+"""Skip tests whose program or package a contributor's setup lacks; fail them where CI is set."""
 
 from __future__ import annotations
 

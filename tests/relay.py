@@ -218,7 +218,7 @@ def free_port() -> int:
 
 
 def installed(program: str, package: str) -> str:
-    """Where a program of Debian is; root installs it when it is missing."""
+    """Return the path of a program of Debian; root installs it when it is missing."""
     found = shutil.which(program) or shutil.which(program, path="/usr/sbin:/usr/bin:/sbin:/bin")
     if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
         for command in (

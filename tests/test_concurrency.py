@@ -1,4 +1,4 @@
-"""What is worked on in portions."""
+"""Work in portions."""
 
 from __future__ import annotations
 

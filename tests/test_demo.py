@@ -54,8 +54,8 @@ class Watched:
     folder: Path
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        """What a command says, run in the folder with every socket beyond loopback noted and
-        refused.
+        """Return the output of a command, run in the folder with every socket beyond loopback
+        noted and refused.
         """
         (self.folder / "watch").mkdir(exist_ok=True)
         (self.folder / "watch/sitecustomize.py").write_text(WATCH)

@@ -1,6 +1,4 @@
-"""What is shipped to run it in containers: parsed, and held to what it promises; no engine or
-cluster runs here.
-"""
+"""The shipped containers and manifests keep their promises; no engine or cluster runs here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the doctor says was read from the database or the server, and what is missing is named with
+"""The doctor reads its findings from the database or the server, and names what is missing with
 what to do.
 """
 

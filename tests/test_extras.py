@@ -74,7 +74,7 @@ async def test_an_option_names_its_extra_before_a_file_is_made(
     extra: str,
     options: dict[str, Any],
 ) -> None:
-    """What needs a package that is missing names the extra that brings it, and makes nothing."""
+    """An option that needs a missing package names the extra that brings it, and makes nothing."""
     monkeypatch.setenv("AZURE_API_BASE", "http://127.0.0.1:9")
     without(package, ours="kagent_memory.stores.postgres")
     given = {"uri": "libsql:///{folder}/memory.db", **options}

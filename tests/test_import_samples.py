@@ -63,7 +63,7 @@ def run(sample: str, *arguments: object) -> subprocess.CompletedProcess[bytes]:
 
 
 def refused(sample: str, *arguments: object) -> str:
-    """What a sample says that stops before its last line."""
+    """Return the error of a sample that stops before its last line."""
     ran = run(sample, *arguments)
     assert ran.returncode == 1
     assert b'"end"' not in ran.stdout
@@ -80,7 +80,7 @@ async def opened() -> Memories:
 async def imported(
     memories: Memories, folder: Path, sample: str, *arguments: object
 ) -> tuple[Imported, list[str]]:
-    """What was imported of a sample's answer, and the rows that it named as left out."""
+    """Import a sample's output; return the outcome, and the rows that it named as left out."""
     ran = run(sample, *arguments)
     assert ran.returncode == 0, ran.stderr
     path = folder / "converted.jsonl"

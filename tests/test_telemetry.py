@@ -51,14 +51,14 @@ def metrics(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemoryMetricReader]:
 
 
 def points(metrics: InMemoryMetricReader) -> dict[str, Any]:
-    """What was measured since the last look, by the name of the metric."""
+    """Return the measurements since the last look, by the name of the metric."""
     data = metrics.get_metrics_data()
     found = data.resource_metrics[0].scope_metrics[0].metrics if data else []
     return {metric.name: point for metric in found for point in metric.data.data_points}
 
 
 def queue(metrics: InMemoryMetricReader) -> tuple[float, float]:
-    """How many jobs are open, and how old the oldest is."""
+    """Return the number of open jobs, and the age of the oldest."""
     jobs, age = map(points(metrics).get, ("open_jobs", "oldest_job_age"))
     assert jobs.attributes["kagent_memory.store"] == "libsql"
     return jobs.value, age.value

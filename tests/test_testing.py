@@ -1,4 +1,4 @@
-"""What tests without models stand on keeps what it promises."""
+"""The stand-ins for models keep their promises."""
 
 from __future__ import annotations
 

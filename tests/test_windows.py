@@ -1,6 +1,4 @@
-"""What Windows has otherwise: its usual event loop is none for psycopg, and its loops know no
-signals.
-"""
+"""Windows: its usual event loop is none for psycopg, and its loops know no signals."""
 
 from __future__ import annotations
 

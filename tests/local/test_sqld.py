@@ -93,7 +93,7 @@ class TestSqld(StoreContract):
 
 
 async def test_acknowledged_writes_outlive_the_server(sqld):
-    """What was acknowledged outlives the death of the server, and the client heals."""
+    """A write that was acknowledged outlives the death of the server, and the client heals."""
     server = sqld()
     assert not await store_exists(server.uri)
     async with await Memories.open(server.uri, llm=False) as memories:

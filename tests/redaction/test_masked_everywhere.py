@@ -35,7 +35,7 @@ def test_an_invisible_character_hides_no_key(hidden: str) -> None:
     "text", ["see chapter 7.1.2.3", "Section 10.2.3.4 says so", "\u00a7 1.2.3.4", "Kapitel 7.1.2.3"]
 )
 def test_the_number_of_a_chapter_is_no_address(text: str) -> None:
-    """What is named as a chapter or section is no IP address; others stay addresses."""
+    """The number of a chapter or section is no IP address; others stay addresses."""
     assert PersonalData(("ip",)).mask(text) == text
     assert PersonalData(("ip",)).mask("it runs on 7.1.2.3") == "it runs on [pii: ip]"
 

@@ -1,4 +1,4 @@
-"""What is personal data by its form and check digits, and what only looks like it."""
+"""Personal data is known by its form and check digits; look-alikes stay."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_words_after_a_number_stay(data: PersonalData) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_kind_alone_finds_no_other(kind: str) -> None:
-    """Who asks for one kind gets no other masked."""
+    """One kind alone masks no other."""
     alone = PersonalData((kind,))
     for other, texts in HITS.items():
         for text in texts:

@@ -1,4 +1,4 @@
-"""What server tests stand on: a clock that is set, memories in a real database, a client, a live
+"""The ground of server tests: a clock that is set, memories in a real database, a client, a live
 server.
 """
 

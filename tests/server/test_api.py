@@ -46,7 +46,7 @@ async def test_a_verb_answers_with_its_record_as_json(client: httpx.AsyncClient)
 async def test_metadata_that_is_stored_can_be_listed_however_deep(
     client: httpx.AsyncClient, memories: Memories
 ):
-    """What is stored can be read; deeper metadata is refused."""
+    """Metadata that is stored can be read; deeper metadata is refused."""
     deep: Any = 1
     for _ in range(100):
         deep = {"a": deep}

@@ -1,4 +1,4 @@
-"""Who may call, and whose memories each caller reaches."""
+"""Authentication, and the memories that each caller reaches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every door keeps alike: whose memories a caller reaches, and what a failure says."""
+"""Rules that hold at every door: the memories that a caller reaches, and the words of a failure."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ async def test_the_limit_comes_first_then_the_floor(client: httpx.AsyncClient):
 async def test_only_what_was_handed_over_counts_and_orders_the_list(
     client: httpx.AsyncClient, memories: Memories
 ):
-    """What the floor kept back does not count as delivered."""
+    """A hit that the floor kept back does not count as delivered."""
     near, far = await saved(client, item("near", axis(0)), item("far", axis(0, 1.5)))
     for _ in range(2):
         assert len(await found(client, limit=2, min_score=0.5)) == 1

@@ -294,7 +294,7 @@ def test_a_signal_ends_it_while_the_client_is_silent(uri: str, number: signal.Si
 async def test_without_the_extra_it_says_what_to_install(
     uri: str, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ):
-    """Where the extra is missing, the command names it."""
+    """The command names the extra that is missing."""
     monkeypatch.setitem(sys.modules, "kagent_memory.server.mcp_tools", None)
     assert await asyncio.to_thread(main, ["serve", "--mcp", "--uri", uri, *OF_ADA]) == 5
     assert 'pip install "kagent-memory[mcp]"' in capsys.readouterr().err

@@ -1,5 +1,5 @@
-"""What one caller can hold of a server or send it: requests, bytes, time; health whatever the load;
-and no content in answers or logs.
+"""Bounds of what one caller holds of a server or sends it: requests, bytes, time; health whatever
+the load; and no content in answers or logs.
 """
 
 from __future__ import annotations

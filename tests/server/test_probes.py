@@ -1,6 +1,4 @@
-"""What a cluster asks a server: whether it can serve, and how it does; and the dashboard that shows
-it.
-"""
+"""Readiness, metrics, the dashboard that shows them, and logs in JSON."""
 
 from __future__ import annotations
 
@@ -174,7 +172,7 @@ async def test_a_schema_that_lacks_a_migration_is_not_ready(store_uri: str, cloc
 async def test_metrics_tell_operations_caches_deliveries_and_the_prune(
     client: httpx.AsyncClient, memories: Memories, clock: Clock
 ):
-    """What a process does is counted; a dry run of the prune is not."""
+    """Operations, lookups, deliveries and prunes are counted; a dry run of the prune is not."""
     assert (await values(client))["kagent_memory_store_up"] == 1
     old, kept = await memories.add(ADA, ["Ada likes tea.", "Ada likes jazz."])
     await memories.recall(ADA, "tea")

@@ -131,7 +131,7 @@ async def test_errors_cross_the_wire_as_themselves(remote: RemoteMemories):
 async def test_a_setting_of_the_server_is_never_ignored_in_silence(
     address: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
-    """What only the server can have is refused where it is given, and warned of in the
+    """A setting of the server's is refused where it is given, and warned of in the
     environment.
     """
     given: list[tuple[str, dict[str, Any]]] = [
@@ -158,7 +158,7 @@ async def test_a_setting_of_the_server_is_never_ignored_in_silence(
 
 @pytest.mark.parametrize("text", ["<!doctype html>", '{"other": "service"}', "[]", '"ok"'])
 async def test_another_server_at_that_address_is_a_clear_error(text: str):
-    """What is no server of ours is told as that."""
+    """A server that is none of ours is told as that."""
     transport = httpx.MockTransport(lambda request: httpx.Response(200, text=text))
     with pytest.raises(StoreError, match="is not a kagent-memory server"):
         await RemoteMemories.open("http://127.0.0.1:9", transport=transport)
