@@ -299,15 +299,12 @@ async def without_recalled(
     matches = await search_texts(view, list(filter(None, asked)), limit=CANDIDATES)
     ids = dict.fromkeys(id for of_query in matches for id in of_query.matches)
     held = await view.memories(list(ids))
-    memories = _learnt(held.values())
-    known = known_memories(memories)
+    known = known_memories(held.values())
     size = sum(len(one.text) for one in (*messages, *known))
     left, echoed = await run_in_thread(
         size, partial(mask_recalled, messages, known, names=(scope.user,))
     )
-    again = (
-        memory.id for memory in memories if handed and handed_key(scope, memory.content) in handed
-    )
+    again = (one.id for one in known if handed and handed_key(scope, one.text) in handed)
     heard = [message for message in left if message.text.strip()]
     return heard, tuple(dict.fromkeys((*echoed, *again)))
 
@@ -318,20 +315,18 @@ def handed_key(scope: Scope, text: str) -> str:
 
 
 def known_memories(memories: Iterable[Memory]) -> list[KnownMemory]:
-    """Return what an echo may be of: all memories but what an agent said itself."""
+    """Return what an echo may be of: all memories but what an agent said itself, whose same words
+    twice are two turns.
+    """
     return [
         KnownMemory(
             memory.id,
             memory.content,
             _days((memory.happened_at, memory.said_at, memory.created_at)),
         )
-        for memory in _learnt(memories)
+        for memory in memories
+        if not (memory.verbatim and memory.origin == "agent")
     ]
-
-
-def _learnt(memories: Iterable[Memory]) -> list[Memory]:
-    """Leave out what an agent said itself: the same words twice are two turns."""
-    return [memory for memory in memories if not (memory.verbatim and memory.origin == "agent")]
 
 
 def _days(times: Iterable[datetime | None]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import count
 
@@ -103,6 +103,7 @@ def _line(memory: Memory) -> str:
     return " ".join(f"[{said(memory).date()}] {escaped(memory.content)}{escaped(slot)}".split())
 
 
+@dataclass(eq=False)
 class Plan:
     """Changes by which new facts enter a scope.
 
@@ -125,16 +126,15 @@ class Plan:
         is_late: it brings a statement that was said before the one that stands for it.
     """
 
-    def __init__(
-        self, *, now: datetime, replaceable: int = MIN_REPLACED, history: Sequence[Memory] = ()
-    ) -> None:
-        self.now = now
-        self.replaceable = replaceable
-        self.history = history
-        self.rows: dict[str, Memory] = {}
-        self.reinforced: dict[str, None] = {}
-        self.same: dict[str, str] = {}
-        self.is_late = False
+    now: datetime
+    replaceable: int = MIN_REPLACED
+    history: Sequence[Memory] = ()
+    rows: dict[str, Memory] = field(default_factory=dict[str, Memory])
+    reinforced: dict[str, None] = field(default_factory=dict[str, None])
+    same: dict[str, str] = field(default_factory=dict[str, str])
+    is_late: bool = False
+
+    def __post_init__(self) -> None:
         self._changes: dict[tuple[str, int], Change] = {}
         self._added: dict[bytes | str, str] = {}
 
@@ -174,13 +174,12 @@ class Plan:
                 self._reinforce(row, fact)
                 return
         open = [row for row in alive if _may_change(row, fact)]
-        judged = None if fact.is_summary else decision
-        memory = next((row for row in open if judged and row.id == judged.memory), None)
-        action = judged.action if judged and memory else "SUPERSEDE"
-        text = (judged and judged.text) or ""
+        memory = next((row for row in open if decision and row.id == decision.memory), None)
+        action = decision.action if decision and memory else "SUPERSEDE"
+        text = (decision and decision.text) or ""
         if memory is None and slot:
             # what the model saw beside the fact and left alone stays
-            values = (row for row in open if judged is None or row.id in own)
+            values = (row for row in open if decision is None or row.id in own)
             memory = next((row for row in values if slot_of(row) == slot), None)
         if memory is None:
             self.put("add", fact, fact)

@@ -8,6 +8,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from cachetools import LRUCache
 
@@ -45,59 +46,48 @@ class ProviderUnavailable(Exception):
         self.everywhere = everywhere
 
 
+@dataclass(eq=False)
 class Providers:
     """The summary providers and models of one process.
 
     A model that an agent brings serves the jobs of the scope it was brought for, and of no other:
     two agents may name their models alike and reach them with keys or at addresses of their own.
 
-    Args:
+    Attributes:
         summary: the provider to use; None: facts by a model where one is at hand, else turns as
             they are.
-        llm: the configured model; None: the one at hand when a transcript is queued.
+        llm: the configured model, which consolidation and recall may use too; None: the one at hand
+            when a transcript is queued.
         allow_model: False: never a model.
         resolve: makes a model of a name that this process has not seen; None when it cannot.
         embeds: what is stored is embedded too; turns as they are then earn one warning.
     """
 
-    def __init__(
-        self,
-        summary: SummaryProvider | None,
-        llm: Llm | None,
-        *,
-        allow_model: bool = True,
-        resolve: Callable[[str], Llm | None] | None = None,
-        embeds: bool = False,
-    ) -> None:
-        self._summary = summary
-        self._llm = llm
-        self._allow_model = allow_model
-        self._resolve = resolve
+    summary: SummaryProvider | None
+    llm: Llm | None
+    allow_model: bool = True
+    resolve: Callable[[str], Llm | None] | None = None
+    embeds: bool = False
+
+    def __post_init__(self) -> None:
         self._resolved: dict[str, Llm] = {}
         self._brought = LRUCache[tuple[bytes, str, str, str], Llm](MOST_BROUGHT)
-        plain: list[SummaryProvider] = [LlmSummary(), PassthroughSummary()]
-        plain += [summary] if summary else []
+        plain = [LlmSummary(), PassthroughSummary(), *filter(None, [self.summary])]
         self._providers: dict[str, SummaryProvider] = {
             provider_name(provider): provider
             for inner in plain
             for provider in (CompactionAwareSummary(inner), inner)
         }
-        self._embeds = embeds
         self._warned = False
-
-    @property
-    def llm(self) -> Llm | None:
-        """Return the configured model, which consolidation and recall may use too."""
-        return self._llm
 
     @property
     def needs_model(self) -> bool:
         """Return True if facts are found with a model that each agent brings or names."""
-        return self._allow_model and self._llm is None and needs_llm(self._summary or LlmSummary())
+        return self.allow_model and self.llm is None and needs_llm(self.summary or LlmSummary())
 
     def consolidator(self, job: Job) -> Llm | None:
         """Return the model that decides about new facts: the configured one, else the job's."""
-        return self._llm or (self.model(job) if job.model else None)
+        return self.llm or (self.model(job) if job.model else None)
 
     def choose(
         self, *, compaction: bool = False, at_hand: Llm | str | None = None
@@ -109,12 +99,12 @@ class Providers:
             compaction: asks for summaries that ADK has made to be used again.
             at_hand: the model that its agent brings, or its name where only that came along.
         """
-        llm = (self._llm or at_hand) if self._allow_model else None
-        provider = self._summary or (LlmSummary() if llm else PassthroughSummary())
+        llm = (self.llm or at_hand) if self.allow_model else None
+        provider = self.summary or (LlmSummary() if llm else PassthroughSummary())
         if needs_llm(provider) and not llm:
             provider = PassthroughSummary()
-        if self._summary is None and not llm and not compaction:
-            told = [_NO_MODEL] * self._allow_model + [_TURNS_EMBEDDED] * self._embeds
+        if self.summary is None and not llm and not compaction:
+            told = [_NO_MODEL] * self.allow_model + [_TURNS_EMBEDDED] * self.embeds
             if told and not self._warned:
                 logger.warning(" ".join(told))
             self._warned = True
@@ -151,20 +141,20 @@ class Providers:
         """
         name = job.model
         if (
-            self._llm is not None
-            and self._llm.name.strip()
+            self.llm is not None
+            and self.llm.name.strip()
             and name.strip()
-            and qualified(self._llm.name, os.environ) == qualified(name, os.environ)
+            and qualified(self.llm.name, os.environ) == qualified(name, os.environ)
         ):
-            return self._llm
+            return self.llm
         for place in _places(job):
             if (brought := self._brought.get(place)) is not None:
                 return brought
         if name in self._resolved:
             return self._resolved[name]
-        if self._resolve is not None and self._allow_model:
+        if self.resolve is not None and self.allow_model:
             try:
-                made = self._resolve(name)
+                made = self.resolve(name)
             except KagentMemoryError as error:
                 raise ProviderUnavailable(
                     f"The model {name!r} cannot be made here: {error}"

@@ -10,10 +10,9 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from dataclasses import fields as fields_of
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -161,22 +160,15 @@ def batch_key(messages: Sequence[Message], session_id: str, *, ended: bool) -> s
     return hashlib.blake2b(names.encode(), digest_size=16).hexdigest()
 
 
+@dataclass(frozen=True)
 class Enqueuer:
     """Queue transcripts; nothing here calls a model."""
 
-    def __init__(
-        self,
-        store: Store,
-        providers: Providers,
-        *,
-        redact: Callable[[str], str],
-        max_bytes: int,
-        clock: Callable[[], datetime],
-    ) -> None:
-        self._store = store
-        self._providers = providers
-        self._prepared = partial(prepared, redact=redact, max_bytes=max_bytes)
-        self._clock = clock
+    store: Store
+    providers: Providers
+    redact: Redactor
+    max_bytes: int
+    clock: Callable[[], datetime]
 
     async def queue(
         self,
@@ -195,8 +187,10 @@ class Enqueuer:
         """
         session_id = checked_session_id(session_id)
         size = sum(len(str(message.text)) for message in messages)
-        ready = await run_in_thread(size, self._prepared, messages, session_id)
-        ingested = await self._store.memories.taken(
+        ready = await run_in_thread(
+            size, prepared, messages, session_id, self.redact, self.max_bytes
+        )
+        ingested = await self.store.memories.taken(
             scope, session_id, [message.event_id for message in ready]
         )
         new = [message for message in ready if message.event_id not in ingested]
@@ -204,10 +198,10 @@ class Enqueuer:
             new, _ = await run_in_thread(size, mask_recalled, new, ())
         # who ends a session need not say so again
         if end_after_minutes is not None and not compaction:
-            waiting = await self._store.queue.waiting(scope, "session_end", session_id)
+            waiting = await self.store.queue.waiting(scope, "session_end", session_id)
             compaction = waiting is not None and waiting.provider.startswith(f"{REUSING}+")
-        provider, model = self._providers.choose(compaction=compaction, at_hand=llm)
-        now = self._clock()
+        provider, model = self.providers.choose(compaction=compaction, at_hand=llm)
+        now = self.clock()
         job = Job(
             id=new_id(now),
             scope=scope,
@@ -232,13 +226,13 @@ class Enqueuer:
                 run_after=now + timedelta(minutes=end_after_minutes),
             )
             jobs.append(timer)
-        self._providers.bring(jobs, llm)
-        await self._store.enqueue(jobs)
+        self.providers.bring(jobs, llm)
+        await self.store.enqueue(jobs)
         return job.id if job in jobs else None
 
     async def end_session(self, scope: Scope, session_id: str) -> None:
         """Make the session's armed timer due."""
         session_id = checked_session_id(session_id)
-        waiting = await self._store.queue.waiting(scope, "session_end", session_id)
+        waiting = await self.store.queue.waiting(scope, "session_end", session_id)
         if waiting is not None:
-            await self._store.enqueue([replace(waiting, run_after=self._clock())])
+            await self.store.enqueue([replace(waiting, run_after=self.clock())])

@@ -7,7 +7,7 @@ import logging
 import random
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from traceback import extract_tb
 
@@ -45,10 +45,11 @@ UNRESOLVABLE_SECONDS = 30.0  # names that this process lacks are not asked for a
 Run = Callable[[Job], Awaitable[Job]]
 
 
+@dataclass(eq=False)
 class Worker:
     """Works on the queue of one store; any number of workers, in any processes, may.
 
-    Args:
+    Attributes:
         store: whose queue.
         run: performs one claimed job to its end (its last act commits and ends it) and gives it
             back with its costs.
@@ -56,31 +57,24 @@ class Worker:
         at_once: jobs in progress at a time.
         redact: masks secrets in what a failure says, before it is logged or stored with the job.
         location: names the store in metrics.
+        finished: how many jobs came to their end.
     """
 
-    def __init__(
-        self,
-        store: JobQueue,
-        run: Run,
-        *,
-        clock: Callable[[], datetime],
-        at_once: int = 4,
-        redact: Callable[[str], str] = mask_secrets,
-        location: str = "",
-    ) -> None:
+    store: JobQueue
+    run: Run
+    clock: Callable[[], datetime]
+    at_once: int = 4
+    redact: Callable[[str], str] = mask_secrets
+    location: str = ""
+    finished: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
         self.owner = new_id()
-        self._store = store
-        self._run = run
-        self._clock = clock
-        self._at_once = at_once
-        self._redact = redact
         self._wake = asyncio.Event()
         self._running: set[asyncio.Task[None]] = set()
         self._unresolvable = TTLCache[tuple[str, str], None](MAX_UNRESOLVABLE, UNRESOLVABLE_SECONDS)
-        self._location = location
         self._error = ""
         self._measure_at = 0.0
-        self.finished = 0
 
     def wake(self, model: str = "") -> None:
         """Look at the queue at once: a job was added, which may have brought its `model` along."""
@@ -121,7 +115,7 @@ class Worker:
         """Start due jobs while there is room; return False if the queue cannot be read."""
         self._wake.clear()
         asked = time.monotonic()
-        while len(self._running) < self._at_once:
+        while len(self._running) < self.at_once:
             try:
                 # stopped in the middle, it would leave a lease to expire
                 if not await uninterrupted(self._claim()):
@@ -139,27 +133,27 @@ class Worker:
 
     async def _measure(self) -> None:
         """Tell the telemetry how long the queue is."""
-        now = self._clock()
+        now = self.clock()
         try:
-            pending = await self._store.pending(now=now)
+            pending = await self.store.pending(now=now)
         except KagentMemoryError as error:
             logger.warning("The queue cannot be measured: %s", error)
             return
         age = max(0.0, (now - pending.oldest_at).total_seconds()) if pending.oldest_at else 0.0
-        telemetry.queue(pending.count, age, store=self._location)
+        telemetry.queue(pending.count, age, store=self.location)
 
     async def _claim(self) -> bool:
         """Start the next due job; return False if there is none."""
-        job = await self._store.claim(
+        job = await self.store.claim(
             self.owner,
-            now=self._clock(),
+            now=self.clock(),
             lease_seconds=LEASE_SECONDS,
             exclude=sorted(self._unresolvable),
         )
         if job is None:
             return False
         if job.attempts > 1:
-            await self._store.renew(job, lease_seconds=lease_seconds(job))
+            await self.store.renew(job, lease_seconds=lease_seconds(job))
         task = asyncio.create_task(self._leased(job), name=f"kagent-memory-job-{job.id}")
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -172,7 +166,7 @@ class Worker:
 
     async def _leased(self, job: Job) -> None:
         with metered() as meter:
-            work = asyncio.ensure_future(self._run(job))
+            work = asyncio.ensure_future(self.run(job))
         heart = asyncio.create_task(self._keep_lease(job, work))
         try:
             done = await work
@@ -196,7 +190,7 @@ class Worker:
         while True:
             await asyncio.sleep(LEASE_SECONDS / 3)
             try:
-                held = await self._store.renew(job, lease_seconds=lease_seconds(job))
+                held = await self.store.renew(job, lease_seconds=lease_seconds(job))
             except KagentMemoryError as error:
                 logger.warning("The lease of job %s could not be renewed: %s", job.id, error)
                 continue
@@ -216,7 +210,7 @@ class Worker:
                 self._unresolvable[pair] = None
             level = logging.DEBUG if job.error == str(error) else logging.WARNING  # once
             logger.log(level, "Job %s stays queued for another worker: %s", job.id, error)
-            age = (self._clock() - job.created_at).total_seconds()
+            age = (self.clock() - job.created_at).total_seconds()
             pause = min(MAX_UNRESOLVED_PAUSE_SECONDS, max(UNRESOLVED_PAUSE_SECONDS, age / 8))
             await self._give_back(job, str(error), pause=pause, counted=False)
             return
@@ -224,7 +218,7 @@ class Worker:
         passes = isinstance(error, StoreError) or transient(error)
         job = replace(job, failures=job.failures + (not passes))
         told, where = await asyncio.to_thread(_told, error)
-        told = self._redact(told)
+        told = self.redact(told)
         logger.warning("Job %s failed (attempt %d): %s%s", job.id, job.attempts, told, where)
         pause = pause_seconds(job.attempts if passes else job.failures)
         worn_out = job.failures >= MAX_FAILURES and not passes and job.kind != "embed"
@@ -235,10 +229,10 @@ class Worker:
     async def _give_back(
         self, job: Job, error: str, *, pause: float, dead: bool = False, counted: bool = True
     ) -> None:
-        run_after = self._clock() + timedelta(seconds=pause)
+        run_after = self.clock() + timedelta(seconds=pause)
         left = job if counted else replace(job, attempts=max(0, job.attempts - 1))
         try:
-            await self._store.release(left, run_after=run_after, error=error, dead=dead)
+            await self.store.release(left, run_after=run_after, error=error, dead=dead)
         except KagentMemoryError as away:
             logger.warning(
                 "Job %s could not be released and waits for its lease to expire: %s", job.id, away

@@ -14,11 +14,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
-import kagent_memory.stores.libsql
-import kagent_memory.stores.postgres  # noqa: F401 drivers load when used
 from kagent_memory.ingestion import worker
 from kagent_memory.memories import Memories
 from kagent_memory.records import Message, Scope
+from kagent_memory.stores.libsql.session import LibSQLSession
+from kagent_memory.stores.postgres.session import PostgresSession
 from kagent_memory.testing import HashEmbedder, ScriptedLlm
 
 SESSIONS = 3
@@ -74,19 +74,12 @@ async def _live(
     uri: str, user: str, point: str, acknowledged: Sequence[str], report: Connection
 ) -> None:
     llm, embedder = ScriptedLlm(answer), HashEmbedder()
-    _arm(llm, "complete", point)
-    _arm(embedder, "embed", point)
     worker.LEASE_SECONDS = 0.4  # of this process, which is killed soon
     async with await Memories.open(
         uri, llm=llm, embedding=embedder, prune_every_hours=0
     ) as memories:
         store = memories.store
-        for verb in ("enqueue", "apply"):
-            _arm(store, verb, point)
-        for verb in ("taken", "version"):
-            _arm(store.memories, verb, point)
-        _arm(store.queue, "claim", point)
-        _arm_statements(store, point)
+        _arm(point, llm=llm, embedder=embedder, store=store, queue=store.queue)
         for session_id, messages in sessions().items():
             if session_id not in acknowledged:
                 await memories.remember(scope_of(user), messages, session_id)
@@ -96,50 +89,34 @@ async def _live(
     report.send("done")
 
 
-def _arm(target: Any, name: str, point: str) -> None:
+def _arm(point: str, *, llm: Any, embedder: Any, store: Any, queue: Any) -> None:
+    """Have the process killed before or after a verb, or a statement, is run."""
     where, _, when = point.partition(":")
-    if where != name:
-        return
-    inner: Callable[..., Awaitable[Any]] = getattr(target, name)
+    verbs = (
+        (llm, "complete"),
+        (embedder, "embed"),
+        (store, "enqueue"),
+        (store, "apply"),
+        (queue, "claim"),
+    )
+    for target, name in verbs:
+        if name == where:
+            object.__setattr__(target, name, _killing(getattr(target, name), when))
+    for kind in (LibSQLSession, PostgresSession):
+        for name in ("run", "run_many"):
+            of = _killing(getattr(kind, name), when, lambda _, query, *args: query == where)
+            setattr(kind, name, of)
 
-    async def armed(*args: Any, **kwargs: Any) -> Any:
-        if when == "before":
+
+def _killing(
+    inner: Callable[..., Awaitable[Any]], when: str, is_it: Callable[..., bool] = lambda *_: True
+) -> Callable[..., Awaitable[Any]]:
+    async def killing(*args: Any, **kwargs: Any) -> Any:
+        if is_it(*args) and when == "before":
             os.kill(os.getpid(), signal.SIGKILL)
         result = await inner(*args, **kwargs)
-        os.kill(os.getpid(), signal.SIGKILL)
-        return result
-
-    object.__setattr__(target, name, armed)
-
-
-def _arm_statements(store: Any, point: str) -> None:
-    where, _, when = point.partition(":")
-    inner = store.memories.database.write
-
-    async def write(script: Callable[..., Awaitable[Any]], *args: Any, **kwargs: Any) -> Any:
-        async def armed(session: Any, *args: Any, **kwargs: Any) -> Any:
-            for name in ("run", "run_many"):
-                _arm_statement(type(session), name, where, when)
-            return await script(session, *args, **kwargs)
-
-        return await inner(armed, *args, **kwargs)
-
-    if where in ("insert_memory", "put_vector", "end_job", "insert_taken"):
-        object.__setattr__(store.memories.database, "write", write)
-
-
-def _arm_statement(kind: Any, name: str, where: str, when: str) -> None:
-    inner = getattr(kind, name)
-    if hasattr(inner, "armed"):
-        return
-
-    async def armed(self: Any, query: str, *args: Any, **kwargs: Any) -> Any:
-        if query == where and when == "before":
-            os.kill(os.getpid(), signal.SIGKILL)
-        result = await inner(self, query, *args, **kwargs)
-        if query == where:
+        if is_it(*args):
             os.kill(os.getpid(), signal.SIGKILL)
         return result
 
-    armed.armed = True  # type: ignore[attr-defined]
-    setattr(kind, name, armed)
+    return killing
