@@ -24,7 +24,7 @@ from kagent_memory.records import Change, Filter, Memory, Revision, new_id
 from kagent_memory.settings import MemorySettings, compose
 from kagent_memory.stores import planning, postings
 from kagent_memory.stores.base import Batch, Job
-from kagent_memory.stores.sql import memories as sql_store
+from kagent_memory.stores.sql import rotation
 from kagent_memory.stores.sql.row_codec import sealed_fields
 from kagent_memory.testing import HashEmbedder
 from kagent_memory.testing.fixtures import NOW, adding
@@ -201,7 +201,7 @@ async def test_a_guess_at_a_text_is_not_confirmed_by_a_digest(uri):
 
 async def test_rotation_to_a_key_and_to_the_next_keeps_all(uri, monkeypatch):
     """Rotation from plain to a key and on to the next keeps all."""
-    monkeypatch.setattr(sql_store, "RESEALED", 3)
+    monkeypatch.setattr(rotation, "ROWS_AT_ONCE", 3)
     async with await opened(uri) as memories:
         await lived(memories, ADA, 12)
         await lived(memories, BEN, 4)
@@ -226,17 +226,17 @@ async def test_rotation_to_a_key_and_to_the_next_keeps_all(uri, monkeypatch):
 
 async def test_an_interrupted_rotation_goes_on(uri, monkeypatch):
     """A rotation that is killed goes on and readers and writers go on meanwhile."""
-    monkeypatch.setattr(sql_store, "RESEALED", 1)
+    monkeypatch.setattr(rotation, "ROWS_AT_ONCE", 1)
     async with await opened(uri, OLD) as memories:
         ids = await lived(memories, ADA, 8)
         before = await everything(memories, ADA)
     for _ in range(4):
         async with await opened(uri, f"{NEW},{OLD}") as memories:
-            rotation = asyncio.create_task(memories.rotate_keys())
+            rotating = asyncio.create_task(memories.rotate_keys())
             for _ in range(3):
                 assert await everything(memories, ADA) == before
-            rotation.cancel()
-            await asyncio.gather(rotation, return_exceptions=True)
+            rotating.cancel()
+            await asyncio.gather(rotating, return_exceptions=True)
             assert await everything(memories, ADA) == before
     async with await opened(uri, f"{NEW},{OLD}") as memories:
         await asyncio.gather(

@@ -14,13 +14,11 @@ from functools import partial
 from typing_extensions import Unpack, override
 
 from ...concurrency import run_in_thread
-from ...errors import ConfigurationError
 from ...records import EVERYTHING, Change, Filter, Memory, Revision, Scope, Vector
 from .. import planning
 from ..base import MemoryStore
 from ..codec import bounded, known
 from ..decisions import page_cursor, page_end
-from ..encryption import KeyRing
 from ..spaces import checked_vector
 from ..values import (
     EARLIEST,
@@ -53,7 +51,6 @@ from .spaces import SqlEmbeddingSpaces, embedding_spaces, require_space
 CACHE_MB = 256
 SCOPES_AT_ONCE = 100
 ERASED_AT_ONCE = 500
-RESEALED = 200
 
 
 class SqlMemoryStore(MemoryStore):
@@ -62,7 +59,6 @@ class SqlMemoryStore(MemoryStore):
     Args:
         database: which one; readers of one scope may be answered from another.
         cache_mb: the most that is kept in memory of the indexes of the scopes searched last.
-        ring: the keys that rows are encrypted with; None: they are not.
         searches: where searches and lists are read from, which may be a little behind; None: where
             all is.
     """
@@ -72,14 +68,12 @@ class SqlMemoryStore(MemoryStore):
         database: Database,
         *,
         cache_mb: int = CACHE_MB,
-        ring: KeyRing | None = None,
         searches: Database | None = None,
     ) -> None:
         self.database = self.reads = database
         self._spaces = self.spaces = SqlEmbeddingSpaces(database)
         self.indexes = IndexCache(cache_mb * 2**20, self._keep_index)
         self.index_reads = SqlIndexReads(database, self._spaces)
-        self._ring = ring
         self._searched = self if searches is None else copy.copy(self)
         if searches is not None:
             self._searched.reads = searches
@@ -248,7 +242,7 @@ class SqlMemoryStore(MemoryStore):
     ) -> Sequence[Memory]:
         if not slots:
             return []
-        if self._ring is not None:
+        if self.database.ring is not None:
             await read_salt(session)
         return await session.memories("in_slots", slots=session.codec.slots(slots), now=now)
 
@@ -309,7 +303,7 @@ class SqlMemoryStore(MemoryStore):
     async def facets(
         self, scope: Scope, *, filter: Filter = Filter(), most: int = 100, now: datetime
     ) -> Facets:
-        if self._ring is not None:  # the database holds digests
+        if self.database.ring is not None:  # the database holds digests
             return await super().facets(scope, filter=filter, most=most, now=now)
         return await self._facets(scope, filter, most, now)
 
@@ -418,26 +412,7 @@ class SqlMemoryStore(MemoryStore):
 
     @override
     async def rotate_keys(self, *, dry_run: bool = False) -> Rotated:
-        if self._ring is None:
-            raise ConfigurationError(
-                "There is no key to encrypt with: set KAGENT_MEMORY_ENCRYPTION_KEYS=id:key."
-            )
-        header = self._ring.header
-        scopes, rows, after = 0, 0, None
-        reseal = partial(rotation.reseal, header=header, limit=RESEALED)
-        while some := await run(
-            self.database,
-            partial(rotation.next_scopes, header=header, after=after, limit=SCOPES_AT_ONCE),
-            write=False,
-        ):
-            for scope in (scope for scope, is_stale in some if is_stale):
-                scopes += 1
-                while not dry_run and (done := await run(self.database, reseal, scope, write=True)):
-                    rows += done
-            after = some[-1][0]
-        if rows:  # what they said before must not stay in the log
-            await self.database.erase()
-        return Rotated(key=self._ring.current, scopes=scopes, rows=rows)
+        return await rotation.rotate(self.database, dry_run=dry_run)
 
 
 async def _prepared(batch: Batch, dimensions: int | None) -> tuple[Batch, planning.Texts]:

@@ -196,7 +196,7 @@ class RowCodec:
     ) -> dict[str, Any]:
         """Return the payload and the error of a job as the columns of its row."""
         if error and self.ring is not None:
-            error = sealed_error(self._seal(error.encode(), _place("error", id)))
+            error = _ERROR + self._seal(error.encode(), _place("error", id)).hex()
         values = {"id": id, "payload": dict(payload), "error": error}
         return self._sealed({**values, "sealed": None}, {"payload": {}}, "job", id)
 
@@ -271,11 +271,6 @@ def named(**parts: str | None) -> dict[str, str | None]:
         name: None if part is None else checked_text(part, f"The {name}")
         for name, part in parts.items()
     }
-
-
-def sealed_error(sealed: bytes) -> str:
-    """Return a sealed error as the text of its column."""
-    return _ERROR + sealed.hex()
 
 
 def _place(*parts: object) -> bytes:

@@ -23,7 +23,7 @@ def store_in(
     """
     cache_mb = options.get("cache_mb", CACHE_MB)
     return Store(
-        SqlMemoryStore(database, cache_mb=cache_mb, ring=database.ring, searches=searches),
+        SqlMemoryStore(database, cache_mb=cache_mb, searches=searches),
         JobQueue(database),
         TokenStore(database),
         ReceiptStore(database),

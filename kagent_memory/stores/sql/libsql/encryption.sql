@@ -5,20 +5,20 @@
 -- The next scopes after this one, each with whether it has anything to encrypt anew.
 SELECT
     s.tenant, s.user_id, s.app, (
-        substr(s.salt, 1, :width) <> :header
+        substr(s.salt, 1, length(:header)) <> :header
         OR EXISTS (
             SELECT 1 FROM memory AS m
-            WHERE m.scope_id = s.scope_id AND (m.sealed IS NULL OR substr(m.sealed, 1, :width) <> :header)
+            WHERE m.scope_id = s.scope_id AND (m.sealed IS NULL OR substr(m.sealed, 1, length(:header)) <> :header)
         )
         OR EXISTS (
             SELECT 1 FROM memory_revision AS r
-            WHERE r.scope_id = s.scope_id AND (r.sealed IS NULL OR substr(r.sealed, 1, :width) <> :header)
+            WHERE r.scope_id = s.scope_id AND (r.sealed IS NULL OR substr(r.sealed, 1, length(:header)) <> :header)
         )
         OR EXISTS (
             SELECT 1 FROM ingest_job AS j
             WHERE j.scope_id = s.scope_id AND (
-                j.sealed IS NULL OR substr(j.sealed, 1, :width) <> :header
-                OR (j.error <> '' AND substr(j.error, 1, :text_width) <> :text_header)
+                j.sealed IS NULL OR substr(j.sealed, 1, length(:header)) <> :header
+                OR (j.error <> '' AND substr(j.error, 1, 1 + 2 * length(:header)) <> char(31) || lower(hex(:header)))
             )
         )
     ) AS stale
@@ -26,9 +26,6 @@ FROM scope AS s
 WHERE :scope_id IS NULL OR s.scope_id > :scope_id
 ORDER BY s.scope_id
 LIMIT :limit
-
--- name: stale_salt
-SELECT scope_id FROM scope WHERE scope_id = :scope_id AND substr(salt, 1, :width) <> :header
 
 -- name: content_hashes
 SELECT id, content_hash FROM memory WHERE scope_id = :scope_id ORDER BY id
@@ -44,7 +41,7 @@ UPDATE scope SET salt = :salt WHERE scope_id = :scope_id
 SELECT r.*, m.touched, m.postings, m.sealed IS NOT NULL AS is_sealed
 FROM (
     SELECT scope_id, id, touched, postings, sealed FROM memory
-    WHERE scope_id = :scope_id AND (sealed IS NULL OR substr(sealed, 1, :width) <> :header)
+    WHERE scope_id = :scope_id AND (sealed IS NULL OR substr(sealed, 1, length(:header)) <> :header)
     ORDER BY id
     LIMIT :limit
 ) AS m
@@ -55,7 +52,7 @@ ORDER BY r.id
 -- name: stale_revisions
 SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group, final, sealed
 FROM memory_revision
-WHERE scope_id = :scope_id AND (sealed IS NULL OR substr(sealed, 1, :width) <> :header)
+WHERE scope_id = :scope_id AND (sealed IS NULL OR substr(sealed, 1, length(:header)) <> :header)
 ORDER BY memory_id, revision
 LIMIT :limit
 
@@ -63,8 +60,8 @@ LIMIT :limit
 SELECT id, payload, error, sealed
 FROM ingest_job
 WHERE scope_id = :scope_id AND (
-    sealed IS NULL OR substr(sealed, 1, :width) <> :header
-    OR (error <> '' AND substr(error, 1, :text_width) <> :text_header)
+    sealed IS NULL OR substr(sealed, 1, length(:header)) <> :header
+    OR (error <> '' AND substr(error, 1, 1 + 2 * length(:header)) <> char(31) || lower(hex(:header)))
 )
 ORDER BY id
 LIMIT :limit

@@ -5,20 +5,20 @@
 -- The next scopes after this one, each with whether it has anything to encrypt anew.
 SELECT
     s.tenant, s.user_id, s.app, (
-        substr(s.salt, 1, %(width)s::integer) <> %(header)s::bytea
+        substr(s.salt, 1, octet_length(%(header)s::bytea)) <> %(header)s::bytea
         OR EXISTS (
             SELECT 1 FROM memory AS m
-            WHERE m.scope_id = s.scope_id AND (m.sealed IS NULL OR substr(m.sealed, 1, %(width)s::integer) <> %(header)s::bytea)
+            WHERE m.scope_id = s.scope_id AND (m.sealed IS NULL OR substr(m.sealed, 1, octet_length(%(header)s::bytea)) <> %(header)s::bytea)
         )
         OR EXISTS (
             SELECT 1 FROM memory_revision AS r
-            WHERE r.scope_id = s.scope_id AND (r.sealed IS NULL OR substr(r.sealed, 1, %(width)s::integer) <> %(header)s::bytea)
+            WHERE r.scope_id = s.scope_id AND (r.sealed IS NULL OR substr(r.sealed, 1, octet_length(%(header)s::bytea)) <> %(header)s::bytea)
         )
         OR EXISTS (
             SELECT 1 FROM ingest_job AS j
             WHERE j.scope_id = s.scope_id AND (
-                j.sealed IS NULL OR substr(j.sealed, 1, %(width)s::integer) <> %(header)s::bytea
-                OR (j.error <> '' AND substr(j.error, 1, %(text_width)s::integer) <> %(text_header)s::text)
+                j.sealed IS NULL OR substr(j.sealed, 1, octet_length(%(header)s::bytea)) <> %(header)s::bytea
+                OR (j.error <> '' AND substr(j.error, 1, 1 + 2 * octet_length(%(header)s::bytea)) <> (chr(31) || encode(%(header)s::bytea, 'hex')))
             )
         )
     ) AS stale
@@ -26,9 +26,6 @@ FROM scope AS s
 WHERE %(scope_id)s::uuid IS NULL OR s.scope_id > %(scope_id)s::uuid
 ORDER BY s.scope_id
 LIMIT %(limit)s
-
--- name: stale_salt
-SELECT scope_id FROM scope WHERE scope_id = %(scope_id)s AND substr(salt, 1, %(width)s::integer) <> %(header)s::bytea
 
 -- name: content_hashes
 SELECT id, content_hash FROM memory WHERE scope_id = %(scope_id)s ORDER BY id
@@ -44,7 +41,7 @@ UPDATE scope SET salt = %(salt)s WHERE scope_id = %(scope_id)s
 SELECT r.*, m.touched, m.postings, m.sealed IS NOT NULL AS is_sealed
 FROM (
     SELECT scope_id, id, touched, postings, sealed FROM memory
-    WHERE scope_id = %(scope_id)s AND (sealed IS NULL OR substr(sealed, 1, %(width)s::integer) <> %(header)s::bytea)
+    WHERE scope_id = %(scope_id)s AND (sealed IS NULL OR substr(sealed, 1, octet_length(%(header)s::bytea)) <> %(header)s::bytea)
     ORDER BY id
     LIMIT %(limit)s
 ) AS m
@@ -55,7 +52,7 @@ ORDER BY r.id
 -- name: stale_revisions
 SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group, final, sealed
 FROM memory_revision
-WHERE scope_id = %(scope_id)s AND (sealed IS NULL OR substr(sealed, 1, %(width)s::integer) <> %(header)s::bytea)
+WHERE scope_id = %(scope_id)s AND (sealed IS NULL OR substr(sealed, 1, octet_length(%(header)s::bytea)) <> %(header)s::bytea)
 ORDER BY memory_id, revision
 LIMIT %(limit)s
 
@@ -63,8 +60,8 @@ LIMIT %(limit)s
 SELECT id, payload, error, sealed
 FROM ingest_job
 WHERE scope_id = %(scope_id)s AND (
-    sealed IS NULL OR substr(sealed, 1, %(width)s::integer) <> %(header)s::bytea
-    OR (error <> '' AND substr(error, 1, %(text_width)s::integer) <> %(text_header)s::text)
+    sealed IS NULL OR substr(sealed, 1, octet_length(%(header)s::bytea)) <> %(header)s::bytea
+    OR (error <> '' AND substr(error, 1, 1 + 2 * octet_length(%(header)s::bytea)) <> (chr(31) || encode(%(header)s::bytea, 'hex')))
 )
 ORDER BY id
 LIMIT %(limit)s
