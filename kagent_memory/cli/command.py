@@ -215,6 +215,15 @@ class Call:
             f"{many} agents and users match; name one with --app and --user, such as {some}."
         )
 
+    async def scopes(self, tenant: str | None) -> list[Scope]:
+        """Return all scopes of a tenant, or of every one."""
+        scopes: list[Scope] = []
+        while page := await self.memories.scopes(
+            tenant=tenant, after=scopes[-1] if scopes else None, limit=PAGE
+        ):
+            scopes += page
+        return scopes
+
     async def memory(self) -> tuple[Scope, str]:
         """Return the scope and the id of the memory that the command line names."""
         scope = await self.scope()

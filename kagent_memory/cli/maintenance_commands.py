@@ -16,7 +16,7 @@ from pydantic_core import to_jsonable_python
 
 from ..errors import InvalidInput
 from ..memories.findings import DEFECTS, Defect
-from ..records import Scope, Scopes
+from ..records import Scopes
 from .command import (
     DRY_RUN,
     FOUND_PROBLEMS,
@@ -209,12 +209,9 @@ async def forget_tenant(call: Call) -> Answer:
 
     args, memories = call.args, call.memories
     if args.dry_run:
-        scopes = await memories.scopes(tenant=checked_tenant(args.name), limit=PAGE)
+        scopes = await call.scopes(checked_tenant(args.name))
         count = sum([(await memories.stats(scope)).visible for scope in scopes])
-        more = " or more" if len(scopes) == PAGE else ""
-        line = (
-            f"{count} visible memories of {len(scopes)} agents and users{more} would be forgotten."
-        )
+        line = f"{count} visible memories of {len(scopes)} agents and users would be forgotten."
         return Answer({"would_forget": {"scopes": len(scopes), "memories": count}}, lines=[line])
     if not args.yes:
         raise InvalidInput(
@@ -293,10 +290,8 @@ async def audit(call: Call) -> Answer:
     args = call.args
     named: Sequence[Defect] = args.defect or DEFECTS
     defects: Sequence[Defect] = [name for name in named if name not in (args.leave_out or ())]
-    whose: Scope | Scopes | None = None
-    if args.app is not None and args.user is not None:
-        whose = await call.scope()
-    elif call.names_scope or args.tenant is not None:
+    whose: Scopes | None = None
+    if call.names_scope or args.tenant is not None:
         whose = Scopes(tenant=call.tenant, user=args.user, app=args.app)
     tell, read = call.progress("read"), 0
 

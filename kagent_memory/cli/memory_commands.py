@@ -17,7 +17,6 @@ from .command import (
     DRY_RUN,
     LIMIT,
     MEMORY_OPTIONS,
-    PAGE,
     SCOPE_OPTIONS,
     WHO,
     Call,
@@ -220,21 +219,11 @@ async def show(call: Call) -> Answer:
     """
     if call.args.id is not None:
         return _details(await call.memories.get(*await call.memory()))
-    counted = [Counted(scope, await call.memories.stats(scope)) for scope in await _scopes(call)]
+    named = [await call.scope()] if call.names_scope else await call.scopes(call.args.tenant)
+    counted = [Counted(scope, await call.memories.stats(scope)) for scope in named]
     unused = sum(one.stats.unused for one in counted)
     lines = [f"{unused} expired unused; the next prune deletes them."] if unused else []
     return Answer(counted, COUNT_COLUMNS, counted, lines)
-
-
-async def _scopes(call: Call) -> list[Scope]:
-    if call.names_scope:
-        return [await call.scope()]
-    scopes: list[Scope] = []
-    while page := await call.memories.scopes(
-        tenant=call.args.tenant, after=scopes[-1] if scopes else None, limit=PAGE
-    ):
-        scopes += page
-    return scopes
 
 
 def _details(memory: Memory) -> Answer:

@@ -5,7 +5,6 @@ from them.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import subprocess
@@ -19,43 +18,15 @@ import pytest
 
 from kagent_memory.cli import COMMANDS, main, parser
 from kagent_memory.memories import Memories
-from kagent_memory.records import Message, Scope, new_id
+from kagent_memory.records import new_id
 from kagent_memory.stores.base import Job
 
-SCOPE = Scope("", "ada", "demo")
-
-
-@pytest.fixture
-def uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv("KAGENT_MEMORY_URI", f"libsql:///{tmp_path}/memory.db")
-    return f"libsql:///{tmp_path}/memory.db"
-
-
-class Run:
-    """One command: exit code, standard output, error stream."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str], *words: str) -> None:
-        self.code = main(words)
-        self.out, self.err = capsys.readouterr()
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-@pytest.fixture
-def run(uri: str, capsys: pytest.CaptureFixture[str]) -> Any:
-    return lambda *words: Run(capsys, *words)
+from .conftest import OF_ADA, SCOPE, dead_letter
 
 
 @pytest.fixture
 def id(run: Any) -> str:
-    return run(
-        "add", "Ada likes tea", "--app", "demo", "--user", "ada", "--topic", "tea", "--json"
-    ).json["ids"][0]
-
-
-OF_ADA = ("--app", "demo", "--user", "ada")
+    return run("add", "Ada likes tea", *OF_ADA, "--topic", "tea", "--json").json["ids"][0]
 
 
 def test_forget_tells_what_it_erased_beside_what_is_not_there(run: Any, id: str):
@@ -101,7 +72,7 @@ def test_a_memory_lives_on_the_command_line(run: Any, id: str):
     assert run("forget", id, "--dry-run", "--json").json == {"would_forget": [id]}
     assert run("show", id).code == 0
     assert run("forget", id, "--json").json == {"forgotten": [id]}
-    assert run("show", id, "--app", "demo", "--user", "ada").code == 3
+    assert run("show", id, *OF_ADA).code == 3
 
 
 def test_everything_is_forgotten_only_on_a_clear_word(run: Any, id: str):
@@ -193,7 +164,7 @@ def test_lines_of_standard_input_are_added(run: Any, monkeypatch: pytest.MonkeyP
     import io
 
     monkeypatch.setattr("sys.stdin", io.StringIO("one\n\ntwo\n"))
-    assert len(run("add", "--app", "demo", "--user", "ada", "--json").json["ids"]) == 2
+    assert len(run("add", *OF_ADA, "--json").json["ids"]) == 2
 
 
 def test_a_token_is_shown_once(run: Any):
@@ -209,15 +180,11 @@ def test_a_token_is_shown_once(run: Any):
 
 async def _with_a_dead_letter(uri: str) -> str:
     async with await Memories.open(uri, worker=False) as memories:
-        await memories.remember(SCOPE, [Message(text="I moved to Rome", event_id="e")], "s")
-        now = datetime.now(UTC)
-        job = await memories.store.queue.claim("test", now=now, lease_seconds=5)
-        assert job
-        await memories.store.queue.release(job, run_after=now, error="it failed", dead=True)
+        dead, now = await dead_letter(memories, "Rome"), datetime.now(UTC)
         await memories.store.enqueue(
             [Job(id=new_id(), scope=SCOPE, kind="consolidate", run_after=now, created_at=now)]
         )
-        return job.id
+        return dead
 
 
 def test_dead_letters_are_seen_and_tried_again(run: Any, uri: str):
@@ -259,7 +226,7 @@ def test_serve_serves_until_it_is_stopped(uri: str):
         ).rstrip(";")
         info = httpx.get(f"{address}/api/v1/info", timeout=120).json()
         assert info["mode"] == "keyword"
-        assert main(["add", "over http", "--app", "demo", "--user", "ada", "--uri", address]) == 0
+        assert main(["add", "over http", *OF_ADA, "--uri", address]) == 0
         assert main(["doctor", "--uri", address]) == 0
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=120)
@@ -268,7 +235,7 @@ def test_serve_serves_until_it_is_stopped(uri: str):
         process.kill()
         process.wait()
         process.stderr.close()
-    assert main(["search", "http", "--app", "demo", "--user", "ada"]) == 0
+    assert main(["search", "http", *OF_ADA]) == 0
 
 
 def test_a_search_may_cover_other_scopes(run: Any):

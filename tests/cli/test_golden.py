@@ -7,21 +7,20 @@ A deliberate change is written by `make docs`, and then reviewed like code.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kagent_memory import Fact, Memories, Message, Scope
-from kagent_memory.cli import COMMANDS, GROUPS, main, parser
+from kagent_memory import Fact, Memories
+from kagent_memory.cli import COMMANDS, GROUPS, parser
+
+from .conftest import OF_ADA, SCOPE, Run, dead_letter
 
 GOLDEN = Path(__file__).parent / "golden"
 HELP, SHAPES = GOLDEN / "help.txt", GOLDEN / "json.txt"
-OF_ADA = ("--app", "demo", "--user", "ada")
 WITHOUT_JSON = {"serve", "export"}  # they serve, or write a format of their own
 ELSEWHERE = {"demo", "reembed"}  # they need a model, an embedder; tested beside those
 
@@ -76,70 +75,56 @@ def shape(value: Any, place: str = "") -> Iterator[str]:
 
 async def _fill(uri: str) -> tuple[list[str], list[str]]:
     """Leave two dead jobs and two quarantined memories; return their ids."""
-    scope, dead = Scope("", "ada", "demo"), list[str]()
     async with await Memories.open(uri, worker=False, quarantine="tool") as memories:
-        for place in ("Rome", "Oslo"):
-            await memories.remember(
-                scope, [Message(text=f"I moved to {place}", event_id=place)], place
-            )
-            now = datetime.now(UTC)
-            job = await memories.store.queue.claim("test", now=now, lease_seconds=5)
-            assert job
-            await memories.store.queue.release(job, run_after=now, error="it failed", dead=True)
-            dead.append(job.id)
+        dead = [await dead_letter(memories, place) for place in ("Rome", "Oslo")]
         facts = [Fact(f"The tool said {number}", origin="tool") for number in (1, 2)]
-        return dead, await memories.add(scope, facts)
+        return dead, await memories.add(SCOPE, facts)
 
 
 def test_the_shape_of_every_json_answer_is_as_before(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    uri: str, run: Callable[..., Run], tmp_path: Path
 ) -> None:
     """The shape of a JSON answer changes only together with its golden file."""
-    uri = f"libsql:///{tmp_path}/memory.db"
-    monkeypatch.setenv("KAGENT_MEMORY_URI", uri)
     shapes: dict[str, list[str]] = {}
 
-    def run(name: str, *words: str) -> Any:
-        capsys.readouterr()
-        code = main([*name.split(), *words, "--json"])
-        answer = json.loads(capsys.readouterr().out)
-        shapes[f"{name}, exit code {code}"] = list(dict.fromkeys(shape(answer)))
-        return answer
+    def tell(name: str, *words: str) -> Any:
+        ran = run(*name.split(), *words, "--json")
+        shapes[f"{name}, exit code {ran.code}"] = list(dict.fromkeys(shape(ran.json)))
+        return ran.json
 
-    run("migrate")
-    [id] = run(
+    tell("migrate")
+    [id] = tell(
         "add", "Ada likes tea", *OF_ADA, "--topic", "tea", "--tag", "drink", "--category", "taste"
     )["ids"]
     dead, waiting = asyncio.run(_fill(uri))
-    run("jobs")
-    run("jobs --retry", dead[0])
-    run("jobs --drop", dead[1])
-    run("worker", "--until-idle")
-    run("list --quarantined", *OF_ADA)
-    run("confirm", waiting[0])
-    run("forget", waiting[1])
-    run("search", "tea", *OF_ADA, "--explain")
-    run("list", *OF_ADA, "--limit", "1")
-    run("show", id)
-    run("edit", id, "--content", "Ada likes green tea", "--why", "she said so")
-    run("history", id)
-    run("pin", id)
-    run("undo", id)
-    run("show")
-    run("doctor")
-    run("prune", "--dry-run")
-    token = run("token create", "--user", "ada", "--label", "ci", "--days", "30")
-    run("token list")
-    run("token revoke", token["id"])
-    main(["export"])
-    (tmp_path / "export.jsonl").write_text(capsys.readouterr().out, encoding="utf-8")
-    run("import", str(tmp_path / "export.jsonl"), "--dry-run")
-    run("audit")
-    run("forget", id)
-    run("receipts")
-    run("receipts --check")
-    run("forget-tenant", "acme", "--yes")
-    run("show", "nothing")
+    tell("jobs")
+    tell("jobs --retry", dead[0])
+    tell("jobs --drop", dead[1])
+    tell("worker", "--until-idle")
+    tell("list --quarantined", *OF_ADA)
+    tell("confirm", waiting[0])
+    tell("forget", waiting[1])
+    tell("search", "tea", *OF_ADA, "--explain")
+    tell("list", *OF_ADA, "--limit", "1")
+    tell("show", id)
+    tell("edit", id, "--content", "Ada likes green tea", "--why", "she said so")
+    tell("history", id)
+    tell("pin", id)
+    tell("undo", id)
+    tell("show")
+    tell("doctor")
+    tell("prune", "--dry-run")
+    token = tell("token create", "--user", "ada", "--label", "ci", "--days", "30")
+    tell("token list")
+    tell("token revoke", token["id"])
+    (tmp_path / "export.jsonl").write_text(run("export").out, encoding="utf-8")
+    tell("import", str(tmp_path / "export.jsonl"), "--dry-run")
+    tell("audit")
+    tell("forget", id)
+    tell("receipts")
+    tell("receipts --check")
+    tell("forget-tenant", "acme", "--yes")
+    tell("show", "nothing")
     missing = {command.name for command in COMMANDS} - {name.partition(",")[0] for name in shapes}
     assert missing == WITHOUT_JSON | ELSEWHERE
     check(

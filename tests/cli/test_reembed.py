@@ -8,14 +8,13 @@ import gc
 import json
 import sys
 import warnings
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from loopback import Loopback
 
-from kagent_memory.cli import main
+from .conftest import OF_ADA, Run
 
 
 @pytest.fixture(autouse=True)
@@ -39,24 +38,16 @@ def model(monkeypatch: pytest.MonkeyPatch):
         yield named
 
 
-def test_a_store_goes_from_one_model_to_another(
-    model: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_a_store_goes_from_one_model_to_another(model: Any, uri: str, run: Callable[..., Run]):
     """A store serves one embedder: another is refused until `reembed` makes it the store's own."""
-    uri = ["--uri", f"libsql:///{tmp_path}/memory.db"]
-    scope = ["--app", "demo", "--user", "ada"]
-    old, new = (
-        ["--embedding", model("text-embedding-3-small")],
-        ["--embedding", model("text-embedding-3-large")],
-    )
-    assert main(["add", "Oolong is a tea.", *scope, *uri, *old]) == 0
-    assert main(["search", "oolong", *scope, *uri, *new]) == 5
-    assert "kagent-memory reembed --embedding" in capsys.readouterr().err
-    assert main(["reembed", *uri]) == 5
-    assert "Name the embedder" in capsys.readouterr().err
-    assert main(["reembed", *uri, *new, "--drop-old", "--json"]) == 0
-    done = json.loads(capsys.readouterr().out)
+    search = ("search", "oolong", *OF_ADA, "--json")
+    old, new = (("--embedding", model(f"text-embedding-3-{size}")) for size in ("small", "large"))
+    assert run("add", "Oolong is a tea.", *OF_ADA, *old).code == 0
+    refused = run(*search[:-1], *new)
+    assert (refused.code, "kagent-memory reembed --embedding" in refused.err) == (5, True)
+    unnamed = run("reembed")
+    assert (unnamed.code, "Name the embedder" in unnamed.err) == (5, True)
+    done = run("reembed", *new, "--drop-old", "--json").json
     assert (done["memories"], len(done["dropped"])) == (1, 1)
-    assert main(["search", "oolong", *scope, *uri, *new, "--json"]) == 0
-    assert main(["search", "oolong", *scope, *uri, *old]) == 5
-    assert main(["reembed", "--uri", "http://127.0.0.1:9", *new]) == 5
+    assert [run(*search, *embedding).code for embedding in (new, old)] == [0, 5]
+    assert run("reembed", "--uri", "http://127.0.0.1:9", *new).code == 5
