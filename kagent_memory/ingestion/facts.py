@@ -107,10 +107,9 @@ def resolved_time(value: str, now: datetime) -> datetime | None:
 
 def storable(
     facts: Sequence[Fact],
-    messages: Sequence[Message],
+    transcript: Transcript,
     *,
-    outputs: Sequence[str] = (),
-    session_id: str,
+    outputs: Sequence[str],
     said_at: datetime,
     max_bytes: int,
 ) -> list[Fact]:
@@ -120,23 +119,22 @@ def storable(
 
     Args:
         facts: what a provider found.
-        messages: what it was found in; a fact that names no events has all of theirs.
+        transcript: what it was found in; a fact that names no events has all of its.
         outputs: what tools said in the session.
-        session_id: where it was said.
         said_at: when a fact was said of whose sources none tells a time.
         max_bytes: of one fact.
     """
     kept: list[Fact] = []
-    sources = {message.event_id: message for message in messages}
-    of_user = [message.text for message in messages if message.role == "user"]
+    sources = {message.event_id: message for message in transcript}
+    of_user = [message.text for message in transcript if message.role == "user"]
     named: list[Fact] = []
     for fact in facts:
         own = [sources[id] for id in fact.event_ids or sources if id in sources]
         known = replace(
             _with_fields(fact, own),
             event_ids=fact.event_ids or tuple(sources),
-            session_id=fact.session_id or session_id or None,
-            said_at=fact.said_at or _last_at(own) or _last_at(messages) or said_at,
+            session_id=fact.session_id or transcript.session_id or None,
+            said_at=fact.said_at or _last_at(own) or _last_at(transcript) or said_at,
         )
         named.append(known)
     for fact in with_least_trust(named, outputs, of_user):

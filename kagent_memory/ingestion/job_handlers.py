@@ -168,9 +168,8 @@ class JobHandlers:
                 ]
         kept = partial(
             storable,
-            messages=heard,
+            transcript=transcript,
             outputs=outputs,
-            session_id=job.session_id,
             said_at=job.created_at,
             max_bytes=settings.max_content_bytes,
         )
@@ -364,21 +363,21 @@ class JobHandlers:
             raise ProviderUnavailable(
                 f"This process has no embedder{f' {job.model!r}' if job.model else ''}."
             )
-        some = partial(
-            embed_some,
-            self.store,
-            self.vectors,
-            job.scope,
-            limit=MAX_EMBEDDED,
-            refused=set[str](),
-            clock=self.clock,
-        )
-        while True:
+        refused, count = set[str](), MAX_EMBEDDED
+        while count == MAX_EMBEDDED:
             try:
-                if await some(job=(job.id, job.fence)) < MAX_EMBEDDED:
-                    return job
+                count = await embed_some(
+                    self.store,
+                    self.vectors,
+                    job.scope,
+                    limit=MAX_EMBEDDED,
+                    refused=refused,
+                    clock=self.clock,
+                    job=(job.id, job.fence),
+                )
             except Conflict:
                 await self._still_ours(job)
+        return job
 
     async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> tuple[Change, ...]:
         """Merge what says the same in a scope, and sum up what is old; see

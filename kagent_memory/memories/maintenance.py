@@ -131,19 +131,20 @@ class Maintenance(Opened):
         Returns:
             The counts, and a reason for each memory that goes.
         """
-        from ..retention.prune import prune
+        from ..retention.prune import Prune
 
         parts = self.parts
         # what is popular by now must not be deleted for a count that waits
         await parts.deliveries.flush()
-        pruned = await prune(
+        prune = Prune(
             parts.store.memories,
             parts.vectors,
-            settings=parts.settings,
-            weights=parts.weights,
-            now=parts.clock(),
-            dry_run=dry_run,
+            parts.settings,
+            parts.weights,
+            parts.clock(),
+            dry_run,
         )
+        pruned = await prune.run()
         if not dry_run:
             if pruned.erased:
                 parts.forget_vectors()

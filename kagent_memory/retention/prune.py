@@ -56,48 +56,42 @@ async def keep_pruned(
         await asyncio.sleep(min(period, MAX_PAUSE_SECONDS))
 
 
-async def prune(
-    store: MemoryStore,
-    vectors: StoreEmbedder | None,
-    *,
-    settings: MemorySettings,
-    weights: ImportanceWeights,
-    now: datetime,
-    dry_run: bool = False,
-) -> Pruned:
-    """Prune all scopes as the settings ask: what has expired, what has outlived its use, and what
-    is too much.
-
-    Raises:
-        StoreError: the database is unavailable; what was erased by then stays so.
-    """
-    run = _Prune(store, vectors, settings, weights, now, dry_run)
-    pruned = await store.prune(now=now, popular_after=settings.popular_after, dry_run=dry_run)
-    unimportant_after_days = POLICIES[settings.policy].unimportant_after_days
-    oldest = [days for days in (settings.half_life_days, unimportant_after_days) if days]
-    if oldest:
-        pruned += await run.erase_outlived(at_least_days=min(oldest))
-    if settings.max_memories:
-        pruned += await run.evict(keep=settings.max_memories)
-    return pruned
-
-
 @dataclass
-class _Prune:
-    """One prune on its way."""
+class Prune:
+    """One prune of all scopes, as the settings ask: what has expired, what has outlived its use,
+    and what is too much.
+    """
 
     store: MemoryStore
     vectors: StoreEmbedder | None
     settings: MemorySettings
     weights: ImportanceWeights
     now: datetime
-    dry_run: bool
+    dry_run: bool = False
     # of a dry run, which leaves them there
     doomed: dict[Scope, set[str]] = field(default_factory=dict[Scope, set[str]])
     # of the scope that was looked at last, by the id of what stands for them
     merged: tuple[Scope, Mapping[str, Sequence[Memory]]] | None = None
 
-    async def erase_outlived(self, *, at_least_days: float) -> Pruned:
+    async def run(self) -> Pruned:
+        """Prune, and return what went.
+
+        Raises:
+            StoreError: the database is unavailable; what was erased by then stays so.
+        """
+        pruned = await self.store.prune(
+            now=self.now, popular_after=self.settings.popular_after, dry_run=self.dry_run
+        )
+        oldest = [days for days in (self.settings.half_life_days, self._unused_days) if days]
+        if oldest:
+            pruned += await self._erase_outlived(at_least_days=min(oldest))
+        return pruned + await self._evict() if self.settings.max_memories else pruned
+
+    @property
+    def _unused_days(self) -> int:
+        return POLICIES[self.settings.policy].unimportant_after_days
+
+    async def _erase_outlived(self, *, at_least_days: float) -> Pruned:
         """Erase what has faded, and what is old, unimportant and hardly used."""
         pruned = Pruned()
         old = Filter(created_before=self.now - timedelta(days=at_least_days))
@@ -120,7 +114,7 @@ class _Prune:
         """Return the memories that are old, hardly used, and below 0.5 by the published formula; of
         twins one stays, if it may.
         """
-        after_days = POLICIES[self.settings.policy].unimportant_after_days
+        after_days = self._unused_days
 
         def is_below(memory: Memory, nearest: float) -> bool:
             weighed = importance(
@@ -180,16 +174,14 @@ class _Prune:
             sources += fresh
         return sources
 
-    async def evict(self, *, keep: int) -> Pruned:
-        """Erase the least important memories, so that every scope holds `keep` at most; pinned ones
-        stay.
-        """
-        pruned = Pruned()
+    async def _evict(self) -> Pruned:
+        """Erase the least important memories, so that no scope holds too many; pinned ones stay."""
+        pruned, keep = Pruned(), self.settings.max_memories
         for scope, held in await self.store.crowded(above=keep, now=self.now):
             count = held - keep - len(self.doomed.get(scope, ()))
             if count > 0:
                 doomed = await self._least_important(scope, count)
-                pruned += await self._erase(scope, doomed, "capacity", keep=keep)
+                pruned += await self._erase(scope, doomed, "capacity")
         return pruned
 
     async def _least_important(self, scope: Scope, count: int) -> list[Memory]:
@@ -217,14 +209,13 @@ class _Prune:
         rest = least_important(edge, left, now=self.now, likeness=likeness, weighs=weighs)
         return [*certain, *rest]
 
-    async def _erase(
-        self, scope: Scope, memories: Sequence[Memory], why: PruneReason, *, keep: int = 0
-    ) -> Pruned:
+    async def _erase(self, scope: Scope, memories: Sequence[Memory], why: PruneReason) -> Pruned:
         ids: Sequence[str] = [memory.id for memory in memories]
         if self.dry_run:
             self.doomed.setdefault(scope, set()).update(ids)
             ids = [*ids, *(source.id for source in await self._sources(scope, memories))]
         elif ids:
+            keep = self.settings.max_memories if why == "capacity" else 0
             ids = await self.store.evict(scope, ids, keep=keep, now=self.now)
         counts = {"evicted" if why == "capacity" else why: len(ids)}
         return Pruned(**counts, gone=tuple(Gone(scope, id, why) for id in ids))
