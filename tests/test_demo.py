@@ -141,6 +141,7 @@ def test_the_demo_removes_nothing_that_it_did_not_make(
     [
         (["--directory", "file"], "Nothing can be written to file"),
         (["--directory", "/proc/demo"], "Nothing can be written to /proc/demo"),
+        ([], "no_such_provider/x"),
     ],
 )
 def test_a_demo_that_fails_says_why_in_one_line(
@@ -153,6 +154,7 @@ def test_a_demo_that_fails_says_why_in_one_line(
     """A place that cannot be written, or a half that fails, ends it with the family's exit code."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
+    monkeypatch.setenv("KAGENT_MEMORY_EMBEDDING", "no_such_provider/x")
     assert main(["demo", "--json", *options]) == 5
     captured = capsys.readouterr()
     error = json.loads(captured.out)["error"]
