@@ -23,7 +23,7 @@ from ..memories import Memories
 from ..records import Memory, Scope
 from ..stores.base import external_name
 from .auth import Caller
-from .dependencies import caller_of, memories_of
+from .dependencies import all_memories, caller_of, memories_of
 from .kagent_wire import (
     DIMENSIONS,
     Item,
@@ -39,7 +39,6 @@ from .kagent_wire import (
 )
 
 EMBEDDING_SPACE = external_name(DIMENSIONS)
-LIST_PAGE = 1000
 SORTED_CHARS = 10  # what sorting one memory costs, as `run_in_thread` counts
 
 
@@ -114,11 +113,7 @@ async def list_all(memories: Memories, caller: Caller, asked: Named) -> dict[str
     """Return all memories of an agent and a user, the most delivered first."""
     rows: list[Memory] = []
     for scope in _scopes(memories, caller, asked):
-        cursor, is_first = None, True
-        while is_first or cursor is not None:
-            page = await memories.list(scope, limit=LIST_PAGE, cursor=cursor)
-            rows += page.memories
-            cursor, is_first = page.cursor, False
+        rows += (await all_memories(memories, scope))[0]
     return {"memories": await run_in_thread(len(rows) * SORTED_CHARS, _listed, rows)}
 
 

@@ -103,8 +103,7 @@ class Gate:
         Raises:
             HTTPException: 403, or 413 for a body whose length is told.
         """
-        length = request.headers.get("content-length", "")
-        if length.isdecimal() and int(length[:20]) > max_body_bytes:
+        if (_length(request) or 0) > max_body_bytes:
             raise too_large(max_body_bytes)
         if not self._access.is_guarded and _host(request) not in self._access.hosts:
             raise HTTPException(403, "This server only answers requests for its own host name.")
@@ -162,9 +161,15 @@ def _is_long(request: Request) -> bool:
     """Return True if a request is searched with a text whose length takes time; of unknown length
     too.
     """
-    length = request.headers.get("content-length", "")
     is_search = request.method == "POST" and request.scope["path"] not in STORING | {SPOOLED}
-    return is_search and not (length.isdecimal() and int(length[:20]) <= LONG_BODY)
+    length = _length(request)
+    return is_search and (length is None or length > LONG_BODY)
+
+
+def _length(request: Request) -> int | None:
+    """Return the length that a body is said to have."""
+    length = request.headers.get("content-length", "")
+    return int(length[:20]) if length.isdecimal() else None
 
 
 def _host(request: Request) -> str:

@@ -18,14 +18,13 @@ from ..memories import Memories
 from ..records import Memory, Scope
 from ..stores.base import Job, JobState
 from .api import VERBS
-from .dependencies import caller_of, memories_of, own_job, tenant_wide, visible_jobs
+from .dependencies import all_memories, caller_of, memories_of, own_job, tenant_wide, visible_jobs
 from .error_responses import told
 from .page_helpers import OwnForm, PageScope, ScopeOrNone, field, page, page_user, to
 
 router = APIRouter(include_in_schema=False)
 
 DAYS = 30
-PAGE = 1000
 MAX_READ = 10_000
 BANDS = (("0", 0, 0), ("1-2", 1, 2), ("3-9", 3, 9), ("10-29", 10, 29), ("30+", 30, math.inf))
 SHOWN = 50
@@ -59,12 +58,7 @@ class Plot(NamedTuple):
 async def dashboard(request: Request, scope: PageScope) -> Response:
     """Show counts and plots."""
     memories = memories_of(request)
-    rows: list[Memory] = []
-    cursor, is_whole = None, False
-    while len(rows) < MAX_READ and not is_whole:
-        recent = await memories.list(scope, order="newest", limit=PAGE, cursor=cursor)
-        rows += recent.memories
-        cursor, is_whole = recent.cursor, recent.cursor is None
+    rows, is_whole = await all_memories(memories, scope, MAX_READ)
     stats, now = await memories.stats(scope), request.app.state.clock()
     plots = [
         Plot("Memories over the last 30 days", growth(rows, now)),
@@ -201,14 +195,8 @@ async def forget(request: Request, scope: PageScope, form: OwnForm) -> Response:
 
 
 def _forget_page(
-    request: Request,
-    scope: Scope,
-    typed: Mapping[str, str],
-    *,
-    status: int = 200,
-    wrong: str = "",
-    gone: int | None = None,
-    shown: Sequence[Memory] = (),
+    request: Request, scope: Scope, typed: Mapping[str, str], *, status: int = 200, **more: Any
 ) -> Response:
-    values: dict[str, Any] = {"typed": typed, "wrong": wrong, "gone": gone, "shown": shown}
+    """Show the form as it was typed: what would go, or why nothing does."""
+    values = {"typed": typed, "wrong": "", "gone": None, "shown": (), **more}
     return page(request, "forget.html", status, scope=scope, **values)

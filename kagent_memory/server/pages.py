@@ -224,40 +224,34 @@ async def _memory_page(
         revisions=changes[::-1],
         can_undo=last_change(revisions) is not None,
         types=MEMORY_TYPES,
-        form={**_stored(memory), **typed},
+        form={**_shown(memory), "why": "", **typed},
         wrong=wrong,
     )
 
 
-def _stored(memory: Memory) -> dict[str, str]:
-    """Return what the form of a memory holds."""
-    return {
-        "content": memory.content,
-        "type": memory.type,
-        "category": memory.category or "",
-        "importance": str(memory.importance),
-        "ttl_days": "" if memory.ttl_days is None else str(memory.ttl_days),
-        "topics": ", ".join(memory.topics),
-        "tags": ", ".join(memory.tags),
-        "why": "",
-    }
+def _shown(memory: Memory) -> dict[str, str]:
+    """Return the fields of a memory that people change, as text."""
+    shown: dict[str, str] = {}
+    for name in COMPARED:
+        value = getattr(memory, name)
+        if isinstance(value, bool):
+            value = "yes" if value else "no"
+        elif isinstance(value, tuple):
+            value = ", ".join(cast("tuple[str, ...]", value))
+        shown[name] = "" if value is None else str(value)
+    return shown
 
 
 def former(before: Memory | None, after: Memory | None) -> list[tuple[str, str]]:
     """Return the parts that a change replaced, each with its former value in words."""
     if before is None or after is None:
         return []
-    replaced: list[tuple[str, str]] = []
-    for name in COMPARED:
-        value = getattr(before, name)
-        if value == getattr(after, name):
-            continue
-        if isinstance(value, bool):
-            value = "yes" if value else "no"
-        elif isinstance(value, tuple):
-            value = ", ".join(cast("tuple[str, ...]", value))
-        replaced.append((name.replace("_", " "), "–" if value in (None, "") else str(value)))
-    return replaced
+    new = _shown(after)
+    return [
+        (name.replace("_", " "), text or "–")
+        for name, text in _shown(before).items()
+        if text != new[name]
+    ]
 
 
 @router.post("/memories/{id}/edit")
@@ -265,7 +259,7 @@ async def edit(request: Request, scope: PageScope, form: OwnForm, id: str) -> Re
     """Set what the form says; when that fails, a form keeps what was typed."""
     memories, typed = memories_of(request), {name: field(form, name) for name in EDITED}
     try:
-        stored = _stored(await memories.get(scope, id, superseded=True))
+        stored = _shown(await memories.get(scope, id, superseded=True))
         changes = _changes(typed, stored, field(form, "revision"))
         await memories.edit(scope, id, who=page_user(request), **changes)
     except NotFound as error:
@@ -285,7 +279,7 @@ def _changes(typed: Mapping[str, str], stored: Mapping[str, str], revision: str)
     changed = {
         name: text
         for name, text in typed.items()
-        if text != stored[name] and (text or name in MAY_BE_EMPTY)
+        if text != stored.get(name, "") and (text or name in MAY_BE_EMPTY)
     }
     for name in changed.keys() & {"topics", "tags"}:
         labels = [part.strip() for part in changed[name].split(",")]
