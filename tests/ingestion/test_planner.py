@@ -78,34 +78,30 @@ async def test_a_united_text_that_holds_both_is_taken():
 
 
 @pytest.mark.parametrize(
-    "text",
+    "decision",
     [
-        "Likes green tea in the evening, never coffee",
-        "Likes green tea",
-        "Likes tea in the evening",
-        "Likes 3 green teas in the evening",
-        "Does not like green tea in the evening",
-        "",
-        None,
+        {"action": "NOOP"},
+        *(
+            {"action": "UPDATE", "text": text}
+            for text in (
+                "Likes green tea in the evening, never coffee",
+                "Likes green tea",
+                "Likes tea in the evening",
+                "Likes 3 green teas in the evening",
+                "Does not like green tea in the evening",
+                "",
+                None,
+            )
+        ),
     ],
+    ids=str,
 )
-async def test_a_united_text_that_lacks_or_adds_something_only_links(text):
-    """A text that says no more than one of both could say something else with the same words."""
+async def test_what_says_the_same_is_linked_and_both_stay(decision):
+    """NOOP is "the same": nothing is dropped, and the memory met again lives on. So is a united
+    text that lacks or adds something, or says no more than one of both.
+    """
     old, new = row("Likes green tea", days=9), row("Likes tea in the evening")
-    found = await decided(new, old, deciding(action="UPDATE", text=text))
-    added, linked = found.changes
-    assert added.memory == replace(new, links=(old.id,))
-    assert (linked.kind, linked.memory.content, linked.memory.links) == (
-        "link",
-        old.content,
-        (new.id,),
-    )
-
-
-async def test_what_says_the_same_is_linked_and_both_stay():
-    """NOOP is "the same": nothing is dropped, and the memory met again lives on."""
-    old, new = row("Likes green tea.", days=9), row("Green tea is a favourite.")
-    found = await decided(new, old, deciding(action="NOOP"))
+    found = await decided(new, old, deciding(**decision))
     added, linked = found.changes
     assert (added.kind, added.memory) == ("add", replace(new, links=(old.id,)))
     assert (linked.kind, linked.memory.links, linked.memory.revision) == ("link", (new.id,), 2)
