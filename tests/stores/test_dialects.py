@@ -96,6 +96,21 @@ def test_a_file_asks_nothing_that_sqlite_3_35_does_not_know():
     assert [found[0] for script in scripts if (found := NEWER_THAN_3_35.search(script))] == []
 
 
+def plan(connection, name: str) -> list[str]:
+    """Return the steps by which SQLite runs a statement."""
+    text = queries("libsql")[name].replace("{space}", "1")
+    planned = connection.rows(f"EXPLAIN QUERY PLAN {text}", dict.fromkeys(value_names(text)))
+    return [row["detail"] for row in planned]
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, text in sorted(queries("libsql").items()) if "AS place" in text]
+)
+def test_lists_side_by_side_are_joined_by_an_index(connection, name):
+    """Lists of one call are joined by place in linear time."""
+    assert any("AUTOMATIC" in step and "(place=?)" in step for step in plan(connection, name))
+
+
 SCOPED = (
     "written_since",
     "indexed",
@@ -112,9 +127,7 @@ SCOPED = (
 def test_hot_libsql_statements_use_an_index_by_scope(connection, name):
     """Hot libsql statements reach every table by an index that starts with the scope."""
     connection.rows(queries("libsql")["make_vectors"].replace("{space}", "1"))
-    text = queries("libsql")[name].replace("{space}", "1")
-    plan = connection.rows(f"EXPLAIN QUERY PLAN {text}", dict.fromkeys(value_names(text)))
-    steps = [row["detail"] for row in plan if row["detail"].startswith(("SEARCH", "SCAN"))]
+    steps = [step for step in plan(connection, name) if step.startswith(("SEARCH", "SCAN"))]
     steps = [
         step
         for step in steps
@@ -132,9 +145,7 @@ def test_hot_libsql_statements_use_an_index_by_scope(connection, name):
 )
 def test_scopes_are_listed_in_the_order_of_an_index(connection, name):
     """Scopes are listed in the order of an index that a page enters where it begins."""
-    text = queries("libsql")[name]
-    plan = connection.rows(f"EXPLAIN QUERY PLAN {text}", dict.fromkeys(value_names(text)))
-    steps = [row["detail"] for row in plan]
+    steps = plan(connection, name)
     assert re.match(r"(SEARCH|SCAN) \w+ USING COVERING INDEX scope_(order|long)", steps[0]), steps
     assert steps[0].startswith("SEARCH") or name == "long_scopes", steps
     assert not any("TEMP B-TREE" in step for step in steps), steps

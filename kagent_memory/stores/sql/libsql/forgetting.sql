@@ -17,8 +17,9 @@ said AS MATERIALIZED (
 SELECT id FROM chosen
 UNION
 SELECT f.id
-FROM memory AS f
-WHERE f.scope_id = :scope_id AND f.session_id IN (SELECT session_id FROM said) AND f.event_ids <> '[]'
+FROM (SELECT DISTINCT session_id FROM said) AS d
+CROSS JOIN memory AS f ON f.scope_id = :scope_id AND f.session_id = d.session_id
+WHERE f.event_ids <> '[]'
     AND NOT EXISTS (
         SELECT 1 FROM json_each(f.event_ids) AS e
         WHERE (f.session_id, e.value) NOT IN (SELECT session_id, event_id FROM said)
@@ -116,11 +117,9 @@ SELECT f.id FROM found AS f LEFT JOIN chosen AS c ON c.id = f.id ORDER BY c.plac
 -- name: decided_together
 -- The memories that decisions changed together with these.
 SELECT DISTINCT r.memory_id AS id
-FROM memory_revision AS r
-WHERE r.scope_id = :scope_id AND r.change_group IN (
-    SELECT g.change_group FROM memory_revision AS g
-    WHERE g.scope_id = :scope_id AND g.memory_id IN (SELECT value FROM json_each(:ids)) AND g.change_group IS NOT NULL
-)
+FROM memory_revision AS g
+CROSS JOIN memory_revision AS r ON r.scope_id = :scope_id AND r.change_group = g.change_group
+WHERE g.scope_id = :scope_id AND g.memory_id IN (SELECT value FROM json_each(:ids))
 
 -- name: sources_of
 -- Kept turns that are linked with these facts, or share an event of a session with them.
@@ -135,8 +134,7 @@ WHERE m.scope_id = :scope_id AND m.state = 'source' AND (
     EXISTS (SELECT 1 FROM json_each(m.links) AS l WHERE l.value IN (SELECT value FROM json_each(:ids)))
     OR EXISTS (
         SELECT 1 FROM json_each(m.event_ids) AS e
-        CROSS JOIN said AS g ON g.event_id = e.value
-        WHERE g.session_id IS m.session_id
+        WHERE (coalesce(m.session_id, ''), e.value) IN (SELECT coalesce(session_id, ''), event_id FROM said)
     )
 )
 ORDER BY m.id
@@ -150,7 +148,7 @@ ORDER BY memory_id, revision
 -- Lists of equal length are joined by place; written out, the second one gets an index.
 WITH given_key AS MATERIALIZED (SELECT key AS place, value FROM json_each(:keys))
 INSERT INTO tombstone (scope_id, kind, key, at)
-SELECT :scope_id, k.value, g.value, :at FROM json_each(:kinds) AS k JOIN given_key AS g ON g.place = k.key WHERE true
+SELECT :scope_id, k.value, g.value, :at FROM json_each(:kinds) AS k CROSS JOIN given_key AS g ON g.place = k.key WHERE true
 ON CONFLICT DO NOTHING
 
 -- name: queued_payloads

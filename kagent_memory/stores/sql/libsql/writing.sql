@@ -40,7 +40,7 @@ WHERE scope_id = :scope_id AND event_id = '' AND session_id IN (
 -- name: insert_taken
 WITH given_event AS MATERIALIZED (SELECT key AS place, value FROM json_each(:event_ids))
 INSERT INTO taken_event (scope_id, session_id, event_id, at)
-SELECT :scope_id, s.value, e.value, :at FROM json_each(:session_ids) AS s JOIN given_event AS e ON e.place = s.key
+SELECT :scope_id, s.value, e.value, :at FROM json_each(:session_ids) AS s CROSS JOIN given_event AS e ON e.place = s.key
 WHERE true
 ON CONFLICT DO NOTHING
 

@@ -17,9 +17,9 @@ said AS MATERIALIZED (
 SELECT id FROM chosen
 UNION
 SELECT f.id
-FROM memory AS f
-WHERE f.scope_id = %(scope_id)s AND f.session_id IS NOT NULL AND f.session_id IN (SELECT session_id FROM said)
-    AND cardinality(f.event_ids) > 0
+FROM (SELECT DISTINCT session_id FROM said) AS d
+JOIN memory AS f ON f.scope_id = %(scope_id)s AND f.session_id IS NOT NULL AND f.session_id = d.session_id
+WHERE cardinality(f.event_ids) > 0
     AND NOT EXISTS (
         SELECT 1 FROM unnest(f.event_ids) AS e (event_id)
         WHERE (f.session_id, e.event_id) NOT IN (SELECT session_id, event_id FROM said)
