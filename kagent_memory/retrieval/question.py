@@ -1,15 +1,21 @@
-"""A query read once, before anything is searched: completed, and taken for what it names."""
+"""A query read once, before anything is searched: completed, and taken for what it names; and how
+far an embedder tells the letters of its script apart.
+"""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+import numpy as np
+
 from ..language.dates import Span, bare_dates, named_spans, windows
 from ..language.tokenizer import STOP_WORDS, query_terms, tokens
 from ..language.word_forms import word_forms
+from ..records import Vector
 from .query_words import (
     ASKING,
     CONTINUATIONS,
@@ -21,7 +27,6 @@ from .query_words import (
     plain,
     wide,
 )
-from .ranking.scripts import disguised
 
 MAX_TERMS = 64  # distinct ones of a query that count
 EARLIER_TURNS = 3
@@ -38,6 +43,10 @@ _QUOTED = re.compile(r"[\"“„«]([^\"“”„«»]{2,80})[\"”“»]")
 _SENTENCE_ENDS = (".", "!", "?", ":")
 _EDGES = "\"'“”‘’«»„()[]{}<>*,;:!?….。！？%‰°$€£¥"
 _INNER_SIGN = re.compile(r"[^\W_][-_./:@\\+#]+[^\W_]|[a-z][A-Z]|[@#+]")
+UNRELATED = ("The tea is green.", "Trains leave at noon.")
+_LAST_LATIN = "\u024f"
+_STEPS = (11, -11, 5, -5)
+_LEAST_TRUST = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,3 +180,45 @@ def _named(words: Sequence[str]) -> Iterator[frozenset[str]]:
         elif bare[:1].isupper() and not begins and bare.casefold() not in STOP_WORDS:
             yield frozenset(tokens(bare)) - STOP_WORDS
         begins = word.endswith(_SENTENCE_ENDS)
+
+
+def disguised(text: str) -> str:
+    """Return the text with each letter replaced by another of its script; "" if most of it is
+    Latin.
+    """
+    letters = [char for char in text if char.isalpha()]
+    if 2 * sum(char > _LAST_LATIN for char in letters) <= len(letters):
+        return ""
+    return "".join(map(_another, text))
+
+
+def trust(text: Vector, other: Vector, *unrelated: Vector) -> float:
+    """Return how far the vectors of a script tell texts apart, beside those of two English texts,
+    in 0.1..1.
+
+    Args:
+        text: of the text.
+        other: of the text in other letters, which means nothing.
+        unrelated: of the two texts `UNRELATED`.
+    """
+    room = 1 - _cosine(*unrelated)
+    return (
+        min(1.0, max(_LEAST_TRUST, (1 - _cosine(text, other)) / room))
+        if room > _LEAST_TRUST
+        else 1.0
+    )
+
+
+def _another(letter: str) -> str:
+    script = unicodedata.name(letter, "").partition(" ")[0]
+    for step in _STEPS if letter.isalpha() else ():
+        other = chr(ord(letter) + step)
+        alike = other.isalpha() and other.islower() == letter.islower()
+        if alike and unicodedata.name(other, "").partition(" ")[0] == script:
+            return other
+    return letter
+
+
+def _cosine(one: Vector, other: Vector) -> float:
+    first, second = one.astype(np.float64), other.astype(np.float64)
+    return float(first @ second / (np.linalg.norm(first) * np.linalg.norm(second)))

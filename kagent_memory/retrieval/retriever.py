@@ -24,7 +24,7 @@ from ..stores.view import Stale
 from .embedding_spaces import StoreEmbedder
 from .passages import holding
 from .query import Gate, WordGate, is_known
-from .question import Question, identifiers, is_small
+from .question import UNRELATED, Question, identifiers, is_small, trust
 from .ranking import RankSettings
 from .ranking.candidates import (
     Candidates,
@@ -36,7 +36,6 @@ from .ranking.candidates import (
 )
 from .ranking.importance import ImportanceWeights, importance
 from .ranking.rank import REACH, Ranked, Ranking, rank
-from .ranking.scripts import UNRELATED, trust
 from .ranking.selection import Selection, handed_over, select, with_sources
 from .search import HelpingModel, Search, rewrite
 from .views import ManyViews, open_views

@@ -21,7 +21,7 @@ from ..errors import InvalidInput, ModelError
 from ..records import EVERYTHING, Exclusion, Filter, LeftOut, Memory, Scope, Vector
 from ..stores.base import EARLIEST, MemoryStore, TermMatrix, TextMatches
 from ..stores.columns import Places
-from ..stores.values import Whole
+from ..stores.values import Numbers, Whole
 from ..stores.vectors import Nearest
 from ..stores.view import MemoriesView, View
 from .embedding_spaces import StoreEmbedder
@@ -189,30 +189,26 @@ class ManyViews:
         for _, part in parts:
             frequencies.update(part.frequencies)
         known = [term for term in dict.fromkeys(terms) if term in frequencies]
-        counts, lengths = [np.zeros((0, len(known)), np.int64)], [np.zeros(0, np.int64)]
-        ids = list[tuple[str, str]]()
-        for number, part in parts:
-            matches = part.matches
-            aligned = np.zeros((len(matches), len(known)), np.int64)
-            aligned[:, [known.index(term) for term in matches.terms]] = matches.counts
-            counts.append(aligned)
-            lengths.append(matches.lengths)
-            ids += ((id, self._key(number, id)) for id in matches.ids)
-        held = np.concatenate(counts)
+        matches = [part.matches for _, part in parts]
+
+        def aligned(some: TermMatrix) -> Numbers:
+            counts = np.zeros((len(some), len(known)), np.int64)
+            counts[:, [known.index(term) for term in some.terms]] = some.counts
+            return counts
+
+        held = np.concatenate([*map(aligned, matches)])
+        lengths = np.concatenate([some.lengths for some in matches])
+        ids = np.array([id for some in matches for id in some.ids], np.str_)
+        keys = [self._key(number, id) for number, part in parts for id in part.matches.ids]
         worth = ((held > 0) @ np.array([1 / frequencies[term] for term in known])).round(12)
-        best = np.lexsort((np.array([id for id, _ in ids], np.str_), worth))[::-1][:limit]
+        best: list[int] = np.lexsort((ids, worth))[::-1][:limit].tolist()
         documents = sum(part.documents for _, part in parts)
         length = sum(part.documents * part.average_length for _, part in parts)
         return TextMatches(
             documents=documents,
             average_length=length / documents if documents else 0.0,
             frequencies=frequencies,
-            matches=TermMatrix(
-                [ids[int(row)][1] for row in best],
-                known,
-                np.concatenate(lengths)[best],
-                held[best],
-            ),
+            matches=TermMatrix([keys[row] for row in best], known, lengths[best], held[best]),
         )
 
 
