@@ -53,39 +53,31 @@ def vector(text: str, dimensions: int) -> list[float]:
     return [value / length for value in row]
 
 
-def said(message: dict[str, Any]) -> str:
-    content = message.get("content") or ""
-    return (
-        content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
-    )
-
-
-class Loopback:
+class Loopback(ThreadingHTTPServer):
     """The provider. `url` ends in /v1, `root` does not."""
 
+    daemon_threads = True
+
     def __init__(self, *, dimensions: int = 8, takes_dimensions: bool = True) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.root = f"http://127.0.0.1:{self.server_address[1]}"
+        self.url = f"{self.root}/v1"
         self.dimensions = dimensions
         self.takes_dimensions = takes_dimensions
         self.requests: list[Request] = []
         self.connections: set[Any] = set()  # one for each that a call came by
+        self.ended = threading.Event()
         self._plan: list[Any] = []
         self._lock = threading.Lock()
-        self.ended = threading.Event()
-        self._server = ThreadingHTTPServer(
-            ("127.0.0.1", 0), type("Bound", (Handler,), {"provider": self})
-        )
-        self._server.daemon_threads = True
-        self.root = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self.url = f"{self.root}/v1"
 
     def __enter__(self) -> Loopback:
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.ended.set()
-        self._server.shutdown()
-        self._server.server_close()
+        self.shutdown()
+        self.server_close()
 
     def plan(self, *steps: Any) -> None:
         with self._lock:
@@ -107,28 +99,18 @@ class Loopback:
 
 
 def embeddings(provider: Loopback, body: dict[str, Any]) -> tuple[int, Any]:
-    given = body["input"]
-    texts = [given] if isinstance(given, str) else list(given)
+    texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
     if body.get("dimensions") and not provider.takes_dimensions:
         return 400, {"error": {"message": "This model does not support specifying dimensions."}}
-    rows = [vector(text, int(body.get("dimensions") or provider.dimensions)) for text in texts]
-    data = [
-        {
-            "object": "embedding",
-            "index": index,
-            "embedding": encoded(row, body.get("encoding_format")),
-        }
-        for index, row in enumerate(rows)
-    ]
-    count = sum(len(WORD.findall(text)) for text in texts)
+    data: list[dict[str, Any]] = []
+    for index, text in enumerate(texts):
+        row: Any = vector(text, int(body.get("dimensions") or provider.dimensions))
+        if body.get("encoding_format") == "base64":
+            row = base64.b64encode(struct.pack(f"<{len(row)}f", *row)).decode()
+        data.append({"object": "embedding", "index": index, "embedding": row})
+    count = words(*texts)
     usage = {"prompt_tokens": count, "total_tokens": count}
     return 200, {"object": "list", "model": body.get("model"), "data": data, "usage": usage}
-
-
-def encoded(row: list[float], form: str | None) -> Any:
-    return (
-        base64.b64encode(struct.pack(f"<{len(row)}f", *row)).decode() if form == "base64" else row
-    )
 
 
 def ollama_embeddings(provider: Loopback, body: dict[str, Any]) -> tuple[int, Any]:
@@ -136,56 +118,63 @@ def ollama_embeddings(provider: Loopback, body: dict[str, Any]) -> tuple[int, An
     return 200, {"model": body["model"], "embeddings": rows, "prompt_eval_count": len(rows)}
 
 
-def rerank(body: dict[str, Any]) -> tuple[int, Any]:
+def rerank(provider: Loopback, body: dict[str, Any]) -> tuple[int, Any]:
     """Best first, as providers do: the share of the query's words that a document holds."""
     wanted = set(WORD.findall(body["query"].lower()))
-    documents = [item if isinstance(item, str) else item["text"] for item in body["documents"]]
-    scores = [
-        len(wanted & set(WORD.findall(text.lower()))) / max(1, len(wanted)) for text in documents
-    ]
-    best = sorted(range(len(documents)), key=lambda index: -scores[index])[
-        : body.get("top_n") or len(documents)
-    ]
-    results = [{"index": index, "relevance_score": scores[index]} for index in best]
-    usage = {"prompt_tokens": 1, "total_tokens": 1}
+    results: list[dict[str, Any]] = []
+    for index, item in enumerate(body["documents"]):
+        text = item if isinstance(item, str) else item["text"]
+        share = len(wanted & set(WORD.findall(text.lower()))) / max(1, len(wanted))
+        results.append({"index": index, "relevance_score": share})
+    results.sort(key=lambda result: -result["relevance_score"])
     return 200, {
         "id": "rerank-1",
         "model": body.get("model"),
-        "results": results,
-        "usage": usage,
+        "results": results[: body.get("top_n")],
+        "usage": {"prompt_tokens": 1, "total_tokens": 1},
         "meta": {},
     }
 
 
-def message_of(step: Any) -> tuple[dict[str, Any], str]:
-    if not isinstance(step, dict):
-        return {"role": "assistant", "content": step if step is None else str(step)}, "stop"
-    if "refusal" in step:
-        return {"role": "assistant", "content": None, "refusal": step["refusal"]}, "stop"
-    if "finish" in step:
-        return message_of(step["then"])[0], step["finish"]
-    raise ValueError(f"no step of a plan: {step}")
-
-
-def chat(body: dict[str, Any], step: Any) -> dict[str, Any]:
+def chat(body: dict[str, Any], step: Any) -> tuple[int, Any]:
     """The planned answer, or without a plan the last message."""
-    messages = body.get("messages") or [{}]
-    message, finish = message_of(f"You said: {said(messages[-1])}" if step is None else step)
-    prompt = sum(len(WORD.findall(said(item))) for item in messages)
-    reply = len(WORD.findall(message["content"] or ""))
-    usage = {"prompt_tokens": prompt, "completion_tokens": reply, "total_tokens": prompt + reply}
-    choice = {"index": 0, "message": message, "finish_reason": finish}
-    head = {
+    told = [said(message) for message in body.get("messages") or [{}]]
+    finish, step = step if isinstance(step, tuple) else ("stop", step)
+    message: dict[str, Any] = {"role": "assistant", "content": None}
+    if isinstance(step, dict):
+        message["refusal"] = step["refusal"]
+    else:
+        message["content"] = f"You said: {told[-1]}" if step is None else str(step)
+    prompt, reply = words(*told), words(message["content"] or "")
+    return 200, {
         "id": f"chatcmpl-{time.time_ns()}",
+        "object": "chat.completion",
         "created": int(time.time()),
         "model": body.get("model"),
-        "usage": usage,
+        "choices": [{"index": 0, "message": message, "finish_reason": finish}],
+        "usage": {
+            "prompt_tokens": prompt,
+            "completion_tokens": reply,
+            "total_tokens": prompt + reply,
+        },
     }
-    return {**head, "object": "chat.completion", "choices": [choice]}
+
+
+def said(message: dict[str, Any]) -> str:
+    content = message.get("content") or ""
+    parts = [{"text": content}] if isinstance(content, str) else content
+    return "".join(part.get("text", "") for part in parts)
+
+
+def words(*texts: str) -> int:
+    return sum(len(WORD.findall(text)) for text in texts)
+
+
+ROUTES = {"/api/embed": ollama_embeddings, "/embeddings": embeddings, "/rerank": rerank}
 
 
 class Handler(BaseHTTPRequestHandler):
-    provider: Loopback
+    server: Loopback
     protocol_version = "HTTP/1.1"
 
     def log_message(self, *_: object) -> None:
@@ -193,50 +182,41 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
-        self.provider.connections.add(self.client_address)
-        step = self.provider.received(Request(self.path, body, dict(self.headers)))
-        while isinstance(step, dict) and "delay" in step:
-            self.provider.ended.wait(step["delay"])
+        self.server.connections.add(self.client_address)
+        step = self.server.received(Request(self.path, body, dict(self.headers)))
+        headers: dict[str, str] = {}
+        if isinstance(step, dict) and "delay" in step:
+            self.server.ended.wait(step["delay"])
             step = step.get("then")
+        if isinstance(step, dict) and "finish" in step:
+            step = step["finish"], step["then"]
         if isinstance(step, dict) and "status" in step:
-            error = {
-                "message": step.get("message", "planned"),
-                "type": "planned",
-                "code": step.get("code"),
-            }
-            self.answer(step["status"], {"error": error}, step.get("headers"))
+            headers = step.get("headers") or {}
+            told = {"message": step.get("message", "planned"), "code": step.get("code")}
+            status, answer = step["status"], {"error": {"type": "planned", **told}}
         elif isinstance(step, dict) and "json" in step:
-            self.answer(200, step["json"])
+            status, answer = 200, step["json"]
         else:
-            self.route(body, step)
-
-    def route(self, body: dict[str, Any], step: Any) -> None:
-        path = self.path.split("?")[0]
-        if path.endswith("/chat/completions"):
-            self.answer(200, chat(body, step))
-        elif path.endswith("/api/embed"):
-            self.answer(*ollama_embeddings(self.provider, body))
-        elif path.endswith("/embeddings"):
-            self.answer(*embeddings(self.provider, body))
-        elif path.endswith("/rerank"):
-            self.answer(*rerank(body))
-        else:
-            self.answer(404, {"error": {"message": f"no route {path}"}})
-
-    def answer(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
-        raw = json.dumps(body).encode()
+            status, answer = self.route(body, step)
+        raw = json.dumps(answer).encode()
         self.send_response(status)
-        for name, value in {"Content-Type": "application/json", **(headers or {})}.items():
+        for name, value in {"Content-Type": "application/json", **headers}.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(raw)))
         self.end_headers()
-        self.hand_over(raw)
-
-    def hand_over(self, raw: bytes) -> None:
         try:
             self.wfile.write(raw)
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True  # a client that no longer waits
+
+    def route(self, body: dict[str, Any], step: Any) -> tuple[int, Any]:
+        path = self.path.split("?")[0]
+        if path.endswith("/chat/completions"):
+            return chat(body, step)
+        for ending, answer in ROUTES.items():
+            if path.endswith(ending):
+                return answer(self.server, body)
+        return 404, {"error": {"message": f"no route {path}"}}
 
 
 async def load_client(provider: Loopback) -> None:

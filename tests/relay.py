@@ -3,14 +3,14 @@ real clients.
 
     with Relay(postgres_uri) as relay:
         store = await open_store(relay.uri)
-        relay.swallow()      # what comes is read and acknowledged, and nothing ever comes back
-        relay.stall()        # nothing is read any more
-        relay.refuse()       # who connects is reset
-        relay.garble()       # who connects gets an answer of no protocol
-        relay.halve()        # who connects gets half of the first answer
-    relay.crawl(10_000)  # so many bytes a second get through, each way
-        relay.flow()         # as at the beginning
-        relay.cut()          # every connection is reset
+        relay.way = "swallow"    # what comes is read and acknowledged, nothing ever comes back
+        relay.way = "stall"      # nothing is read any more
+        relay.way = "refuse"     # who connects is reset
+        relay.way = "garble"     # who connects gets an answer of no protocol
+        relay.way = "halve"      # who connects gets half of the first answer
+        relay.speed = 10_000     # so many bytes a second get through, each way
+        relay.flow()             # as at the beginning
+        relay.cut()              # every connection is reset
 
 It runs on a thread of its own, so that a client's blocked event loop does not hold it up.
 """
@@ -28,7 +28,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import psycopg
@@ -38,10 +38,13 @@ from psycopg.conninfo import conninfo_to_dict
 PIECE = 65_536
 
 
-def address_of(uri: str) -> tuple[str, int]:
-    """The directory of the server's socket, or its host; and its port."""
+async def dial(uri: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect to a server by its socket or by TCP."""
     given = conninfo_to_dict(uri)
-    return str(given["host"]), int(given.get("port") or 5432)
+    host, port = str(given["host"]), int(given.get("port") or 5432)
+    if host.startswith("/"):
+        return await asyncio.open_unix_connection(f"{host}/.s.PGSQL.{port}")
+    return await asyncio.open_connection(host, port)
 
 
 def at(uri: str, port: int) -> str:
@@ -72,11 +75,9 @@ class Relay:
     """
 
     def __init__(self, uri: str | None = None) -> None:
+        self.way = "flow" if uri else "swallow"
+        self.speed = 0.0
         self._behind = uri
-        self._way: Literal["flow", "swallow", "stall", "refuse", "garble", "halve"] = (
-            "flow" if uri else "swallow"
-        )
-        self._speed = 0.0
         self._writers: set[asyncio.StreamWriter] = set()
         self._serving: set[asyncio.Task[Any]] = set()
         self._loop = asyncio.new_event_loop()
@@ -102,26 +103,7 @@ class Relay:
         self._loop.close()
 
     def flow(self) -> None:
-        self._way = "flow"
-        self._speed = 0.0
-
-    def crawl(self, speed: float) -> None:
-        self._speed = speed
-
-    def swallow(self) -> None:
-        self._way = "swallow"
-
-    def stall(self) -> None:
-        self._way = "stall"
-
-    def refuse(self) -> None:
-        self._way = "refuse"
-
-    def garble(self) -> None:
-        self._way = "garble"
-
-    def halve(self) -> None:
-        self._way = "halve"
+        self.way, self.speed = "flow", 0.0
 
     def cut(self) -> None:
         self._run(self._cut())
@@ -138,7 +120,7 @@ class Relay:
             writer.transport.abort()
 
     async def _end(self) -> None:
-        self._way = "flow"
+        self.way = "flow"
         self._server.close()
         await self._cut()
         await asyncio.wait({asyncio.ensure_future(asyncio.sleep(0)), *self._serving})
@@ -151,27 +133,20 @@ class Relay:
         self._serving.add(task)
         task.add_done_callback(self._serving.discard)
         try:
-            if self._way == "refuse":
+            if self.way == "refuse":
                 writer.transport.abort()
                 return
-            if self._way == "garble":
+            if self.way == "garble":
                 await reader.read(PIECE)
                 writer.write(b"HTTP/1.1 418 I'm a teapot\r\n\r\n" * 100)
                 return
-            if self._behind is None or self._way == "swallow":
+            if self._behind is None or self.way == "swallow":
                 while await reader.read(PIECE):
                     pass
                 return
-            host, port = address_of(self._behind)
-            path = f"{host}/.s.PGSQL.{port}"
-            opened = (
-                asyncio.open_unix_connection(path)
-                if host.startswith("/")
-                else asyncio.open_connection(host, port)
-            )
-            back_reader, back_writer = await opened
+            back_reader, back_writer = await dial(self._behind)
             self._writers.add(back_writer)
-            if self._way == "halve":
+            if self.way == "halve":
                 back_writer.write(await reader.read(PIECE))
                 answer = await back_reader.read(PIECE)
                 writer.write(answer[: len(answer) // 2])
@@ -185,20 +160,18 @@ class Relay:
             writer.close()
             self._writers.discard(writer)
 
-    async def _moving(self) -> None:
-        while self._way == "stall":  # noqa: ASYNC110 another thread turns it
-            await asyncio.sleep(0.01)
-
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            while True:
-                await self._moving()
-                if not (piece := await reader.read(PIECE)):
-                    break
-                await self._moving()
-                if self._speed:
-                    await asyncio.sleep(len(piece) / self._speed)
-                if self._way == "flow":
+            piece = b"more"
+            while piece:
+                while self.way == "stall":  # noqa: ASYNC110 another thread turns it
+                    await asyncio.sleep(0.01)
+                piece = await reader.read(PIECE)
+                while self.way == "stall":  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+                if self.speed:
+                    await asyncio.sleep(len(piece) / self.speed)
+                if self.way == "flow":
                     writer.write(piece)
                     await writer.drain()
         finally:
@@ -217,62 +190,48 @@ def free_port() -> int:
             return int(free.getsockname()[1])
 
 
-def installed(program: str, package: str) -> str:
-    """Return the path of a program of Debian; root installs it when it is missing."""
-    found = shutil.which(program) or shutil.which(program, path="/usr/sbin:/usr/bin:/sbin:/bin")
+def installed() -> str:
+    """Return the path of Debian's PgBouncer; root installs it when it is missing."""
+    places = f"{os.environ['PATH']}:/usr/sbin"
+    found = shutil.which("pgbouncer", path=places)
     if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        for command in (
-            ["update", "-qq"],
-            ["install", "-y", "-qq", "--no-install-recommends", package],
-        ):
-            environ = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-            subprocess.run(
-                ["apt-get", *command], check=True, capture_output=True, timeout=300, env=environ
-            )
-        found = shutil.which(program) or shutil.which(program, path="/usr/sbin:/usr/bin")
-    return found or missing(program)
+        environ = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        for words in ("update -qq", "install -y -qq --no-install-recommends pgbouncer"):
+            command = ["apt-get", *words.split()]
+            subprocess.run(command, check=True, capture_output=True, timeout=300, env=environ)
+        found = shutil.which("pgbouncer", path=places)
+    return found or missing("pgbouncer")
+
+
+SETTINGS = """
+[databases]
+* = host={host} port={port} user={user}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {listen_port}
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+default_pool_size = 4
+max_client_conn = 2000
+ignore_startup_parameters = extra_float_digits
+"""
 
 
 class PgBouncer:
-    """Debian's PgBouncer before a PostgreSQL, on a port of its own; `uri` names the same database
-    through it.
+    """Debian's PgBouncer before a PostgreSQL, in transaction mode, on a port of its own; `uri`
+    names the same database through it.
     """
 
-    def __init__(
-        self, uri: str, folder: Path, *, mode: str = "transaction", **settings: str
-    ) -> None:
-        self._program = installed("pgbouncer", "pgbouncer")
+    def __init__(self, uri: str, folder: Path) -> None:
+        self._program = installed()
         self._folder = folder
         self.port = free_port()
         self.uri = at(uri, self.port)
-        given = conninfo_to_dict(uri)
-        behind = {
-            "host": given["host"],
-            "port": given.get("port") or 5432,
-            "user": given.get("user") or "postgres",
-        }
-        if given.get("password"):
-            behind["password"] = given["password"]
-        options = {
-            "listen_addr": "127.0.0.1",
-            "listen_port": str(self.port),
-            "unix_socket_dir": "",
-            "auth_type": "any",
-            "pool_mode": mode,
-            "default_pool_size": "4",
-            "max_client_conn": "2000",
-            "ignore_startup_parameters": "extra_float_digits",
-            **settings,
-        }
+        behind = {"port": 5432, "user": "postgres", **conninfo_to_dict(uri)}
         folder.chmod(0o755)
-        place = " ".join(f"{name}={value}" for name, value in behind.items())
-        lines = [
-            "[databases]",
-            f"* = {place}",
-            "[pgbouncer]",
-            *(f"{name} = {value}" for name, value in options.items()),
-        ]
-        (folder / "pgbouncer.ini").write_text("\n".join(lines) + "\n")
+        settings = SETTINGS.format(listen_port=self.port, **behind)
+        (folder / "pgbouncer.ini").write_text(settings)
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
 
@@ -299,9 +258,9 @@ class PgBouncer:
 
 
 @contextlib.contextmanager
-def pgbouncer(uri: str, folder: Path, **settings: str) -> Iterator[PgBouncer]:
+def pgbouncer(uri: str, folder: Path) -> Iterator[PgBouncer]:
     """A PgBouncer for the length of a `with`."""
-    running = PgBouncer(uri, folder, **settings)
+    running = PgBouncer(uri, folder)
     try:
         yield running
     finally:

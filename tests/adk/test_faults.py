@@ -17,9 +17,8 @@ from typing import Any
 
 import httpx
 import numpy as np
-import psycopg
 import pytest
-from relay import Relay
+from relay import Relay, execute
 
 from kagent_memory import (
     AutoSave,
@@ -271,22 +270,22 @@ async def behind(postgres_uri: str) -> AsyncIterator[Relay]:
         yield relay
 
 
+WAYS = {
+    "time-out": "swallow",
+    "refused": "refuse",
+    "garbage": "garble",
+    "wrong width": "halve",
+    "slow": "stall",
+}
+
+
 def rename(uri: str, old: str, new: str) -> None:
-    with psycopg.connect(uri, autocommit=True) as connection:
-        connection.execute(f"ALTER SCHEMA {old} RENAME TO {new}")
+    execute(uri, f"ALTER SCHEMA {old} RENAME TO {new}")
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_a_database_that_fails_under_a_turn(postgres_uri: str, behind: Relay, fault: str):
     """With a database that fails, a turn says that memory is unavailable, which heals by itself."""
-    begin = {
-        "time-out": behind.swallow,
-        "refused": behind.refuse,
-        "500": lambda: rename(postgres_uri, "kagent_memory", "gone"),
-        "garbage": behind.garble,
-        "wrong width": behind.halve,
-        "slow": behind.stall,
-    }[fault]
     cell = expected("database", fault)
     settings = PATIENT if fault in ("refused", "500") else SHORT
     late = {SAVED, SAID} if fault == "slow" else set[str]()
@@ -295,7 +294,10 @@ async def test_a_database_that_fails_under_a_turn(postgres_uri: str, behind: Rel
     ) as service:
         await service.memories.add(SCOPE, KNOWN)
         assert (await service.memories.recall(SCOPE, "Which tea?")).mode == "hybrid"
-        begin()
+        if fault == "500":
+            rename(postgres_uri, "kagent_memory", "gone")
+        else:
+            behind.way = WAYS[fault]
         if fault not in ("500", "slow"):
             behind.cut()
         await check_turn(service, cell)
@@ -320,7 +322,7 @@ async def test_a_turn_on_a_frozen_database_ends_in_seconds(behind: Relay):
     options: dict[str, Any] = {"embedding": HashEmbedder(), "settings": MemorySettings()}
     async with KagentMemoryService(behind.uri, **options) as service:
         assert (await one_turn(service))[1][1]["status"] == "saved"
-        behind.stall()
+        behind.way = "stall"
         start = time.monotonic()
         answers = (await one_turn(service))[1]
         seconds = time.monotonic() - start

@@ -136,7 +136,7 @@ async def test_every_verb_ends_when_the_database_goes_silent(relayed, verbs, way
     ) as store:
         # each has a connection that was good
         await asyncio.gather(*(store.memories.version(SCOPE) for _ in verbs))
-        getattr(relay, way)()
+        relay.way = way
         async with asyncio.timeout(240):
             ended = await asyncio.gather(
                 *(VERBS[verb](store) for verb in verbs), return_exceptions=True
@@ -167,7 +167,7 @@ async def test_a_large_write_over_a_slow_line_is_not_given_up(postgres_uri):
         async with await open_store(relay.uri, statement_timeout_seconds=bound - 2) as store:
             # the server's own clock runs from a statement's text on, which it now knows
             await store.enqueue([small])
-            relay.crawl(1_500_000)
+            relay.speed = 1_500_000
             start = time.monotonic()
             await store.enqueue([large])
             assert time.monotonic() - start > bound
@@ -179,7 +179,7 @@ async def test_a_line_that_only_drips_is_given_up_in_the_end(relayed, monkeypatc
     """A line slower than the slowest that is allowed is an error."""
     monkeypatch.setattr("kagent_memory.stores.postgres.session.SLOWEST_BYTES_PER_SECOND", 4_000_000)
     relay, store = relayed
-    relay.crawl(100_000)
+    relay.speed = 100_000
     start = time.monotonic()
     with pytest.raises(StoreError, match="did not answer"):
         await store.apply(SCOPE, Batch(changes=adding(a_memory("word " * 800_000))), now=NOW)
@@ -208,7 +208,7 @@ async def test_idle_connections_that_died_unseen_cost_nobody_an_error(relayed):
 async def test_a_cancelled_caller_of_a_silent_database_is_let_go(relayed, verb):
     """A caller that is cancelled while the database is silent is let go soon."""
     relay, store = relayed
-    relay.swallow()
+    relay.way = "swallow"
     task = asyncio.ensure_future(VERBS[verb](store))
     await asyncio.sleep(0.3)
     task.cancel()
@@ -241,7 +241,7 @@ async def test_a_vanished_client_lets_go_of_its_locks(postgres_uri, monkeypatch)
             async def vanish(session: Any) -> None:
                 transaction = Transaction(session, SCOPE)
                 await transaction.rows("touch_scope", **touching(transaction, 0))
-                relay.stall()
+                relay.way = "stall"
                 held.set()
                 await asyncio.sleep(5)  # longer than its transaction may be idle
 

@@ -343,7 +343,7 @@ async def test_a_standby_that_is_away_is_left_alone_for_a_while(pair, schema, ou
             await memories.add(ADA, [BLUE])
             pair.caught_up()
             await found(memories)
-            relay.refuse()
+            relay.way = "refuse"
             relay.cut()
             for _ in range(5):
                 assert await found(memories) == [BLUE]
@@ -357,7 +357,7 @@ async def test_a_standby_that_is_away_is_left_alone_for_a_while(pair, schema, ou
 async def test_a_standby_that_is_away_at_open_is_a_warning(pair, schema, caplog, outcomes, soon):
     """A standby that is away when the store is opened is a warning."""
     with Relay(pair.standby) as relay:
-        relay.refuse()
+        relay.way = "refuse"
         async with await opened(pair, schema, read_uri=relay.uri) as memories:
             assert len(told_of(caplog)) == 1
             await memories.add(ADA, [BLUE])
@@ -480,7 +480,7 @@ async def test_readers_go_on_while_the_primary_is_away(pair, schema, soon):
         async with await opened(pair, schema, relay.uri) as memories:
             await memories.add(ADA, [BLUE])
             pair.caught_up()
-            relay.refuse()
+            relay.way = "refuse"
             relay.cut()
             assert await found(memories) == [BLUE]
             with pytest.raises(StoreError):
