@@ -38,6 +38,7 @@ class _RunningLoop(Generic[Resource]):
         self._opener = opener
         self._closer = closer
         self._opening: asyncio.Task[Resource] | None = None
+        self.is_open = False
         # each with whether it goes on when its caller is gone
         self._tasks: dict[asyncio.Task[Any], bool] = {}
         self._stopped = asyncio.Event()
@@ -69,14 +70,10 @@ class _RunningLoop(Generic[Resource]):
             # the resource outlives the spans of the caller that came first
             outliving = contextvars.Context()
             self._opening = self.loop.create_task(self._opener(), context=outliving)
-            # marks it as seen when every waiter is gone
-            self._opening.add_done_callback(_has_failed)
-        return await use(await asyncio.shield(self._opening))
-
-    @property
-    def is_open(self) -> bool:
-        """Return True if the resource has been opened."""
-        return self._opening is not None and self._opening.done() and not _has_failed(self._opening)
+            self._opening.add_done_callback(_has_failed)  # every waiter may be gone
+        resource = await asyncio.shield(self._opening)
+        self.is_open = True
+        return await use(resource)
 
     async def settle(self, seconds: float) -> bool:
         """Wait for the work that goes on without its callers; True if none is left."""
@@ -212,7 +209,8 @@ class LoopThread(Generic[Resource]):
             )
 
 
-def _has_failed(task: asyncio.Task[Any]) -> bool:
+def _has_failed(task: asyncio.Future[Any]) -> bool:
+    """Return True if there is no result; a failure counts as seen from then on."""
     return task.cancelled() or task.exception() is not None
 
 
@@ -246,7 +244,7 @@ class Availability:
             StoreError: the database answers nothing.
         """
         task = asyncio.ensure_future(work)
-        task.add_done_callback(_retrieve)
+        task.add_done_callback(_has_failed)  # who waits no longer does not hear of it
         try:
             await asyncio.wait([task], timeout=AWAY_SECONDS if self.is_away else PATIENCE_SECONDS)
             if not task.done() and not await self._answers(task):
@@ -270,9 +268,3 @@ class Availability:
             [task, answer], timeout=max(0.0, left), return_when=asyncio.FIRST_COMPLETED
         )
         return task.done() or self._ping.done()
-
-
-def _retrieve(future: asyncio.Future[Any]) -> None:
-    """Mark a failure as seen: who waited no longer does not hear of it."""
-    if not future.cancelled():
-        future.exception()
