@@ -165,19 +165,17 @@ class StoreEmbedder:
         """
         space, cached = await self.space(), self._cached
         keys = [(tenant, kind, _digest(text)) for text in texts]
-        found: dict[_Key, Vector | None] = {
-            key: row for key in keys if (row := cached.get(key)) is not None
-        }
-        fresh = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
+        asked = dict(zip(keys, texts, strict=True))
+        found = {key: cached.get(key) for key in asked}
+        fresh = [key for key, row in found.items() if row is None]
         looks = "documents" if kind == "document" else "queries"
-        telemetry.cache_looked_up(looks, hit=True, count=len(found))
+        telemetry.cache_looked_up(looks, hit=True, count=len(found) - len(fresh))
         telemetry.cache_looked_up(looks, hit=False, count=len(fresh))
-        rows = await self._asked([*fresh.values()], kind=kind) if fresh else ()
+        rows = await self._asked([asked[key] for key in fresh], kind=kind) if fresh else ()
         for key, row in zip(fresh, rows, strict=True):
-            found[key] = own = None if row is None else row.copy()  # keeps no other row in memory
-            if own is not None:
+            if row is not None:
+                found[key] = cached[key] = own = row.copy()  # keeps no other row in memory
                 own.flags.writeable = False
-                cached[key] = own
         return space, [found[key] for key in keys]
 
     async def embed_memories(
