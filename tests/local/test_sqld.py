@@ -9,6 +9,7 @@ import shutil
 import socket
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -39,18 +40,13 @@ class Sqld:
         self.start()
 
     def start(self) -> None:
-        self._process = subprocess.Popen(
-            self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+        self._process = subprocess.Popen(self._command, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + 30
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", self._port)).close()
+        while self._process.poll() is None and time.monotonic() < deadline:
+            with suppress(OSError), socket.create_connection(("127.0.0.1", self._port)):
                 return
-            except OSError:
-                if self._process.poll() is not None or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.01)
+            time.sleep(0.01)
+        raise RuntimeError("sqld does not start")
 
     def kill(self) -> None:
         self._process.kill()
@@ -105,7 +101,4 @@ async def test_acknowledged_writes_outlive_the_server(sqld):
         assert (await memories.get(SCOPE, id)).content == "Ada likes green tea"
         await memories.add(SCOPE, ["Ada plays chess"])
     async with await Memories.open(server.uri, llm=False) as memories:
-        assert [hit.memory.content for hit in (await memories.recall(SCOPE, "tea")).hits] == [
-            "Ada likes green tea"
-        ]
         assert (await memories.stats(SCOPE)).visible == 2

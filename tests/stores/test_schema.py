@@ -6,8 +6,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-import psycopg
 import pytest
+from relay import execute
 
 from kagent_memory import Memories, Message, Scope
 from kagent_memory.errors import ConfigurationError
@@ -29,11 +29,12 @@ TABLES_OF_FILE = "SELECT name, sql FROM sqlite_master"
 TABLES_OF_SCHEMA = (
     "SELECT tablename FROM pg_tables WHERE schemaname = 'unpublished' ORDER BY tablename"
 )
+KEPT = "The spare key is with Grace."
 UNPUBLISHED = (
     "CREATE TABLE schema_migration (number integer PRIMARY KEY, name text NOT NULL);"
     "INSERT INTO schema_migration VALUES (1, 'schema'), (28, 'index_parts');"
     "CREATE TABLE memory (content text NOT NULL);"
-    "INSERT INTO memory VALUES ('The spare key is with Grace.');"
+    f"INSERT INTO memory VALUES ('{KEPT}');"
 )
 REFUSED = r"before its first release.*\(kagent-memory export .*\(kagent-memory import "
 
@@ -49,26 +50,20 @@ async def test_a_file_of_an_unpublished_build_is_refused(tmp_path: Path) -> None
         await open_store(f"libsql:///{place}")
     with closing(sqlite3.connect(place)) as connection:
         assert connection.execute(TABLES_OF_FILE).fetchall() == before
-        assert connection.execute("SELECT * FROM memory").fetchall() == [
-            ("The spare key is with Grace.",)
-        ]
+        assert connection.execute("SELECT * FROM memory").fetchall() == [(KEPT,)]
 
 
 async def test_a_schema_of_an_unpublished_build_is_refused(postgres_uri: str) -> None:
     """A schema of an unpublished build is refused and left as it is."""
-    with psycopg.connect(
-        postgres_uri, options="-csearch_path=unpublished", autocommit=True
-    ) as connection:
-        connection.execute("CREATE SCHEMA unpublished")
-        connection.execute(UNPUBLISHED)
+    tables = UNPUBLISHED.replace("TABLE ", "TABLE unpublished.").replace(
+        "INTO ", "INTO unpublished."
+    )
+    execute(postgres_uri, "CREATE SCHEMA unpublished", *tables.split(";")[:-1])
     for rls in (False, True):
         with pytest.raises(ConfigurationError, match=REFUSED):
             await open_store(postgres_uri, schema="unpublished", rls=rls)
-    with psycopg.connect(postgres_uri) as connection:
-        rows = connection.execute("SELECT * FROM unpublished.memory").fetchall()
-        tables = connection.execute(TABLES_OF_SCHEMA).fetchall()
-    assert rows == [("The spare key is with Grace.",)]
-    assert tables == [("memory",), ("schema_migration",)]
+    assert execute(postgres_uri, "SELECT * FROM unpublished.memory") == [(KEPT,)]
+    assert execute(postgres_uri, TABLES_OF_SCHEMA) == [("memory",), ("schema_migration",)]
 
 
 def test_a_database_with_an_empty_table_of_migrations_is_refused() -> None:
@@ -85,10 +80,9 @@ async def test_an_old_process_serves_beside_a_new_one(postgres_uri: str) -> None
     scope = Scope("acme", "ada", "notes")
     async with await Memories.open(postgres_uri, llm=False) as old:
         [tea] = await old.add(scope, ["Ada likes tea"])
-        with psycopg.connect(postgres_uri, options="-csearch_path=kagent_memory") as connection:
-            for table in ("memory", "scope", "ingest_job", "memory_stats"):
-                connection.execute(f"ALTER TABLE {table} ADD COLUMN later text DEFAULT 'new'")
-            connection.execute("INSERT INTO schema_migration VALUES (2, 'later', now())")
+        for table in ("memory", "scope", "ingest_job", "memory_stats"):
+            execute(postgres_uri, f"ALTER TABLE {table} ADD COLUMN later text DEFAULT 'new'")
+        execute(postgres_uri, "INSERT INTO schema_migration VALUES (2, 'later', now())")
         async with await Memories.open(postgres_uri, llm=False, worker=False) as started_late:
             [coffee] = await started_late.add(scope, ["Ada likes coffee"])
         hits = await old.recall(scope, "Ada likes")
