@@ -7,6 +7,7 @@ import math
 from collections import deque
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime, timedelta
 
 from ..errors import ConfigurationError, TruncatedAnswer
@@ -34,6 +35,7 @@ COMPACTION_IMPORTANCE = 0.6
 REUSING = "compaction-aware"
 
 
+@dataclass(eq=False, repr=False)
 class LlmSummary:
     """Facts by a model: typed, dated, with their sources; at a session's end one summary of it too.
 
@@ -55,28 +57,22 @@ class LlmSummary:
 
     name = "llm"
 
-    def __init__(
-        self,
-        llm: Llm | str | None = None,
-        *,
-        prompt: str | None = None,
-        topics: Sequence[str] = (),
-        exclude_topics: Sequence[str] = (),
-        examples: Sequence[tuple[str, Sequence[str]]] = (),
-        max_prompt_tokens: int = 16_000,
-    ) -> None:
-        self._choice = llm
+    llm: Llm | str | None = None
+    _: KW_ONLY
+    prompt: str | None = None
+    topics: Sequence[str] = ()
+    exclude_topics: Sequence[str] = ()
+    examples: Sequence[tuple[str, Sequence[str]]] = ()
+    max_prompt_tokens: int = 16_000
+
+    def __post_init__(self) -> None:
         # the provider of a name is checked when a store is opened: looking it up takes seconds
+        settings = MemorySettings()
         self._llm = (
-            provider_llm(llm, MemorySettings())
-            if isinstance(llm, str)
-            else _opened(llm, MemorySettings())
+            provider_llm(self.llm, settings)
+            if isinstance(self.llm, str)
+            else _opened(self.llm, settings)
         )
-        self._prompt = prompt
-        self._topics = tuple(topics)
-        self._exclude_topics = tuple(exclude_topics)
-        self._examples = tuple(examples)
-        self._max_prompt_tokens = max_prompt_tokens
 
     @property
     def needs_llm(self) -> bool:
@@ -86,7 +82,7 @@ class LlmSummary:
     @property
     def keeps_turns(self) -> bool:
         """Return True if turns are kept beside the facts: not where topics are left out."""
-        return not self._exclude_topics
+        return not self.exclude_topics
 
     def bind(self, llm: Llm) -> LlmSummary:
         """Return the same summary with this model, unless it has its own."""
@@ -98,7 +94,7 @@ class LlmSummary:
         Raises:
             ConfigurationError: the model's name has no known provider.
         """
-        return self if self._choice is None else self._with(_opened(self._choice, settings))
+        return self if self.llm is None else self._with(_opened(self.llm, settings))
 
     def _with(self, llm: Llm | None) -> LlmSummary:
         made: LlmSummary = copy(self)
@@ -119,10 +115,10 @@ class LlmSummary:
             message for message in transcript if message.text.strip() and message.compaction is None
         ]
         earlier = (escaped(memory.content, one_line=True) for memory in transcript.earlier)
-        summary = "\n".join(earlier)[: self._max_prompt_tokens] if transcript.ended else ""
+        summary = "\n".join(earlier)[: self.max_prompt_tokens] if transcript.ended else ""
         if not said and not summary:
             return []
-        room = self._max_prompt_tokens - estimated_tokens(self._filled([], transcript, summary))
+        room = self.max_prompt_tokens - estimated_tokens(self._filled([], transcript, summary))
         facts: list[Fact] = []
         told = ""
         schema = ExtractedSession if transcript.ended else ExtractedFacts
@@ -146,16 +142,16 @@ class LlmSummary:
         return [*facts, session_fact(told, said, transcript)] if told else facts
 
     def _filled(self, part: Sequence[Message], transcript: Transcript, earlier: str) -> str:
-        template = self._prompt or prompt("extract_facts")
+        template = self.prompt or prompt("extract_facts")
         if "{transcript}" not in template:
             template += "\n\n<transcript>\n{transcript}\n</transcript>"
         examples = [
-            f'Said: "{said}" Facts: {"; ".join(given) or "none"}' for said, given in self._examples
+            f'Said: "{said}" Facts: {"; ".join(given) or "none"}' for said, given in self.examples
         ]
-        keep = f"Keep only what concerns: {', '.join(self._topics)}.\n" if self._topics else ""
+        keep = f"Keep only what concerns: {', '.join(self.topics)}.\n" if self.topics else ""
         leave = (
-            f"Leave out whatever concerns: {', '.join(self._exclude_topics)}.\n"
-            if self._exclude_topics
+            f"Leave out whatever concerns: {', '.join(self.exclude_topics)}.\n"
+            if self.exclude_topics
             else ""
         )
         shown: list[str] = []
