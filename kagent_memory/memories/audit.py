@@ -70,10 +70,12 @@ async def audit_scope(
     counts: dict[Defect, int] = {}
     findings: list[Finding] = []
     for defect in defects:
-        if (check := CHECKS.get(defect)) is not None:
-            found = await run_in_thread(size, list[Evidence], check(contents))
-        else:
-            found = [one async for one in SEARCHES[defect](contents)]
+        check = CHECKS[defect](contents)
+        found = (
+            [one async for one in check]
+            if isinstance(check, AsyncIterator)
+            else await run_in_thread(size, list[Evidence], check)
+        )
         counts[defect] = len(found)
         evidence = sorted((tuple(ids), detail) for ids, detail in found[:most])
         findings += [
@@ -269,15 +271,13 @@ def _texts(memory: Memory) -> Iterator[str]:
         yield json.dumps(memory.metadata, ensure_ascii=False)
 
 
-CHECKS: Mapping[Defect, Callable[[Contents], Iterator[Evidence]]] = {
+CHECKS: Mapping[Defect, Callable[[Contents], Iterator[Evidence] | AsyncIterator[Evidence]]] = {
     "exact_duplicate": _exact_duplicates,
     "near_duplicate": _near_duplicates,
     "contradiction": _contradictions,
     "secret": _secrets,
     "personal_data": _personal_data,
     "never_delivered": _never_delivered,
-}
-SEARCHES: Mapping[Defect, Callable[[Contents], AsyncIterator[Evidence]]] = {
     "recall_loop": _recall_loops,
     "without_vector": _without_vectors,
     "orphan": _orphans,

@@ -22,7 +22,6 @@ from ..records import MAX_LINKS, Change, Memory, Revision, Scope, Vector
 from ..stores.base import EXTERNAL, Batch, checked_vector, external_name
 from ..stores.codec import is_id
 from ..stores.planning import checked
-from ..stores.values import every_state
 
 VERSION: Literal[1] = 1
 VERSION_WITH_VECTORS: Literal[2] = 2
@@ -252,15 +251,15 @@ def _damage(number: int, path: Path, error: ValidationError) -> str:
 
 def _check_line(line: Line) -> None:
     memory, revisions = line.memory, line.revisions
-    states = every_state(memory, revisions)
-    if {*(one.memory_id for one in revisions), *(one.id for one in states)} != {memory.id}:
-        raise InvalidInput("A revision is of another memory.")
-    events = [
-        Change(kind="add", memory=memory, event_ids=revision.event_ids) for revision in revisions
-    ]
-    checked(Batch(changes=[*(Change(kind="add", memory=one) for one in states), *events]), None)
-    for one in states:
-        _check_bounds(one)
+    changes = [Change(kind="add", memory=memory)]
+    for revision in revisions:
+        state = revision.before or memory
+        if {revision.memory_id, state.id} != {memory.id}:
+            raise InvalidInput("A revision is of another memory.")
+        changes.append(Change(kind="add", memory=state, event_ids=revision.event_ids))
+    checked(Batch(changes=changes), None)
+    for change in changes:
+        _check_bounds(change.memory)
     for revision in revisions:
         checked_text(
             revision.who + revision.why + revision.kind + (revision.group or ""),
@@ -281,16 +280,15 @@ def _check_bounds(memory: Memory) -> None:
     keeps.
     """
     for part in (memory, memory.usage):
-        for name in (one.name for one in fields(part)):
-            value = getattr(part, name)
-            low, high = BOUNDS.get(name, (0, MAX_INTEGER))
+        for one in fields(part):
+            value = getattr(part, one.name)
+            low, high = BOUNDS.get(one.name, (0, MAX_INTEGER))
             if isinstance(value, datetime):
-                checked_time(value, name)
+                checked_time(value, one.name)
             elif isinstance(value, int | float) and not low <= value <= high:
-                raise InvalidInput(f"{name} must be between {low:,} and {high:,}.")
-    successors = () if memory.superseded_by is None else (memory.superseded_by,)
-    for id in (*successors, *memory.links):
-        if not is_id(id):
+                raise InvalidInput(f"{one.name} must be between {low:,} and {high:,}.")
+    for id in (memory.superseded_by, *memory.links):
+        if id is not None and not is_id(id):
             raise InvalidInput(f"superseded_by or a link, {id!r}, is not a UUID.")
     if len(memory.links) > MAX_LINKS:
         raise InvalidInput(f"It has {len(memory.links)} links; at most {MAX_LINKS} are kept.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -361,15 +361,7 @@ def text_size(value: object) -> int:
             case str() as text:
                 size += len(text)
             case Fact() as fact:
-                left += (
-                    fact.text,
-                    fact.subject,
-                    fact.attribute,
-                    fact.topics,
-                    fact.tags,
-                    fact.event_ids,
-                    fact.metadata,
-                )
+                left += (getattr(fact, one.name) for one in fields(fact))
             case Mapping():
                 pairs = cast("Mapping[object, object]", value)
                 left += pairs.values()
