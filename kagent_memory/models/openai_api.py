@@ -20,22 +20,25 @@ if TYPE_CHECKING:
     import httpx
 
 KEPT_SECONDS = 30.0  # an idle connection; providers close theirs later
-_BASES = {
-    "openai": (("OPENAI_API_BASE", "OPENAI_BASE_URL"), "https://api.openai.com/v1", ""),
+_SERVERS = {
+    "openai": (
+        ("OPENAI_API_BASE", "OPENAI_BASE_URL"),
+        "https://api.openai.com/v1",
+        "",
+        ("OPENAI_API_KEY",),
+    ),
     "gemini": (
         ("GOOGLE_GEMINI_BASE_URL",),
         "https://generativelanguage.googleapis.com",
         "/v1beta/openai",
+        ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     ),
-    "ollama": (("OLLAMA_API_BASE",), "http://localhost:11434", "/v1"),
-    "hosted_vllm": (("HOSTED_VLLM_API_BASE",), "", ""),
+    "ollama": (("OLLAMA_API_BASE",), "http://localhost:11434", "/v1", ("OLLAMA_API_KEY",)),
+    "hosted_vllm": (("HOSTED_VLLM_API_BASE",), "", "", ("HOSTED_VLLM_API_KEY",)),
 }
-_KEYS = {
-    "openai": ("OPENAI_API_KEY",),
-    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-    "ollama": ("OLLAMA_API_KEY",),
-    "hosted_vllm": ("HOSTED_VLLM_API_KEY",),
-}
+"""By provider: the variables of its address, the usual one, how it ends, and the variables of its
+key.
+"""
 
 
 @dataclass(slots=True)
@@ -133,17 +136,17 @@ def endpoint(
     if has_litellm():
         return None
     provider, _, model = name.partition("/")
-    if provider not in _BASES or not model:
+    if provider not in _SERVERS or not model:
         raise ConfigurationError(f"{name} {NO_LITELLM}")
-    variables, usual, ending = _BASES[provider]
+    variables, usual, ending, keys = _SERVERS[provider]
     given = arguments.get("api_base") or next(filter(None, map(environ.get, variables)), "")
     base = (given or usual).rstrip("/")
     if not base.startswith(("http://", "https://")):
         raise ConfigurationError(
             f"{name} needs the address of its server: set {variables[0]} to http://host:port/v1."
         )
-    key = arguments.get("api_key") or next(filter(None, map(environ.get, _KEYS[provider])), "")
-    lacking = _KEYS[provider][0] if not key and not given and usual.startswith("https:") else ""
+    key = arguments.get("api_key") or next(filter(None, map(environ.get, keys)), "")
+    lacking = keys[0] if not key and not given and usual.startswith("https:") else ""
     return Endpoint(model, base if base.endswith(ending) else f"{base}{ending}", key, lacking)
 
 
