@@ -8,6 +8,7 @@ import asyncio
 import copy
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Set
+from contextlib import suppress
 from typing import Any, Self, TypeAlias, TypeVar, cast
 
 import psycopg
@@ -109,8 +110,7 @@ class Pool:
         if not isinstance(given, AsyncConnectionPool):
             raise ConfigurationError(
                 "pool= takes an open psycopg_pool.AsyncConnectionPool of this event loop, or a "
-                "function "
-                f"that makes one; not {type(given).__name__}."
+                f"function that makes one; not {type(given).__name__}."
             )
         lent = cls(target)
         lent._pool, lent._lent, lent._owned = cast("AsyncConnectionPool[Any]", given), True, owned
@@ -285,7 +285,10 @@ class PostgresDatabase:
             )
             done = await session.complete(script)
             if self.wrote is not None and session.moved:
-                self.wrote(session.moved, await _position_of(connection))
+                position = None
+                with suppress(psycopg.Error):  # what was written is kept all the same
+                    position = (await node_of(connection))["position"]
+                self.wrote(session.moved, position)
             return done
 
         try:
@@ -302,10 +305,3 @@ async def node_of(connection: AnyConnection, _: Traits | None = None) -> Mapping
     """Return which server answers, and up to where it holds the log."""
     [node] = await within(connection, CONNECT_SECONDS, fetch(connection, queries(DIALECT)["node"]))
     return node
-
-
-async def _position_of(connection: AnyConnection) -> int | None:
-    try:
-        return (await node_of(connection))["position"]
-    except psycopg.Error:
-        return None  # what was written is kept all the same
