@@ -1,16 +1,15 @@
 -- name: chosen_memories
 -- Those named, those of a session, or all; and the facts that came from the kept turns among them alone.
 WITH chosen AS MATERIALIZED (
-    SELECT id FROM memory WHERE scope_id = :scope_id AND :everything
+    SELECT id, state, session_id, event_ids FROM memory WHERE scope_id = :scope_id AND :everything
     UNION
-    SELECT id FROM memory WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
+    SELECT id, state, session_id, event_ids FROM memory WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
     UNION
-    SELECT id FROM memory WHERE scope_id = :scope_id AND session_id = :session_id
+    SELECT id, state, session_id, event_ids FROM memory WHERE scope_id = :scope_id AND session_id = :session_id
 ),
 said AS MATERIALIZED (
     SELECT DISTINCT t.session_id, e.value AS event_id
-    FROM chosen AS c
-    CROSS JOIN memory AS t ON t.scope_id = :scope_id AND t.id = c.id
+    FROM chosen AS t
     CROSS JOIN json_each(t.event_ids) AS e
     WHERE t.state = 'source' AND t.session_id IS NOT NULL
 )

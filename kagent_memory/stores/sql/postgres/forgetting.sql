@@ -1,29 +1,29 @@
 -- name: chosen_memories
 -- Those named, those of a session, or all; and the facts that came from the kept turns among them alone.
 WITH chosen AS MATERIALIZED (
-    SELECT id FROM memory WHERE scope_id = %(scope_id)s AND %(everything)s::boolean
+    SELECT id, state, session_id, event_ids FROM memory WHERE scope_id = %(scope_id)s AND %(everything)s::boolean
     UNION
-    SELECT id FROM memory WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[])
+    SELECT id, state, session_id, event_ids FROM memory WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[])
     UNION
-    SELECT id FROM memory WHERE scope_id = %(scope_id)s AND session_id = %(session_id)s::text
+    SELECT id, state, session_id, event_ids FROM memory WHERE scope_id = %(scope_id)s AND session_id = %(session_id)s::text
 ),
 said AS MATERIALIZED (
     SELECT DISTINCT t.session_id, e.event_id
-    FROM chosen AS c
-    JOIN memory AS t ON t.scope_id = %(scope_id)s AND t.id = c.id
+    FROM chosen AS t
     CROSS JOIN LATERAL unnest(t.event_ids) AS e (event_id)
     WHERE t.state = 'source' AND t.session_id IS NOT NULL
 )
 SELECT id FROM chosen
 UNION
 SELECT f.id
-FROM (SELECT DISTINCT session_id FROM said) AS d
-JOIN memory AS f ON f.scope_id = %(scope_id)s AND f.session_id IS NOT NULL AND f.session_id = d.session_id
-WHERE cardinality(f.event_ids) > 0
-    AND NOT EXISTS (
-        SELECT 1 FROM unnest(f.event_ids) AS e (event_id)
-        WHERE (f.session_id, e.event_id) NOT IN (SELECT session_id, event_id FROM said)
-    )
+FROM (
+    SELECT m.id, m.session_id, unnest(m.event_ids) AS event_id
+    FROM (SELECT DISTINCT session_id FROM said) AS d
+    JOIN memory AS m ON m.scope_id = %(scope_id)s AND m.session_id IS NOT NULL AND m.session_id = d.session_id
+) AS f
+LEFT JOIN said AS s ON s.session_id = f.session_id AND s.event_id = f.event_id
+GROUP BY f.id
+HAVING count(*) = count(s.event_id)
 ORDER BY id
 
 -- name: scope_memories
@@ -125,19 +125,23 @@ WHERE r.scope_id = %(scope_id)s AND r.change_group IN (
 )
 
 -- name: sources_of
--- Kept turns that are linked with these facts, or share an event of a session with them.
-SELECT m.id FROM memory AS m
-WHERE m.scope_id = %(scope_id)s AND m.state = 'source' AND (
-    m.links && %(ids)s::text[]
-    OR m.id IN (
-        SELECT t.id FROM memory AS t
-        CROSS JOIN LATERAL unnest(t.event_ids) AS e (event_id)
-        JOIN unnest(%(session_ids)s::text[], %(event_ids)s::text[]) AS given (session_id, event_id)
-            ON given.event_id = e.event_id
-        WHERE t.scope_id = %(scope_id)s AND t.state = 'source' AND given.session_id IS NOT DISTINCT FROM t.session_id
-    )
+-- Kept turns that are linked with these facts, or share an event of a session with them. Joined by equal texts, so that
+-- no number of events makes it take the square of it.
+WITH turn AS MATERIALIZED (
+    SELECT t.id, t.links, coalesce(t.session_id, '') AS session_id, t.event_ids
+    FROM memory AS t
+    WHERE t.scope_id = %(scope_id)s AND t.state = 'source'
+),
+said AS MATERIALIZED (
+    SELECT coalesce(given.session_id, '') AS session_id, given.event_id
+    FROM unnest(%(session_ids)s::text[], %(event_ids)s::text[]) AS given (session_id, event_id)
 )
-ORDER BY m.id
+SELECT t.id FROM turn AS t WHERE t.links && %(ids)s::text[]
+UNION
+SELECT t.id
+FROM (SELECT turn.id, turn.session_id, unnest(turn.event_ids) AS event_id FROM turn) AS t
+JOIN said AS s ON s.event_id = t.event_id AND s.session_id = t.session_id
+ORDER BY id
 
 -- name: revisions_of_all
 SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group, final, sealed
