@@ -18,8 +18,8 @@ from pydantic import BaseModel
 
 from kagent_memory.errors import ConfigurationError, ModelError
 from kagent_memory.memories import Memories
-from kagent_memory.models.embedding import open_embedder
-from kagent_memory.models.llm import open_llm
+from kagent_memory.models.embedding import Embedder, open_embedder
+from kagent_memory.models.llm import Llm, open_llm
 from kagent_memory.models.openai_api import close_connections
 from kagent_memory.records import Scope
 from kagent_memory.settings import MemorySettings
@@ -39,6 +39,18 @@ def without(monkeypatch: pytest.MonkeyPatch) -> Any:
             monkeypatch.setitem(sys.modules, name, None)
 
     return hide
+
+
+def embedder_of(name: str) -> Embedder:
+    embedder = open_embedder(name, MemorySettings())
+    assert embedder is not None
+    return embedder
+
+
+def llm_of(name: str) -> Llm:
+    model = open_llm(name, MemorySettings())
+    assert model is not None
+    return model
 
 
 def needs(extra: str) -> Any:
@@ -90,8 +102,9 @@ async def _clients_hang_up() -> AsyncIterator[None]:
 
 
 @pytest.fixture
-def gemini(monkeypatch: pytest.MonkeyPatch) -> Iterator[Loopback]:
-    """Gemini's OpenAI-compatible interface on loopback."""
+def gemini(monkeypatch: pytest.MonkeyPatch, without: Any) -> Iterator[Loopback]:
+    """Gemini's OpenAI-compatible interface on loopback, where LiteLLM is not installed."""
+    without("litellm")
     with Loopback() as provider:
         monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", f"{provider.root}/")
         monkeypatch.setenv("GOOGLE_API_KEY", "not-a-key")
@@ -100,11 +113,8 @@ def gemini(monkeypatch: pytest.MonkeyPatch) -> Iterator[Loopback]:
         yield provider
 
 
-async def test_a_newcomer_with_gemini_needs_no_extra(
-    without: Any, gemini: Loopback, tmp_path: Path
-) -> None:
+async def test_a_newcomer_with_gemini_needs_no_extra(gemini: Loopback, tmp_path: Path) -> None:
     """Gemini models work without LiteLLM."""
-    without("litellm")
     scope = Scope("", "ada", "notes")
     uri = f"libsql:///{tmp_path}/memory.db"
     async with await Memories.open(
@@ -117,13 +127,9 @@ async def test_a_newcomer_with_gemini_needs_no_extra(
     assert {request.body["model"] for request in gemini.requests} == {"gemini-embedding-001"}
 
 
-async def test_what_one_call_is_told_to_keep_goes_with_no_other(
-    without: Any, gemini: Loopback
-) -> None:
+async def test_what_one_call_is_told_to_keep_goes_with_no_other(gemini: Loopback) -> None:
     """A cookie set by one model call is not sent with another."""
-    without("litellm")
-    model = open_llm("gemini-2.5-flash", MemorySettings())
-    assert model is not None
+    model = llm_of("gemini-2.5-flash")
     said = '{"facts": [], "when": null}'
     gemini.plan({"status": 503, "headers": {"Set-Cookie": "who=ada; Path=/"}}, said, said)
     for _ in range(2):
@@ -132,13 +138,9 @@ async def test_what_one_call_is_told_to_keep_goes_with_no_other(
     assert not any("Cookie" in request.headers for request in gemini.requests)
 
 
-async def test_closing_leaves_a_call_that_is_under_way_alone(
-    without: Any, gemini: Loopback
-) -> None:
+async def test_closing_leaves_a_call_that_is_under_way_alone(gemini: Loopback) -> None:
     """Closing does not break a model call that is under way."""
-    without("litellm")
-    embedder = open_embedder("gemini-embedding-001", MemorySettings())
-    assert embedder is not None
+    embedder = embedder_of("gemini-embedding-001")
     entered, release = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
 
@@ -162,12 +164,10 @@ class Tea(BaseModel):
     when: str | None = None
 
 
-async def test_gemini_is_held_to_the_schema_without_litellm(without: Any, gemini: Loopback) -> None:
+async def test_gemini_is_held_to_the_schema_without_litellm(gemini: Loopback) -> None:
     """Gemini gets the JSON schema of its answer without LiteLLM."""
-    without("litellm")
     gemini.plan('{"facts": ["likes tea"], "when": null}')
-    model = open_llm("gemini-2.5-flash", MemorySettings())
-    assert model is not None
+    model = llm_of("gemini-2.5-flash")
     assert await model.complete("What do I like?", schema=Tea) == Tea(facts=["likes tea"])
     (request,) = gemini.requests
     assert request.path == "/v1beta/openai/chat/completions"
@@ -214,8 +214,7 @@ async def test_a_key_that_is_not_there_is_named_and_nothing_is_sent(
     ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    embedder = open_embedder(model, MemorySettings())
-    assert embedder is not None
+    embedder = embedder_of(model)
     with pytest.raises(ModelError, match=f"set {key}"):
         await embedder.embed(["tea"], kind="query")
 
@@ -233,29 +232,23 @@ async def test_a_key_that_is_not_there_is_named_and_nothing_is_sent(
     ],
     ids=repr,
 )
-async def test_an_answer_of_another_shape_is_a_model_error(
-    without: Any, gemini: Loopback, answer: Any
-) -> None:
+async def test_an_answer_of_another_shape_is_a_model_error(gemini: Loopback, answer: Any) -> None:
     """An answer of another shape is a model error that quotes nothing."""
-    without("litellm")
     gemini.plan({"json": answer})
-    embedder = open_embedder("gemini/any", MemorySettings())
-    assert embedder is not None
+    embedder = embedder_of("gemini/any")
     with pytest.raises(ModelError) as caught:
         await embedder.embed(["my secret garden"], kind="document")
     assert "garden" not in str(caught.value)
     assert "not-a-key" not in str(caught.value)
 
 
-async def test_a_refusal_is_told_without_text_and_key(without: Any, gemini: Loopback) -> None:
+async def test_a_refusal_is_told_without_text_and_key(gemini: Loopback) -> None:
     """A refusal that quotes the text or the key is told without them."""
-    without("litellm")
     key = "sk-proj-" + "a1B2" * 12
     gemini.plan(
         {"status": 400, "message": f"Bad input: my secret garden; key {key}"}, {"status": 404}
     )
-    embedder = open_embedder("gemini/any", MemorySettings())
-    assert embedder is not None
+    embedder = embedder_of("gemini/any")
     with pytest.raises(ModelError) as caught:
         await embedder.embed(["my secret garden"], kind="document")
     assert "garden" not in str(caught.value)
