@@ -183,8 +183,15 @@ class Call:
 
     @property
     def names_scope(self) -> bool:
-        """Return True if the command line names an agent or a user."""
-        return (self.args.app, self.args.user) != (None, None)
+        """Return True if the command line names an agent or a user.
+
+        Raises:
+            InvalidInput: one is given and empty.
+        """
+        named = self.args.app, self.args.user
+        if "" in named:  # most likely a variable of the shell that holds nothing
+            raise InvalidInput("--app and --user must not be empty; leave them out, or name one.")
+        return named != (None, None)
 
     async def scope(self, *, new: bool = False) -> Scope:
         """Return the scope that --app, --user and --tenant choose; what is left out is found when
@@ -195,9 +202,7 @@ class Call:
             InvalidInput: one is given and empty.
         """
         app, user = self.args.app, self.args.user
-        if "" in (app, user):  # most likely a variable of the shell that holds nothing
-            raise InvalidInput("--app and --user must not be empty; leave them out, or name one.")
-        if app is not None and user is not None:
+        if self.names_scope and app is not None and user is not None:
             return Scope(self.tenant, user, app)
         fitting = await self.memories.scopes(
             tenant=self.tenant or None, user=user, app=app, limit=MAX_SCOPES

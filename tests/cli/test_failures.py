@@ -53,6 +53,7 @@ FAMILIES = {2: "invalid-input", 3: "not-found", 5: "configuration", 6: "store"}
         (["edit", UNKNOWN, "--importance", "7", *OF_ADA], 3, UNKNOWN),
         (["list", "--cursor", "bad", *OF_ADA], 2, "Invalid cursor"),
         (["list", "--user", ""], 2, "user"),
+        (["audit", "--app", "demo", "--user", ""], 2, "must not be empty"),
         (["list", "--set", "nonsense=1"], 5, "Unknown setting nonsense"),
         (["list", "--uri", "mysql://x"], 5, "libsql://"),
         (["list", "--uri", "http://127.0.0.1:9"], 6, "cannot be reached"),
