@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -116,22 +117,18 @@ def rank(
     fit = relevance(search, candidates, table.rows, dated=table.dated, named="author" in signs)
     cosines = candidates.cosines[table.rows]
     answers = _answers(search, table, cosines)
-    rows: list[int] = (-whole).argsort(kind="stable").tolist()  # 0 and less has an order, too
+    order = (-whole).argsort(kind="stable")  # 0 and less has an order, too
+    answering = order[answers[order]]
+    rows: list[int] = answering.tolist()
+    own: list[list[float]] = np.stack([scores, cosines, fit], axis=1)[answering].tolist()
     ranked = [
-        Ranked(
-            places.ids[row],
-            float(scores[row]),
-            None if np.isnan(cosines[row]) else float(cosines[row]),
-            float(fit[row]),
-        )
-        for row in rows
-        if answers[row]
+        Ranked(places.ids[row], score, None if math.isnan(cosine) else cosine, likelihood)
+        for row, (score, cosine, likelihood) in zip(rows, own, strict=True)
     ]
-    left_out: dict[str, Exclusion] = {
-        places.ids[row]: "below_min_score"
-        for row in rows
-        if candidates.has_vectors and not answers[row]
-    }
+    others: list[int] = order[~answers[order]].tolist()
+    left_out: dict[str, Exclusion] = {}
+    if candidates.has_vectors:
+        left_out = {places.ids[row]: "below_min_score" for row in others}
     if ranked and max(hit.relevance for hit in ranked[:_FIRST_HITS]) < search.floor:
         left_out |= {hit.id: "irrelevant" for hit in ranked}
         ranked = []
