@@ -145,8 +145,9 @@ def test_an_adk_deployment_knows_our_scheme(
     ran = subprocess.run(
         command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=300
     )
+    deploy: Any = adk.commands["deploy"]
     if "--extra_packages" not in {
-        name for one in adk.commands["deploy"].commands["cloud_run"].params for name in one.opts
+        name for one in deploy.commands["cloud_run"].params for name in one.opts
     }:
         # older versions of ADK: the page says what to do instead
         assert "No such option" in ran.stderr

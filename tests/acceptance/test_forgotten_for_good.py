@@ -48,7 +48,9 @@ def disk(uri: str) -> Callable[[], str]:
                 "SELECT tablename FROM pg_tables WHERE schemaname = 'kagent_memory'"
             ).fetchall()
             rows = [
-                connection.execute(f"SELECT t::text FROM kagent_memory.{name} AS t").fetchall()
+                connection.execute(
+                    f"SELECT t::text FROM kagent_memory.{name} AS t".encode()
+                ).fetchall()
                 for (name,) in names
             ]
         return json.dumps(rows, ensure_ascii=False)

@@ -45,6 +45,7 @@ def declarations(request: LlmRequest) -> list[str]:
     return [
         declaration.model_dump_json()
         for tool in request.config.tools or []
+        if isinstance(tool, types.Tool)
         for declaration in tool.function_declarations or []
     ]
 
@@ -77,10 +78,18 @@ class Chat(agents.Chat):
         super().__init__(whole, service, user=user, sessions=sessions)
 
     @property
+    def agent(self) -> Any:
+        return self.runner.agent
+
+    @property
     def requests(self) -> list[LlmRequest]:
         """What the agent's model was asked, oldest first."""
-        agent: Any = self.runner.agent
-        return agent.model.requests
+        return self.agent.model.requests
+
+
+def names(agent: Any) -> list[str]:
+    """The names of an agent's tools."""
+    return [tool.name for tool in agent.tools]
 
 
 def assistant(model: BaseLlm, **options: Any) -> LlmAgent:
@@ -125,6 +134,12 @@ async def reply(chat: Chat, id: str | None, response: dict[str, Any]) -> list[Ev
 
 def entry(text: str, **fields: Any) -> MemoryEntry:
     return MemoryEntry(content=types.Content(parts=[types.Part(text=text)]), **fields)
+
+
+def text_of(entry: MemoryEntry) -> str:
+    """The text of an entry that has one part."""
+    [part] = entry.content.parts or []
+    return part.text or ""
 
 
 def session_of(*turns: str, id: str = "s1") -> Session:

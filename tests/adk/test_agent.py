@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from google.adk.agents import LlmAgent
 from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.load_memory_tool import LoadMemoryTool as AdkLoadMemoryTool
 
@@ -24,13 +23,13 @@ from kagent_memory import (
     auto_save_session_to_memory_callback,
     enable_memory,
 )
+from kagent_memory.adk.agent import MemoryInstruction
 from kagent_memory.adk.prefetch import Prefetch
 
-from .scripted import Chat, assistant, declarations, scripted, system
+from .scripted import Chat, assistant, declarations, names, scripted, system
 
-
-def names(agent: LlmAgent) -> list[str]:
-    return [tool.name for tool in agent.tools]
+NO: Any = False
+WORD: Any = "5"
 
 
 def test_the_given_agent_is_never_changed() -> None:
@@ -47,7 +46,8 @@ def test_doing_it_twice_adds_nothing() -> None:
     once = enable_memory(assistant(scripted()))
     twice = enable_memory(once)
     assert names(twice) == names(once)
-    assert len(twice.after_agent_callback) == len(once.after_agent_callback) == 1
+    for agent in (once, twice):
+        assert len(agent.canonical_after_agent_callbacks) == 1
 
 
 def test_what_the_agent_has_already_stays_its_own() -> None:
@@ -77,6 +77,7 @@ def test_other_tools_and_no_instruction_on_request() -> None:
     assert agent.after_agent_callback is None
     for tools, told in ((None, False), ([ConfirmMemoryTool()], True)):
         *_, instruction = enable_memory(assistant(scripted()), tools=tools).tools
+        assert isinstance(instruction, MemoryInstruction)
         assert ("confirm_memory" in instruction.text) is told
 
 
@@ -107,12 +108,12 @@ def test_functions_and_toolsets_are_tools_too() -> None:
     ("wrong", "advice"),
     [
         (
-            lambda: enable_memory(assistant(scripted()), auto_save=False),
+            lambda: enable_memory(assistant(scripted()), auto_save=NO),
             "auto_save: .* instance of AutoSave, not False",
         ),
-        (lambda: MemoryPlugin(prefetch=False), "prefetch: .* instance of Prefetch"),
-        (lambda: enable_memory("assistant"), "MemoryPlugin"),
-        (lambda: AutoSave(every_turns="5"), r"every_turns=…\): .* valid integer"),
+        (lambda: MemoryPlugin(prefetch=NO), "prefetch: .* instance of Prefetch"),
+        (lambda: enable_memory(WORD), "MemoryPlugin"),
+        (lambda: AutoSave(every_turns=WORD), r"every_turns=…\): .* valid integer"),
         (lambda: AutoSave(every_tool_calls=-1), "every_tool_calls"),
         (lambda: AutoSave(inactivity_minutes=0), "inactivity_minutes"),
         (lambda: Prefetch(limit=-1), r"Prefetch\(limit=…\)"),

@@ -185,10 +185,10 @@ async def one_turn(service: KagentMemoryService) -> tuple[list[str], list[dict[s
         tools=[PreloadMemoryTool(timeout_seconds=20), LoadMemoryTool(), SaveMemoryTool()],
         auto_save=AutoSave(every_turns=1),
     )
-    events = await asyncio.wait_for(
-        Chat(agent, service).say(f"Where is my spare key? {SAID}"), SOON
+    answer = await asyncio.wait_for(
+        Chat(agent, service).ask(f"Where is my spare key? {SAID}"), SOON
     )
-    assert events[-1].content.parts[0].text == "That is all."
+    assert answer == "That is all."
     return blocks(model.requests[0]), responses(model.requests[-1])
 
 
@@ -371,8 +371,7 @@ async def test_no_failure_of_memory_reaches_the_run_or_the_log(
     with caplog.at_level(logging.WARNING, "kagent_memory"):
         async with broken(monkeypatch, error) as service:
             chat = Chat(agent, service, plugins=[MemoryPlugin(auto_save=policy)])
-            events = await chat.say("What do you know about me?")
-    assert events[-1].content.parts[0].text == "done"
+            assert await chat.ask("What do you know about me?") == "done"
     assert responses(model.requests[-1]) == [{"error": "memory unavailable"}] * 4
     cure = ": The URI postgresql://" if error is WRONG else ""
     for what in ("prefetch_memory", "load_memory"):
@@ -385,7 +384,7 @@ async def test_no_failure_of_memory_reaches_the_run_or_the_log(
 async def test_an_unreachable_database_is_never_an_empty_one() -> None:
     """ "Unavailable" is an error of every method, and draining it is False and no error."""
     dead = KagentMemoryService("postgresql://nobody@127.0.0.1:9/none?connect_timeout=1", llm=False)
-    whose = {"app_name": APP, "user_id": USER}
+    whose: dict[str, Any] = {"app_name": APP, "user_id": USER}
     for use in (
         lambda: dead.search_memory(**whose, query="x"),
         lambda: dead.add_memory(**whose, memories=[entry("x")]),

@@ -9,11 +9,9 @@ from google.adk.agents.llm_agent import LlmAgent
 
 from kagent_memory.adk.kagent_agent import SUFFIX, configure_agent
 
+from .scripted import names
+
 ON = {"embedding": {"provider": "ollama", "model": "nomic-embed-text"}}
-
-
-def names(agent: LlmAgent) -> list[str]:
-    return [tool.name for tool in agent.tools]  # pyright: ignore
 
 
 @pytest.mark.parametrize("config", [{}, ON, {"memory": ON, "model": {}}])
@@ -23,7 +21,7 @@ def test_memory_that_is_on_brings_tools_a_suffix_and_a_callback(config: Any):
     made = configure_agent(given, config)
     assert names(made) == ["prefetch_memory", "load_memory", "save_memory"]
     assert made.instruction == "Help {user} with {braces}." + SUFFIX
-    assert len(made.after_agent_callback) == 1
+    assert len(made.canonical_after_agent_callbacks) == 1
     assert (given.tools, given.instruction, given.after_agent_callback) == (
         [],
         "Help {user} with {braces}.",
@@ -62,4 +60,4 @@ def test_configuring_twice_adds_nothing():
     once = configure_agent(LlmAgent(name="a", model="m", instruction="Help."), ON)
     twice = configure_agent(once, ON)
     assert (names(twice), twice.instruction) == (names(once), once.instruction)
-    assert len(twice.after_agent_callback) == 1
+    assert len(twice.canonical_after_agent_callbacks) == 1

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from google.adk.agents.live_request_queue import LiveRequestQueue
-from google.adk.agents.run_config import RunConfig, StreamingMode, ToolThreadPoolConfig
+from google.adk.agents.run_config import RunConfig, ToolThreadPoolConfig
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.base_llm_connection import BaseLlmConnection
 from google.adk.models.llm_response import LlmResponse
@@ -89,6 +89,7 @@ def task_completed() -> str:
 async def live(
     service: KagentMemoryService, responses: list[LlmResponse], tools: list[Any], **config: Any
 ) -> list[Any]:
+    voice: dict[str, Any] = {"streaming_mode": "bidi", "response_modalities": ["AUDIO"], **config}
     queue = LiveRequestQueue()
     model = Live(responses=responses, queue=queue, answers=[])
     chat = Chat(enable_memory(assistant(model, tools=[*tools, task_completed])), service)
@@ -97,9 +98,7 @@ async def live(
         user_id=USER,
         session_id=session.id,
         live_request_queue=queue,
-        run_config=RunConfig(
-            streaming_mode=StreamingMode.BIDI, response_modalities=["AUDIO"], **config
-        ),
+        run_config=RunConfig(**voice),
     )
 
     async def drive() -> None:

@@ -25,16 +25,17 @@ class Resource:
         self.closed = True
 
 
-def loop_thread() -> LoopThread[Resource]:
-    async def opener() -> Resource:
-        await asyncio.sleep(0.01)
-        opened.append(Resource())
-        return opened[-1]
+class Noting(LoopThread[Resource]):
+    """Keeps what it opened."""
 
-    opened: list[Resource] = []
-    made: LoopThread[Resource] = LoopThread(opener, Resource.close)
-    made.opened = opened
-    return made
+    def __init__(self) -> None:
+        async def opener() -> Resource:
+            await asyncio.sleep(0.01)
+            opened.append(Resource())
+            return opened[-1]
+
+        self.opened = opened = list[Resource]()  # the opener must not hold the thread itself
+        super().__init__(opener, Resource.close)
 
 
 async def loop_of(resource: Resource) -> asyncio.AbstractEventLoop:
@@ -49,7 +50,7 @@ def threads(before: set[threading.Thread]) -> list[threading.Thread]:
 
 async def test_close_waits_and_the_next_use_starts_afresh() -> None:
     """Closing waits for running work; the next use starts afresh."""
-    before, mine = set(threading.enumerate()), loop_thread()
+    before, mine = set(threading.enumerate()), Noting()
     began, done = threading.Event(), []
 
     async def slow(resource: Resource) -> None:
@@ -71,7 +72,7 @@ async def test_close_waits_and_the_next_use_starts_afresh() -> None:
 
 async def test_calls_and_closes_may_overlap() -> None:
     """Callers that come together share one opening; each close ends what was opened."""
-    mine = loop_thread()
+    mine = Noting()
     loops = await asyncio.gather(*(mine.run(loop_of) for _ in range(50)))
     assert len({*loops, asyncio.get_running_loop()}) == 2
     assert len(mine.opened) == 1
@@ -93,7 +94,7 @@ async def test_calls_and_closes_may_overlap() -> None:
 @pytest.mark.parametrize("finish", [True, False])
 async def test_a_cancelled_callers_work_ends_or_goes_on_as_asked(finish: bool) -> None:
     """When a caller is cancelled its work is cancelled too, unless it was to be finished."""
-    mine = loop_thread()
+    mine = Noting()
     began, go_on, over, ended = threading.Event(), threading.Event(), threading.Event(), list[str]()
 
     async def work(_: Resource) -> None:
@@ -123,7 +124,7 @@ async def test_a_cancelled_callers_work_ends_or_goes_on_as_asked(finish: bool) -
 
 async def test_a_loop_thread_that_nobody_holds_ends_its_thread() -> None:
     """A loop thread that is collected ends its thread."""
-    before, mine = set(threading.enumerate()), loop_thread()
+    before, mine = set(threading.enumerate()), Noting()
     await mine.run(loop_of)
     (thread,) = threads(before)
     del mine
@@ -159,7 +160,7 @@ print(asyncio.run(held.run(use)))
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_starts_a_thread_of_its_own() -> None:
     """A forked child opens the resource anew on a thread of its own, and hangs on none."""
-    mine = loop_thread()
+    mine = Noting()
     asyncio.run(mine.run(loop_of))
     pid = os.fork()
     if pid == 0:

@@ -183,8 +183,8 @@ async def test_a_slow_memory_never_holds_up_a_turn(
 
 async def test_the_plugin_prefetches_for_whichever_agent_runs(known: KagentMemoryService) -> None:
     """The plugin prefetches for each agent that takes part in a run."""
-    helper = talk(None).runner.agent.clone(update={"name": "helper", "description": "Knows tea."})
-    root = talk(None, call("transfer_to_agent", agent_name="helper")).runner.agent
+    helper = talk(None).agent.clone(update={"name": "helper", "description": "Knows tea."})
+    root = talk(None, call("transfer_to_agent", agent_name="helper")).agent
     root = root.clone(update={"sub_agents": [helper]})
     await Chat(root, known, plugins=[MemoryPlugin(auto_save=None)]).say(ASKED)
     for agent in (root, *root.sub_agents):
@@ -212,7 +212,7 @@ async def test_another_process_searches_no_session_again(
     await first.say("Who was Albert Einstein?", run_config=fact)
     for text in (ASKED, "Which tea did I mean?"):
         async with KagentMemoryService(uri, llm=False) as elsewhere:
-            chat = Chat(first.runner.agent, elsewhere, sessions=sessions)
+            chat = Chat(first.agent, elsewhere, sessions=sessions)
             chat.session_id = first.session_id
             await chat.say(text)
     assert counts(first) == [0, 0, 1, 0]

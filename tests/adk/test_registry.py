@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from google.adk.cli.service_registry import get_service_registry
 
 from kagent_memory import KagentMemoryService, register
 
-from .scripted import Chat, scripted
+from .scripted import Chat, names, scripted
 
 
 def test_registering_teaches_our_schemes_once_and_again(tmp_path: Path) -> None:
@@ -48,14 +49,9 @@ async def test_yaml_agents_name_our_tools_and_callback(
         "after_agent_callbacks:\n"
         "  - name: kagent_memory.auto_save_session_to_memory_callback\n"
     )
-    agent = from_config(str(tmp_path / "root_agent.yaml"))
-    assert [tool.name for tool in agent.tools] == [
-        "save_memory",
-        "prefetch_memory",
-        "recall_memory",
-    ]
+    agent: Any = from_config(str(tmp_path / "root_agent.yaml"))
+    assert names(agent) == ["save_memory", "prefetch_memory", "recall_memory"]
     assert (agent.tools[0].ttl_days, agent.tools[1].prefetch.limit) == (3, 2)
     agent.model = scripted("hello")
-    events = await Chat(agent, service).say("Hello")
-    assert events[-1].content.parts[0].text == "hello"
+    assert await Chat(agent, service).ask("Hello") == "hello"
     assert len(await service.memories.jobs()) == 1

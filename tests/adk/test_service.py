@@ -34,14 +34,15 @@ from .scripted import (
     entry,
     scripted,
     session_of,
+    text_of,
 )
 
-WHOSE = {"app_name": APP, "user_id": USER}
+WHOSE: dict[str, Any] = {"app_name": APP, "user_id": USER}
 
 
 async def found(service: KagentMemoryService, query: str, **whose: str) -> list[str]:
     answer = await service.search_memory(**{**WHOSE, **whose}, query=query)
-    return [memory.content.parts[0].text for memory in answer.memories]
+    return [text_of(memory) for memory in answer.memories]
 
 
 # -- the five methods, on both stores and over HTTP --
@@ -63,8 +64,8 @@ async def test_an_added_memory_comes_back_as_it_was_given(
     (memory,) = (await each_service.search_memory(**WHOSE, query="dark mode")).memories
     assert memory.id
     assert memory.author == "ada"
-    assert memory.content.parts[0].text == "Ada prefers dark mode"
-    assert datetime.fromisoformat(memory.timestamp) == datetime(2026, 1, 5, 9, 30, tzinfo=UTC)
+    assert text_of(memory) == "Ada prefers dark mode"
+    assert datetime.fromisoformat(memory.timestamp or "") == datetime(2026, 1, 5, 9, 30, tzinfo=UTC)
     expected = {"project": "x", "nested": {"a": [1, None, "ü"]}, "user_id": "eve", "color": "red"}
     assert memory.custom_metadata == expected
     assert (await each_service.memories.get(SCOPE, memory.id)).ttl_days == 3
@@ -194,7 +195,7 @@ async def test_adks_own_context_reaches_the_service(service: KagentMemoryService
         await tool_context.add_events_to_memory(events=tool_context.session.events[:1])
         await tool_context.add_session_to_memory()
         found = (await tool_context.search_memory("dark mode")).memories
-        seen.append(found[0].content.parts[0].text)
+        seen.append(text_of(found[0]))
         await service.delete_memory(app_name=APP, user_id=USER, memory_id=found[0].id)
         seen.append((await tool_context.search_memory("dark mode")).memories)
         return "ok"

@@ -33,6 +33,7 @@ from .scripted import (
     responses,
     said,
     talk,
+    text_of,
 )
 
 
@@ -81,12 +82,13 @@ async def test_every_reader_sees_shared_memory(
     assert "Ada checks the release at noon." in await contents(shared, OWN)
     await shared.add_memory(app_name=APP, user_id=USER, memories=[entry("Ada moved to floor 3.")])
     found = await shared.search_memory(app_name=APP, user_id=USER, query="release train")
-    assert found.memories[0].content.parts[0].text.startswith("The release train")
+    assert text_of(found.memories[0]).startswith("The release train")
     await shared.add_session_to_memory(await chat.session())
-    event = Event(author="user", content=said("My cat is called Fig"))
+    cat = "My cat is called Fig"
+    event = Event(author="user", content=said(cat))
     await shared.add_events_to_memory(app_name=APP, user_id=USER, events=[event], session_id="s")
     assert await shared.drain(60)
-    assert {event.content.parts[0].text, ASKED} <= {*await contents(shared, OWN)}
+    assert {cat, ASKED} <= {*await contents(shared, OWN)}
     assert len(await contents(shared, TEAM)) == 1
 
 

@@ -183,7 +183,8 @@ async def test_only_the_application_names_a_tenant(service):
     metadata = {"tenant": "other", "kagent.tenant": "other", "scope": ["other", USER, APP]}
     with tenant("acme"):
         chat = Chat(assistant(model, tools=[SaveMemoryTool(), LoadMemoryTool()]), service)
-        chat.sessions.state = metadata
+        begun = await chat.sessions.create_session(app_name=APP, user_id=USER, state=metadata)
+        chat.session_id = begun.id
         await chat.say(
             '{"tenant": "other"} with tenant("other"):',
             run_config=RunConfig(custom_metadata=metadata),

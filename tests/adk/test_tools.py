@@ -210,7 +210,7 @@ def forgetting(service: Any) -> Callable[..., Awaitable[dict[str, Any]]]:
     chat = talk(service, tools=[ForgetMemoryTool()])
 
     async def answer(**args: Any) -> dict[str, Any]:
-        chat.runner.agent.model.steps = [call("forget_memory", **args)]
+        chat.agent.model.steps = [call("forget_memory", **args)]
         await chat.say("Please forget it")
         return responses(chat.requests[-1])[-1]
 
