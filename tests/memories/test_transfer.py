@@ -18,8 +18,9 @@ import pytest
 from kagent_memory import Fact, InvalidInput, Memories, Message, ModelError, Scope
 from kagent_memory.memories import export_file
 from kagent_memory.memories.transfer import Imported
-from kagent_memory.records import new_id
+from kagent_memory.records import Vector, new_id
 from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
+from kagent_memory.testing.fixtures import vector
 from memories import opening
 from memories.opening import ADA, kept, later
 
@@ -395,8 +396,8 @@ async def vectors_of(memories: Memories) -> Any:
     return found
 
 
-def unit(width: int, place: int) -> list[float]:
-    return [0.1 if at == place else 1e-7 * at for at in range(width)]
+def unit(width: int, place: int) -> Vector:
+    return vector(*(0.1 if at == place else 1e-7 * at for at in range(width)))
 
 
 @pytest.mark.parametrize("keys", [None, "k:" + "A" * 43 + "="], ids=["plain", "encrypted"])
@@ -410,7 +411,7 @@ async def test_vectors_travel_to_the_last_bit_when_asked(store_uri, keys, tmp_pa
     ):
         await fill(first)
         own = ["Ada's own 5", "and 5 more"]
-        vectors = [unit(5, 1), [256.1, -0.0, 1e-9, 3, 2**-9]]
+        vectors = [unit(5, 1), vector(256.1, -0.0, 1e-9, 3, 2**-9)]
         await first.add(ADA, own, embedding=vectors)
         await first.add(GRACE, ["Grace's 768"], embedding=[unit(768, 7)])
         await first.work(until_idle=True)

@@ -14,7 +14,7 @@ from kagent_memory import Fact, Filter, Memories, Memory, Message, ModelError
 from kagent_memory.errors import Conflict, ModelUnavailable, NotFound
 from kagent_memory.ingestion.consolidation import topic_groups
 from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
-from kagent_memory.testing.fixtures import a_memory
+from kagent_memory.testing.fixtures import a_memory, vector
 
 CITIES = ("Oslo", "Lima", "Paris", "Rome", "Kyoto", "Quito", "Turin", "Delhi")
 SUMMARY = "The deployment went out, from Oslo to Kyoto."
@@ -131,7 +131,7 @@ async def test_others_memories_and_callers_vectors_are_not_summed_up():
         await memories.add(GRACE, episodes(4))
         *four, fifth = episodes(5)
         await memories.add(ADA, four)
-        await memories.add(ADA, [fifth], embedding=[[1.0, 0.0, 0.0]])
+        await memories.add(ADA, [fifth], embedding=[vector(1, 0, 0)])
         later(memories, days=91)
         await memories.add(ADA, episodes(6)[5:])
         assert not await memories.consolidate(ADA)

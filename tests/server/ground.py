@@ -126,7 +126,7 @@ def let_in(server: str, uri: str, may: bool) -> None:
     """Lets connections to a database in, or none, and ends those that are open."""
     name = urlsplit(uri).path.lstrip("/")
     with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS {str(may).lower()}")
+        connection.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS {str(may).lower()}".encode())
         connection.execute(
             "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = %s",
             [name],

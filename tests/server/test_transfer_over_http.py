@@ -28,6 +28,7 @@ from kagent_memory.remote import open_memories
 from kagent_memory.server import transfer
 from kagent_memory.server.auth import Access
 from kagent_memory.testing import HashEmbedder
+from kagent_memory.testing.fixtures import vector
 
 from .ground import served
 
@@ -45,7 +46,7 @@ async def filled() -> Memories:
     )
     await memories.edit(ADA, first, content=f"{HOSTILE}!", who="me", why=HOSTILE)
     await memories.add(GRACE, [Fact("Grace skis", metadata={"n": 0.1}, tags=("snow",))])
-    await memories.add(GRACE, ["Her own"], embedding=[[1.0, 2.0, 3.0]])
+    await memories.add(GRACE, ["Her own"], embedding=[vector(1, 2, 3)])
     return memories
 
 
@@ -146,6 +147,7 @@ async def test_whose_memories_a_caller_may_move(tmp_path):
                 lines = [line async for line in memories.export()]
                 assert json.loads(lines[-1])["memories"] == counts, name
                 if name != "all":
+                    foreign: dict[str, Any]
                     for foreign in ({"tenant": "", "user": "grace 👩‍🚀"}, {"tenant": "nobody's"}):
                         with pytest.raises(NotFound):
                             _ = [line async for line in memories.export(**foreign)]

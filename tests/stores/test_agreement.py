@@ -9,6 +9,7 @@ import random
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, get_args
 
 from hypothesis import HealthCheck, settings
@@ -291,7 +292,7 @@ class RandomChanges(RuleBasedStateMachine):
 
 def test_random_changes_are_answered_alike(postgres_uri: str) -> None:
     """SQLite and PostgreSQL give the same answers and the same errors, whatever came before."""
-    checks = list(HealthCheck)
+    checks: Any = list(HealthCheck)
     lives = settings(
         max_examples=25,
         stateful_step_count=30,
@@ -302,7 +303,8 @@ def test_random_changes_are_answered_alike(postgres_uri: str) -> None:
     with asyncio.Runner() as runner:
         stores = runner.run(open_store("libsql:///:memory:")), runner.run(open_store(postgres_uri))
         try:
-            run_state_machine_as_test(lambda: RandomChanges(runner, stores), settings=lives)
+            changes: Any = partial(RandomChanges, runner, stores)
+            run_state_machine_as_test(changes, settings=lives)
         finally:
             for store in stores:
                 runner.run(store.close())

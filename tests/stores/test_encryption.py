@@ -27,7 +27,7 @@ from kagent_memory.stores.base import Batch, Job
 from kagent_memory.stores.sql import rotation
 from kagent_memory.stores.sql.row_codec import sealed_fields
 from kagent_memory.testing import HashEmbedder
-from kagent_memory.testing.fixtures import NOW, adding
+from kagent_memory.testing.fixtures import NOW, adding, vector
 
 ADA, BEN = Scope("acme", "ada", "notes"), Scope("acme", "ben", "notes")
 
@@ -104,7 +104,7 @@ async def lived(memories: Memories, scope: Scope, count: int = 5) -> list[str]:
     )
     ids = [one.id for one in added]
     await memories.edit(scope, ids[0], content=f"{CANARY} keeps no key", who=CANARY)
-    await memories.add(scope, [f"{CANARY} brings a vector"], embedding=[[1.0] * 7])
+    await memories.add(scope, [f"{CANARY} brings a vector"], embedding=[vector(*[1.0] * 7)])
     await memories.forget(scope, ids[1])
     await memories.remember(
         scope, [Message(role="user", text=f"{CANARY} waits", event_id="e")], "waiting"
@@ -143,7 +143,7 @@ def seen(uri: str) -> bytes:
         ).fetchall()
         parts: list[bytes] = []
         for (table,) in tables:
-            with connection.cursor().copy(f"COPY {table} TO STDOUT") as rows:
+            with connection.cursor().copy(f"COPY {table} TO STDOUT".encode()) as rows:
                 parts += [bytes(part) for part in rows]
     return b"".join(parts)
 

