@@ -13,7 +13,7 @@ from typing import Annotated, Any, cast
 from pydantic import BaseModel, Field, StrictBool, StrictStr, TypeAdapter, ValidationError
 
 from ..checks import DEEPEST, checked_text, checked_time, faults, json_text, too_deep
-from ..errors import Conflict, InvalidInput
+from ..errors import Conflict, InvalidInput, NotFound
 from ..records import Change, Fact, Memory, MemoryType, Origin, Revision, new_id
 from ..redaction import masked_id
 from ..redaction import redact as mask_secrets
@@ -212,6 +212,7 @@ def taken_back(
             their undos.
 
     Raises:
+        NotFound: what the decision changed was erased meanwhile.
         Conflict: a memory was changed again since, or has expired; of what a merge was made of, all
             have.
     """
@@ -239,6 +240,8 @@ def taken_back(
         rows = [("link", _unlinked(row, apart, now)) for row in current.values()]
     else:
         rows = [(one.kind, _restored(one, current, undone, now)) for one in back]
+    if not rows:
+        raise NotFound("This memory was erased meanwhile; there is nothing to undo.")
     return [
         Change(kind="undo", memory=row, who=who, why=f"undo {kind}{told}", group=group)
         for kind, row in rows

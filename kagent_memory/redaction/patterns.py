@@ -203,5 +203,5 @@ def private_keys(text: str) -> Iterator[Span]:
         label = match.group(1).split(" ")[0].lower()
         yield (
             *match.span(),
-            f"{label} private key" if label in ("openssh", "pgp") else "private key",
+            f"{label} private key" if label in _NAMED_KEYS else "private key",
         )

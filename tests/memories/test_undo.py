@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from kagent_memory.errors import Conflict, InvalidInput, NotFound
 from kagent_memory.memories import Memories
-from kagent_memory.records import Fact, Memory
+from kagent_memory.records import Fact, Filter, Memory
 from memories.opening import ADA, opened
 
 
@@ -33,10 +35,11 @@ async def content(memories: Memories, id: str) -> str:
 
 async def test_a_replacement_is_undone_whole(memories: Memories, id: str) -> None:
     """A replacement is undone whole and then what was before it."""
-    await memories.edit(ADA, id, content="two")
+    before = await memories.edit(ADA, id, content="two")
     [new] = await memories.add(ADA, ["three"], replaces=id)
     await memories.undo(ADA, new)
-    assert await content(memories, id) == "two"
+    after = await memories.get(ADA, id)
+    assert replace(after, revision=before.revision) == before, "byte for byte"
     with pytest.raises(NotFound):
         await memories.get(ADA, new)
     with pytest.raises(NotFound, match="Nothing is left to undo"):
@@ -55,6 +58,23 @@ async def test_a_decision_changed_since_is_not_undone(memories: Memories, id: st
     restored = await memories.undo(ADA, id)
     assert {memory.id for memory in restored} == {id, new}
     assert await content(memories, id) == "one"
+
+
+async def test_what_is_erased_meanwhile_is_not_undone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An undo whose memories are forgotten while it reads says so and brings none of them back."""
+    async with await opened("libsql:///:memory:") as memories:
+        ids = await memories.add(ADA, ["one"])
+        ids += await memories.add(ADA, ["three"], replaces=ids[0])
+        group = memories.store.memories.group
+
+        async def late(*args: Any) -> Any:
+            await memories.forget(ADA, ids)
+            return await group(*args)
+
+        monkeypatch.setattr(memories.store.memories, "group", late)
+        with pytest.raises(NotFound, match="nothing to undo"):
+            await memories.undo(ADA, ids[0])
+        assert not (await memories.list(ADA, filter=Filter(superseded=True))).memories
 
 
 @pytest.mark.parametrize("seed", range(4))
