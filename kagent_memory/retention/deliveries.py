@@ -24,6 +24,7 @@ CLOSE_SECONDS = 10.0
 GATHER_SECONDS = 60.0
 MAX_WAITING = 20_000  # scopes, and memories of one scope
 RETRY_SECONDS = 1.0  # where somebody waits; else the next minute will do
+MAX_RETRY_SECONDS = 30.0
 SCOPES_AT_ONCE = 100
 
 
@@ -137,12 +138,15 @@ class Deliveries:
         self._waiting.setdefault(scope, _Tally(tally.at)).add(tally)
 
     async def _write(self) -> None:
+        pause = RETRY_SECONDS
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(GATHER_SECONDS):
                     await self._is_due.wait()
             try:
                 await self.flush()
+                pause = RETRY_SECONDS
             except KagentMemoryError as error:
                 logger.warning("Deliveries could not be counted yet; trying again: %s", error)
-                await asyncio.sleep(RETRY_SECONDS)
+                await asyncio.sleep(pause)
+                pause = min(4 * pause, MAX_RETRY_SECONDS)

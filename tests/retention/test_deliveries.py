@@ -107,6 +107,29 @@ async def test_deliveries_outlast_an_outage_of_the_database(
         assert ("could not be counted yet" in caplog.text) is (outage == "refuses")
 
 
+async def test_an_outage_is_asked_about_ever_more_rarely(monkeypatch: pytest.MonkeyPatch):
+    """A database that is away while somebody drains is asked at growing intervals, and logged so
+    often.
+    """
+    monkeypatch.setattr("kagent_memory.retention.deliveries.RETRY_SECONDS", 0.01)
+    async with await opened() as memories:
+        [id] = await memories.add(ADA, ["Ada rows on Mondays"])
+        await memories.recall(ADA, "Mondays")
+        tried = 0
+
+        async def away(_: Any) -> None:
+            nonlocal tried
+            tried += 1
+            raise StoreError("The database is away.")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(memories.store.memories, "count", away)
+            assert not await memories.drain(1)
+        assert 2 <= tried <= 6
+        assert await memories.drain(60)
+        assert (await memories.get(ADA, id)).usage.delivered_total == 1
+
+
 async def test_who_drains_does_not_wait_for_more_deliveries_to_come(
     monkeypatch: pytest.MonkeyPatch,
 ):
