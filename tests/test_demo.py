@@ -79,13 +79,30 @@ def watched() -> Iterator[Watched]:
         yield Watched(Path(folder))
 
 
-@pytest.mark.parametrize("store", ["libsql", "postgres"])
-def test_the_demo_remembers_across_two_processes(watched: Watched, store: str):
-    """The demo remembers across two processes without leaving this machine."""
-    ran = watched.run(str(Path(sys.executable).parent / "kagent-memory"), "demo", "--store", store)
+@pytest.mark.parametrize(
+    "options", [["--json", "--directory", "new/memories"], ["--store", "postgres"]], ids=" ".join
+)
+def test_the_demo_remembers_across_two_processes(watched: Watched, options: list[str]):
+    """The demo remembers across two processes without leaving this machine, in a directory of its
+    own.
+    """
+    command = str(Path(sys.executable).parent / "kagent-memory")
+    ran = watched.run(command, "demo", *options)
     assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.count("\n") <= 30
-    first, second, verbs = re.split("-- process 2, (?:session|by the verbs)", ran.stdout)
+    if "--json" in options:
+        answer = json.loads(ran.stdout)
+        told = "\n".join([*answer["transcript"], ""])
+        directory = Path(answer["directory"])
+        assert directory == (watched.folder / "new/memories").resolve()
+        assert (directory / "memory.db").exists()
+        look = [command, "list", "--uri", answer["uri"], "--app", "demo", "--user", "ada"]
+    else:
+        told = ran.stdout
+        kept = re.search(r"The memories are in (\S+); look at them with:\n +(.+)", told)
+        assert kept
+        directory, look = Path(kept[1]), shlex.split(kept[2])
+    assert told.count("\n") <= 30
+    first, second, verbs = re.split("-- process 2, (?:session|by the verbs)", told)
     assert "you:       Hello! Please remember that my favourite tea is oolong." in first
     assert 'tool:      save_memory({"content": "my favourite tea is oolong."})' in first
     assert "assistant: Oolong: I found it in what was prefetched" in second
@@ -103,12 +120,12 @@ def test_the_demo_remembers_across_two_processes(watched: Watched, store: str):
         r'forget: +"The surprise party .*"; its session, saved again, brought back 0\n', verbs
     )
     assert re.search(r"receipt: +1 memory, .* by ada: [0-9a-f]{64}\n", verbs)
-    sessions = re.findall(r"-- process [12], session (\w+)", ran.stdout)
+    sessions = re.findall(r"-- process [12], session (\w+)", told)
     assert len(set(sessions)) == 2
-    kept = re.search(r"The memories are in (\S+); look at them with:\n +(.+)", verbs)
-    assert kept
-    assert list(Path(kept[1]).iterdir())
-    listed = watched.run(*shlex.split(kept[2]))
+    assert list(directory.iterdir())
+    again = watched.run(command, "demo", "--directory", str(directory))
+    assert (again.returncode, "not empty" in again.stderr) == (2, True), again.stderr
+    listed = watched.run(*look)
     assert listed.returncode == 0, listed.stderr
     assert "semantic" in listed.stdout
     assert "surprise party" not in listed.stdout
@@ -118,21 +135,13 @@ def test_the_demo_remembers_across_two_processes(watched: Watched, store: str):
 
 
 def test_the_demo_removes_nothing_that_it_did_not_make(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    """A directory of its own is made and kept; one that holds something is refused."""
-    monkeypatch.chdir(tmp_path)
-    mine = tmp_path / ".demo" / "letter.txt"
-    mine.parent.mkdir()
+    """A directory that holds something is refused and left as it is."""
+    mine = tmp_path / "letter.txt"
     mine.write_text("Dear Ada")
-    assert main(["demo", "--json", "--directory", "new/memories"]) == 0
-    answer = json.loads(capsys.readouterr().out)
-    assert answer["directory"] == str((tmp_path / "new/memories").resolve())
-    assert (tmp_path / "new/memories/memory.db").exists()
-    assert any("Oolong" in line for line in answer["transcript"])
-    for directory in (".demo", "new/memories"):
-        assert main(["demo", "--directory", directory]) == 2
-        assert "not empty" in capsys.readouterr().err
+    assert main(["demo", "--directory", str(tmp_path)]) == 2
+    assert "not empty" in capsys.readouterr().err
     assert mine.read_text() == "Dear Ada"
 
 
@@ -141,7 +150,7 @@ def test_the_demo_removes_nothing_that_it_did_not_make(
     [
         (["--directory", "file"], "Nothing can be written to file"),
         (["--directory", "/proc/demo"], "Nothing can be written to /proc/demo"),
-        ([], "no_such_provider/x"),
+        ([], "Invalid value for the setting ttl_days"),
     ],
 )
 def test_a_demo_that_fails_says_why_in_one_line(
@@ -154,7 +163,7 @@ def test_a_demo_that_fails_says_why_in_one_line(
     """A place that cannot be written, or a half that fails, ends it with the family's exit code."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
-    monkeypatch.setenv("KAGENT_MEMORY_EMBEDDING", "no_such_provider/x")
+    monkeypatch.setenv("KAGENT_MEMORY_TTL_DAYS", "x")
     assert main(["demo", "--json", *options]) == 5
     captured = capsys.readouterr()
     error = json.loads(captured.out)["error"]
