@@ -22,6 +22,7 @@ from ..records import MAX_LINKS, Change, Memory, Revision, Scope, Vector
 from ..stores.base import EXTERNAL, Batch, checked_vector, external_name
 from ..stores.codec import is_id
 from ..stores.planning import checked
+from ..stores.values import every_state
 
 VERSION: Literal[1] = 1
 VERSION_WITH_VECTORS: Literal[2] = 2
@@ -121,13 +122,13 @@ class ExportFile:
     Attributes:
         spaces: the embedding spaces that its first line names.
         external: per tenant and width of callers' own vectors, a scope that has some.
-        has_history: some of its memories were changed, or took the place of others.
+        linked: ids of memories that took the place of others, or that others stand for.
     """
 
     path: Path
     spaces: Sequence[Space] = ()
     external: dict[tuple[str, int], Scope] = field(default_factory=dict[tuple[str, int], Scope])
-    has_history: bool = False
+    linked: set[str] = field(default_factory=set[str])
 
     @classmethod
     def checked(cls, path: Path, tenant: str | None) -> ExportFile:
@@ -153,12 +154,14 @@ class ExportFile:
                 raise InvalidInput(
                     f"Line {number} of {path} cannot be imported: {error}"
                 ) from error
-            file.has_history |= bool(line.revisions or line.memory.superseded_by)
+            file._note_links(line)
         return file
 
-    def batches(self) -> Iterator[tuple[Scope, list[Line]]]:
-        """Yield the lines, up to `PART` of one scope at a time."""
+    def batches(self, *, linked: bool = False) -> Iterator[tuple[Scope, list[Line]]]:
+        """Yield the lines, up to `PART` of one scope at a time; `linked`: only of such memories."""
         lines = (line for _, line in self._lines())
+        if linked:
+            lines = (line for line in lines if line.memory.id in self.linked)
         for scope, of_scope in groupby(lines, key=lambda line: line.scope):
             while batch := list(islice(of_scope, PART)):
                 yield scope, batch
@@ -182,6 +185,12 @@ class ExportFile:
         for name, width in keys:
             if name.startswith(EXTERNAL):
                 self.external.setdefault((line.scope.tenant, width), line.scope)
+
+    def _note_links(self, line: Line) -> None:
+        states = every_state(line.memory, line.revisions)
+        successors = {one.superseded_by for one in states if one.superseded_by}
+        if successors or any(one.group is not None for one in line.revisions):
+            self.linked |= {line.memory.id, *successors}
 
     def _lines(self) -> Iterator[tuple[int, Line]]:
         """Yield the lines between the first and the last, each with its number.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..concurrency import run_in_thread
-from ..records import Filter, Scope
+from ..records import Filter, Memory, Scope
 from ..retrieval.embedding_spaces import same_model
 from ..stores import open_store
 from ..stores.base import EXTERNAL, EmbeddingSpace, embed_job, external_name
@@ -155,7 +156,8 @@ class Import:
         """
         await self.parts.caller_vectors.check_room(self.file.external)
         numbers = await self._space_numbers()
-        blocked = await self._forgotten()
+        forgotten = await self._forgotten()
+        blocked = await self._with_derived(forgotten)
         touched: dict[Scope, None] = {}
         async for scope, lines in self._batches():
             left = [line for line in lines if line.memory.id not in blocked.get(scope, ())]
@@ -166,7 +168,7 @@ class Import:
             if self.progress is not None:
                 self.progress(self.counts.total())
         if not self.dry_run:
-            await self._forget_late(blocked)
+            await self._forget_late(forgotten, blocked)
             await self._embed_later(touched)
         return Imported(**self.counts, vectors=self.vectors)
 
@@ -191,46 +193,54 @@ class Import:
             scope, memories, dry_run=dry_run, now=self.parts.clock()
         )
 
-    async def _batches(self) -> AsyncGenerator[tuple[Scope, list[Line]]]:
+    async def _batches(self, *, linked: bool = False) -> AsyncGenerator[tuple[Scope, list[Line]]]:
         """Read the file in a thread, a part at a time."""
-        batches = self.file.batches()
+        batches = self.file.batches(linked=linked)
         while batch := await run_in_thread(READ, next, batches, None):
             yield batch
 
     async def _forgotten(self) -> Mapping[Scope, set[str]]:
-        """Return the memories of the file that were forgotten here, with what forgetting them
-        would have taken along.
-        """
-        if not self.file.has_history:
-            return {}
-        forgotten = defaultdict[Scope, list[str]](list)
-        async for scope, lines in self._batches():
+        """Return the linked memories of the file that were forgotten here."""
+        forgotten = defaultdict[Scope, set[str]](set)
+        if not self.file.linked:
+            return forgotten
+        async for scope, lines in self._batches(linked=True):
             memories = [Whole(line.memory, line.revisions) for line in lines]
             outcomes = await self._outcomes(scope, memories, dry_run=True)
             pairs = zip(memories, outcomes, strict=True)
-            forgotten[scope] += [one.memory.id for one, what in pairs if what == "forgotten"]
-        return await self._with_derived({scope: ids for scope, ids in forgotten.items() if ids})
+            if ids := {one.memory.id for one, what in pairs if what == "forgotten"}:
+                forgotten[scope] |= ids
+        return forgotten
 
-    async def _with_derived(self, forgotten: Mapping[Scope, list[str]]) -> Mapping[Scope, set[str]]:
-        """Ask a store in memory that holds the scopes of the file what goes with these memories."""
+    async def _with_derived(self, forgotten: Mapping[Scope, set[str]]) -> Mapping[Scope, set[str]]:
+        """Ask a store in memory that holds the linked memories of these scopes what goes with
+        some of them.
+        """
         if not forgotten:
             return {}
         now, store = self.parts.clock(), await open_store("libsql:///:memory:")
         try:
-            async for scope, lines in self._batches():
+            async for scope, lines in self._batches(linked=True):
                 if scope in forgotten:
-                    memories = [Whole(line.memory, line.revisions) for line in lines]
+                    memories = await run_in_thread(READ, list, map(_bare, lines))
                     await store.memories.restore(scope, memories, now=now)
             return {
-                scope: {*ids, *await store.forget(scope, ids=ids, dry_run=True, now=now)}
+                scope: ids | {*await store.forget(scope, ids=[*ids], dry_run=True, now=now)}
                 for scope, ids in forgotten.items()
             }
         finally:
             await store.close()
 
-    async def _forget_late(self, blocked: Mapping[Scope, set[str]]) -> None:
+    async def _forget_late(
+        self, before: Mapping[Scope, set[str]], blocked: Mapping[Scope, set[str]]
+    ) -> None:
         """Erase what derives from a memory that was forgotten here while the import ran."""
-        for scope, ids in (await self._forgotten()).items():
+        new = {
+            scope: fresh
+            for scope, ids in (await self._forgotten()).items()
+            if (fresh := ids - before.get(scope, set()))
+        }
+        for scope, ids in (await self._with_derived(new)).items():
             late = sorted(ids - blocked.get(scope, set()))
             erased = len(await self.parts.store.forget(scope, ids=late, now=self.parts.clock()))
             self.counts["added"] -= erased
@@ -306,3 +316,16 @@ class Import:
             )
             for line in lines
         ]
+
+
+def _bare(line: Line) -> Whole:
+    """Return a memory with what links it to others alone: a digest in place of each text."""
+
+    def bare(memory: Memory) -> Memory:
+        digest = hashlib.sha256(memory.content.encode()).hexdigest()
+        return replace(memory, content=digest, topics=(), tags=(), metadata={})
+
+    revisions = [
+        replace(one, before=one.before and bare(one.before), why="") for one in line.revisions
+    ]
+    return Whole(bare(line.memory), tuple(revisions))

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -347,6 +348,27 @@ async def test_a_summary_of_what_was_forgotten_stays_out(part, tmp_path, monkeyp
         assert await second.import_(path) == Imported(present=1, forgotten=6)
         assert await kept(second) == [other]
         assert not list(await second.recall(ADA, "deployment Oslo", as_of=clock.now))
+
+
+async def test_an_import_looks_at_plain_memories_once(tmp_path, monkeypatch):
+    """What was forgotten costs an import nothing for memories that no other was made of."""
+    clock = FrozenClock(START)
+    async with await opened(clock=clock, **summing()) as first, await opened(clock=clock) as second:
+        plain = await first.add(ADA, [f"Ada owns boat {number}" for number in range(50)])
+        await first.edit(ADA, plain[0], content="Ada sold a boat")
+        await second.forget(ADA, await second.add(ADA, [went_out(CITIES[0])]))
+        await summed_up(first)
+        restore, seen = second.store.memories.restore, Counter[str]()
+
+        async def counting(scope: Scope, memories: Any, **how: Any) -> Any:
+            seen.update(one.memory.id for one in memories)
+            return await restore(scope, memories, **how)
+
+        monkeypatch.setattr(second.store.memories, "restore", counting)
+        assert await second.import_(await exported(first, tmp_path)) == Imported(
+            added=50, forgotten=6
+        )
+        assert {seen[id] for id in plain} == {1}
 
 
 async def test_forgetting_during_an_import_takes_the_summary_along(tmp_path, monkeypatch):
