@@ -15,15 +15,17 @@ from typing import Any, ClassVar
 
 from tenacity import (
     AsyncRetrying,
+    RetryCallState,
     retry_if_exception,
     stop_after_attempt,
     wait_exponential_jitter,
 )
 
 from ..errors import ConfigurationError, KagentMemoryError
-from .failures import failure, raised_here, transient
+from .failures import failure, raised_here, retry_after, transient
 
-BACKOFF = wait_exponential_jitter(initial=0.25, max=8.0, jitter=0.25)
+MAX_PAUSE_SECONDS = 8.0
+BACKOFF = wait_exponential_jitter(initial=0.25, max=MAX_PAUSE_SECONDS, jitter=0.25)
 _GEMINI = re.compile(r"^(gemini-|gemma-|text-embedding-004$|embedding-001$)")
 _VERTEX = re.compile(r"^(text-embedding-005$|text-multilingual-embedding-|textembedding-gecko)")
 _OPENAI = re.compile(r"^text-embedding-(3-|ada-)")
@@ -173,6 +175,12 @@ def _may_pass(error: BaseException) -> bool:
     return isinstance(error, Exception) and not is_ours and transient(error)
 
 
+def _pause(state: RetryCallState) -> float:
+    """Return the seconds before the next attempt: what the provider asked for, within bounds."""
+    error = state.outcome.exception() if state.outcome else None
+    return min(MAX_PAUSE_SECONDS, max(BACKOFF(state), retry_after(error)))
+
+
 def plainly_sync(call: Any) -> bool:
     """Return True if a callable is a function written without async; of other callables only a call
     would tell.
@@ -247,7 +255,7 @@ class CheckedModel:
         retrying = AsyncRetrying(
             retry=retry_if_exception(_may_pass),
             stop=stop_after_attempt(1 + self.max_retries * self._ours),
-            wait=BACKOFF,
+            wait=_pause,
             reraise=True,
         )
         try:
