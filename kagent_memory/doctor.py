@@ -43,8 +43,9 @@ ADVICE: Mapping[str, str] = {
     "KAGENT_MEMORY_READ_URI. The primary answers meanwhile; see pg_stat_replication there.",
     "vectors": "Jobs embed them; the log names what the embedder refuses, which another one may "
     "take.",
+    "writing": "Give this user the right to write.",
 }
-"""What to do about a part."""
+"""What to do about a part, or about one fault of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +63,9 @@ class Finding:
     advice: str = ""
 
 
-def bad(part: str, told: object) -> Finding:
-    """Return that a part does not work, with what to do."""
-    return Finding(part, "bad", str(told), ADVICE[part])
+def bad(part: str, told: object, fault: str = "") -> Finding:
+    """Return that a part does not work, with what to do about it, or about this fault of it."""
+    return Finding(part, "bad", str(told), ADVICE[fault or part])
 
 
 class Ping(BaseModel):
@@ -123,17 +124,15 @@ async def _missing(uri: str, settings: MemorySettings) -> Finding | None:
     bare = uri.removeprefix("kagent+")
     parts = urlsplit(bare)
     is_file = parts.scheme == "libsql" and not parts.netloc and ":memory:" not in parts.path
-    if is_file and not _is_writable(parts.path.removeprefix("/")):
-        return bad("file", f"The directory of {parts.path} is missing, or may not be written.")
+    folder = Path(parts.path.removeprefix("/")).absolute().parent
+    if is_file and not os.access(folder, os.W_OK):
+        text = f"The directory {folder} does not exist, or may not be written."
+        return bad("database", text, "file")
     schema = f" (schema {settings.postgres_schema})" if bare.startswith("postgres") else ""
     text = f"{without_secrets(bare)}{schema} holds nothing of ours yet; it is made at first use."
     return Finding(
         "database", "note", text, "Make it with `kagent-memory migrate`, or correct the URI."
     )
-
-
-def _is_writable(file: str) -> bool:
-    return os.access(Path(file).absolute().parent, os.W_OK)
 
 
 async def _standby(uri: str, settings: MemorySettings) -> list[Finding]:
@@ -192,7 +191,7 @@ def _of_store(location: str, answers: Mapping[str, str]) -> list[Finding]:
     if "lacking" in answers:
         findings.append(bad("permissions", f"Missing: {answers['lacking']}."))
     elif answers["writing"] != "ok":
-        findings.append(bad("permissions", answers["writing"]))
+        findings.append(bad("permissions", answers["writing"], "writing"))
     else:
         findings.append(Finding("permissions", "ok", "A row was written."))
     return findings

@@ -74,6 +74,24 @@ UNOPENED: dict[str, dict[str, Any]] = {
 }
 
 
+async def test_a_missing_directory_is_told_in_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The directory that a relative path means is named, where a file cannot be made."""
+    monkeypatch.chdir(tmp_path)
+    found = await doctor.examine("libsql:///none/memory.db")
+    assert (found[-1].part, found[-1].state) == ("database", "bad")
+    assert f"{tmp_path}/none does not exist" in found[-1].text
+    assert "writable" in found[-1].advice
+
+
+def test_a_store_that_cannot_be_written_is_told_what_to_do() -> None:
+    """Rights to grant are spoken of only where some are named."""
+    found = doctor.of_server("http://host", {**ANSWERS, "writing": "read-only"})
+    [unwritable] = [finding for finding in found if finding.state == "bad"]
+    assert unwritable.advice == "Give this user the right to write."
+
+
 @pytest.mark.parametrize("name", UNOPENED)
 async def test_what_cannot_be_opened_is_told(tmp_path: Path, name: str) -> None:
     """A store that cannot be opened is one bad finding, with what to do."""
