@@ -124,15 +124,20 @@ async def _missing(uri: str, settings: MemorySettings) -> Finding | None:
     bare = uri.removeprefix("kagent+")
     parts = urlsplit(bare)
     is_file = parts.scheme == "libsql" and not parts.netloc and ":memory:" not in parts.path
-    folder = Path(parts.path.removeprefix("/")).absolute().parent
-    if is_file and not os.access(folder, os.W_OK):
-        text = f"The directory {folder} does not exist, or may not be written."
+    if is_file and (unfit := _unfit_folder(parts.path.removeprefix("/"))):
+        text = f"The directory {unfit} does not exist, or may not be written."
         return bad("database", text, "file")
     schema = f" (schema {settings.postgres_schema})" if bare.startswith("postgres") else ""
     text = f"{without_secrets(bare)}{schema} holds nothing of ours yet; it is made at first use."
     return Finding(
         "database", "note", text, "Make it with `kagent-memory migrate`, or correct the URI."
     )
+
+
+def _unfit_folder(file: str) -> Path | None:
+    """Return the directory of a file, if none can be made there."""
+    folder = Path(file).absolute().parent
+    return None if os.access(folder, os.W_OK) else folder
 
 
 async def _standby(uri: str, settings: MemorySettings) -> list[Finding]:
