@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -56,11 +57,15 @@ async def reembed(
         progress: is told how many memories are embedded so far.
     """
     made = await space.space()
+    refused = defaultdict[Scope, set[str]](set)  # is not asked for again in the next round
     done = 0
 
     async def embed(scope: Scope) -> None:
         nonlocal done
-        async for count in _embedded(store, space, scope, batch_size=batch_size, clock=clock):
+        known = refused[scope]
+        async for count in _embedded(
+            store, space, scope, batch_size=batch_size, refused=known, clock=clock
+        ):
             done += count
             progress(done)
 
@@ -85,10 +90,11 @@ async def _embedded(
     scope: Scope,
     *,
     batch_size: int,
+    refused: set[str],
     clock: Callable[[], datetime],
 ) -> AsyncIterator[int]:
-    """Embed what a scope lacks, batch by batch; yield how many each brought."""
-    refused, count = set[str](), batch_size
+    """Embed what a scope lacks and is not refused, batch by batch; yield how many each brought."""
+    count = batch_size
     while count == batch_size:
         former = len(refused)
         try:

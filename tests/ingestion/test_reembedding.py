@@ -88,6 +88,23 @@ async def test_a_reembedding_goes_on_with_the_rest_alone(store_uri):
         assert third.documents == []
 
 
+async def test_what_an_embedder_refuses_is_asked_for_once():
+    """A text that the new embedder refuses is asked for once and never counted as done."""
+    asked = []
+
+    class Refusing(Embedding):
+        async def embed(self, texts, *, kind):
+            if "Too long" in texts:
+                asked.extend(texts if len(texts) == 1 else ())
+                raise ValueError("It is too long.")
+            return await super().embed(texts, kind=kind)
+
+    async with await Memories.open("libsql:///:memory:", worker=False, batch_size=2) as memories:
+        await memories.add(ADA, ["Ada grows quinces.", "Too long", "Ada drinks oolong."])
+        assert (await memories.reembed(Refusing(NEW))).memories == 2
+    assert asked == ["Too long"]
+
+
 async def test_meanwhile_the_former_embedder_finds_everything(store_uri):
     """What is saved while a store is embedded anew is found at once, and embedded by both in the
     end.
