@@ -84,11 +84,12 @@ class Replying:
 
 
 class Embedding(HashEmbedder):
-    """An embedder that keeps the texts of documents, and fails or waits when it is told to."""
+    """An embedder that keeps the texts it is given, and fails or waits when it is told to."""
 
     def __init__(self, name: str = "hash", dimensions: int = 32) -> None:
         super().__init__(dimensions, name)
         self.documents: list[str] = []
+        self.queries: list[str] = []
         self.error: Exception | None = None
         self.gate = asyncio.Event()
         self.gate.set()
@@ -98,8 +99,8 @@ class Embedding(HashEmbedder):
         if self.error or (kind == "document" and len(self.documents) >= self.down_after):
             raise self.error or ModelUnavailable("The embedder is down.")
         await self.gate.wait()
-        if kind == "document":
-            self.documents += [text for text in texts if text != PROBE]
+        told = self.documents if kind == "document" else self.queries
+        told += [text for text in texts if text != PROBE]
         return await super().embed(texts, kind=kind)
 
 

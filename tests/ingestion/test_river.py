@@ -111,7 +111,8 @@ async def test_no_secret_reaches_model_embedder_queue_database_or_log(
             await memories.work(until_idle=True)
             await memories.recall(SCOPE, text)
             kept = [f"{m.content} {m.metadata}" for m in (await memories.list(SCOPE)).memories]
-    seen = [*llm.prompts, *embedder.documents, *queued, *kept, caplog.text]
+    assert embedder.queries
+    seen = [*llm.prompts, *embedder.documents, *embedder.queries, *queued, *kept, caplog.text]
     seen += [file.read_bytes().decode("latin-1") for file in tmp_path.glob("memory.db*")]
     assert kept
     assert all("[secret:" in text for text in kept)
