@@ -170,3 +170,12 @@ def test_a_demo_that_fails_says_why_in_one_line(
     assert error["family"] == "configuration"
     assert message in error["message"]
     assert "Traceback" not in captured.out + captured.err
+
+
+def test_a_demo_whose_model_fails_says_why_in_one_line(capsys: pytest.CaptureFixture[str]):
+    """An error of a model's client, which no other process can read, is told as one of ours."""
+    assert main(["demo", "--json", "--model", "nosuch/model"]) == 5
+    captured = capsys.readouterr()
+    error = json.loads(captured.out)["error"]
+    assert "nosuch/model has no known provider" in error["message"]
+    assert "BrokenProcessPool" not in captured.out + captured.err

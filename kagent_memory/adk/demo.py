@@ -9,6 +9,7 @@ import json
 import tempfile
 from collections.abc import AsyncGenerator, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -23,7 +24,8 @@ from google.adk.sessions.session import Session
 from google.genai import types
 
 from ..concurrency import new_loop
-from ..errors import ConfigurationError, InvalidInput
+from ..errors import ConfigurationError, InvalidInput, KagentMemoryError
+from ..models.failures import failure
 from .agent import MemoryPlugin, enable_memory
 from .rehearsed_model import RehearsedModel
 from .service import KagentMemoryService
@@ -87,9 +89,12 @@ def main(
     transcript: list[str] = []
     # nothing of one process reaches the next but what is stored
     fresh = ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1)
-    with fresh as processes:
-        for half in (LEARN, ASK):
-            transcript += processes.submit(_run, half, uri, model, prints).result()
+    try:
+        with fresh as processes:
+            for half in (LEARN, ASK):
+                transcript += processes.submit(_run, half, uri, model, prints).result()
+    except BrokenProcessPool as error:
+        raise KagentMemoryError("A process of the demo was ended from outside.") from error
     return Demonstration(str(folder), uri, tuple(transcript))
 
 
@@ -120,7 +125,12 @@ def _run(half: tuple[str, ...], uri: str, model: str, prints: bool) -> list[str]
         return lines
 
     with asyncio.Runner(loop_factory=new_loop) as runner:
-        return runner.run(run())
+        try:
+            return runner.run(run())
+        except KagentMemoryError:
+            raise
+        except Exception as error:  # a client's own may not survive the way between processes
+            raise failure(error, f"The demo with {model or 'the rehearsed model'}") from error
 
 
 async def _half(half: tuple[str, ...], uri: str, model: str) -> AsyncGenerator[str]:
