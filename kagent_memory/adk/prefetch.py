@@ -89,11 +89,13 @@ class Prefetch:
         state = service.sessions.state(context.session)
         if not self.every_turn and not _may_search(state, context):
             return
-        invocation, block = state.prefetched
-        if invocation != context.invocation_id:
+        invocation = context.invocation_id
+        block = state.prefetched.get((invocation, self))
+        if block is None:  # another agent of the run may allow more than this one
             block = await self._block(context, service, state)
-            state.prefetched = context.invocation_id, block
-        if not block and state.prefetched_in == context.invocation_id:
+            others = {key: one for key, one in state.prefetched.items() if key[0] == invocation}
+            state.prefetched = {**others, (invocation, self): block}
+        if not any(state.prefetched.values()) and state.prefetched_in == invocation:
             state.prefetched_in = ""  # the next message may search
         texts = (part.text or "" for content in request.contents for part in content.parts or [])
         if block and not any(text.startswith(OPENING) for text in texts):

@@ -18,6 +18,7 @@ from ..records import current_tenant
 
 if TYPE_CHECKING:
     from .autosave import AutoSave, Progress
+    from .prefetch import Prefetch
 
 MemoryMode: TypeAlias = Literal["on", "read", "off"]
 MEMORY_KEY = "memory"  # in a run's custom_metadata and in a session's state
@@ -79,14 +80,17 @@ class SessionState:
     Attributes:
         recalled: the last texts that memory put before the model.
         progress: how far each policy of auto-save has followed it.
-        prefetched: its last invocation, and what was put before the model in it.
+        prefetched: by its last invocation and each of that one's policies, what was put before
+            the model.
         prefetched_in: the invocation whose prefetch found something; "" when none has yet, None
             when it is unknown.
     """
 
     recalled: tuple[str, ...] = ()
     progress: dict[AutoSave, Progress] = field(default_factory=dict["AutoSave", "Progress"])
-    prefetched: tuple[str, str] = ("", "")
+    prefetched: Mapping[tuple[str, Prefetch], str] = field(
+        default_factory=dict[tuple[str, "Prefetch"], str]
+    )
     prefetched_in: str | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 

@@ -193,6 +193,19 @@ async def test_the_plugin_prefetches_for_whichever_agent_runs(known: KagentMemor
         assert texts(request)[texts(request).index(block) + 1] == ASKED
 
 
+async def test_each_agent_of_a_run_is_given_what_its_policy_allows(
+    known: KagentMemoryService,
+) -> None:
+    """What one agent's prefetch lets in is not put before another whose prefetch leaves it out."""
+    careful = talk(None, tools=TOOLS).agent.clone(update={"name": "careful", "description": "x"})
+    step = call("transfer_to_agent", agent_name="careful")
+    root = talk(None, step, tools=[PrefetchMemoryTool(tool_memories=True)]).agent
+    root = root.clone(update={"sub_agents": [careful]})
+    await Chat(root, known).say(ASKED)
+    shown = [blocks(agent.model.requests[0]) for agent in (root, *root.sub_agents)]
+    assert ["banned" in block for [block] in shown] == [True, False]
+
+
 async def test_the_first_message_worth_a_search_is_searched(known: KagentMemoryService) -> None:
     """After a greeting, the first message worth a search is searched, and only that."""
     chat = talk(known, tools=TOOLS)
