@@ -249,8 +249,10 @@ def started(
     return process, {answer["id"]: answer for answer in told}
 
 
-def test_only_the_protocol_comes_on_standard_output(uri: str):
-    """Whatever prints, a child too, prints to standard error."""
+def test_a_client_that_says_all_and_hangs_up_hears_only_the_protocol(uri: str):
+    """Requests sent at once are all answered, a line that is no JSON harms none, and whatever
+    prints, a child too, prints to standard error.
+    """
     code = """
 import os, subprocess, sys
 from kagent_memory.adk.event_converter import messages
@@ -265,19 +267,11 @@ async def loud(self, *args, **options):
 Memories.add = loud
 sys.exit(main(sys.argv[1:]))
 """
-    process, answers = started(uri, REQUESTS[:3], code=code, answers=2)
+    process, answers = started(uri, REQUESTS, code=code, answers=3, before="this is no JSON\n")
     out, err = process.communicate(timeout=180)
-    assert (out, set(answers)) == ("", {1, 2})
-    assert all(word in err for word in ("a print", "a driver's own words", "a child's words"))
-    assert process.returncode == 0, err
-
-
-def test_a_client_that_says_all_and_hangs_up_gets_what_it_asked(uri: str):
-    """Requests sent at once are all answered; a line that is no JSON harms none."""
-    process, answers = started(uri, REQUESTS, answers=3, before="this is no JSON\n")
-    _, err = process.communicate(timeout=180)
-    assert set(answers) == {1, 2, 3}
+    assert (out, set(answers)) == ("", {1, 2, 3})
     assert answers[1]["result"]["protocolVersion"] == "2025-06-18"
+    assert all(word in err for word in ("a print", "a driver's own words", "a child's words"))
     assert (process.returncode, "Traceback" in err) == (0, False), err
 
 
