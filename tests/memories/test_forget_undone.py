@@ -201,6 +201,31 @@ async def test_what_took_their_place_and_was_undone(memories, ground):
     assert CANARY not in await ground.said()
 
 
+async def test_an_import_leaves_out_what_forgetting_takes_along(memories, ground, tmp_path):
+    """An import leaves out what was forgotten there, with all that forgetting it here takes."""
+    told, dog, oslo, cat, rows = await ground.add(
+        TOLD, "Ada has a dog", "Ada was in Oslo", "Ada has a cat", "Ada rows at dawn"
+    )
+    pets = await ground.make(f"Ada has {CANARY} and a dog", told, dog)
+    life = await ground.make(f"Ada has {CANARY} and a dog, and travels", pets, oslo)
+    await ground.undo(life)
+    await ground.undo(pets)
+    await ground.unite(f"Ada has a cat called {CANARY}", cat, told)
+    [withdrawn] = await memories.add(ADA, [f"Ada had {CANARY} once"], replaces=cat)
+    await ground.undo(withdrawn)
+    await memories.add(ADA, ["Ada rows at dusk"], replaces=rows)
+    gone, every = {*await memories.forget(ADA, told, dry_run=True)}, {*await kept(memories)}
+    assert {told, pets, life, cat, withdrawn} <= gone < every
+    file = tmp_path / "export.jsonl"
+    file.write_text("\n".join([line async for line in memories.export()]) + "\n")
+    async with await opened(policy="archive") as there:
+        await there.forget(ADA, await there.add(ADA, [TOLD]))
+        assert (await there.import_(file)).forgotten == len(gone)
+        assert {*await kept(there)} == every - gone
+    file.unlink()
+    assert await ground.forget(told) == gone
+
+
 async def test_chains_of_what_was_made_and_undone(memories, ground):
     """What was made of what was made goes too, as far as the forgotten words reach."""
     told, dog, oslo, lima = await ground.add(
