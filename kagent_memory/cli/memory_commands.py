@@ -143,7 +143,7 @@ def _explanation(hit: Hit) -> str:
     parts = [
         f"by words: number {why['text_rank']}" if "text_rank" in why else "",
         f"by meaning: cosine {hit.cosine:.2f}" if hit.cosine is not None else "",
-        "score: " + ", ".join(f"{name} {value:+.2f}" for name, value in signs),
+        "score: " + ", ".join(f"{name} {value:+.2f}" for name, value in signs) if signs else "",
         f"relevance {hit.relevance:.2f}",
     ]
     return "; ".join(filter(None, parts))
