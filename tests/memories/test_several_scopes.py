@@ -8,6 +8,7 @@ import random
 import re
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from itertools import product
 from typing import Any
 
 import pytest
@@ -81,27 +82,23 @@ def shown(found: Recall) -> list[tuple[str, float, float | None]]:
     return [(hit.memory.content, round(hit.score, 9), hit.cosine) for hit in found]
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"limit": 10},
-        {"limit": 70, "explain": True},
-        {"limit": 10, "filter": Filter(tags=("even",), min_importance=0.3)},
-        {"limit": 20, "budget_tokens": 60},
-        {"limit": 20, "min_score": 0.35},
-        {"limit": 5, "history": ["Tell me of the lantern in the garden"]},
-    ],
-    ids=lambda options: " ".join(options),
-)
-async def test_several_scopes_are_ranked_as_one(
-    filled: tuple[Memories, Scope], options: dict[str, Any]
-):
+OPTIONS: list[dict[str, Any]] = [
+    {"limit": 10},
+    {"limit": 70, "explain": True},
+    {"limit": 10, "filter": Filter(tags=("even",), min_importance=0.3)},
+    {"limit": 20, "budget_tokens": 60},
+    {"limit": 20, "min_score": 0.35},
+    {"limit": 5, "history": ["Tell me of the lantern in the garden"]},
+]
+
+
+async def test_several_scopes_are_ranked_as_one(filled: tuple[Memories, Scope]):
     """Several scopes are ranked as one that holds all their memories."""
     memories, whole = filled
-    for query in QUERIES:
+    for options, query in product(OPTIONS, QUERIES):
         together = await memories.recall([TEAM, OWN, OTHER], query, **options)
         in_one = await memories.recall(whole, query, **options)
-        assert shown(together) == shown(in_one), query
+        assert shown(together) == shown(in_one), (options, query)
         assert together.mode == in_one.mode
         if options.get("explain"):
             assert [hit.why for hit in together] == [hit.why for hit in in_one]

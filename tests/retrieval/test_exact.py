@@ -54,7 +54,7 @@ async def test_what_holds_an_identifier_stands_before_look_alikes(embedder: Any)
     ) as memories:
         await memories.add(ADA, [*LOOK_ALIKES[:250], *OTHERS.values()])
         await memories.add(ADA, LOOK_ALIKES[250:])
-        asked = {f"ERR-{10000 + n}": LOOK_ALIKES[n] for n in range(0, 500, 5)} | OTHERS
+        asked = {f"ERR-{10000 + n}": LOOK_ALIKES[n] for n in range(0, 500, 10)} | OTHERS
         missed = list[str]()
         for name, wanted in asked.items():
             for query in (
