@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import tempfile
 from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -213,23 +214,24 @@ class Import:
         return forgotten
 
     async def _with_derived(self, forgotten: Mapping[Scope, set[str]]) -> Mapping[Scope, set[str]]:
-        """Ask a store in memory that holds the linked memories of these scopes what goes with
+        """Ask a store of its own, which holds the linked memories of these scopes, what goes with
         some of them.
         """
         if not forgotten:
             return {}
-        now, store = self.parts.clock(), await open_store("libsql:///:memory:")
-        try:
-            async for scope, lines in self._batches(linked=True):
-                if scope in forgotten:
-                    memories = await run_in_thread(READ, list, map(_bare, lines))
-                    await store.memories.restore(scope, memories, now=now)
-            return {
-                scope: ids | {*await store.forget(scope, ids=[*ids], dry_run=True, now=now)}
-                for scope, ids in forgotten.items()
-            }
-        finally:
-            await store.close()
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            now, store = self.parts.clock(), await open_store(f"libsql:///{folder}/linked.db")
+            try:
+                async for scope, lines in self._batches(linked=True):
+                    if scope in forgotten:
+                        memories = await run_in_thread(READ, list, map(_bare, lines))
+                        await store.memories.restore(scope, memories, now=now)
+                return {
+                    scope: ids | {*await store.forget(scope, ids=[*ids], dry_run=True, now=now)}
+                    for scope, ids in forgotten.items()
+                }
+            finally:
+                await store.close()
 
     async def _forget_late(
         self, before: Mapping[Scope, set[str]], blocked: Mapping[Scope, set[str]]
