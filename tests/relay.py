@@ -60,10 +60,12 @@ def at(uri: str, port: int) -> str:
 
 
 def execute(uri: str, *statements: str) -> list[tuple[Any, ...]]:
-    """Run statements in our schema, each committed by itself; return the rows of the last."""
-    with psycopg.connect(
-        uri, autocommit=True, options="-csearch_path=kagent_memory,public"
-    ) as connection:
+    """Run statements in our schema, each committed by itself; return the rows of the last.
+
+    It holds up the event loop: in a thread where work of the same loop may hold a lock.
+    """
+    options = "-csearch_path=kagent_memory,public -clock_timeout=30s"
+    with psycopg.connect(uri, autocommit=True, options=options) as connection:
         for statement in statements:
             cursor = connection.execute(statement.encode())
         return cursor.fetchall() if cursor.description else []

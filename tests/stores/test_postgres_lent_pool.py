@@ -110,11 +110,11 @@ async def test_failed_and_cancelled_calls_leave_no_transaction(
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        execute(postgres_uri, "ALTER TABLE memory RENAME TO away")
+        await asyncio.to_thread(execute, postgres_uri, "ALTER TABLE memory RENAME TO away")
         for _ in range(4):
             with pytest.raises(StoreError):
                 await memories.add(ADA, ["lost"])
-        execute(postgres_uri, "ALTER TABLE away RENAME TO memory")
+        await asyncio.to_thread(execute, postgres_uri, "ALTER TABLE away RENAME TO memory")
         await memories.add(ADA, ["kept"])
     assert not execute(
         postgres_uri,

@@ -78,6 +78,7 @@ class Pool:
         self._lent, self._owned, self._closed = False, True, False
         self._answered_at = 0.0  # by the server, on the event loop's clock
         self._waiting: set[asyncio.Timeout] = set()
+        self._dialling = 0
         self._failure: Exception = psycopg.OperationalError("the connection failed")
         self._tasks: set[asyncio.Task[Any]] = set()
         self._pool: AsyncConnectionPool[Any] = AsyncConnectionPool(
@@ -186,6 +187,7 @@ class Pool:
         await self._pool.putconn(connection)
 
     async def _dial(self) -> AnyConnection:
+        self._dialling += 1
         try:
             connection = await connect(self._target)
             try:
@@ -193,10 +195,13 @@ class Pool:
             except BaseException:
                 await connection.close()
                 raise
-        except Exception as error:
-            self._failure = error
-            self._refuse_waiting()
+        except BaseException as error:
+            self._dialling -= 1
+            if isinstance(error, Exception):
+                self._failure = error
+                self._refuse_waiting()
             raise
+        self._dialling -= 1
         register_types(connection, traits)
         if traits.pooled:
             connection.prepare_threshold = None
@@ -220,7 +225,8 @@ class Pool:
             raise
 
     def _refuse_waiting(self, _: object = None) -> None:
-        if self._tasks:  # a connection will be given back: a server that takes no more is shared
+        # a connection will be given back, or made: a server that takes no more is shared
+        if self._tasks or self._dialling:
             return
         now = asyncio.get_running_loop().time()
         for waiting in self._waiting:
