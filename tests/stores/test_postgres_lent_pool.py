@@ -184,3 +184,23 @@ async def test_what_is_no_pool_of_this_loop_is_a_clear_error(
         await Memories.open(pool=connection, llm=False)
     with pytest.raises(ConfigurationError, match="connections to PostgreSQL"):
         await Memories.open("libsql:///:memory:", pool=pool, llm=False)
+
+
+async def test_outdated_statements_cost_no_connection(postgres_uri: str):
+    """Statements that the server knows no more are prepared anew on the caller's connection."""
+    async with pool_of(postgres_uri, max_size=1) as pool:
+        options: dict[str, Any] = {"pool": pool, "embedding": False, "llm": False, "worker": False}
+        before = await backend(pool)
+        async with await Memories.open(**options) as memories:
+            [id] = await memories.add(ADA, ["Ada likes tea"])
+            for _ in range(6):
+                assert await memories.get(ADA, id)
+            async with pool.connection() as connection:
+                await connection.execute("DO $$ BEGIN EXECUTE 'DEALLOCATE ALL'; END $$")
+            assert (await memories.get(ADA, id)).content == "Ada likes tea"
+        assert await backend(pool) == before
+
+
+async def backend(pool: AsyncConnectionPool[Any]) -> int:
+    async with pool.connection() as connection:
+        return connection.info.backend_pid

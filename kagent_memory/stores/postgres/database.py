@@ -145,10 +145,11 @@ class Pool:
 
     async def forget(self) -> None:
         """Forget what was found out about the connections, for the schema has changed; replace
-        them.
+        them, unless they are the caller's.
         """
         self.traits = None
-        await self._pool.drain()
+        if not self._lent:
+            await self._pool.drain()
 
     async def close(self) -> None:
         """Take no more work, finish what was begun, and close the connections unless they are the
@@ -297,12 +298,15 @@ class PostgresDatabase:
                 self.wrote(session.moved, position)
             return done
 
-        try:
+        async def run(connection: AnyConnection, traits: Traits) -> T:
             try:
-                return await self.pool.use(work)
+                return await work(connection, traits)
             except OUTDATED:  # nothing came of it
-                await self.pool.forget()
-                return await self.pool.use(work)
+                await within(connection, CONNECT_SECONDS, _forget_prepared(connection))
+                return await work(connection, traits)
+
+        try:
+            return await self.pool.use(run)
         except psycopg.Error as error:
             raise ours(error) from error
 
@@ -311,3 +315,8 @@ async def node_of(connection: AnyConnection, _: Traits | None = None) -> Mapping
     """Return which server answers, and up to where it holds the log."""
     [node] = await within(connection, CONNECT_SECONDS, fetch(connection, queries(DIALECT)["node"]))
     return node
+
+
+async def _forget_prepared(connection: AnyConnection) -> None:
+    async with connection.transaction(force_rollback=True):
+        pass  # psycopg lets go of all prepared statements with a rollback
