@@ -345,10 +345,8 @@ class JobHandlers:
         added = (plan.rows[change.memory.id] for change in plan.changes if change.kind == "add")
         count, enough = sum(map(may_merge, added)), self.settings.consolidate_after
         if count and enough:
-            due, waiting = (
-                now + MAX_MERGE_WAIT,
-                await self.store.queue.waiting(job.scope, "consolidate", MERGE_KEY),
-            )
+            due = now + MAX_MERGE_WAIT
+            waiting = await self.store.queue.waiting(job.scope, "consolidate", MERGE_KEY)
             if waiting is not None:
                 count += int(waiting.payload.get("new", 0))
                 due, model = waiting.run_after, model or waiting.model

@@ -76,8 +76,9 @@ class Store:
             if [job.fence for job in held] != [fence]:
                 raise Conflict(f"The job {id} is no longer held with the fence {fence}.")
         applied = await self.memories.apply(scope, replace(batch, job=None, jobs=()), now=now)
-        rest = Batch(job=batch.job, jobs=await self._fresh(batch.jobs))
-        await self.companion.apply(scope, rest, now=now)
+        if batch.job is not None or batch.jobs:
+            rest = Batch(job=batch.job, jobs=await self._fresh(batch.jobs))
+            await self.companion.apply(scope, rest, now=now)
         return applied
 
     async def enqueue(self, jobs: Sequence[Job]) -> None:
@@ -92,6 +93,8 @@ class Store:
 
     async def _taken_events(self, job: Job) -> frozenset[str]:
         events = sorted(event_ids_in(job.payload))
+        if not events:
+            return frozenset()
         return await self.memories.taken(job.scope, job.session_id, events)
 
     async def forget(

@@ -157,7 +157,7 @@ async def within(connection: AnyConnection, seconds: float, work: Awaitable[T]) 
     not answered either, has it close the socket.
 
     Raises:
-        psycopg.OperationalError: the database did not answer.
+        psycopg.errors.ConnectionTimeout: the database did not answer.
     """
     cancelling = asyncio.timeout(seconds)
     try:
@@ -169,7 +169,7 @@ async def within(connection: AnyConnection, seconds: float, work: Awaitable[T]) 
             raise
         await connection.close()
         message = f"the database did not answer within {seconds:g} s"
-        raise psycopg.OperationalError(message) from None
+        raise psycopg.errors.ConnectionTimeout(message) from None
 
 
 def register_types(context: AdaptContext, traits: Traits) -> None:

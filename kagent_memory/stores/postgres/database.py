@@ -227,7 +227,8 @@ class Pool:
 
     def _refuse_waiting(self, _: object = None) -> None:
         # a connection will be given back, or made: a server that takes no more is shared
-        if self._tasks or self._dialling:
+        silent = isinstance(self._failure, errors.ConnectionTimeout)
+        if self._tasks or (self._dialling and not silent):
             return
         now = asyncio.get_running_loop().time()
         for waiting in self._waiting:
