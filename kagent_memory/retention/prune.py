@@ -7,11 +7,19 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
-from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import islice
 
 from ..errors import KagentMemoryError
 from ..records import Filter, Memory, Scope, new_id
@@ -22,6 +30,7 @@ from ..settings import MemorySettings
 from ..settings.policies import POLICIES
 from ..stores import JobQueue
 from ..stores.base import MemoryStore, Pruned
+from ..stores.filter_match import is_visible
 from ..stores.values import Gone, PruneReason
 from .lifecycle import UNIMPORTANT_BELOW, has_faded, is_old_and_unused
 
@@ -70,8 +79,6 @@ class Prune:
     dry_run: bool = False
     # of a dry run, which leaves them there
     doomed: dict[Scope, set[str]] = field(default_factory=dict[Scope, set[str]])
-    # of the scope that was looked at last, by the id of what stands for them
-    merged: tuple[Scope, Mapping[str, Sequence[Memory]]] | None = None
 
     async def run(self) -> Pruned:
         """Prune, and return what went.
@@ -99,80 +106,53 @@ class Prune:
         async for some in self.store.all_scopes(at_once=PAGE):
             for scope in some:
                 async for page in self._pages(scope, old):
-                    faded = await self._whole(
-                        scope, [one for one in page if is_faded(one)], is_faded
-                    )
-                    gone = {one.id for one in faded}
+                    faded = await self._due(scope, [*filter(is_faded, page)], is_faded)
                     pruned += await self._erase(scope, faded, "faded")
-                    unimportant = await self._unimportant(
-                        scope, [one for one in page if one.id not in gone]
+                    gone = {one.id for one in faded}
+                    left = [one for one in page if one.id not in gone]
+                    pruned += await self._erase(
+                        scope, await self._unimportant(scope, left), "unimportant"
                     )
-                    pruned += await self._erase(scope, unimportant, "unimportant")
         return pruned
 
-    async def _unimportant(self, scope: Scope, memories: Sequence[Memory]) -> list[Memory]:
+    async def _unimportant(self, scope: Scope, memories: Sequence[Memory]) -> Sequence[Memory]:
         """Return the memories that are old, hardly used, and below 0.5 by the published formula; of
         twins one stays, if it may.
         """
-        after_days = self._unused_days
+        weighs = partial(importance, weights=self.weights, policy="tiers", now=self.now)
 
-        def is_below(memory: Memory, nearest: float) -> bool:
-            weighed = importance(
-                memory, weights=self.weights, policy="tiers", now=self.now, nearest=nearest
-            )
-            return weighed < UNIMPORTANT_BELOW
+        def is_due(memory: Memory, nearest: float = 0.0) -> bool:
+            unused = is_old_and_unused(memory, now=self.now, after_days=self._unused_days)
+            return unused and weighs(memory, nearest=nearest) < UNIMPORTANT_BELOW
 
-        old = [
-            one for one in memories if is_old_and_unused(one, now=self.now, after_days=after_days)
-        ]
-        below = {one.id: one for one in old if is_below(one, 0.0)}
+        below = [one for one in memories if is_due(one)]
         # their likeness decides
-        edge = [one for one in old if one.id not in below and is_below(one, 1.0)]
-        near, _ = await neighbours(self.store.view(scope, now=self.now), self.vectors, edge)
-        for place, memory in enumerate(edge):
-            if is_below(
-                memory,
-                max((value for other, value in near[place] if other.id not in below), default=0.0),
-            ):
-                below[memory.id] = memory
+        edge = [one for one in memories if is_due(one, 1.0) and not is_due(one)]
+        for memory, value in await self._least_first(scope, edge, below, weighs):
+            if value >= UNIMPORTANT_BELOW:
+                break
+            below.append(memory)
+        return await self._due(scope, below, is_due)
 
-        def is_due(source: Memory) -> bool:
-            unused = is_old_and_unused(source, now=self.now, after_days=after_days)
-            return unused and is_below(source, 0.0)
-
-        return await self._whole(scope, list(below.values()), is_due)
-
-    async def _whole(
+    async def _due(
         self, scope: Scope, memories: Sequence[Memory], is_due: Callable[[Memory], bool]
-    ) -> list[Memory]:
+    ) -> Sequence[Memory]:
         """Return the memories that stand for nothing that would stay, were it there by itself."""
-        return [one for one in memories if all(map(is_due, await self._sources(scope, [one])))]
+        if not memories or not await self._merged_into(scope, memories):
+            return memories
 
-    async def _sources(self, scope: Scope, memories: Sequence[Memory]) -> list[Memory]:
-        """Return what was merged into these memories and did not expire, and what into those, as
-        `MemoryStore.evict` does.
-        """
-        if memories and (self.merged is None or self.merged[0] != scope):
-            merged: dict[str, list[Memory]] = defaultdict(list)
-            async for page in self._pages(scope, Filter(superseded="only")):
-                held = await self.store.whole(
-                    scope, [memory.id for memory in page if memory.superseded_by]
-                )
-                for source in (
-                    one.memory
-                    for one in held
-                    if one.revisions and one.revisions[-1].kind == "merge"
-                ):
-                    merged[source.superseded_by or ""].append(source)
-            self.merged = scope, merged
-        by_holder: Mapping[str, Sequence[Memory]] = self.merged[1] if self.merged else {}
-        sources: list[Memory] = []
-        fresh = list(memories)
-        while fresh:
-            fresh = [source for memory in fresh for source in by_holder.get(memory.id, ())]
-            fresh.sort(key=lambda one: one.id)
-            sources += fresh
-        return sources
+        async def takes_along_what_is_due(memory: Memory) -> bool:
+            merged = await self.store.whole(scope, await self._merged_into(scope, [memory]))
+            living = (one.memory for one in merged if is_visible(one.memory, self.now, True))
+            return all(map(is_due, living))
+
+        return [one for one in memories if await takes_along_what_is_due(one)]
+
+    async def _merged_into(self, scope: Scope, memories: Sequence[Memory]) -> Sequence[str]:
+        """Return the ids of what was merged into these memories, which goes with them."""
+        ids = [memory.id for memory in memories]
+        gone = await self.store.evict(scope, ids, keep=0, now=self.now, dry_run=True)
+        return [id for id in gone if id not in ids]
 
     async def _evict(self) -> Pruned:
         """Erase the least important memories, so that no scope holds too many; pinned ones stay."""
@@ -184,39 +164,44 @@ class Prune:
                 pruned += await self._erase(scope, doomed, "capacity")
         return pruned
 
-    async def _least_important(self, scope: Scope, count: int) -> list[Memory]:
+    async def _least_important(self, scope: Scope, count: int) -> Sequence[Memory]:
         # How like the others a memory is takes a search each, so that is asked only of those about
         # whom it may decide.
-        weighs = partial(importance, weights=self.weights, policy=self.settings.policy)
+        weighs = partial(
+            importance, weights=self.weights, policy=self.settings.policy, now=self.now
+        )
         weighed: list[tuple[float, str, Memory]] = []
         async for page in self._pages(scope):
-            weighed += [
-                (weighs(memory, now=self.now), memory.id, memory)
-                for memory in page
-                if not memory.pinned
-            ]
+            weighed += [(weighs(one), one.id, one) for one in page if not one.pinned]
             weighed = heapq.nsmallest(count + EXAMINED, weighed, key=lambda one: one[:2])
         least = [memory for _, _, memory in weighed]
         certain = least[: max(0, count - EXAMINED)]
-        gone = {memory.id for memory in certain}
-        edge = least[len(certain) :]
-        near, _ = await neighbours(self.store.view(scope, now=self.now), self.vectors, edge)
+        rest = await self._least_first(scope, least[len(certain) :], certain, weighs)
+        return [*certain, *(memory for memory, _ in islice(rest, count - len(certain)))]
+
+    async def _least_first(
+        self,
+        scope: Scope,
+        memories: Sequence[Memory],
+        gone: Sequence[Memory],
+        weighs: Callable[..., float],
+    ) -> Iterator[tuple[Memory, float]]:
+        """Order memories by `least_first`; none is like those that are `gone`."""
+        near, _ = await neighbours(self.store.view(scope, now=self.now), self.vectors, memories)
+        ids = {memory.id for memory in gone}
         likeness = {
-            edge[place].id: {other.id: value for other, value in similar if other.id not in gone}
+            memories[place].id: {other.id: value for other, value in similar if other.id not in ids}
             for place, similar in near.items()
         }
-        left = count - len(certain)
-        rest = least_important(edge, left, now=self.now, likeness=likeness, weighs=weighs)
-        return [*certain, *rest]
+        return least_first(memories, likeness, weighs)
 
     async def _erase(self, scope: Scope, memories: Sequence[Memory], why: PruneReason) -> Pruned:
         ids: Sequence[str] = [memory.id for memory in memories]
         if self.dry_run:
             self.doomed.setdefault(scope, set()).update(ids)
-            ids = [*ids, *(source.id for source in await self._sources(scope, memories))]
-        elif ids:
+        if ids:
             keep = self.settings.max_memories if why == "capacity" else 0
-            ids = await self.store.evict(scope, ids, keep=keep, now=self.now)
+            ids = await self.store.evict(scope, ids, keep=keep, now=self.now, dry_run=self.dry_run)
         counts = {"evicted" if why == "capacity" else why: len(ids)}
         return Pruned(**counts, gone=tuple(Gone(scope, id, why) for id in ids))
 
@@ -234,43 +219,31 @@ class Prune:
                 return
 
 
-def least_important(
-    memories: Sequence[Memory],
-    count: int,
-    *,
-    now: datetime,
+def least_first(
+    memories: Iterable[Memory],
     likeness: Mapping[str, Mapping[str, float]],
-    weighs: Callable[..., float] = importance,
-) -> list[Memory]:
-    """Return the `count` memories with the least importance, least first; pinned ones are never
-    among them.
+    weighs: Callable[..., float],
+) -> Iterator[tuple[Memory, float]]:
+    """Yield memories with their importance, the least important first.
 
-    One after the other: what has been chosen no longer makes the others less unique, so that of two
-    twins one stays. Equal ones go by age, oldest first.
+    What was yielded no longer makes the others less unique, so that of two twins one stays. Equal
+    ones go by age, oldest first.
 
     Args:
-        memories: to choose from.
-        count: how many at most.
-        now: the time to weigh at.
+        memories: to put in order.
         likeness: by id, how like other memories it is (-1..1, by their ids); nothing known: unique.
         weighs: the formula with its weights.
     """
-
-    def weighed(memory: Memory) -> float:
-        return weighs(memory, now=now, nearest=max(near[memory.id].values(), default=0.0))
-
-    left = {
-        memory.id: memory
-        for memory in sorted(memories, key=lambda one: one.created_at)
-        if not memory.pinned
-    }
+    left = {one.id: one for one in sorted(memories, key=lambda one: one.created_at)}
     near = {id: dict(likeness.get(id, {})) for id in left}
-    values = {id: weighed(memory) for id, memory in left.items()}
-    chosen: list[Memory] = []
-    while left and len(chosen) < count:
-        least = min(left, key=lambda id: values[id])
-        chosen.append(left.pop(least))
-        for id in left:
+
+    def weighed(id: str) -> float:
+        return weighs(left[id], nearest=max(near[id].values(), default=0.0))
+
+    values = {id: weighed(id) for id in left}
+    while values:
+        least = min(values, key=values.__getitem__)
+        yield left[least], values.pop(least)
+        for id in values:
             if near[id].pop(least, None) is not None:
-                values[id] = weighed(left[id])
-    return chosen
+                values[id] = weighed(id)

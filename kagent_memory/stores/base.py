@@ -198,12 +198,13 @@ class MemoryStore(ABC):
         raise refused(self, "restore")
 
     async def evict(
-        self, scope: Scope, ids: Sequence[str], *, keep: int, now: datetime
+        self, scope: Scope, ids: Sequence[str], *, keep: int, now: datetime, dry_run: bool = False
     ) -> tuple[str, ...]:
         """Erase the first of these memories until `keep` visible ones are left in the scope, as the
-        prune erases: with all that belongs to them and without tombstones, so that they may come
-        again. Those pinned or no longer visible are skipped. Return the ids erased. Safe with two
-        at once: how many are left is counted under the lock.
+        prune erases: with all that belongs to them, what was merged into them too, and without
+        tombstones, so that they may come again. Those pinned or no longer visible are skipped.
+        Return the ids erased, or in a dry run those that would be. Safe with two at once: how many
+        are left is counted under the lock.
 
         Raises:
             ConfigurationError: this store cannot.

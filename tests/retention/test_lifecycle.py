@@ -14,7 +14,7 @@ from memories.opening import ADA, DAY, START, opened
 from kagent_memory import ConfigurationError, Fact, InvalidInput, Memories, Memory, Message
 from kagent_memory.records import Usage
 from kagent_memory.retention.lifecycle import has_faded, is_old_and_unused, to_memory
-from kagent_memory.retention.prune import least_important
+from kagent_memory.retention.prune import least_first
 from kagent_memory.retrieval.ranking.importance import ImportanceWeights, importance
 from kagent_memory.settings import MemorySettings, compose
 from kagent_memory.settings.policies import POLICIES
@@ -220,21 +220,23 @@ def test_what_is_old_and_unused(memory: Memory, unused: bool):
     assert is_old_and_unused(memory, now=START, after_days=180) is unused
 
 
-def test_the_least_important_go_first_and_pinned_ones_never():
-    """The old, the unused and the misleading go first, and pinned ones never."""
+def test_the_least_important_go_first():
+    """The old, the unused and the misleading go first; of twins the other one is unique then."""
     memories = [
         aged(0, "new"),
         aged(60, "old"),
-        aged(90, "old and pinned", pinned=True),
         aged(60, "old and used", used=Usage(delivered_total=50)),
         aged(60, "old and wrong", used=Usage(failures=8)),
         aged(60, "old and severe", is_error=True, importance=1.0),
     ]
+    new, old = (one.id for one in memories[:2])
 
-    def chosen(count: int, weights: ImportanceWeights = ImportanceWeights()) -> list[str]:
-        weighs = partial(importance, weights=weights)
-        found = least_important(memories, count, now=START, likeness={}, weighs=weighs)
-        return [one.content for one in found]
+    def chosen(likeness: Any, weights: ImportanceWeights = ImportanceWeights()) -> list[str]:
+        weighs = partial(importance, weights=weights, now=START)
+        return [one.content for one, _ in least_first(memories, likeness, weighs)]
 
-    assert chosen(9) == ["old and wrong", "old", "new", "old and used", "old and severe"]
-    assert chosen(1, ImportanceWeights(frequency=0, success=0, error=0, uniqueness=0)) == ["old"]
+    assert chosen({}) == ["old and wrong", "old", "new", "old and used", "old and severe"]
+    twins = {new: {old: 1.0}, old: {new: 1.0}}
+    assert chosen(twins)[:3] == ["old", "old and wrong", "new"]
+    by_age = ImportanceWeights(frequency=0, success=0, error=0, uniqueness=0)
+    assert chosen({}, by_age)[-1] == "new"

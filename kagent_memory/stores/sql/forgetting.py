@@ -62,12 +62,14 @@ async def forget(
 
 
 async def evict(
-    session: Transaction, ids: Sequence[str], *, keep: int, now: datetime
+    session: Transaction, ids: Sequence[str], *, keep: int, now: datetime, dry_run: bool
 ) -> tuple[str, ...]:
     """See `MemoryStore.evict`."""
-    await touch(session, 1)
+    if not dry_run:
+        await touch(session, 1)
     gone = await session.ids("evictable", ids=known(ids), keep=keep, now=now)
-    await erase(session, gone)
+    if not dry_run:
+        await erase(session, gone)
     return tuple(gone)
 
 

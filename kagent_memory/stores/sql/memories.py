@@ -146,11 +146,12 @@ class SqlMemoryStore(MemoryStore):
 
     @override
     async def evict(
-        self, scope: Scope, ids: Sequence[str], *, keep: int, now: datetime
+        self, scope: Scope, ids: Sequence[str], *, keep: int, now: datetime, dry_run: bool = False
     ) -> tuple[str, ...]:
-        script = partial(forgetting.evict, ids=ids, keep=keep, now=now)
-        gone = await run(self.database, script, scope, write=True)
-        await self._discard(scope, gone)
+        script = partial(forgetting.evict, ids=ids, keep=keep, now=now, dry_run=dry_run)
+        gone = await run(self.database, script, scope, write=not dry_run)
+        if not dry_run:
+            await self._discard(scope, gone)
         return gone
 
     # -- one scope: reading ---------------------------------------------------------------------
