@@ -67,6 +67,7 @@ DOORS = (
     "testing.adk_conformance",
     "testing.agents",
     "testing.contract",
+    "testing.demo",
     "testing.fixtures",
     "testing.pytest_plugin",
 )

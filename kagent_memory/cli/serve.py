@@ -6,12 +6,16 @@ import asyncio
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InvalidInput, KagentMemoryError
+from ..errors import ConfigurationError, InvalidInput, KagentMemoryError
 from ..records import Scope
 from .command import (
     BESIDE,
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     from ..memories import Memories
     from ..stores.base import Token
 
+DEMO = "demo", "ada"  # its app and user
 MARKS = {"ok": ("ok  ", "green"), "note": ("note", "yellow"), "bad": ("BAD ", "red")}
 
 
@@ -51,24 +56,60 @@ async def demo(call: Call) -> Answer:
         kagent-memory demo
         kagent-memory demo --store postgres --model gemini-2.5-flash
     """
-    from ..adk.demo import main
-
-    args = call.args
-    done = await asyncio.to_thread(
-        main,
-        directory=args.directory,
-        store=args.store,
-        model=args.model,
-        prints=not call.say.as_json,
-    )
+    args, say = call.args, call.say
+    folder = _new_folder(args.directory)
+    place = f"libsql:///{folder}/memory.db"
+    uri = f"pgserver:///{folder}/postgres" if args.store == "postgres" else place
+    if not say.as_json:
+        say.line(f"Two processes, one memory: {uri}\n")
+    transcript: list[str] = []
+    # nothing of one process reaches the next but what is stored
+    fresh = ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1)
+    with fresh as processes:
+        for number in (1, 2):
+            say.flush()
+            half = partial(_half_of_demo, number, uri, args.model)
+            lines = await asyncio.get_running_loop().run_in_executor(processes, half)
+            transcript += lines
+            if not say.as_json:
+                say.line("\n".join(lines))
     # after `make demo` our command is in an environment that is not active
     here = Path(sys.executable).with_name("kagent-memory")
     program = "kagent-memory" if shutil.which("kagent-memory") else here
-    lines = [
-        f"\nThe memories are in {done.directory}; look at them with:",
-        f"   {program} list --uri {done.uri} --app {done.app} --user {done.user}",
+    app, user = DEMO
+    told = [
+        f"\nThe memories are in {folder}; look at them with:",
+        f"   {program} list --uri {uri} --app {app} --user {user}",
     ]
-    return Answer(done, lines=lines)
+    done = {"directory": str(folder), "uri": uri, "transcript": transcript}
+    return Answer({**done, "app": app, "user": user}, lines=told)
+
+
+def _half_of_demo(number: int, uri: str, model: str) -> list[str]:
+    from ..testing.demo import run_half  # in a process of its own only: ADK takes seconds to import
+
+    return run_half(number, uri, *DEMO, model)
+
+
+def _new_folder(name: str | None) -> Path:
+    """Return an empty folder: the named one, or a new temporary one.
+
+    Raises:
+        InvalidInput: it holds something.
+        ConfigurationError: nothing can be written there.
+    """
+    try:
+        if name is None:
+            return Path(tempfile.mkdtemp(prefix="kagent-memory-demo-")).resolve()
+        folder = Path(name).resolve()
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise InvalidInput(f"{folder} is not empty; name a new or an empty directory.")
+    except OSError as error:
+        raise ConfigurationError(
+            f"Nothing can be written to {name} ({error.strerror})."
+        ) from error
+    return folder
 
 
 HTTP_OPTIONS = (

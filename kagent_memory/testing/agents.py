@@ -22,7 +22,6 @@ from google.adk.sessions.session import Session
 from google.genai import types
 from pydantic import Field
 
-from ..adk.rehearsed_model import RehearsedModel
 from ..adk.service import KagentMemoryService
 from ..errors import ModelError
 from ..models.embedding import Embedder
@@ -49,13 +48,13 @@ class ScriptedModel(BaseLlm):
 
     Attributes:
         steps: those that are left.
-        afterwards: what it answers when none is left; None: that is a ModelError.
+        afterwards: the step that it repeats when none is left; None: that is a ModelError.
         requests: each request as it was when the model got it, oldest first.
     """
 
     model: str = "scripted"
     steps: list[Any] = Field(default_factory=list)
-    afterwards: str | None = None
+    afterwards: Any = None
     requests: list[LlmRequest] = Field(default_factory=list[LlmRequest])
 
     def __init__(self, *steps: Step, **fields: Any) -> None:
@@ -65,7 +64,7 @@ class ScriptedModel(BaseLlm):
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
-        """The next step.
+        """Yield the next step.
 
         Raises:
             ModelError: none is left.
@@ -84,7 +83,49 @@ class ScriptedModel(BaseLlm):
             raise step
         each = [step] if isinstance(step, (str, types.Part)) else step
         parts = [types.Part(text=one) if isinstance(one, str) else one for one in each]
-        yield LlmResponse(content=types.Content(role="model", parts=parts))
+        # without it ADK warns at every answer
+        usage = types.GenerateContentResponseUsageMetadata(
+            prompt_token_count=0, candidates_token_count=0
+        )
+        content = types.Content(role="model", parts=parts)
+        yield LlmResponse(content=content, usage_metadata=usage)
+
+
+def _rehearsed(request: LlmRequest) -> str | types.Part:
+    """Reply to the last content alone, or to the wish that it answers."""
+    parts = [content.parts or [] for content in request.contents]
+    texts = [" ".join(part.text for part in each if part.text) for each in parts]
+    said = next(filter(None, reversed(texts)), "")
+    wish = said.partition("remember that ")[2]
+    corrected = said.partition("remember instead that ")[2]
+    answers = [part.function_response.response for part in parts[-1] if part.function_response]
+    if not answers:
+        if wish:
+            return call("save_memory", content=wish)
+        if not corrected and "oolong" in " ".join(texts[:-1]):
+            return "Oolong: I found it in what was prefetched for this turn."
+        asks = corrected or said.endswith("?")
+        return call("load_memory", query=corrected or said) if asks else "I see."
+    answer = answers[0] or {}
+    memories = answer.get("memories")
+    if memories and corrected:
+        # not the wish as it was said, where there is a fact
+        old = min(memories, key=lambda one: "remember" in one["text"])
+        return call("save_memory", content=corrected, replaces=old["id"])
+    if memories:
+        return f"I looked it up: {memories[0]['text']}"
+    if answer.get("status") == "saved":
+        return "Noted."
+    return str(answer.get("error") or "I remember nothing of that.")
+
+
+class RehearsedModel(ScriptedModel):
+    """Stand in for a language model: save what it is told to, replace what it is told to remember
+    instead, look up what it is asked, say what it read.
+    """
+
+    model: str = "rehearsed"
+    afterwards: Any = _rehearsed
 
 
 class Chat:
