@@ -175,5 +175,5 @@ def test_an_error_of_a_models_client_is_told_as_ours(
     """An error of a model's client, which another process may not be able to read, becomes ours."""
     failing = ScriptedModel(OSError("quota"))
     monkeypatch.setattr(demo, "RehearsedModel", lambda: failing)
-    with pytest.raises(ModelError, match="The demo with the rehearsed model failed .*quota"):
+    with pytest.raises(ModelError, match=r"The demo with the rehearsed model failed .*quota"):
         demo.run_half(1, "libsql:///:memory:", "demo", "ada", "")

@@ -106,9 +106,7 @@ def _new_folder(name: str | None) -> Path:
         if any(folder.iterdir()):
             raise InvalidInput(f"{folder} is not empty; name a new or an empty directory.")
     except OSError as error:
-        raise ConfigurationError(
-            f"Nothing can be written to {name} ({error.strerror})."
-        ) from error
+        raise ConfigurationError(f"Nothing can be written to {name} ({error.strerror}).") from error
     return folder
 
 

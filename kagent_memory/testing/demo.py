@@ -62,9 +62,7 @@ async def _half(number: int, uri: str, app: str, user: str, model: str) -> list[
 
         llm = LiteLlm(model=model)
     agent = LlmAgent(name="assistant", model=llm, instruction="Be brief.")
-    whole = App(
-        name=app, root_agent=enable_memory(agent, auto_save=None), plugins=[MemoryPlugin()]
-    )
+    whole = App(name=app, root_agent=enable_memory(agent, auto_save=None), plugins=[MemoryPlugin()])
     async with KagentMemoryService(uri, llm=None if model else False) as service:
         # opened before the first turn, which waits for memory only so long
         await service.memories.stats(service.scope(app, user))
@@ -94,9 +92,8 @@ def _heard(events: Iterable[Event]) -> list[str]:
 
 async def _by_verbs(service: KagentMemoryService, session: Session) -> list[str]:
     memories, scope = service.memories, service.scope(session.app_name, session.user_id)
-    lines: list[str] = []
-    for hit in await memories.recall(scope, ASK[0], limit=1):
-        lines.append(f'   recall:    "{hit.memory.content}"')
+    tea = await memories.recall(scope, ASK[0], limit=1)
+    lines = [f'   recall:    "{hit.memory.content}"' for hit in tea]
     party = "When is the surprise party for Grace?"
     for hit in await memories.recall(scope, party, limit=1):
         content = hit.memory.content
