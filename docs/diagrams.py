@@ -112,7 +112,7 @@ def architecture() -> Picture:
     picture.arrow((190, 394), (190, 422))
     picture.arrow((480, 394), (480, 422))
     picture.arrow((658, 394), (658, 422))
-    picture.box(20, 422, 340, 44, "Gemini, OpenAI, Ollama, LiteLLM, ONNX", kind="model")
+    picture.box(20, 422, 340, 44, "LiteLLM, ADK's models, ONNX", kind="model")
     picture.box(380, 422, 200, 44, "PostgreSQL + pgvector", kind="store")
     picture.box(596, 422, 124, 44, "SQLite file", kind="store")
     picture.box(

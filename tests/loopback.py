@@ -29,7 +29,6 @@ from typing import Any
 
 from kagent_memory.ingestion.answers import ExtractedFacts
 from kagent_memory.models.llm import open_llm
-from kagent_memory.models.openai_api import close_connections
 from kagent_memory.settings import MemorySettings
 
 WORD = re.compile(r"\w+")
@@ -65,7 +64,6 @@ class Loopback(ThreadingHTTPServer):
         self.dimensions = dimensions
         self.takes_dimensions = takes_dimensions
         self.requests: list[Request] = []
-        self.connections: set[Any] = set()  # one for each that a call came by
         self.ended = threading.Event()
         self._plan: list[Any] = []
         self._lock = threading.Lock()
@@ -182,7 +180,6 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
-        self.server.connections.add(self.client_address)
         step = self.server.received(Request(self.path, body, dict(self.headers)))
         headers: dict[str, str] = {}
         if isinstance(step, dict) and "delay" in step:
@@ -229,10 +226,7 @@ async def load_client(provider: Loopback) -> None:
 
 
 async def hang_up() -> None:
-    """Close the connections that LiteLLM and we keep for the running loop, which outlive the loop
-    otherwise.
-    """
-    await close_connections()
+    """Close the connections that LiteLLM keeps for the running loop, which outlive it otherwise."""
     if "litellm" in sys.modules:
         # First the package, which waits for a thread that imports it: a module in it would be
         # locked before that, and the thread's import would end half-way.

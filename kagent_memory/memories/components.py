@@ -21,7 +21,6 @@ from ..ingestion.reembedding import backfill
 from ..ingestion.summary_provider import SummaryProvider, checked_provider, with_settings
 from ..models.embedding import Embedder, EmbedderChoice, open_embedder
 from ..models.llm import Llm, open_llm
-from ..models.openai_api import close_connections
 from ..models.reranking import RerankChoice, Reranker, open_reranker
 from ..records import MAX_QUERY_CHARS, SEARCHED, Change, Filter, Memory, Scope
 from ..redaction import Redactor, masked_id, redactor
@@ -240,7 +239,6 @@ class Components:
     async def close(self) -> None:
         """Let go of the store and the models."""
         await self.deliveries.close()
-        await close_connections()
         await self.store.close()
         self.forget_vectors()
 

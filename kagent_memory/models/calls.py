@@ -21,7 +21,7 @@ from tenacity import (
     wait_exponential_jitter,
 )
 
-from ..errors import ConfigurationError, KagentMemoryError
+from ..errors import ConfigurationError, KagentMemoryError, needs_extra
 from .failures import failure, raised_here, retry_after, transient
 
 MAX_PAUSE_SECONDS = 8.0
@@ -44,21 +44,11 @@ class _Zero(int):
         return True
 
 
-NO_LITELLM = (
-    'is reached through LiteLLM, which needs an extra: pip install "kagent-memory[litellm]". '
-    "Without it there are "
-    "gemini/, openai/ (any server that speaks OpenAI's interface), ollama/ and hosted_vllm/."
-)
 COMMON_PROVIDERS = frozenset(
     {"openai", "gemini", "vertex_ai", "anthropic", "azure", "azure_ai", "bedrock", "cohere", "groq"}
     | {"hosted_vllm", "huggingface", "jina_ai", "litellm_proxy", "mistral", "ollama", "voyage"}
 )
 """Providers of LiteLLM that are known without importing it."""
-
-
-def has_litellm() -> bool:
-    """Return True if LiteLLM is installed; it is not imported."""
-    return find_spec("litellm") is not None
 
 
 async def litellm() -> Any:
@@ -151,11 +141,13 @@ def check_provider(name: str) -> None:
         name: as `qualified` gives it.
 
     Raises:
-        ConfigurationError: LiteLLM knows no such provider.
+        ConfigurationError: LiteLLM is not installed, or knows no such provider.
     """
+    if find_spec("litellm") is None:
+        raise needs_extra(f"The model {name} is called through LiteLLM, which", "litellm")
     provider, _, model = name.partition("/")
-    if not has_litellm() or (model and provider in COMMON_PROVIDERS):
-        return  # without LiteLLM `openai_api.endpoint` refuses what it cannot reach
+    if model and provider in COMMON_PROVIDERS:
+        return
     module = _litellm()
     custom = (entry["provider"] for entry in module.custom_provider_map)
     if model and provider in {*module.provider_list, *custom}:

@@ -18,7 +18,6 @@ from ..errors import ConfigurationError, ModelError, TruncatedAnswer
 from ..settings import MemorySettings
 from .calls import CheckedModel, call_litellm, check_provider, qualified
 from .failures import status_of, transient
-from .openai_api import endpoint
 from .replies import Answer, json_prompt, shaped
 
 
@@ -152,14 +151,10 @@ class ProviderModel(StructuredLlm):
 
     Args:
         model: a LiteLLM model name; bare Gemini names will do.
-
-    Raises:
-        ConfigurationError: only LiteLLM could reach it, and is not installed.
     """
 
     def __init__(self, model: str) -> None:
         self.name = qualified(model, os.environ)
-        self._endpoint = endpoint(self.name, {}, os.environ)
 
     @override
     async def ask(self, prompt: str, schema: type[BaseModel] | None) -> str:
@@ -167,10 +162,7 @@ class ProviderModel(StructuredLlm):
         if schema:
             shape = {"name": schema.__name__, "schema": schema.model_json_schema()}
             body["response_format"] = {"type": "json_schema", "json_schema": shape}
-        if self._endpoint is not None:
-            response = await self._endpoint.post("/chat/completions", body)
-        else:
-            response = await call_litellm("acompletion", self.name, **body)
+        response = await call_litellm("acompletion", self.name, **body)
         usage: Any = response.get("usage") or {}
         count(
             input_tokens=usage.get("prompt_tokens") or 0,
@@ -202,11 +194,7 @@ def response_text(response: Any, name: str) -> str:
 
 
 def provider_llm(name: str, settings: MemorySettings) -> CheckedLlm:
-    """Return a provider's model by its name, whose provider is not checked.
-
-    Raises:
-        ConfigurationError: only LiteLLM could reach it, and is not installed.
-    """
+    """Return a provider's model by its name, whose provider is not checked."""
     return CheckedLlm(ProviderModel(name), settings, ours=True)
 
 

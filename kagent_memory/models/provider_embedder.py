@@ -1,5 +1,5 @@
 """Embedding by a provider: the call that a name or kagent's configuration means, and the call
-itself. Through LiteLLM where it is installed, else by OpenAI's interface.
+itself.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from ..errors import ConfigurationError
 from ..settings import EmbeddingConfig
 from .calls import COMMON_PROVIDERS, call_litellm, qualified
 from .failures import status_of
-from .openai_api import endpoint
 
 logger = logging.getLogger(__name__)
 
@@ -128,14 +127,12 @@ class ProviderEmbedder:
         dimensions: requested of the provider, until it refuses them.
 
     Raises:
-        ConfigurationError: the provider has no embeddings, or lacks what it needs, or LiteLLM is
-            not installed.
+        ConfigurationError: the provider has no embeddings, or lacks what it needs.
     """
 
     def __init__(self, choice: str | EmbeddingConfig, dimensions: int | None) -> None:
         self._route = route_of(choice, os.environ)
         self.name = self._route.name
-        self._endpoint = endpoint(self.name, self._route.arguments, os.environ)
         self._dimensions = dimensions
 
     async def embed(self, texts: Sequence[str], *, kind: Literal["document", "query"]) -> list[Any]:
@@ -161,13 +158,10 @@ class ProviderEmbedder:
 
     async def _call(self, texts: Sequence[str], kind: str, **wanted: int) -> list[Any]:
         body: dict[str, Any] = {"input": list(texts), **wanted}
-        if self._endpoint is not None:
-            answer = await self._endpoint.post("/embeddings", {**body, "encoding_format": "float"})
-        else:
-            if wanted:
-                body["allowed_openai_params"] = list(wanted)
-            arguments = self._route.arguments_for(kind)
-            answer = await call_litellm("aembedding", self._route.model, **body, **arguments)
+        if wanted:
+            body["allowed_openai_params"] = list(wanted)
+        arguments = self._route.arguments_for(kind)
+        answer = await call_litellm("aembedding", self._route.model, **body, **arguments)
         return vectors(answer["data"] or ())
 
 

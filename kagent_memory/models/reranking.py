@@ -7,9 +7,9 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from ..errors import ModelError, needs_extra
+from ..errors import ModelError
 from ..settings import MemorySettings, RerankConfig
-from .calls import CheckedModel, call_litellm, check_provider, has_litellm
+from .calls import CheckedModel, call_litellm, check_provider
 from .onnx import PREFIXES, LocalReranker
 
 
@@ -48,8 +48,6 @@ class LiteLLMReranker:
     """
 
     def __init__(self, model: str, base_url: str | None) -> None:
-        if not has_litellm():
-            raise needs_extra(f"The reranker {model} is reached through LiteLLM, which", "litellm")
         check_provider(model)
         self.name = model
         self._base = {"api_base": base_url.rstrip("/")} if base_url else {}

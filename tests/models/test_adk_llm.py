@@ -124,7 +124,6 @@ async def test_tokens_are_counted() -> None:
     assert (meter.calls, meter.input_tokens, meter.output_tokens) == (1, 7, 3)
 
 
-@pytest.mark.parametrize("provider", ["litellm"], indirect=True)
 @pytest.mark.parametrize(
     ("finish", "kind"),
     [("length", TruncatedAnswer), ("content_filter", ModelError), ("stop", None)],

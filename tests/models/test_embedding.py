@@ -61,7 +61,6 @@ async def test_a_base_url_is_enough_for_ones_own_server(
     assert provider.bodies("/v1/embeddings")[0]["model"] == "BAAI/bge-m3"
 
 
-@pytest.mark.parametrize("provider", ["litellm"], indirect=True)
 async def test_azure_is_called_at_its_deployment_with_its_version(provider: Loopback) -> None:
     """Azure is called at the configured deployment, with a default version of its API."""
     azure = {"provider": "azure_openai", "model": "m", "deployment": "dep"}
@@ -146,6 +145,32 @@ async def test_an_answer_that_cannot_be_stored_is_a_model_error(
     for choice in ("openai/any", Given(rows)):
         with pytest.raises(ModelError):
             await opened(choice, dimensions=1).embed(["a", "b"], kind="document")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [None, [], {}, {"data": None}, {"data": [1]}, {"data": [{"embedding": "tea"}]}],
+    ids=repr,
+)
+async def test_an_answer_of_another_shape_quotes_nothing(provider: Loopback, answer: Any) -> None:
+    """An answer of another shape is a model's error that quotes neither the text nor the key."""
+    provider.plan(*[{"json": answer}] * 3)
+    with pytest.raises(ModelError) as caught:
+        await opened().embed(["my secret garden"], kind="document")
+    assert "garden" not in str(caught.value)
+    assert "not-a-key" not in str(caught.value)
+
+
+async def test_a_refusal_is_told_without_text_and_key(provider: Loopback) -> None:
+    """A refusal that quotes the text or a key is told without them; one of the address is told."""
+    key = "sk-proj-" + "a1B2" * 12
+    provider.plan({"status": 400, "message": f"Bad: my secret garden; {key}"}, {"status": 404})
+    with pytest.raises(ModelError) as caught:
+        await opened().embed(["my secret garden"], kind="document")
+    assert "garden" not in str(caught.value)
+    assert key not in str(caught.value)
+    with pytest.raises(ModelError, match="planned"):
+        await opened().embed(["my secret garden"], kind="document")
 
 
 async def test_batches_of_different_widths_are_a_model_error(provider: Loopback) -> None:

@@ -16,7 +16,6 @@ from kagent_memory.models.reranking import Reranker, open_reranker
 from kagent_memory.settings import MemorySettings
 
 DOCUMENTS = ("black coffee", "green tea", "green tea with milk")
-pytestmark = pytest.mark.parametrize("provider", ["litellm"], indirect=True)
 
 
 def opened(choice: Any, seconds: float = 60) -> Reranker:
