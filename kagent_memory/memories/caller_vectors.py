@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import replace
 from datetime import datetime
 
@@ -23,7 +22,6 @@ from ..stores.base import (
 
 # of vectors of their own that the callers of one tenant keep, each a table; kagent's aside
 MAX_WIDTHS = 8
-MAKE_ROOM = "Forget what you no longer need: the next prune makes room."
 
 
 class CallerVectors:
@@ -44,13 +42,16 @@ class CallerVectors:
         for one that is None.
 
         Raises:
-            InvalidInput: there are more or fewer vectors than memories, or as `space_for`.
+            InvalidInput: there are more or fewer vectors than memories; or as `space`, or
+                `external_space`.
         """
         if len(embedding) != len(memories):
             raise InvalidInput(f"Got {len(embedding)} vectors for {len(memories)} items.")
-        first = checked_vector(embedding[0], None)
-        checked = [checked_vector(vector, len(first)) for vector in embedding]
-        space = await self.space_for(scope, name, first)
+        width = len(checked_vector(embedding[0], None))
+        checked = [checked_vector(vector, width) for vector in embedding]
+        space = await self.space([scope], name, width)
+        if space is None or space.name == external_name(width):
+            space = await self.external_space(scope.tenant, width, space)
         vectors = {
             memory.id: vector for memory, vector in zip(memories, checked, strict=True) if memory
         }
@@ -73,7 +74,7 @@ class CallerVectors:
             self.check_own_space(name, own)
             return None
         vector = checked_vector(embedding, None)
-        space = await self.space(scopes, name, vector) if scopes else None
+        space = await self.space(scopes, name, len(vector)) if scopes else None
         return None if space is None else (space, vector)
 
     def check_own_space(self, name: str | None, own: str | None) -> None:
@@ -98,7 +99,8 @@ class CallerVectors:
         Raises:
             InvalidInput: the vector does not fit.
         """
-        space = await self.space([scope], external_name(len(checked_vector(vector, None))), vector)
+        width = len(checked_vector(vector, None))
+        space = await self.space([scope], external_name(width), width)
         if space is None:
             return []
         view = self._store.view(scope, now=self._clock())
@@ -106,94 +108,82 @@ class CallerVectors:
         rows = await view.memories([id for id, _ in near])
         return [(rows[id], cosine) for id, cosine in near if id in rows]
 
-    async def space_for(self, scope: Scope, name: str | None, vector: Vector) -> EmbeddingSpace:
-        """Return the embedding space that a caller's own vectors are kept in, made when it is an
-        external one and new.
+    async def external_space(
+        self, tenant: str, width: int, known: EmbeddingSpace | None = None
+    ) -> EmbeddingSpace:
+        """Return the embedding space of vectors of this width that callers make, `known` or made,
+        and note that those of this tenant do.
 
         Raises:
-            InvalidInput: as `space`; or the tenant keeps vectors of too many other widths.
+            InvalidInput: the tenant keeps vectors of too many other widths.
         """
-        held, width = await self.space([scope], name, vector), len(vector)
-        if held is not None and held.name != external_name(width):
-            return held
         if width != DIMENSIONS:
-            widths = await self._store.spaces.note_width(scope.tenant, width, most=MAX_WIDTHS)
-            if width not in widths:
-                raise InvalidInput(
-                    f"Vectors of {', '.join(map(str, widths))} dimensions are kept here, and no "
-                    "further width is "
-                    f"accepted; this one has {width}. {MAKE_ROOM}"
-                )
-        return held or await self._store.spaces.add(external_name(width), width, None)
+            kept = await self._store.spaces.note_width(tenant, width, most=MAX_WIDTHS)
+            if width not in kept:
+                raise _no_room(kept, [width])
+        return known or await self._store.spaces.add(external_name(width), width, None)
 
-    async def check_room(self, wanted: Iterable[tuple[str, int]]) -> None:
-        """See that tenants may keep vectors of these widths beside those that they keep; note none
-        of them.
-
-        Args:
-            wanted: tenants and widths.
+    async def check_room(self, tenant: str, widths: Set[int]) -> None:
+        """See that a tenant's callers may keep vectors of these widths beside those that they keep;
+        note none of them.
 
         Raises:
             InvalidInput: those would be too many.
         """
-        widths = defaultdict[str, set[int]](set)
-        for tenant, width in wanted:
-            if width != DIMENSIONS:
-                widths[tenant].add(width)
-        for tenant, new in widths.items():
-            kept = await self._store.spaces.note_width(tenant, min(new), most=0)
-            if (others := sorted(new.difference(kept))) and len(kept) + len(others) > MAX_WIDTHS:
-                raise InvalidInput(
-                    f"Vectors of {', '.join(map(str, kept)) or 'no'} dimensions are kept here, "
-                    f"and with those of {', '.join(map(str, others))} there would be more than "
-                    f"{MAX_WIDTHS} widths. {MAKE_ROOM}"
-                )
+        if wanted := widths - {DIMENSIONS}:
+            kept = await self._store.spaces.note_width(tenant, min(wanted), most=0)
+            if (new := sorted(wanted - {*kept})) and len(kept) + len(new) > MAX_WIDTHS:
+                raise _no_room(kept, new)
 
     async def space(
-        self, scopes: Sequence[Scope], name: str | None, vector: Vector
+        self, scopes: Sequence[Scope], name: str | None, width: int
     ) -> EmbeddingSpace | None:
-        """Return the embedding space that a caller's own vector belongs to; None when it is an
-        external one still to be made.
+        """Return the embedding space that a caller's own vector of this width belongs to; None when
+        it is an external one still to be made.
 
         Raises:
-            InvalidInput: there is no embedding space of this name and the vector's width; or
-                without a name, one of the scopes holds callers' vectors of other widths only.
+            InvalidInput: there is no embedding space of this name and width; or without a name, one
+                of the scopes holds callers' vectors of other widths only.
         """
-        width, known = len(vector), await self._store.spaces.all()
-        external = external_name(width)
-        wanted = (name or external, width)
-        space = next((one for one in known if (one.name, one.dimensions) == wanted), None)
-        if name is None:
-            others = [one for one in known if one.name.startswith(EXTERNAL) and one is not space]
-            for scope in scopes if others else ():
-                if space is None or not await self._holds(scope, space):
-                    await self._check_holds_none(scope, others, width)
-        if space is None and wanted[0] != external:
-            others = [
-                f"{one.name} ({one.dimensions})"
-                for one in known
-                if not one.name.startswith(EXTERNAL)
-            ]
+        known, external = await self._store.spaces.all(), external_name(width)
+        key = (name or external, width)
+        space = next((one for one in known if one.key == key), None)
+        if space is None and name not in (None, external):
+            own = [one for one in known if not one.name.startswith(EXTERNAL)]
+            names = ", ".join(f"{one.name} ({one.dimensions})" for one in own)
             raise InvalidInput(
                 f"No embedding space {name!r} holds vectors of {width} dimensions"
-                + (f"; the embedders' are {', '.join(others)}" if others else "")
+                + (f"; the embedders' are {names}" if own else "")
                 + f". Vectors of your own are kept by their width, as {external!r}."
             )
+        others = [one for one in known if one.name.startswith(EXTERNAL) and one is not space]
+        if name is None and others:
+            for scope in scopes:
+                await self._check_width(scope, width, [*([space] if space else []), *others])
         return space
 
-    async def _check_holds_none(
-        self, scope: Scope, others: Sequence[EmbeddingSpace], width: int
+    async def _check_width(
+        self, scope: Scope, width: int, spaces: Sequence[EmbeddingSpace]
     ) -> None:
-        for other in others:
-            if await self._holds(scope, other):
+        """Refuse a width if the first of these spaces that a scope keeps vectors in has another."""
+        view = self._store.view(scope, now=self._clock())
+        for space in spaces:
+            anything = np.ones(space.dimensions, np.float32)
+            [nearest] = await view.nearest(space.number, [anything], limit=1)
+            if nearest and space.dimensions == width:
+                return
+            if nearest:
                 raise InvalidInput(
-                    f"The vector has {width} dimensions, and those here have {other.dimensions}; "
+                    f"The vector has {width} dimensions, and those here have {space.dimensions}; "
                     "pass vectors of that width, or start others with "
                     f"embedding_space={external_name(width)!r}."
                 )
 
-    async def _holds(self, scope: Scope, space: EmbeddingSpace) -> bool:
-        anything = np.ones(space.dimensions, np.float32)
-        view = self._store.view(scope, now=self._clock())
-        [nearest] = await view.nearest(space.number, [anything], limit=1)
-        return bool(nearest)
+
+def _no_room(kept: Iterable[int], new: Iterable[int]) -> InvalidInput:
+    return InvalidInput(
+        f"Callers of a tenant keep vectors of at most {MAX_WIDTHS} widths. Those of "
+        f"{', '.join(map(str, new))} dimensions find no room beside "
+        f"{', '.join(map(str, kept)) or 'none'}. Forget what you no longer need: the next prune "
+        "makes room."
+    )

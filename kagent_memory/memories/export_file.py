@@ -4,6 +4,7 @@ read.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
@@ -19,13 +20,12 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError, model_valid
 from ..checks import checked_text, checked_time, faults
 from ..errors import InvalidInput
 from ..records import MAX_LINKS, Change, Memory, Revision, Scope, Vector
-from ..stores.base import EXTERNAL, Batch, checked_vector, external_name
+from ..stores.base import EXTERNAL, Batch, EmbeddingSpace, checked_vector, external_name
 from ..stores.codec import is_id
 from ..stores.planning import checked
+from ..stores.spaces import SpaceKey
 from ..stores.values import every_state
 
-VERSION: Literal[1] = 1
-VERSION_WITH_VECTORS: Literal[2] = 2
 MAX_SPACES = 1000
 MAX_DIMENSIONS = 65_536
 PART = 200
@@ -34,8 +34,6 @@ MAX_INTEGER = 2**31 - 2  # with room for one more
 BOUNDS = {"importance": (0, 1), "ttl_days": (-36_500, 36_500), "revision": (1, MAX_INTEGER + 1)}
 # what some readers take for one
 LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\u0085\u2028\u2029"}
-SpaceKey: TypeAlias = tuple[str, int]
-"""The name and the width of an embedding space: what makes it the same one in another store."""
 Number: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
 
@@ -49,6 +47,13 @@ class Space(BaseModel, extra="forbid", strict=True):
     state: Literal["current", "filling"]
     probe: Annotated[list[Number], Field(max_length=MAX_DIMENSIONS)] | None
 
+    @classmethod
+    def of(cls, space: EmbeddingSpace) -> Space:
+        """Return an embedding space of a store, as a line names it."""
+        probe = None if space.probe is None else space.probe.tolist()
+        named = {"name": space.name, "dimensions": space.dimensions, "state": space.state}
+        return cls.model_validate({**named, "probe": probe})
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         checked_text(self.name, "The embedding space's name")
@@ -60,7 +65,7 @@ class Space(BaseModel, extra="forbid", strict=True):
 
     @property
     def key(self) -> SpaceKey:
-        """Return the values that make it the same embedding space in another store."""
+        """Return what makes it the same embedding space in another store."""
         return self.name, self.dimensions
 
     @property
@@ -121,13 +126,15 @@ class ExportFile:
 
     Attributes:
         spaces: the embedding spaces that its first line names.
-        external: per tenant and width of callers' own vectors, a scope that has some.
+        widths: of callers' own vectors, by tenant.
         linked: ids of memories that took the place of others, or that others stand for.
     """
 
     path: Path
     spaces: Sequence[Space] = ()
-    external: dict[tuple[str, int], Scope] = field(default_factory=dict[tuple[str, int], Scope])
+    widths: defaultdict[str, set[int]] = field(
+        default_factory=lambda: defaultdict[str, set[int]](set)
+    )
     linked: set[str] = field(default_factory=set[str])
 
     @classmethod
@@ -184,7 +191,7 @@ class ExportFile:
             raise InvalidInput("It has two vectors of one embedding space.")
         for name, width in keys:
             if name.startswith(EXTERNAL):
-                self.external.setdefault((line.scope.tenant, width), line.scope)
+                self.widths[line.scope.tenant].add(width)
 
     def _note_links(self, line: Line) -> None:
         states = every_state(line.memory, line.revisions)

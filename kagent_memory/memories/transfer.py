@@ -6,29 +6,27 @@ import hashlib
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from ..concurrency import run_in_thread
-from ..records import Filter, Memory, Scope
+from ..errors import StoreError
+from ..records import Filter, Memory, Scope, Vector
 from ..retrieval.embedding_spaces import same_model
-from ..stores import open_store
+from ..stores import Store, open_store
 from ..stores.base import EXTERNAL, EmbeddingSpace, embed_job, external_name
+from ..stores.spaces import SpaceKey
 from ..stores.values import Restored, Whole
 from .components import Components
 from .export_file import (
     LINE_ENDS,
     PART,
-    VERSION,
-    VERSION_WITH_VECTORS,
     End,
     ExportFile,
     Head,
     Line,
     Numbers,
     Space,
-    SpaceKey,
     line_adapter,
 )
 from .findings import Progress
@@ -61,72 +59,59 @@ async def export(
 ) -> AsyncGenerator[str]:
     """Yield all memories of some scopes as lines; see `Memories.export`."""
     await parts.deliveries.flush()
-    every = await parts.store.memories.spaces.all()
-    spaces = [one for one in every if vectors and one.state != "retired"]
+    every = await parts.store.memories.spaces.all() if vectors else ()
+    spaces = {one.number: Space.of(one) for one in every if one.state != "retired"}
     head = Head(
         format="kagent-memory",
-        version=VERSION_WITH_VECTORS if vectors else VERSION,
+        version=2 if vectors else 1,
         exported_at=parts.clock(),
-        embedding_spaces=[
-            Space(
-                name=one.name,
-                dimensions=one.dimensions,
-                state=one.state,
-                probe=None if one.probe is None else one.probe.tolist(),
-            )
-            for one in spaces
-            if one.state != "retired"
-        ],
+        embedding_spaces=[*spaces.values()],
     )
     yield head.model_dump_json(exclude=None if vectors else {"embedding_spaces"})
-    count, numbers = 0, [one.number for one in spaces]
+    count = 0
     async for scope in scopes:
         ids = await parts.store.memories.kept(scope, Filter())
         for start in range(0, len(ids), PART):
-            memories = await _read(parts, scope, ids[start : start + PART], numbers)
+            memories, kept = await _read(parts, scope, ids[start : start + PART], [*spaces])
             count += len(memories)
-            for line in await run_in_thread(READ, _lines, scope, memories, numbers):
+            for line in await run_in_thread(READ, _lines, scope, memories, kept, vectors):
                 yield line
     yield End(memories=count).model_dump_json()
 
 
 async def _read(
     parts: Components, scope: Scope, ids: Sequence[str], numbers: Sequence[int]
-) -> Sequence[Whole]:
-    """Return memories with their vectors of these embedding spaces; of a scope that never rests,
-    without them.
+) -> tuple[Sequence[Whole], Sequence[Mapping[str, Vector]]]:
+    """Return memories, and their vectors of each of these embedding spaces; none of a scope that
+    never rests, where a vector may be of other words.
     """
     store = parts.store.memories
+    memories: Sequence[Whole] = ()
     for _ in range(ATTEMPTS if numbers else 0):
         version = await store.version(scope)
         memories = await store.whole(scope, ids)
-        kept = {number: await store.vectors(scope, number, ids) for number in numbers}
-        if await store.version(scope) == version:  # else a vector may be of other words
-            return [
-                replace(
-                    one,
-                    vectors={
-                        number: vectors[one.memory.id]
-                        for number, vectors in kept.items()
-                        if one.memory.id in vectors
-                    },
-                )
-                for one in memories
-            ]
-    return await store.whole(scope, ids)
+        vectors = [await store.vectors(scope, number, ids) for number in numbers]
+        if await store.version(scope) == version:
+            return memories, vectors
+    return memories or await store.whole(scope, ids), ()
 
 
-def _lines(scope: Scope, memories: Sequence[Whole], numbers: Sequence[int]) -> list[str]:
-    places = {number: place for place, number in enumerate(numbers)}
-    left_out = None if numbers else {"vectors"}
+def _lines(
+    scope: Scope,
+    memories: Sequence[Whole],
+    kept: Sequence[Mapping[str, Vector]],
+    has_vectors: bool,
+) -> list[str]:
     lines: list[str] = []
     for one in memories:
         vectors = tuple(
-            Numbers(places[number], tuple(vector.tolist()))
-            for number, vector in one.vectors.items()
+            Numbers(place, tuple(of_space[one.memory.id].tolist()))
+            for place, of_space in enumerate(kept)
+            if one.memory.id in of_space
         )
-        line = Line(scope, one.memory, one.revisions, vectors=vectors)
-        lines.append(line_adapter().dump_json(line, exclude=left_out).decode().translate(LINE_ENDS))
+        line = Line(scope, one.memory, one.revisions, vectors)
+        text = line_adapter().dump_json(line, exclude=None if has_vectors else {"vectors"})
+        lines.append(text.decode().translate(LINE_ENDS))
     return lines
 
 
@@ -154,11 +139,12 @@ class Import:
             ModelError: the embedder, which must say whether the vectors are its own, is
                 unavailable.
             ConfigurationError: the embedder is not the one whose vectors the store holds.
+            StoreError: no temporary file can be made.
         """
-        await self.parts.caller_vectors.check_room(self.file.external)
+        for tenant, widths in self.file.widths.items():
+            await self.parts.caller_vectors.check_room(tenant, widths)
         numbers = await self._space_numbers()
-        forgotten = await self._forgotten()
-        blocked = await self._with_derived(forgotten)
+        blocked = await self._forgotten({})
         touched: dict[Scope, None] = {}
         async for scope, lines in self._batches():
             left = [line for line in lines if line.memory.id not in blocked.get(scope, ())]
@@ -169,7 +155,11 @@ class Import:
             if self.progress is not None:
                 self.progress(self.counts.total())
         if not self.dry_run:
-            await self._forget_late(forgotten, blocked)
+            # what was forgotten here while the import ran
+            for scope, ids in (await self._forgotten(blocked)).items():
+                late = sorted(ids - blocked.get(scope, set()))
+                erased = await self.parts.store.forget(scope, ids=late, now=self.parts.clock())
+                self.counts.update({"added": -len(erased), "forgotten": len(erased)})
             await self._embed_later(touched)
         return Imported(**self.counts, vectors=self.vectors)
 
@@ -200,8 +190,10 @@ class Import:
         while batch := await run_in_thread(READ, next, batches, None):
             yield batch
 
-    async def _forgotten(self) -> Mapping[Scope, set[str]]:
-        """Return the linked memories of the file that were forgotten here."""
+    async def _forgotten(self, known: Mapping[Scope, set[str]]) -> Mapping[Scope, set[str]]:
+        """Return what the file holds of linked memories that were forgotten here and are not
+        `known`, and of what goes with them.
+        """
         forgotten = defaultdict[Scope, set[str]](set)
         if not self.file.linked:
             return forgotten
@@ -209,44 +201,25 @@ class Import:
             memories = [Whole(line.memory, line.revisions) for line in lines]
             outcomes = await self._outcomes(scope, memories, dry_run=True)
             pairs = zip(memories, outcomes, strict=True)
-            if ids := {one.memory.id for one, what in pairs if what == "forgotten"}:
-                forgotten[scope] |= ids
+            gone = {one.memory.id for one, outcome in pairs if outcome == "forgotten"}
+            if new := gone - known.get(scope, set()):
+                forgotten[scope] |= new
+        if forgotten:
+            await self._add_derived(forgotten)
         return forgotten
 
-    async def _with_derived(self, forgotten: Mapping[Scope, set[str]]) -> Mapping[Scope, set[str]]:
-        """Ask a store of its own, which holds the linked memories of these scopes, what goes with
-        some of them.
+    async def _add_derived(self, forgotten: Mapping[Scope, set[str]]) -> None:
+        """Add what goes with forgotten memories, as a store tells that holds the linked memories of
+        these scopes alone.
         """
-        if not forgotten:
-            return {}
-        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            now, store = self.parts.clock(), await open_store(f"libsql:///{folder}/linked.db")
-            try:
-                async for scope, lines in self._batches(linked=True):
-                    if scope in forgotten:
-                        memories = await run_in_thread(READ, list, map(_bare, lines))
-                        await store.memories.restore(scope, memories, now=now)
-                return {
-                    scope: ids | {*await store.forget(scope, ids=[*ids], dry_run=True, now=now)}
-                    for scope, ids in forgotten.items()
-                }
-            finally:
-                await store.close()
-
-    async def _forget_late(
-        self, before: Mapping[Scope, set[str]], blocked: Mapping[Scope, set[str]]
-    ) -> None:
-        """Erase what derives from a memory that was forgotten here while the import ran."""
-        new = {
-            scope: fresh
-            for scope, ids in (await self._forgotten()).items()
-            if (fresh := ids - before.get(scope, set()))
-        }
-        for scope, ids in (await self._with_derived(new)).items():
-            late = sorted(ids - blocked.get(scope, set()))
-            erased = len(await self.parts.store.forget(scope, ids=late, now=self.parts.clock()))
-            self.counts["added"] -= erased
-            self.counts["forgotten"] += erased
+        now = self.parts.clock()
+        async with _temporary_store() as store:
+            async for scope, lines in self._batches(linked=True):
+                if scope in forgotten:
+                    memories = await run_in_thread(READ, list, map(_bare, lines))
+                    await store.memories.restore(scope, memories, now=now)
+            for scope, ids in forgotten.items():
+                ids |= {*await store.forget(scope, ids=[*ids], dry_run=True, now=now)}
 
     async def _embed_later(self, scopes: Iterable[Scope]) -> None:
         if self.parts.vectors is None:
@@ -264,26 +237,22 @@ class Import:
         numbers: dict[SpaceKey, int] = {}
         spaces = await self.parts.store.memories.spaces.all()
         own = [space for space in spaces if not space.name.startswith(EXTERNAL)]
-        known = {(space.name, space.dimensions): space for space in own if space.state != "retired"}
+        known = {space.key: space for space in own if space.state != "retired"}
         for space in self.file.spaces:
             if space.name.startswith(EXTERNAL):
                 continue
             match = known.get(space.key)
             if match is None and not own and space.state == "current":
                 match = await self._first_space(space)
-            if (
-                match
-                and (match.name, match.dimensions) == space.key
-                and same_model(match.probe, space.vector)
-            ):
+            if match and match.key == space.key and same_model(match.probe, space.vector):
                 numbers[space.key] = match.number
-        for (_, width), scope in self.file.external.items():
-            name, number = external_name(width), -width  # of a dry run: no other space has it
-            if not self.dry_run:
-                any_vector = np.ones(width, np.float32)
-                space = await self.parts.caller_vectors.space_for(scope, name, any_vector)
-                number = space.number
-            numbers[name, width] = number
+        for tenant, widths in self.file.widths.items():
+            for width in widths:
+                number = -width  # of a dry run: no other space has it
+                if not self.dry_run:
+                    space = await self.parts.caller_vectors.external_space(tenant, width)
+                    number = space.number
+                numbers[external_name(width), width] = number
         return numbers
 
     async def _first_space(self, space: Space) -> EmbeddingSpace | None:
@@ -306,18 +275,27 @@ class Import:
         self, lines: Sequence[Line], numbers: Mapping[SpaceKey, int]
     ) -> Sequence[Whole]:
         """Return memories with those of their vectors that the store keeps."""
-        return [
-            Whole(
-                line.memory,
-                line.revisions,
-                {
-                    numbers[key]: vector
-                    for key, vector in self.file.vectors_of(line)
-                    if key in numbers
-                },
-            )
-            for line in lines
-        ]
+        memories: list[Whole] = []
+        for line in lines:
+            kept = {numbers[key]: one for key, one in self.file.vectors_of(line) if key in numbers}
+            memories.append(Whole(line.memory, line.revisions, kept))
+        return memories
+
+
+@asynccontextmanager
+async def _temporary_store() -> AsyncGenerator[Store]:
+    """Open a store in a file that goes when it is closed.
+
+    Raises:
+        StoreError: no such file can be made.
+    """
+    try:
+        folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+    except OSError as error:
+        raise StoreError(f"No temporary file can be made: {error}.") from error
+    with folder as path:
+        async with await open_store(f"libsql:///{path}/linked.db") as store:
+            yield store
 
 
 def _bare(line: Line) -> Whole:

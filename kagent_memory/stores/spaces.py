@@ -14,6 +14,8 @@ from ..records import Vector, scaled
 
 SpaceState: TypeAlias = Literal["current", "filling", "retired"]
 EXTERNAL = "external-"
+SpaceKey: TypeAlias = tuple[str, int]
+"""The name and the width of an embedding space: what makes it the same one in another store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +32,11 @@ class EmbeddingSpace:
     dimensions: int
     probe: Vector | None = None
     state: SpaceState = "current"
+
+    @property
+    def key(self) -> SpaceKey:
+        """Return what makes it the same embedding space in another store."""
+        return self.name, self.dimensions
 
 
 class EmbeddingSpaces(ABC):

@@ -89,7 +89,7 @@ async def test_a_tenant_makes_a_few_tables_and_no_more(memories: Memories):
         try:
             await memories.add(scope, ["x"], embedding=[unit(width)])
         except InvalidInput as error:
-            return "no further width" not in str(error)
+            return "find no room" not in str(error)
         return True
 
     assert sum(await asyncio.gather(*(brought("evil", width) for width in widths))) == MAX_WIDTHS

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kagent_memory import Fact, InvalidInput, Memories, Message, ModelError, Scope
+from kagent_memory import Fact, InvalidInput, Memories, Message, ModelError, Scope, StoreError
 from kagent_memory.memories import export_file
 from kagent_memory.memories.transfer import Imported
 from kagent_memory.records import Vector, new_id
@@ -350,6 +351,19 @@ async def test_a_summary_of_what_was_forgotten_stays_out(part, tmp_path, monkeyp
         assert not list(await second.recall(ADA, "deployment Oslo", as_of=clock.now))
 
 
+async def test_an_unwritable_temporary_folder_is_our_error(tmp_path, monkeypatch):
+    """An import that can make no temporary file is refused, and brings nothing."""
+    clock = FrozenClock(START)
+    async with await opened(clock=clock, **summing()) as first, await opened(clock=clock) as second:
+        await second.forget(ADA, await second.add(ADA, [went_out(CITIES[0])]))
+        await summed_up(first)
+        path = await exported(first, tmp_path)
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+        with pytest.raises(StoreError, match="temporary file"):
+            await second.import_(path)
+        assert await kept(second) == []
+
+
 async def test_an_import_looks_at_plain_memories_once(tmp_path, monkeypatch):
     """What was forgotten costs an import nothing for memories that no other was made of."""
     clock = FrozenClock(START)
@@ -533,7 +547,7 @@ async def test_too_many_widths_leave_no_embedding_space_behind(tmp_path):
     rewritten(path, widen)
     async with await opened(embedding=embedder) as other:
         for dry_run in (True, False):
-            with pytest.raises(InvalidInput, match="more than 8 widths"):
+            with pytest.raises(InvalidInput, match="at most 8 widths"):
                 await other.import_(path, dry_run=dry_run)
             assert await other.store.memories.spaces.all() == []
         await other.add(ADA, ["Mine"], embedding=[unit(3, 1)])
