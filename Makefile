@@ -32,6 +32,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
+	$(BIN)/basedpyright --pythonpath $(BIN)/python --project tests/pyrightconfig.json
 	$(BIN)/lint-imports
 	-$(BIN)/python tools/mass.py
 

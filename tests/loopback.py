@@ -221,7 +221,9 @@ async def load_client(provider: Loopback) -> None:
     is given up meanwhile leaves a coroutine behind that nobody awaits.
     """
     provider.plan('{"facts": []}')
-    await open_llm("openai/any", MemorySettings()).complete("Hello.", schema=ExtractedFacts)
+    llm = open_llm("openai/any", MemorySettings())
+    assert llm is not None
+    await llm.complete("Hello.", schema=ExtractedFacts)
     provider.requests.clear()
 
 

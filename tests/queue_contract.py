@@ -285,6 +285,7 @@ class QueueContract(ContractPart):
             bare = await listed(tenant=tenant, user=user, limit=3, payloads=False)
             assert list(bare) == [replace(job, payload={}) for job in fitting[:3]]
         assert list(await listed(scope=scopes[0], limit=BEYOND_INT32)) == [jobs[0], jobs[4]]
+        nothing: dict[str, Any]
         for nothing in ({"limit": 0}, {"app": "b"}, {"scope": scopes[0], "id": jobs[1].id}):
             assert list(await listed(**nothing)) == []
         with pytest.raises(InvalidInput):

@@ -153,7 +153,7 @@ def test_troubleshooting_names_every_error():
     kinds = [
         kind
         for kind in vars(errors).values()
-        if isinstance(kind, type) and issubclass(kind, Exception)
+        if isinstance(kind, type) and issubclass(kind, errors.KagentMemoryError)
     ]
     for kind in kinds:
         if kind is not errors.KagentMemoryError:

@@ -18,7 +18,7 @@ from optional import program
 ROOT = Path(__file__).parent.parent
 GITHUB = ROOT / ".github"
 FILES = sorted((GITHUB / "workflows").glob("*.yml"))
-WORKFLOWS: dict[str, dict[str, Any]] = {
+WORKFLOWS: dict[str, dict[Any, Any]] = {
     file.stem: yaml.safe_load(file.read_text(encoding="utf-8")) for file in FILES
 }
 JOBS = {

@@ -9,9 +9,8 @@ import multiprocessing
 import os
 import random
 import sys
-from collections.abc import Iterator
-from multiprocessing.connection import Connection
 from multiprocessing.forkserver import ensure_running
+from typing import Any
 
 import pytest
 
@@ -23,7 +22,7 @@ FORKS = multiprocessing.get_context("forkserver")
 
 
 @pytest.fixture(scope="module", autouse=True)
-def forkserver() -> Iterator[None]:
+def forkserver() -> None:
     """Imports what a life needs once for all; without the path the server silently leaves out what
     it cannot find.
     """
@@ -31,7 +30,6 @@ def forkserver() -> Iterator[None]:
         patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
         FORKS.set_forkserver_preload([life.__name__])
         ensure_running()
-    return
 
 
 class Lives:
@@ -59,7 +57,7 @@ class Lives:
         assert process.exitcode in (0, -9)
         return process.exitcode == 0
 
-    def _hear(self, near: Connection) -> None:
+    def _hear(self, near: Any) -> None:
         try:
             while True:
                 self.acknowledged.append(near.recv())

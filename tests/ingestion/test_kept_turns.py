@@ -43,11 +43,11 @@ async def opened(
 
 
 async def say(
-    memories: Memories, session: str, *texts: str, role: str = "user", at: datetime = NOW
+    memories: Memories, session: str, *texts: str, at: datetime = NOW, **more: Any
 ) -> None:
     messages = [
         Message(
-            text=text, role=role, event_id=f"{session}-{number}", at=at + timedelta(minutes=number)
+            text=text, event_id=f"{session}-{number}", at=at + timedelta(minutes=number), **more
         )
         for number, text in enumerate(texts)
     ]

@@ -187,6 +187,7 @@ class Quoting(Replying):
     """A summary provider of somebody else's that fails with what it heard or was told."""
 
     async def facts(self, transcript: Any) -> list[Fact]:
+        assert isinstance(self.reply, Exception)
         raise self.reply
 
 

@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from kagent_memory.errors import ModelError
 from kagent_memory.ingestion.consolidation import alike, plan_merges
-from kagent_memory.records import Fact
+from kagent_memory.records import Fact, Memory
 from kagent_memory.retention.lifecycle import to_memory
 from kagent_memory.stores.planning import slot_of
 from kagent_memory.testing import ScriptedLlm
@@ -21,7 +22,7 @@ def scripted(answer):
     return ScriptedLlm(lambda _: answer)
 
 
-def row(text, *, days=0, **fields):
+def row(text: str, *, days: float = 0, **fields: Any) -> Memory:
     return to_memory(Fact(text=text, **fields), now=NOW - timedelta(days=days))
 
 
@@ -33,7 +34,7 @@ async def decided(new, old, llm=None):
     return await plan([new], {0: [(old, 0.9)]}, llm=llm, now=NOW)
 
 
-CITY = {"subject": "user", "attribute": "home city"}
+CITY: dict[str, Any] = {"subject": "user", "attribute": "home city"}
 
 
 async def test_a_supersession_keeps_the_old_value_as_history():
@@ -256,7 +257,7 @@ async def test_turns_as_they_were_said_are_never_changed():
 
 async def test_a_longer_compaction_replaces_without_a_call():
     """A longer compaction summary takes the shorter one's place without a call."""
-    slot = {"subject": "s1", "attribute": "compaction:1.0"}
+    slot: dict[str, Any] = {"subject": "s1", "attribute": "compaction:1.0"}
     llm = deciding(action="ADD")
     old, new = row("They met.", days=1, **slot), row("They met and ate.", **slot)
     assert [change.kind for change in (await decided(new, old, llm)).changes] == [

@@ -56,9 +56,9 @@ async def test_two_workers_race_and_apply_each_job_once(store_uri: str, jobs: in
                 scope, [said(f"This is turn {number}.", f"e{number}")], f"s{number}"
             )
         async with opened(store_uri, llm=False, worker=False) as other:
-            ended = await asyncio.gather(
-                memories.work(until_idle=True), other.work(until_idle=True)
-            )
+            ended = [
+                *await asyncio.gather(memories.work(until_idle=True), other.work(until_idle=True))
+            ]
             while (await memories.store.queue.pending(now=datetime.now(UTC))).count:
                 ended.append(await memories.work(until_idle=True))
         assert sum(ended) == jobs

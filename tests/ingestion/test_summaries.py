@@ -1,4 +1,5 @@
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -18,10 +19,8 @@ from kagent_memory.testing import ScriptedLlm
 NOW = datetime(2024, 5, 8, 12, 0, tzinfo=UTC)
 
 
-def said(text, *, role="user", event="e1", minutes=0, author=""):
-    return Message(
-        text=text, role=role, event_id=event, at=NOW + timedelta(minutes=minutes), author=author
-    )
+def said(text: str, *, event="e1", minutes=0, **more: Any) -> Message:
+    return Message(text=text, event_id=event, at=NOW + timedelta(minutes=minutes), **more)
 
 
 def transcript(*messages, ended=False):

@@ -128,10 +128,11 @@ async def test_a_misspelt_argument_is_refused_by_its_name(memories: Memories) ->
             TypeError, match=rf"{verb}\(\) got an unexpected keyword argument 'limt'$"
         ):
             await done(getattr(memories, verb)(**needed(verb), limt=3))
+    verbs: Any = memories
     with pytest.raises(TypeError, match="'options'"):
-        await done(memories.recall(SCOPE, "tea", **{"options": 3}))
+        await done(verbs.recall(SCOPE, "tea", options=3))
     with pytest.raises(TypeError, match=r"get\(\).*positional"):
-        await done(memories.get(SCOPE, "id", True))
+        await done(verbs.get(SCOPE, "id", True))
 
 
 async def test_no_value_whatever_makes_another_error_than_ours(memories: Memories) -> None:

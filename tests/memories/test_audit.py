@@ -238,6 +238,7 @@ async def test_a_server_audits_what_is_the_callers():
         later(memories, hours=25)
         of_user, _ = await memories.tokens.create(tenant="acme", user="ada")
         of_tenant, _ = await memories.tokens.create(tenant="acme")
+        nonsense: Any = ["nonsense"]
         for secret in (of_user, of_tenant):
             async with await opening.through_a_server(memories, secret) as remote:
                 told: list[int] = []
@@ -247,5 +248,5 @@ async def test_a_server_audits_what_is_the_callers():
                 with pytest.raises(NotFound):
                     await remote.audit(Scope("other", "ada", "notes"))
                 with pytest.raises(InvalidInput):
-                    await remote.audit(ADA, defects=["nonsense"])
+                    await remote.audit(ADA, defects=nonsense)
                 assert (await remote.audit(ADA, defects=["secret"])).is_clean

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from adk.scripted import text_of
 from google.adk.events import Event
 from google.adk.sessions import InMemorySessionService
 from google.genai import types
@@ -198,7 +199,7 @@ async def test_a_deleted_session_of_adk_takes_its_memories_along(tmp_path: Path)
             )
             await service.add_session_to_memory(session)
         assert await service.drain()
-        where = {"app_name": "demo", "user_id": "ada"}
+        where: dict[str, Any] = {"app_name": "demo", "user_id": "ada"}
         for times in (1, 0):
             erased = await service.delete_session(sessions, **where, session_id=gone.id)
             assert len(erased) == times
@@ -206,5 +207,5 @@ async def test_a_deleted_session_of_adk_takes_its_memories_along(tmp_path: Path)
         await service.add_session_to_memory(gone)
         assert await service.drain()
         found = (await service.search_memory(**where, query="password or key")).memories
-        assert [entry.content.parts[0].text for entry in found] == ["The spare key is with Grace"]
+        assert [text_of(entry) for entry in found] == ["The spare key is with Grace"]
         assert await sessions.get_session(**where, session_id=kept.id) is not None

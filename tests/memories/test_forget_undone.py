@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,7 +80,7 @@ class Ground:
         """Everything that the store tells of the scope, at any time."""
         every = await kept(self.memories, ADA)
         wholes = await self.memories.store.memories.whole(ADA, every)
-        found = [await self.memories.history(ADA, id) for id in every]
+        found: list[Any] = [await self.memories.history(ADA, id) for id in every]
         now, at = self.memories.parts.clock(), START + HOUR
         while at < now:
             recalled = await self.memories.recall(ADA, f"{CANARY} cat", as_of=at, limit=50)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from adk.scripted import ScriptedModel, contents, scripted, session_of
+from adk.scripted import ScriptedModel, contents, scripted, session_of, texts
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.lite_llm import LiteLlm
 from google.adk.models.llm_request import LlmRequest
@@ -55,7 +55,7 @@ async def test_a_model_without_schemas_is_asked_in_words() -> None:
         assert (await llm.complete("p", schema=Answer)).facts == ["a"]
     held = [bool(request.config.response_schema) for request in model.requests]
     assert held == [True, False, False]
-    assert '"facts"' in model.requests[-1].contents[0].parts[0].text
+    assert '"facts"' in texts(model.requests[-1])[0]
 
 
 class Answering(BaseLlm):

@@ -26,12 +26,15 @@ class Model(CheckedModel):
     """A model of ours whose every call fails."""
 
     method, kind, max_retries = "fail", "a model", 8
-    name = "m"
 
     def __init__(self, error: Exception) -> None:
         self.error = error
         self.calls = 0
         super().__init__(self, timeout_seconds=1.0, ours=True)
+
+    @property
+    def name(self) -> str:
+        return "m"
 
     async def fail(self) -> None:
         self.calls += 1

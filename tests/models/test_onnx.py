@@ -97,6 +97,9 @@ async def test_words_are_pooled_by_their_mean(
 
 async def test_what_the_models_files_say_is_done(tmp_path: Path) -> None:
     """Pooling, norm, prompts and length of an ONNX embedder are those that its files name."""
+    pooling: dict[str, Any] = {
+        "1_Pooling__config": {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
+    }
     folder = made(
         tmp_path,
         at="model.onnx",
@@ -104,9 +107,7 @@ async def test_what_the_models_files_say_is_done(tmp_path: Path) -> None:
             {"type": f"sentence_transformers.models.{kind}"}
             for kind in ("Transformer", "Pooling", "Normalize")
         ],
-        **{
-            "1_Pooling__config": {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
-        },
+        **pooling,
         config_sentence_transformers={"prompts": {"query": "ask ", "document": ""}},
         sentence_bert_config={"max_seq_length": 2},
     )
@@ -127,8 +128,8 @@ async def test_a_text_is_cut_where_the_model_ends(tmp_path: Path) -> None:
 async def test_a_sentence_embedding_is_taken_as_it_is(tmp_path: Path) -> None:
     """A network with a sentence embedding has its last steps in it."""
     steps = [{"type": "sentence_transformers.models.Dense"}]
-    pooling = {"pooling_mode_max_tokens": True}
-    folder = made(tmp_path, SUMS, modules=steps, **{"1_Pooling__config": pooling})
+    pooling: dict[str, Any] = {"1_Pooling__config": {"pooling_mode_max_tokens": True}}
+    folder = made(tmp_path, SUMS, modules=steps, **pooling)
     (row,) = await opened(folder).embed(["green tea"], kind="document")
     np.testing.assert_allclose(row, 2 * mean("green", "tea"), atol=1e-5)
 

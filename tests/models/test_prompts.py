@@ -8,6 +8,7 @@ import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from ingestion.planning import plan
@@ -124,7 +125,7 @@ async def test_a_text_of_many_lines_forges_no_entry_of_a_list(ask):
 async def test_brackets_that_a_model_copies_are_unescaped():
     """Brackets that a model copies from a prompt, escaped, are brackets again."""
 
-    def answer(prompt: str) -> object:
+    def answer(prompt: str) -> dict[str, Any]:
         assert "List&lt;int&gt; if a &lt; b" in prompt
         return {
             "facts": [{"text": "Uses List&lt;int&gt; if a &lt; b", "topics": ["a&lt;b"]}],

@@ -44,7 +44,9 @@ PIECES = {
 def joined(text: str) -> str:
     """Put the pieces into the text of an item."""
     return re.sub(
-        r"<<(\w+?)(?::(\d+))?>>", lambda match: PIECES[match[1]][: match[2] and int(match[2])], text
+        r"<<(\w+?)(?::(\d+))?>>",
+        lambda match: PIECES[match[1]][: int(match[2]) if match[2] else None],
+        text,
     )
 
 

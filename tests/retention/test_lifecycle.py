@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from memories.opening import ADA, DAY, START, opened
@@ -17,7 +17,7 @@ from kagent_memory.retention.lifecycle import has_faded, is_old_and_unused, to_m
 from kagent_memory.retention.prune import least_first
 from kagent_memory.retrieval.ranking.importance import ImportanceWeights, importance
 from kagent_memory.settings import MemorySettings, compose
-from kagent_memory.settings.policies import POLICIES
+from kagent_memory.settings.policies import POLICIES, PolicyName
 from kagent_memory.testing import FrozenClock
 
 
@@ -35,7 +35,7 @@ def test_a_policy_sets_what_nobody_sets():
     names = ("ttl_days", "popular_after", "max_memories", "half_life_days", "prune_every_hours")
     values = {
         policy: tuple(getattr(MemorySettings(policy=policy), name) for name in names)
-        for policy in POLICIES
+        for policy in get_args(PolicyName)
     }
     assert values["kagent"] == (15, 10, 0, 0, 24)
     assert (values["archive"][0], *values["archive"][2:4]) == (0, 0, 0)
@@ -63,7 +63,7 @@ def test_what_is_set_anywhere_counts_before_the_policy(query, environ, options, 
 
 def test_another_policy_replaces_what_the_former_one_set():
     """Another policy replaces what the former one set and nothing else."""
-    given = {"popular_after": 3, "half_life_days": 7}
+    given: dict[str, Any] = {"popular_after": 3, "half_life_days": 7}
     settings = MemorySettings(policy="tiers", **given).updated({"policy": "archive"})
     assert settings == MemorySettings(policy="archive", **given)
     assert settings.updated({"search_limit": 9}).policy == "archive"

@@ -31,12 +31,11 @@ class Said:
 
     async def facts(self, transcript: Transcript) -> Sequence[Fact]:
         return [
-            Fact(
-                **(json.loads(one.text) if one.text[0] == "{" else {"text": one.text}),
-                event_ids=(one.event_id,),
-            )
-            for one in transcript.messages
+            Fact(**self.fields(one.text), event_ids=(one.event_id,)) for one in transcript.messages
         ]
+
+    def fields(self, text: str) -> dict[str, Any]:
+        return json.loads(text) if text[0] == "{" else {"text": text}
 
 
 async def opened(uri: str = "libsql:///:memory:", **more: Any) -> Memories:
@@ -350,6 +349,7 @@ async def test_forgetting_and_merging_know_them():
         page = await memories.list(ADA, filter=Filter(**OWN))
         ids = {one.content: one.id for one in page.memories}
         assert await memories.consolidate(ADA) == ()
+        condition: dict[str, Any]
         for condition, gone in (
             ({"tag": "pets"}, cat),
             ({"ids": ids[TEA]}, TEA),

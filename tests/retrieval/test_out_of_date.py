@@ -232,13 +232,13 @@ async def test_own_writes_are_known_as_the_database_has_them(pair):
         Fact(
             "kept a day",
             ttl_days=1,
-            topics=["tea"],
+            topics=("tea",),
             metadata={"a": 1},
             subject="Ada",
             attribute="home",
         ),
         Fact("kept for ever", ttl_days=0, author="May", session_id="t"),
-        Fact("as it was said", verbatim=True, event_ids=["e1"], session_id="s"),
+        Fact("as it was said", verbatim=True, event_ids=("e1",), session_id="s"),
     ]
     for fact in facts:
         await here.add(SCOPE, [fact])

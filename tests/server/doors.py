@@ -7,7 +7,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -55,7 +55,7 @@ class HttpCaller:
     async def send(self, path: str, user: str, **more: Any) -> httpx.Response:
         """Send a request about a user, `GET` where there is nothing to send."""
         named = ("agent_name", "user_id") if path.startswith("/api/memories") else ("app", "user")
-        params = dict(zip(named, ("demo", user), strict=True))
+        params: dict[str, str] = dict(zip(named, ("demo", user), strict=True))
         method, headers = "POST" if more else "GET", self._headers
         answer = await self._http.request(method, path, params=params, headers=headers, **more)
         assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
@@ -113,7 +113,7 @@ async def _mcp(caller: HttpCaller, user: str, text: str) -> Any:
 
 
 async def _grpc(caller: GrpcCaller, user: str, text: str) -> Any:
-    whose = {"agent_name": "demo", "user_id": user}
+    whose: dict[str, Any] = {"agent_name": "demo", "user_id": user}
     try:
         if text:
             return await caller.call("AddSession", memory=item(text, **whose))
@@ -139,13 +139,15 @@ async def at_door(door: str, memories: Memories, access: Access = Access()) -> A
     """
 
     async def use(headers: Mapping[str, str] = {}, *, text: str = "", user: str = "ada") -> Any:
-        caller = GrpcCaller(served, headers) if door == "grpc" else HttpCaller(served, headers)
-        return await DOORS[door](caller, user, text)
+        return await DOORS[door](caller(served, headers), user, text)
 
+    caller: Callable[[Any, Mapping[str, str]], HttpCaller | GrpcCaller]
     if door == "grpc":
+        caller = GrpcCaller
         async with served_channel(memories, access) as (served, _):
             yield use
     else:
+        caller = HttpCaller
         async with client_of(memories, memories.parts.clock, access) as served:
             yield use
 

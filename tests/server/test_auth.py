@@ -110,6 +110,7 @@ async def test_what_is_not_the_callers_is_404_at_every_route(memories: Memories,
         client.cookies["kagent_memory_csrf"] = "own"
         for path in (f"/api/v1/memories{ADA}", *(f"/{name}{ADA}" for name in pages)):
             assert (await client.get(path)).status_code == 200, path
+        more: dict[str, Any]
         for method, path, more in (
             *(("GET", f"/{name}{BOB}", {}) for name in pages),
             ("GET", f"/receipts{ADA}", {}),  # of the whole tenant

@@ -48,18 +48,20 @@ def connection() -> Iterator[requests.Session]:
 def tried(examples: int, **strategies: Any) -> Callable[[Callable[..., None]], Callable[[], None]]:
     """Call a function with so many examples, which are the same in every run."""
     print(f"seed {SEED}, {examples} examples")
+    checks: Any = list(HealthCheck)
     bounds = settings(
         max_examples=examples,
         database=None,
         deadline=None,
         phases=[Phase.explicit, Phase.generate],
-        suppress_health_check=list(HealthCheck),
+        suppress_health_check=checks,
     )
     return lambda function: seed(SEED)(bounds(given(**strategies)(function)))
 
 
 SCHEMA = schemathesis.openapi.from_dict(create_app(opened).openapi())
-OPERATIONS = [result.ok() for result in SCHEMA.get_all_operations()]
+RESULTS: list[Any] = list(SCHEMA.get_all_operations())
+OPERATIONS = [result.ok() for result in RESULTS]
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.label)

@@ -133,10 +133,7 @@ async def _silent_calls(
     channels: Sequence[grpc.aio.Channel], count: int, metadata: Mapping[str, str]
 ) -> list[Any]:
     """Begin calls of `List` that never send a message, spread over the channels."""
-    begin = [
-        channel.stream_unary(f"/{SERVICE}/List", lambda raw: raw, lambda raw: raw)
-        for channel in channels
-    ]
+    begin = [channel.stream_unary(f"/{SERVICE}/List") for channel in channels]
     calls = [
         begin[number % len(begin)](metadata=tuple(metadata.items())) for number in range(count)
     ]

@@ -28,6 +28,7 @@ SAVE, BATCH, SEARCH, LIST = (
 )
 WHO = {"agent_name": "shop__NS__my-agent", "user_id": "ada"}
 INVALID = "Invalid request body"
+NO: Any = "no"
 MISSING = r"Missing required fields \(agent_name, user_id, vector\)"
 MISSING_ITEM = "Missing required fields in batch item"
 MISSING_QUERY = "Missing required query parameters (agent_name, user_id)"
@@ -82,7 +83,7 @@ def nested(levels: int) -> Any:
     ("path", "body", "text"),
     [
         (SAVE, b"null", MISSING),
-        (SAVE, item(vector="no"), INVALID),
+        (SAVE, item(vector=NO), INVALID),
         (SAVE, item(vector=[1e39] * 768), INVALID),
         (SAVE, item(vector=[math.nan] * 768), INVALID),
         (SAVE, item(user_id=7), INVALID),
@@ -172,7 +173,8 @@ async def test_a_memory_lives_15_days_or_as_long_as_it_says(
     client: httpx.AsyncClient, clock: Clock, ttl: int | None, expires: int
 ):
     """A TTL that is no positive number means the server's."""
-    await saved(client, item(**({} if ttl is None else {"ttl_days": ttl})))
+    given: dict[str, Any] = {} if ttl is None else {"ttl_days": ttl}
+    await saved(client, item(**given))
     clock.forward(days=expires, seconds=-1)
     assert len(await listed(client)) == len(await found(client)) == 1
     clock.forward(seconds=1)

@@ -107,7 +107,7 @@ async def test_a_long_body_is_413_with_and_without_its_length(
 ):
     """A body over the bound is refused at every door, also when its length is not told."""
 
-    async def pieces() -> Any:
+    async def pieces() -> AsyncIterator[bytes]:
         for _ in range(20):
             yield b"x" * 100
 

@@ -129,7 +129,7 @@ MEMORY = "{modelConfig: embed, ttlDays: 7}"
         ("{provider: GeminiVertexAI, model: m}", {"provider": "gemini_vertex_ai", "model": "m"}),
     ],
 )
-def test_an_agents_model_config_becomes_its_embedder(spec: str, embedding: dict[str, str]):
+def test_an_agents_model_config_becomes_its_embedder(spec: str, embedding: dict[str, Any]):
     """The ModelConfig that an Agent's memory names becomes its embedder, address included."""
     settings = on(manifests(MEMORY, spec))
     assert (settings.embedding, settings.ttl_days) == (EmbeddingConfig(**embedding), 7)

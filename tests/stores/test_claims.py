@@ -55,11 +55,9 @@ async def test_ten_thousand_queued_events_of_one_user_hold_up_nobody(tmp_path: P
     async with await open_store(f"libsql:///{path}") as store:
         await store.enqueue([job(A, 900)])
         with closing(sqlite3.connect(path)) as file, file:
-            names = [row[1] for row in file.execute("PRAGMA table_info(ingest_job)")]
-            picked = ", ".join(
-                {"id": "?1", "key": "?1", "created_at": "'2026-02-01T00:00:00.000000Z'"}.get(n, n)
-                for n in names
-            )
+            names: list[str] = [row[1] for row in file.execute("PRAGMA table_info(ingest_job)")]
+            given = {"id": "?1", "key": "?1", "created_at": "'2026-02-01T00:00:00.000000Z'"}
+            picked = ", ".join(given.get(name, name) for name in names)
             copied = f"INSERT INTO ingest_job SELECT {picked} FROM ingest_job WHERE key = ''"
             file.executemany(copied, [(new_id(),) for _ in range(10_000)])
         await store.enqueue([job(scope, 1) for scope in others])

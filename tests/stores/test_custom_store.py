@@ -23,6 +23,8 @@ SAMPLE = Path(__file__).parents[2] / "samples" / "custom_store.py"
 def sample():
     if "custom_store" not in sys.modules:
         spec = importlib.util.spec_from_file_location("custom_store", SAMPLE)
+        assert spec is not None
+        assert spec.loader is not None
         module = sys.modules["custom_store"] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
     return sys.modules["custom_store"]

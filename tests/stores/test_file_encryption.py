@@ -79,8 +79,9 @@ async def test_a_key_that_encrypts_nothing_is_refused(
     tmp_path: Path, uri: str, options: dict[str, Any], told: str
 ) -> None:
     """A key that encrypts nothing is refused before anything is made."""
+    options = {"file_encryption_key": KEY, **options}
     with pytest.raises(ConfigurationError, match=told):
-        await open_store(uri.format(tmp_path), **{"file_encryption_key": KEY, **options})
+        await open_store(uri.format(tmp_path), **options)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from contextlib import closing
+from typing import Any
 from urllib.parse import unquote
 
 import pytest
@@ -224,11 +225,13 @@ asyncio.run(main(*sys.argv[1:4], int(sys.argv[4])))
 def test_processes_that_open_a_new_file_at_once_succeed(path, key):
     """Processes that open a new file at once and write all succeed."""
     writers = ["one", "two", "three", "four"]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     lines = [
         [sys.executable, "-c", WRITER, str(path), key or "", writer, "30"] for writer in writers
     ]
-    started = [subprocess.Popen(line, **pipes) for line in lines]
+    started: list[Any] = [
+        subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for line in lines
+    ]
     assert [process.stdout.readline() for process in started] == ["ready\n"] * 4
     for process in started:
         process.stdin.write("go\n")
@@ -305,7 +308,7 @@ async def test_a_file_whose_caller_was_cancelled_is_closed(path, key, monkeypatc
     def noted(place, key=None):
         connection = connect(place, key)
         close = connection.close
-        connection.close = lambda: (close(), closed.set())
+        connection.close = lambda: close() or closed.set()
         return connection
 
     def held_up(connection):
@@ -314,6 +317,7 @@ async def test_a_file_whose_caller_was_cancelled_is_closed(path, key, monkeypatc
         slow.release.wait(60)
 
     monkeypatch.setattr(database, "connect", noted)
+    writing = None
     if work == "open":
         monkeypatch.setattr(database, "migrate", held_up)
         cut = asyncio.create_task(open_store(f"libsql:///{path}", file_encryption_key=key))
@@ -327,7 +331,7 @@ async def test_a_file_whose_caller_was_cancelled_is_closed(path, key, monkeypatc
     cut.cancel()
     await asyncio.wait([cut])
     slow.release.set()
-    if work == "close":
+    if writing:
         await writing
     assert await asyncio.to_thread(closed.wait, 60)
 

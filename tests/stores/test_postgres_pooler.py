@@ -140,6 +140,7 @@ async def test_times_come_back_in_utc_whatever_the_servers_zone_is(pooled_uri, p
         memory = a_memory("late", happened_at=said)
         await store.apply(scope, Batch(changes=adding(memory)), now=said)
         kept = (await store.memories.get(scope, [memory.id], now=said))[memory.id].happened_at
+    assert kept is not None
     assert (kept, kept.utcoffset()) == (said, timedelta(0))
 
 
