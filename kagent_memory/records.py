@@ -7,13 +7,14 @@ import os
 import threading
 import time
 import uuid
+from abc import abstractmethod
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, cast, overload
 
 from .checks import checked_name, checked_text, checked_time
 from .errors import InvalidInput
@@ -31,6 +32,7 @@ ChangeKind: TypeAlias = Literal[
 ]
 Vector: TypeAlias = "npt.NDArray[np.float32]"
 Metadata: TypeAlias = Mapping[str, Any]
+Item = TypeVar("Item")
 
 MEMORY_TYPES: tuple[MemoryType, ...] = ("semantic", "episodic", "procedural", "reflective")
 # memories, and the kept turns that facts come from
@@ -463,6 +465,30 @@ class Hit:
     why: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
+class Listed(Sequence[Item]):
+    """Base of an answer that is read as the sequence of its `items`."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def items(self) -> tuple[Item, ...]:
+        """Return what it is read as."""
+
+    @overload
+    def __getitem__(self, index: int) -> Item: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Item]: ...
+    def __getitem__(self, index: int | slice) -> Item | Sequence[Item]:
+        return self.items[index]
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self.items)
+
+
 Exclusion: TypeAlias = Literal[
     "expired",
     "superseded",
@@ -487,7 +513,7 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True)
-class Recall(Sequence[Hit]):
+class Recall(Listed[Hit]):
     """The answer to a query: the hits in order, and how they were found.
 
     Attributes:
@@ -500,15 +526,7 @@ class Recall(Sequence[Hit]):
     left_out: tuple[LeftOut, ...] = ()
     degraded: tuple[str, ...] = ()
 
-    @overload
-    def __getitem__(self, index: int) -> Hit: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Hit]: ...
-    def __getitem__(self, index: int | slice) -> Hit | Sequence[Hit]:
-        return self.hits[index]
-
-    def __len__(self) -> int:
-        return len(self.hits)
-
-    def __iter__(self) -> Iterator[Hit]:
-        return iter(self.hits)
+    @property
+    def items(self) -> tuple[Hit, ...]:
+        """Return the hits."""
+        return self.hits

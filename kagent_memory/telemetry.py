@@ -54,26 +54,30 @@ _oldest_job_age = _meter.create_gauge(
     "embedder or the database "
     "is unavailable. 0 when no job is open.",
 )
+COUNTERS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
+    "cache_lookups": (
+        "cache.lookups",
+        "Looks into the caches of scopes (a hit held what the database holds) and of embeddings.",
+        ("cache", "result"),
+    ),
+    "prunes": ("prunes", "Prunes that this process made.", ()),
+    "pruned_memories": (
+        "prune.memories",
+        "Memories that prunes deleted, extended, evicted, or erased as faded or unimportant.",
+        ("outcome",),
+    ),
+    "deliveries": ("deliveries", "Memories that were handed over.", ()),
+    "standby_reads": (
+        "standby.reads",
+        "Reads meant for the standby: it answered, or the primary, since it was behind or away.",
+        ("outcome",),
+    ),
+}
+"""What is counted: its name in OpenTelemetry, its meaning and its labels, by its name in
+Prometheus."""
 _counters = {
-    "cache": _meter.create_counter(
-        "kagent_memory.cache.lookups",
-        unit="{lookup}",
-        description="Looks into the caches of scopes and embeddings, by cache and result.",
-    ),
-    "pruned": _meter.create_counter(
-        "kagent_memory.prune.memories",
-        unit="{memory}",
-        description="What prunes did with memories, by outcome.",
-    ),
-    "delivered": _meter.create_counter(
-        "kagent_memory.deliveries", unit="{memory}", description="Memories that were handed over."
-    ),
-    "standby": _meter.create_counter(
-        "kagent_memory.standby.reads",
-        unit="{read}",
-        description="Reads that were meant for the standby: it answered, or the primary, since it "
-        "was behind or away.",
-    ),
+    name: _meter.create_counter(f"kagent_memory.{told}", description=meaning)
+    for name, (told, meaning, _) in COUNTERS.items()
 }
 
 
@@ -191,24 +195,24 @@ def cache_looked_up(
     """Count looks into a cache: of scopes ("text", "vectors"), where a hit held what the database
     holds; or of embeddings ("documents", "queries"), where a hit made no call of the embedder.
     """
-    _count("cache", count, cache=cache, result="hit" if hit else "miss")
+    _count("cache_lookups", count, cache=cache, result="hit" if hit else "miss")
 
 
 def standby_asked(outcome: Literal["answered", "behind", "away"]) -> None:
     """Count a read that was meant for a standby, and what came of it."""
-    _count("standby", 1, outcome=outcome)
+    _count("standby_reads", 1, outcome=outcome)
 
 
 def pruned(outcomes: Mapping[str, int]) -> None:
     """Count a prune that was made, and what became of memories in it."""
-    _tell("prune", 1, {})
+    _count("prunes", 1)
     for outcome, count in outcomes.items():
-        _count("pruned", count, outcome=outcome)
+        _count("pruned_memories", count, outcome=outcome)
 
 
 def delivered(count: int) -> None:
     """Count memories that were handed over."""
-    _count("delivered", count)
+    _count("deliveries", count)
 
 
 def _count(counter: str, count: int, **attributes: str) -> None:

@@ -6,18 +6,18 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
-from ..checks import checked_text, checked_time
+from ..checks import checked_time
 from ..errors import InvalidInput, NotFound
-from ..records import Filter, Scope
+from ..records import Filter, Listed, Scope
 from .opened import Opened
 from .verbs import verb
 
 if TYPE_CHECKING:
     from ..stores.receipts import Receipt
     from ..stores.values import ForgottenTenant
-    from .types import Count, Name, Who
+    from .types import Count, Name, Text, Who
 
 PART = 1000
 """Memories that one transaction erases, of many chosen by what they have in common."""
@@ -31,7 +31,7 @@ ONE_OF_THREE = (
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Forgotten(Sequence[str]):
+class Forgotten(Listed[str]):
     """The ids of the memories that a call of `forget` erased, or would erase; it equals their
     tuple.
 
@@ -43,15 +43,10 @@ class Forgotten(Sequence[str]):
     ids: tuple[str, ...] = ()
     linked: tuple[str, ...] = ()
 
-    @overload
-    def __getitem__(self, place: int) -> str: ...
-    @overload
-    def __getitem__(self, place: slice) -> tuple[str, ...]: ...
-    def __getitem__(self, place: int | slice) -> str | tuple[str, ...]:
-        return self.ids[place]
-
-    def __len__(self) -> int:
-        return len(self.ids)
+    @property
+    def items(self) -> tuple[str, ...]:
+        """Return the ids."""
+        return self.ids
 
     def __eq__(self, other: object) -> bool:
         return self.ids == (other.ids if isinstance(other, Forgotten) else other)
@@ -87,9 +82,9 @@ class Forgetting(Opened):
         scope: Scope,
         ids: Sequence[str] | str | None = None,
         *,
-        session_id: str | None = None,
-        tag: str | None = None,
-        author: str | None = None,
+        session_id: Text | None = None,
+        tag: Text | None = None,
+        author: Text | None = None,
         before: datetime | None = None,
         after: datetime | None = None,
         filter: Filter | None = None,
@@ -128,9 +123,6 @@ class Forgetting(Opened):
             NotFound: one of the given ids is not there; the others are erased all the same.
         """
         ids = [ids] if isinstance(ids, str) else ids
-        for name, value in (("session_id", session_id), ("tag", tag), ("author", author)):
-            if value is not None:
-                checked_text(value, name)
         named: dict[str, Any] = {
             "session_id": session_id,
             "author": author,
@@ -148,11 +140,12 @@ class Forgetting(Opened):
         with parts.operation("delete_memory", scope):
             try:
                 if ids is None:
-                    condition = parts.masked_filter(condition)
-                    return Forgotten(
-                        await self._forget_matching(
-                            scope, condition, everything=everything, dry_run=dry_run, who=who
-                        )
+                    return await self._forget_matching(
+                        scope,
+                        parts.masked_filter(condition),
+                        everything=everything,
+                        dry_run=dry_run,
+                        who=who,
                     )
                 erased = await parts.store.forget(
                     scope, ids=ids, dry_run=dry_run, who=who, now=parts.clock()
@@ -172,7 +165,7 @@ class Forgetting(Opened):
 
     async def _forget_matching(
         self, scope: Scope, condition: Filter, *, everything: bool, dry_run: bool, who: str
-    ) -> tuple[str, ...]:
+    ) -> Forgotten:
         store, clock = self.parts.store, self.parts.clock
         session_id, author = condition.session_id, condition.author
         # A whole session and a whole scope take along what is queued of them, in the transaction of
@@ -201,7 +194,7 @@ class Forgetting(Opened):
             and condition == Filter(session_id=session_id, author=author)
         ):
             await self._forget_queued(scope, session_id, author, who=who)
-        return tuple(erased)
+        return Forgotten(tuple(erased))
 
     async def _forget_queued(
         self, scope: Scope, session_id: str | None, author: str, *, who: str

@@ -32,12 +32,17 @@ def _bounded_name(value: str) -> str:
     return checked_name(value, "The name")
 
 
+def _plain_text(value: str) -> str:
+    return checked_text(value, "The text")
+
+
 def _masked_text(value: str) -> str:
-    return redact(checked_text(value, "The text"))
+    return redact(_plain_text(value))
 
 
 Name: TypeAlias = Annotated[str, AfterValidator(_bounded_name)]
 """The name of a tenant, a user or an app."""
+Text: TypeAlias = Annotated[str, AfterValidator(_plain_text)]
 Who: TypeAlias = Annotated[str, AfterValidator(_masked_text)]
 """A short text for the history; secrets in it are masked."""
 Count: TypeAlias = Annotated[int, Field(ge=0)]
@@ -100,6 +105,7 @@ def namespace() -> Mapping[str, Any]:
 
     own = {
         "Name": Name,
+        "Text": Text,
         "Who": Who,
         "Count": Count,
         "Hits": Hits,

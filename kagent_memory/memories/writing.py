@@ -13,6 +13,7 @@ from ..errors import Conflict, InvalidInput, NotFound
 from ..records import (
     DROPPED,
     Change,
+    ChangeKind,
     Fact,
     Memory,
     MemoryType,
@@ -202,7 +203,7 @@ class Writing(Opened):
             InvalidInput: a value does not fit, or none is given.
             UnusableAnswer: the embedder answered NaN, zeros or another width for the new content.
         """
-        given = {
+        values = {
             "content": content,
             "type": type,
             "topics": topics,
@@ -213,7 +214,11 @@ class Writing(Opened):
             "ttl_days": ttl_days,
             "happened_at": happened_at,
         }
-        return await self._edited(scope, id, given, revision=revision, who=who, why=why)
+        given = {name: value for name, value in values.items() if value is not None}
+        if not given:
+            raise InvalidInput(NOTHING_GIVEN)
+        why = await self.parts.masked(why, "why")  # it is kept as memories are
+        return await self._edited("edit", scope, id, given, revision=revision, who=who, why=why)
 
     @verb("PUT /memories/{id}/pin", durable=True)
     async def pin(self, scope: Scope, id: str, pinned: bool = True, *, who: Who = "") -> Memory:
@@ -223,28 +228,24 @@ class Writing(Opened):
         Raises:
             NotFound: no such memory.
         """
-        return await self._edited(scope, id, {"pinned": pinned}, who=who)
+        return await self._edited("pin", scope, id, {"pinned": pinned}, who=who)
 
     async def _edited(
         self,
+        kind: ChangeKind,
         scope: Scope,
         id: str,
-        values: Mapping[str, Any],
+        given: Mapping[str, Any],
         *,
         revision: int | None = None,
         who: str,
         why: str = "",
     ) -> Memory:
-        """Set the values that are not None."""
         from ..ingestion.editing import edited
         from ..retention.lifecycle import promoted
         from ..stores.base import Batch
 
         parts = self.parts
-        given = {name: value for name, value in values.items() if value is not None}
-        if not given:
-            raise InvalidInput(NOTHING_GIVEN)
-        masked_why = await parts.masked(why, "why")  # it is kept as memories are
         with parts.operation("update_memory", scope):
             now = parts.clock()
             old = await parts.get(scope, id)
@@ -266,8 +267,7 @@ class Writing(Opened):
                 return old  # what changes nothing leaves no trace in the history
             if old.state == "short_term":  # what somebody cares for is more than a session's
                 new = promoted(new, now)
-            kind = "pin" if "pinned" in given else "edit"
-            changes = [Change(kind=kind, memory=new, who=who, why=masked_why)]
+            changes = [Change(kind=kind, memory=new, who=who, why=why)]
             if new.content != old.content or new.state != old.state:
                 [stored_id] = await parts.embed_and_apply(scope, changes, now=now, strict=True)
             else:
@@ -327,14 +327,12 @@ class Writing(Opened):
             NotFound: none of this id waits, or it has expired.
             Conflict: another memory says the same by now, or somebody else was first.
         """
-        from ..stores.codec import renewed
+        from ..retention.lifecycle import promoted, revised
 
         parts = self.parts
         with parts.operation("update_memory", scope):
             now, waiting = parts.clock(), await parts.get(scope, id, quarantined=True)
-            active = replace(
-                renewed(waiting, now), state="active", updated_at=now, revision=waiting.revision + 1
-            )
+            active = revised(promoted(waiting, now), now=now)
             change = Change(kind="confirm", memory=active, who=who, why="confirmed", explicit=True)
             await parts.embed_and_apply(scope, [change], now=now)
         return active

@@ -32,7 +32,7 @@ def latest(times: Sequence[datetime | None]) -> datetime | None:
 
 
 def promoted(memory: Memory, now: datetime) -> Memory:
-    """Return a short-term memory as a long-term one, which lives its own TTL from now on."""
+    """Return a memory as active, which lives its own TTL from now on."""
     return replace(renewed(memory, now), state="active")
 
 

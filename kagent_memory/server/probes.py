@@ -134,31 +134,9 @@ class PrometheusMetrics:
             registry=registry,
         )
 
-        def counter(name: str, meaning: str, *labels: str) -> Counter:
-            return Counter(PREFIX + name, meaning, labels, registry=registry)
-
         self._counters = {
-            "cache": counter(
-                "cache_lookups",
-                "Looks into the caches of scopes (a hit held what the database holds) and of "
-                "embeddings.",
-                "cache",
-                "result",
-            ),
-            "prune": counter("prunes", "Prunes that this process made."),
-            "pruned": counter(
-                "pruned_memories",
-                "Memories that prunes deleted, extended, evicted, or erased as faded or "
-                "unimportant.",
-                "outcome",
-            ),
-            "delivered": counter("deliveries", "Memories that were handed over."),
-            "standby": counter(
-                "standby_reads",
-                "Reads meant for the standby: it answered, or the primary, since it was behind "
-                "or away.",
-                "outcome",
-            ),
+            name: Counter(PREFIX + name, meaning, labels, registry=registry)
+            for name, (_, meaning, labels) in telemetry.COUNTERS.items()
         }
         self._gauges = {
             name: Gauge(PREFIX + name, meaning, registry=registry)

@@ -121,7 +121,7 @@ async def test_what_is_ambiguous_or_lets_all_through_erases_nothing(options):
 async def test_a_condition_that_does_not_fit_is_named(argument, value):
     """The error begins with the name of the argument, whatever it becomes inside."""
     async with await opened() as memories:
-        with pytest.raises(InvalidInput, match=f"^{argument} "):
+        with pytest.raises(InvalidInput, match=rf"^{argument}\b"):
             await memories.forget(ADA, **{argument: value})
 
 
