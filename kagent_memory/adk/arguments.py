@@ -23,7 +23,7 @@ from ..errors import ConfigurationError, InvalidInput
 Given = TypeVar("Given")
 Tool = TypeVar("Tool", bound=BaseTool)
 Model = TypeVar("Model", bound=BaseModel)
-Number = Annotated[int, Field(ge=0)] | None  # a developer's option
+Number = Annotated[int, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0)]
 
 
@@ -38,6 +38,17 @@ def check_option(what: str, given: Given, kind: Any) -> Given:
     except ValidationError as error:
         raise ConfigurationError(f"{what}: {faults(error)[0][1]}, not {given!r}.") from None
     return given
+
+
+def check_fields(given: object) -> None:
+    """Check the fields of a dataclass against their types.
+
+    Raises:
+        ConfigurationError: one does not fit; names it and what it takes.
+    """
+    kind = type(given)
+    for name, takes in get_type_hints(kind, include_extras=True).items():
+        check_option(f"{kind.__name__}({name}=…)", getattr(given, name), takes)
 
 
 @classmethod

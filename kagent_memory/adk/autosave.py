@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Sequence
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -21,7 +22,7 @@ from google.adk.sessions.session import Session
 from pydantic import Field
 
 from ..memories.tool_answers import report
-from .arguments import Positive, check_option
+from .arguments import Positive, check_fields
 from .event_converter import MEMORY_TOOLS, UNSPOKEN_TOOLS, is_user_turn, live_events
 from .service import KagentMemoryService
 from .sessions import mode_of, recorded
@@ -48,20 +49,16 @@ class AutoSave:
             what it covers, without a model.
 
     Raises:
-        ConfigurationError: a number does not fit.
+        ConfigurationError: a field does not fit.
     """
 
-    every_turns: int | None = 5
-    every_tool_calls: int | None = None
+    every_turns: Count = 5
+    every_tool_calls: Count = None
     session_end: bool = True
-    inactivity_minutes: float | None = 15
+    inactivity_minutes: Positive | None = 15
     compaction: bool = False
     enabled: bool = True
-
-    def __post_init__(self) -> None:
-        check_option("AutoSave(every_turns=…)", self.every_turns, Count)
-        check_option("AutoSave(every_tool_calls=…)", self.every_tool_calls, Count)
-        check_option("AutoSave(inactivity_minutes=…)", self.inactivity_minutes, Positive | None)
+    __post_init__ = check_fields
 
 
 # -- the decision -------------------------------------------------------------------------------
@@ -212,6 +209,7 @@ def _await_compaction(
         progress: of the session.
         shown: the number of events that the hook saw.
     """
+    context = copy_context()  # of the run: it names the tenant
 
     async def look() -> bool:
         if not any(event.actions.compaction for event in session.events[shown:]):
@@ -234,7 +232,9 @@ def _await_compaction(
             await look()
             raise
 
-    service.sessions.add_look(asyncio.create_task(wait(), name="kagent-memory-compaction"), look)
+    waiting = asyncio.create_task(wait(), name="kagent-memory-compaction")
+    service.sessions.looks[waiting] = lambda: asyncio.create_task(look(), context=context)
+    waiting.add_done_callback(service.sessions.looks.pop)
 
 
 def model_at_hand(agent: object) -> BaseLlm | None:

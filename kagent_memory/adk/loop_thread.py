@@ -84,10 +84,11 @@ class _RunningLoop(Generic[Resource]):
         """Close the resource once running work has ended."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=JOIN_SECONDS)
-        if self._opening is not None:
-            await asyncio.wait([self._opening])
-            if not _has_failed(self._opening):
-                await self._closer(self._opening.result())
+        opening, self._opening = self._opening, None
+        if opening is not None:
+            await asyncio.wait([opening])
+            if not _has_failed(opening):
+                await self._closer(opening.result())
 
     def stop(self) -> None:
         """End the thread."""
@@ -118,7 +119,6 @@ class LoopThread(Generic[Resource]):
         self._closer = closer
         self._lock = threading.Lock()
         self._running: _RunningLoop[Resource] | None = None
-        self._finalizer: weakref.finalize[[], LoopThread[Resource]] | None = None
 
     def submit(
         self, use: Callable[[Resource], Awaitable[Result]], *, finish: bool
@@ -133,7 +133,7 @@ class LoopThread(Generic[Resource]):
             running = self._alive()
             if running is None:
                 running = self._running = _RunningLoop(self._opener, self._closer)
-                self._finalizer = weakref.finalize(self, running.abandon)
+                weakref.finalize(self, running.abandon)
             return asyncio.run_coroutine_threadsafe(running.use(use, finish), running.loop)
 
     def _alive(self) -> _RunningLoop[Resource] | None:
@@ -161,15 +161,16 @@ class LoopThread(Generic[Resource]):
         return self.submit(use, finish=False) if running is not None and running.is_open else None
 
     async def settled(self, seconds: float) -> bool:
-        """Wait up to `seconds` for the work that goes on without its callers; True if none is
-        left.
+        """Wait on the resource's loop for the work that goes on without its callers.
+
+        Args:
+            seconds: to wait at most.
+
+        Returns:
+            True if none is left.
         """
-        with self._lock:
-            running = self._alive()
-            if running is None:
-                return True
-            waiting = asyncio.run_coroutine_threadsafe(running.settle(seconds), running.loop)
-        return await asyncio.wrap_future(waiting)
+        running = self._running
+        return running is None or await running.settle(seconds)
 
     async def close(self) -> None:
         """Let running work finish, close the resource and end the thread; harmless when nothing was
@@ -190,8 +191,6 @@ class LoopThread(Generic[Resource]):
         self._refuse_within()
         with self._lock:
             running, self._running = self._alive(), None
-            if self._finalizer is not None:
-                self._finalizer.detach()
         if running is not None:
             try:
                 asyncio.run_coroutine_threadsafe(running.close(), running.loop).result()

@@ -21,7 +21,7 @@ from ..memories.tool_answers import report
 from ..models.prompts.fence import OPENING, fenced, memory_line
 from ..records import MAX_QUERY_CHARS, ORIGINS, Filter
 from ..retrieval.query import WordGate
-from .arguments import Number, Positive, check_option, from_yaml
+from .arguments import Number, Positive, check_fields, from_yaml
 from .context import Run, service_of
 from .event_converter import is_user_turn, text_of
 from .service import KagentMemoryService
@@ -46,19 +46,15 @@ class Prefetch:
             in time when the embedder does not answer.
 
     Raises:
-        ConfigurationError: a number does not fit.
+        ConfigurationError: a field does not fit.
     """
 
     every_turn: bool = False
-    limit: int | None = 10
-    budget_tokens: int = 1024
+    limit: Number | None = 10
+    budget_tokens: Number = 1024
     tool_memories: bool = False
-    timeout_seconds: float = 5.0
-
-    def __post_init__(self) -> None:
-        check_option("Prefetch(limit=…)", self.limit, Number)
-        check_option("Prefetch(budget_tokens=…)", self.budget_tokens, Number)
-        check_option("Prefetch(timeout_seconds=…)", self.timeout_seconds, Positive)
+    timeout_seconds: Positive = 5.0
+    __post_init__ = check_fields
 
     async def insert(
         self, context: Context, request: LlmRequest, given: KagentMemoryService | None = None
@@ -95,8 +91,8 @@ class Prefetch:
             block = await self._block(context, service, state)
             others = {key: one for key, one in state.prefetched.items() if key[0] == invocation}
             state.prefetched = {**others, (invocation, self): block}
-        if not any(state.prefetched.values()) and state.prefetched_in == invocation:
-            state.prefetched_in = ""  # the next message may search
+            if block and not self.every_turn:
+                state.prefetched_in = invocation
         texts = (part.text or "" for content in request.contents for part in content.parts or [])
         if block and not any(text.startswith(OPENING) for text in texts):
             insert_before(request.contents, block, turn)
@@ -195,8 +191,7 @@ def _may_search(state: SessionState, context: Context) -> bool:
             if gate.searches(_asked(event.content), **marks)
         )
         state.prefetched_in = next(searched, "")
-    state.prefetched_in = state.prefetched_in or context.invocation_id
-    return state.prefetched_in == context.invocation_id
+    return state.prefetched_in in ("", context.invocation_id)
 
 
 class PrefetchMemoryTool(BaseTool):

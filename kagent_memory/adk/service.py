@@ -435,12 +435,15 @@ class KagentMemoryService(BaseMemoryService):
             reached.
         """
         end = time.monotonic() + timeout
+
+        async def drain(memories: Memories) -> bool:
+            handed_over = await self._thread.settled(timeout)
+            return handed_over and await memories.drain(max(0.0, end - time.monotonic()))
+
         try:
             async with asyncio.timeout(timeout + DRAIN_GRACE_SECONDS):
                 await self.sessions.look()
-                return await self._thread.settled(timeout) and await self.memories.drain(
-                    max(0.0, end - time.monotonic())
-                )
+                return await self._thread.run(drain)
         except (StoreError, TimeoutError):
             return False
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from contextvars import copy_context
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -101,11 +100,15 @@ class SessionState:
 
 
 class Sessions:
-    """The states of a service's last sessions."""
+    """The states of a service's last sessions.
+
+    Attributes:
+        looks: by the task that waits for a session's compaction, what looks for it at once.
+    """
 
     def __init__(self) -> None:
+        self.looks: dict[asyncio.Task[None], Callable[[], Awaitable[object]]] = {}
         self._lock = threading.Lock()
-        self._looks: dict[asyncio.Task[None], Callable[[], Awaitable[object]]] = {}
         self._states = LRUCache[tuple[str | None, str, str, str], SessionState](MAX_SESSIONS)
 
     def state(self, session: Session) -> SessionState:
@@ -114,18 +117,6 @@ class Sessions:
         with self._lock:
             return self._states.setdefault(key, SessionState())
 
-    def add_look(
-        self, waiting: asyncio.Task[None], look: Callable[[], Coroutine[Any, Any, object]]
-    ) -> None:
-        """Note what looks for a compaction of a session, until the task that waits for it ends."""
-        context = copy_context()  # of the run: it names the tenant
-
-        def look_as_run() -> Awaitable[object]:
-            return asyncio.create_task(look(), context=context.copy())
-
-        self._looks[waiting] = look_as_run
-        waiting.add_done_callback(self._looks.pop)
-
     async def look(self) -> None:
         """Save what ADK has compacted since the last hooks of its runs."""
-        await asyncio.gather(*(look() for look in list(self._looks.values())))
+        await asyncio.gather(*(look() for look in list(self.looks.values())))

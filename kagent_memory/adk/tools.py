@@ -1,13 +1,13 @@
 """The memory tools: what a model may do, with plain answers; whose memories they are is never the
 model's choice.
 
-The keyword arguments of the method that answers are what a tool declares to the model.
+The keyword arguments of a tool's `answer` are what it declares to the model.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import fields, replace
 from hashlib import blake2b
 from typing import Annotated, Any, Literal
@@ -80,25 +80,27 @@ class _MemoryTool(BaseTool):
     Args:
         name: what the model calls it.
         description: what the model reads of it.
-        answer: a method of the run, and of the model's arguments by keyword.
         memory_service: for use inside AgentTool; None: the run's.
+        undeclared: the arguments of `answer` that the model is not told of.
     """
 
     changes_memory = True
+    from_config = from_yaml
 
     def __init__(
         self,
         name: str,
         description: str,
-        answer: Callable[..., Awaitable[dict[str, Any]]],
         memory_service: KagentMemoryService | None,
+        undeclared: Collection[str] = (),
     ) -> None:
         super().__init__(name=name, description=description)
         self.memory_service = memory_service
-        self._answer = answer
-        self._arguments = arguments_of(answer)
+        self._arguments = arguments_of(self.answer, without=undeclared)
 
-    from_config = from_yaml
+    async def answer(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Return the answer to a call: of the run, and of the model's arguments by keyword."""
+        raise NotImplementedError
 
     @override
     def _get_declaration(self) -> types.FunctionDeclaration:
@@ -119,13 +121,15 @@ class _MemoryTool(BaseTool):
             return OFF_RECORD
         if mode == "read" and self.changes_memory:
             return READ_ONLY
-        answer = self._read_and_answer(Run(service, tool_context), args)
-        return await answered(self.name, service.availability.guard(answer))
 
-    async def _read_and_answer(self, run: Run, args: Mapping[str, Any]) -> dict[str, Any]:
-        # models give "" and null for what they leave out
-        given = {name: value for name, value in args.items() if value not in (None, "")}
-        return await self._answer(run, **dict(read(self._arguments, given)))
+        async def answer() -> dict[str, Any]:
+            # models give "" and null for what they leave out
+            given = {name: value for name, value in args.items() if value not in (None, "")}
+            return await self.answer(
+                Run(service, tool_context), **dict(read(self._arguments, given))
+            )
+
+        return await answered(self.name, service.availability.guard(answer()))
 
 
 class SaveMemoryTool(_MemoryTool):
@@ -147,11 +151,12 @@ class SaveMemoryTool(_MemoryTool):
         ttl_days: int | None = None,
         tags: Sequence[str] = (),
     ) -> None:
-        super().__init__("save_memory", SAVE_MEMORY, self._save, memory_service)
-        self.ttl_days = check_option("SaveMemoryTool(ttl_days=…)", ttl_days, Number)
+        super().__init__("save_memory", SAVE_MEMORY, memory_service)
+        self.ttl_days = check_option("SaveMemoryTool(ttl_days=…)", ttl_days, Number | None)
         self.tags = tuple(check_option("SaveMemoryTool(tags=…)", tags, Sequence[str]))
 
-    async def _save(
+    @override
+    async def answer(
         self,
         run: Run,
         *,
@@ -206,12 +211,13 @@ class LoadMemoryTool(_MemoryTool):
         budget_tokens: int = DEFAULT_ANSWER_TOKENS,
         name: str = "load_memory",
     ) -> None:
-        super().__init__(name, LOAD_MEMORY, self._load, memory_service)
-        self.limit = check_option(f"The limit of {name}", limit, Number)
+        super().__init__(name, LOAD_MEMORY, memory_service)
+        self.limit = check_option(f"The limit of {name}", limit, Number | None)
         self.budget_tokens = check_option(f"The budget_tokens of {name}", budget_tokens, Number)
         self.filter = filter
 
-    async def _load(self, run: Run, *, query: Query) -> dict[str, Any]:
+    @override
+    async def answer(self, run: Run, *, query: Query) -> dict[str, Any]:
         return await self._found(run, query, limit=self.limit, filter=self.filter, handover=True)
 
     async def _found(self, run: Run, query: str, **options: Any) -> dict[str, Any]:
@@ -237,7 +243,7 @@ class RecallMemoryTool(LoadMemoryTool):
         super().__init__(limit=limit, name="recall_memory", **options)
 
     @override
-    async def _load(
+    async def answer(
         self,
         run: Run,
         *,
@@ -265,8 +271,8 @@ class RecallMemoryTool(LoadMemoryTool):
         # a field that the developer's filter sets stays as it is
         named = ((field.name, field.default) for field in fields(Filter))
         fixed = {name: one for name, unset in named if (one := getattr(self.filter, name)) != unset}
-        most = MAX_LIMIT if self.limit is None else self.limit
-        default = DEFAULT_LIMIT if self.limit is None else self.limit
+        given = self.limit
+        default, most = (DEFAULT_LIMIT, MAX_LIMIT) if given is None else (given, given)
         wanted = min(limit or default, most)
         return await self._found(run, query, limit=wanted, filter=replace(asked, **fixed))
 
@@ -313,11 +319,11 @@ class ForgetMemoryTool(_MemoryTool):
         confirm: Who | None = None,
     ) -> None:
         self.confirm: Who = check_option("ForgetMemoryTool(confirm=…)", confirm or "model", Who)
-        super().__init__("forget_memory", _FORGET[self.confirm], self._forget, memory_service)
-        if self.confirm == "person":
-            self._arguments = arguments_of(self._forget, without={"token"})
+        hidden = {"token"} if self.confirm == "person" else ()
+        super().__init__("forget_memory", _FORGET[self.confirm], memory_service, hidden)
 
-    async def _forget(
+    @override
+    async def answer(
         self,
         run: Run,
         *,
@@ -387,11 +393,11 @@ class ConfirmMemoryTool(_MemoryTool):
             "their ids it asks the user"
             " to confirm them, or to erase them (decision=reject). Only call it with ids when "
             "the user wants that.",
-            self._confirm,
             memory_service,
         )
 
-    async def _confirm(
+    @override
+    async def answer(
         self,
         run: Run,
         *,
