@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import click
+
 from kagent_memory.cli import COMMANDS
-from kagent_memory.cli.command import EXIT_CODES, JSON_OPTION, STORE_OPTIONS, Option
+from kagent_memory.cli.command import EXIT_CODES, JSON_OPTION, STORE_OPTIONS
 
 HEAD = """# Command line
 
@@ -34,7 +36,7 @@ def cli_page() -> str:
     ]
     for command in COMMANDS:
         examples = [f"$ {example}" for example in command.examples]
-        lines += [f"\n## {command.name}\n", f"{command.help}\n", "```console", *examples, "```\n"]
+        lines += [f"\n## {command.title}\n", f"{command.help}\n", "```console", *examples, "```\n"]
         if not command.uses_store:
             lines.append("This command takes no options of the store.\n")
         if command.options:
@@ -42,13 +44,13 @@ def cli_page() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _table(options: Sequence[Option]) -> Iterator[str]:
+def _table(options: Sequence[click.Parameter]) -> Iterator[str]:
     yield "| option | meaning |\n|---|---|"
     for option in options:
-        choices = option.more.get("choices")
-        default = option.more.get("default")
-        meaning = option.help.replace("|", "\\|")
+        choices = option.type.choices if isinstance(option.type, click.Choice) else ()
+        meaning = str(option.help).replace("|", "\\|")
         meaning += f" ({', '.join(choices)})" if choices else ""
-        meaning += f"; default {default}" if default not in (None, "") else ""
-        yield f"| `{option.word}` | {meaning} |"
+        default = option.to_info_dict()["default"]
+        meaning += f"; default {default}" if default not in (None, "", False) else ""
+        yield f"| `{option.opts[0]}` | {meaning} |"
     yield ""

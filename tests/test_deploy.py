@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,8 @@ import pytest
 import yaml
 from optional import package, program
 
-from kagent_memory.cli import main, parser
+from kagent_memory.cli import main, parse
+from kagent_memory.cli.command import Call
 from kagent_memory.settings import MemorySettings
 
 DEPLOY = Path(__file__).parent.parent / "deploy"
@@ -98,16 +99,23 @@ def commands() -> Iterator[tuple[str, list[str]]]:
 COMMANDS = dict(commands())
 
 
+def called(words: Sequence[str]) -> Call:
+    call = parse(words)
+    assert isinstance(call, Call)
+    return call
+
+
 @pytest.mark.parametrize("where", sorted(COMMANDS))
 def test_every_command_of_deploy_is_one_that_is_taken(where: str):
     """Every command is taken, needs auth where it binds, and does not name the database."""
-    args = parser().parse_args(COMMANDS[where])
+    call = called(COMMANDS[where])
+    args = call.args
     assert not re.search(r"--uri|://|_URI|password", " ".join(COMMANDS[where]), re.IGNORECASE)
-    if args.command.name == "serve":
+    if call.command.title == "serve":
         assert (args.host, args.auth) == ("0.0.0.0", True)
         assert args.log_format == "json"
         assert (args.port, args.grpc_port) == (8080, 8081)
-        assert args.set == ["worker=False"]
+        assert args.set == ("worker=False",)
 
 
 def test_a_container_without_a_store_says_so(
@@ -152,7 +160,7 @@ def test_the_server_is_probed_and_reached_where_it_listens():
 def test_a_worker_is_probed_where_it_answers():
     """The worker's probes and its NetworkPolicy name the port that its command opens."""
     (container,) = templates()["kagent-memory-worker"]["spec"]["containers"]
-    args = parser().parse_args(container["args"])
+    args = called(container["args"]).args
     assert container["ports"] == [{"name": "probes", "containerPort": args.port}]
     assert {
         container[name]["httpGet"]["port"]
@@ -265,8 +273,8 @@ def test_the_image_runs_as_nobody_in_particular_and_needs_auth():
     for _, rest in (step for step in steps if step[0] == "COPY" and "--from" not in step[1]):
         assert all((DEPLOY.parent / source).exists() for source in rest.split()[:-1])
     (command,) = [rest for name, rest in final if name == "CMD"]
-    args = parser().parse_args(yaml.safe_load(command))
-    assert (args.command.name, args.host, args.auth) == ("serve", "0.0.0.0", True)
+    call = called(yaml.safe_load(command))
+    assert (call.command.title, call.args.host, call.args.auth) == ("serve", "0.0.0.0", True)
     (extras,) = re.findall(r"\.\[([\w,]+)\]", text)
     assert set(extras.split(",")) == {"server", "grpc", "mcp", "postgres", "litellm"}
 

@@ -25,7 +25,7 @@ from optional import package
 
 import kagent_memory
 from kagent_memory import Memories, errors
-from kagent_memory.cli import COMMANDS, parser
+from kagent_memory.cli import COMMANDS, parse
 from kagent_memory.cli.command import EXIT_CODES
 from kagent_memory.server.app import create_app
 from kagent_memory.settings import MemorySettings
@@ -64,7 +64,7 @@ def test_the_commands_of_a_page_are_accepted(page: Path):
     for shown in COMMAND.findall(page.read_text(encoding="utf-8")):
         words = shlex.split(shown.replace("\\\n", " ").partition("  #")[0])
         ends = [number for number, word in enumerate(words) if word in ("|", ">")]
-        parser().parse_args(words[: min(ends, default=len(words))])
+        parse(words[: min(ends, default=len(words))])
 
 
 def test_prose_fits_into_100_columns():
@@ -325,12 +325,12 @@ def test_the_page_of_the_command_line_names_every_option():
     head, *sections = re.split(r"^## ", reference_pages.cli_page(), flags=re.MULTILINE)
     page = {title: text for title, _, text in (section.partition("\n") for section in sections)}
     assert "kagent-memory" in head
-    assert [title for title in page if title in {command.name for command in COMMANDS}] == [
-        c.name for c in COMMANDS
+    assert [title for title in page if title in {command.title for command in COMMANDS}] == [
+        c.title for c in COMMANDS
     ]
     for command in COMMANDS:
-        for word in [option.word for option in command.options]:
-            assert f"`{word}`" in page[command.name], (command.name, word)
+        for word in [option.opts[0] for option in command.options]:
+            assert f"`{word}`" in page[command.title], (command.title, word)
     assert all(f"| {code} |" in page["Exit codes"] for code in EXIT_CODES)
 
 

@@ -24,28 +24,27 @@ def dying_of_ctrl_c() -> Generator[None]:
 
 
 with dying_of_ctrl_c():
-    import argparse
     import asyncio
     import logging
     from collections.abc import Sequence
     from contextlib import nullcontext, suppress
-    from difflib import get_close_matches
-    from typing import Any, NoReturn
 
+    import click
+    from click.shell_completion import BashComplete, FishComplete, ZshComplete
     from typing_extensions import override
 
     from .. import __version__
     from ..concurrency import new_loop
     from ..errors import InvalidInput, KagentMemoryError, family_of
     from . import maintenance_commands, memory_commands, serve
-    from .command import EXIT_CODES, Call, Command
-    from .completion import SHELLS
+    from .command import AS_IT_STANDS, EXIT_CODES, Call, Command
     from .output import (
         Output,
         UnwritableOutput,
         discard_stdout,
         prepare_streams,
         set_up_logging,
+        writing,
     )
 
 COMMANDS: tuple[Command, ...] = (
@@ -53,64 +52,63 @@ COMMANDS: tuple[Command, ...] = (
     *memory_commands.COMMANDS,
     *maintenance_commands.COMMANDS,
 )
-GROUPS = {
-    "token": ("Tokens of the server.", serve.token_list),
-}
-"""Commands of several words: what they are about, and what the first word alone does."""
+PROGRAM = "kagent-memory"
+SHELLS = {kind.name: kind for kind in (BashComplete, FishComplete, ZshComplete)}
 UNWRITABLE = 8
 
 
-class JsonParser(argparse.ArgumentParser):
-    """A parser that answers a usage error with a JSON document."""
+def _complete(ctx: click.Context, _option: click.Parameter, shell: str | None) -> None:
+    """Print the script that completes commands in a shell, and end."""
+    if shell is not None:
+        click.echo(SHELLS[shell](PARSER, {}, PROGRAM, "_KAGENT_MEMORY_COMPLETE").source())
+        ctx.exit()
+
+
+class _Commands(click.Group):
+    """Commands in the order in which they are declared."""
 
     @override
-    def error(self, message: str) -> NoReturn:
-        self.exit(_fail(InvalidInput(f"{self.prog}: {message}"), Output(as_json=True)))
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return their names."""
+        return [*self.commands]
 
 
-def parser(
-    kind: type[argparse.ArgumentParser] = argparse.ArgumentParser,
-) -> argparse.ArgumentParser:
-    """Return the parser of the whole command line."""
+def _parser() -> click.Group:
     codes = "\n".join(f"  {code:>3}  {text}" for code, text in EXIT_CODES.items())
-    root = kind(
-        prog="kagent-memory",
-        description="Long-term memory for agents: serve it, look into it, keep it.",
-        epilog=f"exit codes:\n{codes}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    tokens = _Commands("token", help="Tokens of the server.", no_args_is_help=False)
+    root = _Commands(
+        PROGRAM,
+        help="Long-term memory for agents: serve it, look into it, keep it.",
+        epilog=f"{AS_IT_STANDS}Exit codes:\n{codes}",
+        commands=[tokens],
+        no_args_is_help=False,
+        context_settings={"max_content_width": 100},
     )
-    root.add_argument("--version", action="version", version=f"kagent-memory {__version__}")
-    root.add_argument(
-        "--completion",
-        choices=tuple(SHELLS),
-        help="print a script that completes commands, and end",
-    )
-    commands = root.add_subparsers(metavar="COMMAND", required=True)
-    groups: dict[str, Any] = {}
-    for name, (text, alone) in GROUPS.items():
-        group = commands.add_parser(
-            name, help=text, description=f"{text} Alone: {alone.name.split()[1]}."
-        )
-        _add_options(group, alone)
-        groups[name] = group.add_subparsers(metavar="WHAT")
     for command in COMMANDS:
-        examples = "\n".join(f"  {example}" for example in command.examples)
-        group, _, name = command.name.rpartition(" ")
-        made = groups.get(group, commands).add_parser(
-            name,
-            help=command.help,
-            description=command.help,
-            epilog=f"examples:\n{examples}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        _add_options(made, command)
-    return root
+        (tokens if command.title.startswith("token ") else root).add_command(command)
+    completion = click.option(
+        "--completion",
+        type=click.Choice([*SHELLS]),
+        callback=_complete,
+        expose_value=False,
+        is_eager=True,
+        help="Print a script that completes commands, and end.",
+    )
+    version = click.version_option(__version__, prog_name=PROGRAM, message="%(prog)s %(version)s")
+    return version(completion(root))
 
 
-def _add_options(made: argparse.ArgumentParser, command: Command) -> None:
-    for one in command.all_options:
-        made.add_argument(one.word, help=one.help.replace("%", "%%"), **one.more)
-    made.set_defaults(command=command)
+PARSER = _parser()
+
+
+def parse(words: Sequence[str]) -> Call | int:
+    """Return the call that the words ask for; the exit code where they ask for help alone.
+
+    Raises:
+        ClickException: they do not fit.
+    """
+    with writing():
+        return PARSER.main(words, PROGRAM, standalone_mode=False)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -125,7 +123,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _run(words, say)
         finally:
             say.flush()
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, click.Abort):
         return 130
     except asyncio.CancelledError:
         return 143
@@ -139,42 +137,39 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: Sequence[str], say: Output) -> int:
-    if len(words) == 2 and words[0] == "--completion" and words[1] in SHELLS:
-        say.line(SHELLS[words[1]](COMMANDS))
-        return 0
-    names = {command.name.partition(" ")[0] for command in COMMANDS}
-    if words and not words[0].startswith("-") and words[0] not in names:
-        # argparse would list all of them
-        close = get_close_matches(words[0], names, n=1)
-        hint = f" Did you mean {close[0]}?" if close else ""
-        wrong = f"There is no command {words[0]!r}.{hint} See kagent-memory --help."
-        return _fail(InvalidInput(wrong), say)
-    args = parser(JsonParser if say.as_json else argparse.ArgumentParser).parse_args(words)
-    if "log_format" in args:  # before anything can fail: a failure is a line of the log too
-        level = logging.WARNING if getattr(args, "mcp", False) else logging.INFO
-        say = set_up_logging(args.log_format, say, level=level)
     try:
+        call = parse(words)
+        if isinstance(call, int):
+            return call
+        if log_format := getattr(call.args, "log_format", None):
+            # before anything can fail: a failure is a line of the log too
+            level = logging.WARNING if getattr(call.args, "mcp", False) else logging.INFO
+            say = set_up_logging(log_format, say, level=level)
+        call.say = say
         with asyncio.Runner(loop_factory=new_loop) as runner:
-            return runner.run(_perform(args, say))
+            return runner.run(_perform(call))
+    except click.ClickException as error:
+        return _fail(InvalidInput(error.format_message()), say)
     except KagentMemoryError as error:
         return _fail(error, say)
 
 
-async def _perform(args: argparse.Namespace, say: Output) -> int:
-    """Run a command; SIGTERM ends it as Ctrl-C does, so that what it opened is closed, such as a
+async def _perform(call: Call) -> int:
+    """Run a command; a signal ends it as Ctrl-C does, so that what it opened is closed, such as a
     private PostgreSQL.
     """
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
-    with suppress(NotImplementedError, RuntimeError, ValueError):  # Windows; not the main thread
-        if task is not None:
-            loop.add_signal_handler(signal.SIGTERM, task.cancel)
-    command: Command = args.command
-    call = Call(args, say)
+    with suppress(AttributeError, NotImplementedError, RuntimeError, ValueError):
+        # Windows has none of them, nor has another thread
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if task is not None:
+                loop.add_signal_handler(number, task.cancel)
+    command = call.command
     async with call.opened(here=command.here) if command.opens else nullcontext():
         answer = await command.run(call)
     if answer is None:
         return 0
-    say.answer(answer)
+    call.say.answer(answer)
     return answer.code
 
 

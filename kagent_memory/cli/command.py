@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
-import asyncio
 import inspect
 import os
-import signal
-import socket
-import sys
-from collections.abc import (
-    AsyncGenerator,
-    Awaitable,
-    Callable,
-    Generator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence, Set
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+import click
+from click.core import ParameterSource
+from typing_extensions import override
 
 from ..errors import ConfigurationError, InvalidInput, NotFound, needs_extra
 from ..records import Filter, Scope
@@ -30,7 +23,6 @@ if TYPE_CHECKING:
     from ..memories import Memories
     from ..models.llm import Llm
 
-LOOK_UP_SECONDS = 0.5
 ID_LENGTH = 36
 TELL_EVERY = 1000  # memories
 MAX_LOOKED_THROUGH = 20_000  # memories, for an id that is given by its beginning
@@ -38,6 +30,7 @@ MAX_SCOPES = 100  # to choose from
 PAGE = 1000
 WHO = "command line"
 
+AS_IT_STANDS = "\b\n"  # tells click to leave the lines of a paragraph alone
 FOUND_PROBLEMS = 1
 EXIT_CODES: Mapping[int, str] = {
     0: "done",
@@ -54,34 +47,21 @@ EXIT_CODES: Mapping[int, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One argument: its word, what it means, and more as argparse takes it."""
+def option(words: str, help: str, **more: Any) -> click.Parameter:
+    """Return an option of a command, or an argument where the word has no dashes.
 
-    word: str
-    help: str
-    more: Mapping[str, Any]
-
-
-def option(word: str, help: str, **more: Any) -> Option:
-    """Return an argument of a command."""
-    return Option(word, help, more)
+    Args:
+        words: its word and, where it differs, the name of its value: "--topic topics".
+        help: what it means.
+        **more: as click takes it.
+    """
+    kind = click.Option if words.startswith("-") else click.Argument
+    return kind(words.split(), help=help, **more)
 
 
-def flag(word: str, help: str) -> Option:
+def flag(words: str, help: str) -> click.Parameter:
     """Return an option without a value."""
-    return option(word, help, action="store_true")
-
-
-def whole_number(least: int, most: int) -> Callable[[str], int]:
-    """Return a type of argparse: whole numbers within these limits."""
-
-    def number(text: str) -> int:
-        if text.removeprefix("-").isdecimal() and least <= (value := int(text[:20])) <= most:
-            return value
-        raise argparse.ArgumentTypeError(f"must be a whole number from {least:,} to {most:,}")
-
-    return number
+    return option(words, help, is_flag=True)
 
 
 @dataclass(slots=True)
@@ -89,17 +69,21 @@ class Call:
     """One call of a command: what the command line gives, and where the answer goes.
 
     Attributes:
+        args: the values of options, by name.
+        typed: names of those that do not have their default.
         memories: those that the command line chooses, while they are open.
     """
 
-    args: argparse.Namespace
-    say: Output
+    command: Command
+    args: SimpleNamespace
+    typed: Set[str]
+    say: Output = field(init=False)
     memories: Memories = field(init=False)
 
     def given(self, *names: str) -> dict[str, Any]:
         """Return those of these options that the command line gives, by name."""
         values = {name: getattr(self.args, name, None) for name in names}
-        return {name: value for name, value in values.items() if value is not None}
+        return {name: value for name, value in values.items() if value not in (None, ())}
 
     def settings(self) -> dict[str, Any]:
         """Return the settings that the command line gives.
@@ -107,7 +91,7 @@ class Call:
         Raises:
             ConfigurationError: --set has no NAME=VALUE.
         """
-        pairs = [pair.partition("=") for pair in self.args.set or ()]
+        pairs = [pair.partition("=") for pair in self.args.set]
         if wrong := [name for name, equals, _ in pairs if not equals]:
             raise ConfigurationError(f"--set takes NAME=VALUE, not {wrong[0]!r}.")
         named = self.given("embedding", "llm", "tenant", "rls")
@@ -145,7 +129,7 @@ class Call:
                     "server's."
                 )
         else:
-            if not (self.args.command.makes if makes is None else makes):
+            if not (self.command.makes if makes is None else makes):
                 await self._check_there()
             settings["worker"] = settings.get("worker", True) if works else False
 
@@ -179,7 +163,7 @@ class Call:
 
     def beside(self) -> list[Scope]:
         """Return the scopes that --beside names, of the same tenant."""
-        return [Scope(self.tenant, user, app) for app, user in self.args.beside or ()]
+        return [Scope(self.tenant, user, app) for app, user in self.args.beside]
 
     @property
     def names_scope(self) -> bool:
@@ -274,53 +258,55 @@ class Call:
 Run: TypeAlias = Callable[[Call], Awaitable["Answer | None"]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class Command(click.Command):
     """A command, described by the docstring of the function that runs it.
 
     Attributes:
-        name: one word, or two for a command of a group ("token list").
+        title: one word, or two for a command of a group ("token list").
         uses_store: takes the options that choose a store.
         opens: runs while the memories are open; others open what they need by themselves.
         makes: the database, where there is none; others refuse, since its name is most likely a
             typo.
         here: works on the database itself, not on a server.
+        examples: calls of it.
     """
 
-    name: str
-    run: Run
-    options: Sequence[Option]
-    uses_store: bool = True
-    opens: bool = True
-    makes: bool = False
-    here: bool = False
+    def __init__(
+        self,
+        title: str,
+        run: Run,
+        options: Sequence[click.Parameter],
+        *,
+        uses_store: bool = True,
+        opens: bool = True,
+        makes: bool = False,
+        here: bool = False,
+    ) -> None:
+        text, _, examples = (inspect.getdoc(run) or "").partition("Examples:\n")
+        self.title, self.run, self.options = title, run, options
+        self.uses_store, self.opens, self.makes, self.here = uses_store, opens, makes, here
+        self.examples = [line.strip() for line in examples.strip().splitlines()]
+        super().__init__(
+            title.rpartition(" ")[2],
+            params=[*options, *(STORE_OPTIONS if uses_store else ()), JSON_OPTION],
+            help=" ".join(text.split()),
+            epilog=f"{AS_IT_STANDS}Examples:\n{examples}",
+        )
 
-    @property
-    def all_options(self) -> Sequence[Option]:
-        """Its own options and those that it shares with others."""
-        return (*self.options, *(STORE_OPTIONS if self.uses_store else ()), JSON_OPTION)
-
-    @property
-    def help(self) -> str:
-        """Return what it does."""
-        return " ".join(self._described()[0].split())
-
-    @property
-    def examples(self) -> Sequence[str]:
-        """Return calls of it."""
-        return [line.strip() for line in self._described()[2].strip().splitlines()]
-
-    def _described(self) -> tuple[str, str, str]:
-        return (inspect.getdoc(self.run) or "").partition("Examples:\n")
+    @override
+    def invoke(self, ctx: click.Context) -> Call:
+        """Return the call that the command line asks for."""
+        typed = {
+            name
+            for name in ctx.params
+            if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        }
+        return Call(self, SimpleNamespace(**ctx.params), typed)
 
 
-def command(name: str, *options: Option, **more: bool) -> Callable[[Run], Command]:
-    """Make a function a command; `more` are the fields of `Command`."""
-
-    def declare(run: Run) -> Command:
-        return Command(name=name, run=run, options=options, **more)
-
-    return declare
+def command(title: str, *options: click.Parameter, **more: bool) -> Callable[[Run], Command]:
+    """Make a function a command; `more` are the attributes of `Command`."""
+    return lambda run: Command(title, run, options, **more)
 
 
 STORE_OPTIONS = (
@@ -339,7 +325,7 @@ STORE_OPTIONS = (
     option(
         "--set",
         "any other setting, as NAME=VALUE; may be repeated",
-        action="append",
+        multiple=True,
         metavar="NAME=VALUE",
     ),
 )
@@ -353,17 +339,17 @@ BESIDE = option(
     "--beside",
     "also in the memories of this agent and user, ranked together; may be repeated",
     nargs=2,
-    metavar=("APP", "USER"),
-    action="append",
+    metavar="APP USER",
+    multiple=True,
 )
 LOG_FORMAT = option(
     "--log-format",
     "what is logged on the error stream",
-    choices=("text", "json"),
+    type=click.Choice(("text", "json")),
     default="text",
 )
-LIMIT = option("--limit", "how many at most, up to 1,000", type=whole_number(1, 1000), default=20)
-PORTS = whole_number(0, 65_535)
+LIMIT = option("--limit", "how many at most, up to 1,000", type=click.IntRange(1, 1000), default=20)
+PORTS = click.IntRange(0, 65_535)
 DRY_RUN = flag("--dry-run", "only say what would be done")
 
 
@@ -378,42 +364,3 @@ def needs(extra: str, what: str) -> Generator[None]:
         yield
     except ImportError as error:
         raise needs_extra(what, extra, error) from error
-
-
-def bind(args: argparse.Namespace) -> socket.socket:
-    """Return a socket bound to --host and --port.
-
-    Raises:
-        ConfigurationError: it cannot be bound.
-    """
-    from ..server.serving import bound_socket
-
-    try:
-        return bound_socket(args.host, args.port)
-    except OSError as error:
-        raise ConfigurationError(
-            f"{args.host}:{args.port} cannot be bound ({error.strerror}); choose another --host "
-            "or --port."
-        ) from error
-
-
-def stop_event() -> asyncio.Event:
-    """Return an event that the signals set by which a process is told to end."""
-    stop, loop = asyncio.Event(), asyncio.get_running_loop()
-
-    def look_up() -> None:  # on Windows a signal wakes no loop
-        if not stop.is_set():
-            loop.call_later(LOOK_UP_SECONDS, look_up)
-
-    def stopped(_number: int, _frame: object) -> None:
-        loop.call_soon_threadsafe(stop.set)
-
-    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK"):
-        if (number := getattr(signal, name, None)) is None:
-            continue
-        if sys.platform.startswith("win"):
-            signal.signal(number, stopped)
-            look_up()
-        else:
-            loop.add_signal_handler(number, stop.set)
-    return stop

@@ -7,11 +7,12 @@ from __future__ import annotations
 import asyncio
 import sys
 import tempfile
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from shutil import copyfileobj
 
+import click
 from pydantic_core import to_jsonable_python
 
 from ..errors import InvalidInput
@@ -22,22 +23,18 @@ from .command import (
     FOUND_PROBLEMS,
     LIMIT,
     LOG_FORMAT,
-    PAGE,
     PORTS,
     SCOPE_OPTIONS,
     WHO,
     Call,
-    bind,
     command,
     flag,
     needs,
     option,
-    stop_event,
-    whole_number,
 )
 from .output import SCOPE_COLUMNS, Answer, Column, age
 
-TELL_EVERY_SECONDS = 10.0
+LOOK_UP_SECONDS = 0.5
 JOB_COLUMNS: Mapping[str, Column] = {
     "ID": "id",
     "STATE": "state",
@@ -76,51 +73,42 @@ FINDING_COLUMNS: Mapping[str, Column] = {
     makes=True,
 )
 async def worker(call: Call) -> Answer | None:
-    """Process the queue and prune on schedule until stopped; run as many as you like.
+    """Process the queue and prune on schedule. It runs until stopped; run as many as you like.
 
     Examples:
         kagent-memory worker --uri postgresql://memory@db/agents
         kagent-memory worker --until-idle
     """
-    if call.args.until_idle:
-        async with call.opened(here=True) as memories:
+    args = call.args
+    async with call.opened(here=True, works=not args.until_idle) as memories:
+        if args.until_idle:
             done = await memories.work(until_idle=True)
-        return Answer({"jobs": done}, lines=[f"{done} jobs done."])
-    stop = stop_event()  # before anything is opened that a signal must close
-    async with call.opened(here=True, works=True) as memories, _probes(call, stop):
+            return Answer({"jobs": done}, lines=[f"{done} jobs done."])
         call.say.note(f"Working on {memories.location}; stop with Ctrl-C.")
-        while not stop.is_set():
-            try:
-                await asyncio.wait_for(stop.wait(), TELL_EVERY_SECONDS)
-            except TimeoutError:
-                if jobs := await memories.jobs(limit=PAGE, payloads=False):
-                    dead = sum(job.state == "dead" for job in jobs)
-                    call.say.note(f"{len(jobs) - dead} jobs open, {dead} dead letters.")
+        with suppress(asyncio.CancelledError):  # by a signal
+            await _wait(call)
         call.say.note("Stopping.")
     return None
 
 
-@asynccontextmanager
-async def _probes(call: Call, stop: asyncio.Event) -> AsyncGenerator[None]:
-    """Answer probes and `/metrics` on --port, if one is given, while the block runs."""
-    if call.args.port is None:
-        yield
-        return
-    with needs("server", "--port"):
-        from ..server.app import create_probes
-        from ..server.serving import serve
-    with bind(call.args) as port:
-        serving = asyncio.create_task(serve(create_probes(call.memories), port, stop))
-        try:
-            yield
-        finally:
-            stop.set()
-            await serving
+async def _wait(call: Call) -> None:
+    """Wait to be cancelled; meanwhile answer probes and `/metrics` on --port, if one is given."""
+    args = call.args
+    if args.port is not None:
+        with needs("server", "--port"):
+            from ..server.app import create_probes
+            from ..server.serving import bound_socket, serve
+        with bound_socket(args.host, args.port) as port:
+            await serve(create_probes(call.memories), port)
+    stopped = asyncio.Event()
+    while True:  # on Windows a signal wakes no loop
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stopped.wait(), LOOK_UP_SECONDS)
 
 
 @command("prune", DRY_RUN)
 async def prune(call: Call) -> Answer:
-    """Delete expired memories, or extend those that are popular, in every scope.
+    """Delete expired memories, or extend popular ones. This is done in every scope.
 
     Examples:
         kagent-memory prune --dry-run
@@ -141,13 +129,13 @@ async def prune(call: Call) -> Answer:
 @command(
     "jobs",
     *SCOPE_OPTIONS,
-    option("--state", "only these", choices=("queued", "running", "dead")),
+    option("--state", "only these", type=click.Choice(("queued", "running", "dead"))),
     LIMIT,
     option("--retry", "queue this dead letter again", metavar="ID"),
     option("--drop", "delete this job, unless it is running; what it holds is lost", metavar="ID"),
 )
 async def jobs(call: Call) -> Answer:
-    """List jobs that are not done yet, and dead letters; or retry or drop one.
+    """List jobs that are not done yet, and dead letters. It can also retry or drop one.
 
     Examples:
         kagent-memory jobs --state dead
@@ -176,8 +164,8 @@ async def jobs(call: Call) -> Answer:
     opens=False,
 )
 async def reembed(call: Call) -> Answer:
-    """Embed all memories anew by another embedder, and go over to it; interrupted, it goes on when
-    run again.
+    """Embed all memories anew by another embedder. The store goes over to it; interrupted, it goes
+    on when run again.
 
     Examples:
         kagent-memory reembed --embedding openai/text-embedding-3-small
@@ -198,8 +186,8 @@ async def reembed(call: Call) -> Answer:
 
 @command("forget-tenant", option("name", "the tenant"), flag("--yes", "really"), DRY_RUN)
 async def forget_tenant(call: Call) -> Answer:
-    """Erase everything kept for a tenant, its queue and tokens too; if interrupted, run it again to
-    finish.
+    """Erase everything kept for a tenant. Its queue and tokens go too; if interrupted, run it again
+    to finish.
 
     Examples:
         kagent-memory forget-tenant acme --dry-run
@@ -236,7 +224,7 @@ async def forget_tenant(call: Call) -> Answer:
     ),
 )
 async def receipts(call: Call) -> Answer:
-    """List what was forgotten of a tenant: when, how many, and who asked; never the content.
+    """List what was forgotten of a tenant. When, how many, and who asked; never the content.
 
     Examples:
         kagent-memory receipts --tenant acme
@@ -265,21 +253,26 @@ async def _check_receipts(call: Call) -> Answer:
 @command(
     "audit",
     *SCOPE_OPTIONS,
-    option("--defect", "look only for this; may be repeated", choices=DEFECTS, action="append"),
     option(
-        "--leave-out", "do not look for this; may be repeated", choices=DEFECTS, action="append"
+        "--defect", "look only for this; may be repeated", type=click.Choice(DEFECTS), multiple=True
+    ),
+    option(
+        "--leave-out",
+        "do not look for this; may be repeated",
+        type=click.Choice(DEFECTS),
+        multiple=True,
     ),
     option(
         "--limit",
         "findings of each defect that are listed",
-        type=whole_number(0, 1000),
+        type=click.IntRange(0, 1000),
         default=100,
     ),
 )
 async def audit(call: Call) -> Answer:
-    """Look for duplicates, contradictions, recall loops, secrets, personal data, memories never
-    delivered or without a vector, and orphans; exit code 1 when there are any. Without --app and
-    --user in every scope.
+    """Look for defects of memories. They are duplicates, contradictions, recall loops, secrets,
+    personal data, memories never delivered or without a vector, and orphans; exit code 1 when there
+    are any. Without --app and --user in every scope.
 
     Examples:
         kagent-memory audit
@@ -289,7 +282,7 @@ async def audit(call: Call) -> Answer:
     """
     args = call.args
     named: Sequence[Defect] = args.defect or DEFECTS
-    defects: Sequence[Defect] = [name for name in named if name not in (args.leave_out or ())]
+    defects: Sequence[Defect] = [name for name in named if name not in args.leave_out]
     whose: Scopes | None = None
     if call.names_scope or args.tenant is not None:
         whose = Scopes(tenant=call.tenant, user=args.user, app=args.app)
@@ -314,15 +307,15 @@ async def audit(call: Call) -> Answer:
     option(
         "--rls",
         "switch row level security on, so that PostgreSQL itself keeps scopes apart",
-        action="store_const",
-        const=True,
+        is_flag=True,
+        default=None,
     ),
     flag(
         "--distribute",
         "spread the tables over the nodes of a Citus cluster, each agent and user on one of them",
     ),
     option(
-        "--shards", "with --distribute: how many parts", type=whole_number(1, 64_000), default=32
+        "--shards", "with --distribute: how many parts", type=click.IntRange(1, 64_000), default=32
     ),
     flag(
         "--rotate-keys",
@@ -334,7 +327,7 @@ async def audit(call: Call) -> Answer:
     makes=True,
 )
 async def migrate(call: Call) -> Answer:
-    """Update the database to the newest schema; every start does this too, if its user may.
+    """Update the database to the newest schema. Every start does this too, if its user may.
 
     Examples:
         kagent-memory migrate --uri postgresql://owner@db/agents
@@ -401,7 +394,7 @@ async def _rotate_keys(call: Call) -> Answer:
     flag("--vectors", "with their vectors, which then need not be made anew"),
 )
 async def export(call: Call) -> None:
-    """Write memories, with history, usage and expiry, to standard output, one line of JSON each.
+    """Write memories to standard output. Each is one line of JSON, with history, usage and expiry.
 
     Examples:
         kagent-memory export > all.jsonl
@@ -423,7 +416,7 @@ async def export(call: Call) -> None:
     makes=True,
 )
 async def import_(call: Call) -> Answer:
-    """Import what export wrote: all of it or nothing, and nothing twice.
+    """Import what export wrote. All of it comes or nothing, and nothing twice.
 
     Examples:
         kagent-memory import all.jsonl --dry-run

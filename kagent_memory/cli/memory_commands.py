@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+
+import click
 
 from ..checks import parsed_time
 from ..errors import InvalidInput, NotFound, family_of
@@ -41,16 +43,16 @@ if TYPE_CHECKING:
 MAX_SHOWN = 100  # rows of a dry run
 ORDERS: tuple[Order, ...] = ("newest", "oldest")
 FILTERS = (
-    option("--type", "only this type", choices=MEMORY_TYPES),
+    option("--type", "only this type", type=click.Choice(MEMORY_TYPES)),
     option("--category", "only of this category"),
     option("--topic", "only with this topic"),
-    option("--tag", "only with this tag; may be repeated", action="append"),
+    option("--tag", "only with this tag; may be repeated", multiple=True),
 )
 LABELS = (
-    option("--type", "what kind of memory", choices=MEMORY_TYPES),
+    option("--type", "what kind of memory", type=click.Choice(MEMORY_TYPES)),
     option("--category", "a label of your own beside the type"),
-    option("--topic", "what it is about; may be repeated", action="append", dest="topics"),
-    option("--tag", "a label; may be repeated", action="append", dest="tags"),
+    option("--topic topics", "what it is about; may be repeated", multiple=True),
+    option("--tag tags", "a label; may be repeated", multiple=True),
     option("--importance", "0 to 1", type=float),
     option("--ttl-days", "days to live; 0: for ever", type=int),
 )
@@ -81,12 +83,12 @@ COUNT_COLUMNS: Mapping[str, Column] = {
 }
 
 
-def _filter(args: argparse.Namespace) -> Filter:
+def _filter(args: SimpleNamespace) -> Filter:
     return Filter(
         types=(args.type,) if args.type else (),
         category=args.category,
         topics=(args.topic,) if args.topic else (),
-        tags=tuple(args.tag or ()),
+        tags=args.tag,
     )
 
 
@@ -98,9 +100,7 @@ def _filter(args: argparse.Namespace) -> Filter:
     BESIDE,
     option("--as-of", "answers as at this time, such as 2026-01-31 or 2026-01-31T09:30Z"),
     option(
-        "--session",
-        "the session that asks: its short-term memories are searched too",
-        dest="session_id",
+        "--session session_id", "the session that asks: its short-term memories are searched too"
     ),
     flag("--all-agents", "in those of all agents of --user"),
     flag("--all-users", "in those of all users of --app; with --all-agents: of the whole tenant"),
@@ -170,20 +170,16 @@ async def _searched_scopes(call: Call) -> WhichScopes:
     *SCOPE_OPTIONS,
     *FILTERS,
     option(
-        "--short-term",
+        "--short-term state",
         "only what single sessions keep for themselves",
-        action="store_const",
-        const="short_term",
-        dest="state",
+        flag_value="short_term",
     ),
     option(
-        "--quarantined",
+        "--quarantined state",
         "only what waits to be confirmed; see the setting quarantine",
-        action="store_const",
-        const="quarantined",
-        dest="state",
+        flag_value="quarantined",
     ),
-    option("--order", "by what", choices=ORDERS, default="newest"),
+    option("--order", "by what", type=click.Choice(ORDERS), default="newest"),
     LIMIT,
     option("--cursor", "where the former page ended"),
 )
@@ -205,11 +201,11 @@ async def list_(call: Call) -> Answer:
 
 @command(
     "show",
-    option("id", "the memory's id, or how it begins", nargs="?"),
+    option("id", "the memory's id, or how it begins", required=False),
     *SCOPE_OPTIONS,
 )
 async def show(call: Call) -> Answer:
-    """Show one memory with everything known about it; without an id count memories, deliveries and
+    """Show one memory with everything known about it. Without an id count memories, deliveries and
     jobs of every agent and user, or those of --app and --user.
 
     Examples:
@@ -247,20 +243,20 @@ def _details(memory: Memory) -> Answer:
 
 @command(
     "add",
-    option("text", "what to remember (none: one a line on standard input)", nargs="*"),
+    option("text", "what to remember (none: one a line on standard input)", nargs=-1),
     *SCOPE_OPTIONS,
     *LABELS,
-    option("--origin", "where it comes from", choices=ORIGINS, default="user"),
+    option("--origin", "where it comes from", type=click.Choice(ORIGINS), default="user"),
     makes=True,
 )
 async def add(call: Call) -> Answer:
-    """Store texts as given; a text that is already there is renewed.
+    """Store texts as given. A text that is already there is renewed.
 
     Examples:
         kagent-memory add "Ada prefers green tea" --app demo --user ada --topic tea
         kagent-memory add --app demo --user ada < facts.txt
     """
-    texts: list[str] = call.args.text or _lines()
+    texts: Sequence[str] = call.args.text or _lines()
     if not texts:
         raise InvalidInput("Give at least one text, or lines on standard input.")
     labels = call.given(*LABELLED, "origin")
@@ -313,9 +309,9 @@ async def pin(call: Call) -> Answer:
 
 @command(
     "forget",
-    option("ids", "memories' ids, or how they begin", nargs="*"),
+    option("ids", "memories' ids, or how they begin", nargs=-1),
     *SCOPE_OPTIONS,
-    option("--session", "all of a session, what is queued of it too", dest="session_id"),
+    option("--session session_id", "all of a session, what is queued of it too"),
     option("--tag", "those with this tag"),
     option("--author", "those of this author, what is queued of theirs too"),
     option("--before", "those added before this time, such as 2026-01-31 or 2026-01-31T09:30Z"),
@@ -325,7 +321,7 @@ async def pin(call: Call) -> Answer:
     DRY_RUN,
 )
 async def forget(call: Call) -> Answer:
-    """Erase memories for good, with their history; saving their session again does not bring them
+    """Erase memories for good, with their history. Saving their session again does not bring them
     back.
 
     Examples:
@@ -417,7 +413,8 @@ async def history(call: Call) -> Answer:
 
 @command("undo", *MEMORY_OPTIONS)
 async def undo(call: Call) -> Answer:
-    """Undo the last change to a memory, and everything else that the same decision changed.
+    """Undo the last change to a memory. Everything else that the same decision changed is undone
+    too.
 
     Examples:
         kagent-memory undo 0199a1b2-…

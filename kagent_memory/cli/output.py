@@ -10,8 +10,8 @@ import logging
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter
@@ -108,17 +108,29 @@ class Output:
         _write("", flush=True)
 
 
-def _write(text: str, *, flush: bool = False) -> None:
+@contextmanager
+def writing() -> Generator[None]:
+    """Say so where standard output does not take what the block writes.
+
+    Raises:
+        BrokenPipeError: its reader went away.
+        UnwritableOutput: it failed otherwise.
+    """
     try:
-        sys.stdout.write(text)
-        if flush:
-            sys.stdout.flush()
+        yield
     except BrokenPipeError:
         raise
     except OSError as error:
         raise UnwritableOutput(
             f"The answer cannot be written: {error.strerror or error}."
         ) from error
+
+
+def _write(text: str, *, flush: bool = False) -> None:
+    with writing():
+        sys.stdout.write(text)
+        if flush:
+            sys.stdout.flush()
 
 
 def _write_table(head: Sequence[str], rows: list[list[str]]) -> None:

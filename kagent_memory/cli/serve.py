@@ -9,11 +9,13 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import click
 
 from ..errors import ConfigurationError, InvalidInput, KagentMemoryError
 from ..records import Scope
@@ -23,13 +25,10 @@ from .command import (
     LOG_FORMAT,
     PORTS,
     Call,
-    bind,
     command,
     flag,
     needs,
     option,
-    stop_event,
-    whole_number,
 )
 from .output import Answer, Column, day, styled
 
@@ -44,13 +43,13 @@ MARKS = {"ok": ("ok  ", "green"), "note": ("note", "yellow"), "bad": ("BAD ", "r
 @command(
     "demo",
     option("--directory", "an empty or new one for its memories (default: a new temporary one)"),
-    option("--store", "where", choices=("libsql", "postgres"), default="libsql"),
+    option("--store", "where", type=click.Choice(("libsql", "postgres")), default="libsql"),
     option("--model", "the agent's model (default: a rehearsed one)", default=""),
     uses_store=False,
     opens=False,
 )
 async def demo(call: Call) -> Answer:
-    """Watch an agent remember across two processes; works offline, without a key.
+    """Watch an agent remember across two processes. It works offline, without a key.
 
     Examples:
         kagent-memory demo
@@ -125,23 +124,23 @@ HTTP_OPTIONS = (
         "believe X-User-Id, X-Agent-Name and X-Tenant-Id: a proxy in front sets them, and nobody "
         "else can",
     ),
-    option("--allow-host", "a further host name to answer to without auth", action="append"),
+    option("--allow-host", "a further host name to answer to without auth", multiple=True),
     option(
         "--allow-model",
         "a model that callers may name for their sessions, beside the server's own; may be "
         "repeated",
-        action="append",
+        multiple=True,
     ),
     option(
         "--max-body-bytes",
         "the longest request body",
-        type=whole_number(1024, 2**30),
+        type=click.IntRange(1024, 2**30),
         default=8 * 1024 * 1024,
     ),
     option(
         "--max-import-bytes",
         "the longest file that an import takes",
-        type=whole_number(1024, 2**50),
+        type=click.IntRange(1024, 2**50),
         default=16 * 2**30,
     ),
 )
@@ -166,7 +165,8 @@ MCP_OPTIONS = (
     makes=True,
 )
 async def serve(call: Call) -> None:
-    """Serve kagent's memory contract, /api/v1 and the page at /; processes the queue too.
+    """Serve the memories over HTTP. There is kagent's contract, /api/v1 and the page at /; the
+    queue is processed too.
 
     Examples:
         kagent-memory serve --uri libsql:///memory.db
@@ -176,11 +176,8 @@ async def serve(call: Call) -> None:
         kagent-memory serve --mcp --app assistant --user ada --beside assistant team
     """
     args = call.args
-    unfit: list[str] = []
-    for one in HTTP_OPTIONS if args.mcp else MCP_OPTIONS:
-        value = getattr(args, one.word.removeprefix("--").replace("-", "_"))
-        if value is not False and value != one.more.get("default"):
-            unfit.append(one.word)
+    others = HTTP_OPTIONS if args.mcp else MCP_OPTIONS
+    unfit = [one.opts[0] for one in others if one.name in call.typed]
     if unfit:
         raise InvalidInput(f"{', '.join(unfit)}: {'not with' if args.mcp else 'only with'} --mcp.")
     await (_serve_mcp(call) if args.mcp else _serve_http(call))
@@ -190,19 +187,19 @@ async def _serve_http(call: Call) -> None:
     with needs("server", "Serving"):
         from ..server.app import create_app
         from ..server.auth import LOOPBACK_NAMES, Access, check_binding
+        from ..server.serving import bound_socket
         from ..server.serving import serve as serve_on
     args = call.args
     access = Access(
         required=args.auth,
         trusted_proxy=args.trusted_proxy,
-        hosts=LOOPBACK_NAMES | {name.lower() for name in args.allow_host or ()},
-        models=frozenset(args.allow_model or ()),
+        hosts=LOOPBACK_NAMES | {name.lower() for name in args.allow_host},
+        models=frozenset(args.allow_model),
         max_body_bytes=args.max_body_bytes,
         max_import_bytes=args.max_import_bytes,
     )
     check_binding(args.host, access)
-    stop = stop_event()  # before anything is opened that a signal must close
-    with bind(args) as port:
+    with bound_socket(args.host, args.port) as port:
         async with call.opened(here=True, works=True) as memories:
             host = f"[{args.host}]" if ":" in args.host else args.host
             app = create_app(memories, access)
@@ -219,7 +216,8 @@ async def _serve_http(call: Call) -> None:
                 also = f", gRPC on {host}:{grpc_port}" if grpc_port else ""
                 at = f"http://{host}:{port.getsockname()[1]}"
                 call.say.note(f"Memories of {memories.location} on {at}{also}; stop with Ctrl-C.")
-                await serve_on(app, port, stop)
+                with suppress(asyncio.CancelledError):  # by a signal
+                    await serve_on(app, port)
                 call.say.note("Stopping.")
 
 
@@ -242,12 +240,12 @@ async def _serve_mcp(call: Call) -> None:
     option("--user", "only this user's memories (default: the whole tenant's)"),
     flag("--operator", "opens every tenant, and what crosses them: prune and doctor over HTTP"),
     option("--label", "a name to recognise it by", default=""),
-    option("--days", "days it is valid (default: until revoked)", type=whole_number(1, 36_500)),
+    option("--days", "days it is valid (default: until revoked)", type=click.IntRange(1, 36_500)),
     makes=True,
     here=True,
 )
 async def token_create(call: Call) -> Answer:
-    """Make a bearer token for the server, bound to the tenant or to one user; shown once.
+    """Make a bearer token for the server. It is bound to the tenant or to one user, and shown once.
 
     Examples:
         kagent-memory token create --label ci --days 90
@@ -308,7 +306,8 @@ async def token_revoke(call: Call) -> Answer:
 
 @command("doctor", opens=False)
 async def examine(call: Call) -> Answer:
-    """Check settings, database, schema, rights, embedder and model, and say what to do.
+    """Check everything, and say what to do. It looks at settings, database, schema, rights,
+    embedder and model.
 
     Examples:
         kagent-memory doctor --uri postgresql://memory@db/agents --embedding ollama/nomic-embed-text

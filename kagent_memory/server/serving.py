@@ -12,6 +12,8 @@ import uvicorn
 from starlette.types import ASGIApp
 from typing_extensions import override
 
+from ..errors import ConfigurationError
+
 MAX_HEAD_BYTES = 65_536
 BACKLOG = 2048  # connections that wait to be accepted
 # longer than a proxy keeps an idle connection (nginx: 60), so that it never meets a closed one
@@ -31,8 +33,8 @@ class Server(uvicorn.Server):
         yield
 
 
-async def serve(app: ASGIApp, bound: socket.socket, stop: asyncio.Event) -> None:
-    """Serve an application on a socket until `stop` is set, then let running requests end.
+async def serve(app: ASGIApp, bound: socket.socket) -> None:
+    """Serve an application on a socket until it is cancelled, then let running requests end.
 
     Raises:
         SystemExit: the application could not start.
@@ -55,12 +57,10 @@ async def serve(app: ASGIApp, bound: socket.socket, stop: asyncio.Event) -> None
         # requests instead
     )
     server = Server(config)
-    serving = asyncio.ensure_future(server.serve(sockets=[bound]))
-    stopping = asyncio.ensure_future(stop.wait())
+    serving = asyncio.create_task(server.serve(sockets=[bound]))
     try:
-        await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.shield(serving)
     finally:
-        stopping.cancel()
         server.should_exit = True
         await serving
 
@@ -69,11 +69,18 @@ def bound_socket(host: str, port: int) -> socket.socket:
     """Return a socket that listens; only bound, two servers could share an address.
 
     Raises:
-        OSError: the address cannot be bound.
+        ConfigurationError: the address cannot be bound.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     dual = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
-    bound = socket.create_server((host, port), family=family, backlog=BACKLOG, dualstack_ipv6=dual)
+    try:
+        bound = socket.create_server(
+            (host, port), family=family, backlog=BACKLOG, dualstack_ipv6=dual
+        )
+    except OSError as error:
+        raise ConfigurationError(
+            f"{host}:{port} cannot be bound ({error.strerror}); choose another --host or --port."
+        ) from error
     # Connections inherit it. asyncio sets it only on sockets that name TCP as their protocol;
     # without it each answer's body waits 40 ms for the client to acknowledge its head.
     bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -16,7 +16,8 @@ from typing import Any
 import httpx
 import pytest
 
-from kagent_memory.cli import COMMANDS, main, parser
+from kagent_memory.cli import COMMANDS, main, parse
+from kagent_memory.cli.command import Call
 from kagent_memory.memories import Memories
 from kagent_memory.records import new_id
 from kagent_memory.stores.base import Job
@@ -49,7 +50,9 @@ def test_every_example_is_a_command_that_parses():
         for example in command.examples:
             words = example.partition(" <")[0].partition(" >")[0].replace('"', "").split()[1:]
             if '"' not in example:
-                assert parser().parse_args(words).command is command
+                call = parse(words)
+                assert isinstance(call, Call)
+                assert call.command is command
 
 
 def test_a_memory_lives_on_the_command_line(run: Any, id: str):
@@ -129,14 +132,23 @@ async def _stored(uri: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shell", "said"), [("bash", "complete "), ("zsh", "bashcompinit"), ("fish", "--limit")]
+    ("shell", "words", "word"),
+    [("bash", "list --o", "2"), ("zsh", "list --o", "2"), ("fish", "list", "--o")],
 )
-def test_completion_is_printed_for_a_shell(run: Any, shell: str, said: str):
-    """`--completion` prints a script that knows commands and their options."""
+def test_a_shell_completes_commands_and_options(run: Any, shell: str, words: str, word: str):
+    """`--completion` prints a script that asks the program for commands and their options."""
     told = run("--completion", shell)
-    assert told.code == 0
-    assert said in told.out
-    assert "search" in told.out
+    assert (told.code, f"{shell}_complete" in told.out) == (0, True)
+    asked = {
+        **os.environ,
+        "_KAGENT_MEMORY_COMPLETE": f"{shell}_complete",
+        "COMP_WORDS": f"kagent-memory {words}",
+        "COMP_CWORD": word,
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "kagent_memory"], env=asked, capture_output=True, text=True
+    )
+    assert "--order" in done.stdout
 
 
 def test_show_and_explain_are_for_people(run: Any, id: str):
@@ -175,7 +187,7 @@ def test_a_token_is_shown_once(run: Any):
     assert made["id"] in listed.out
     assert made["token"] not in listed.out
     assert run("token", "revoke", made["id"]).code == 0
-    assert run("token", "--json").json == []
+    assert run("token", "list", "--json").json == []
 
 
 async def _with_a_dead_letter(uri: str) -> str:
@@ -268,11 +280,12 @@ def test_all_agents_or_one_agent_must_be_named(run: Any, id: str, words: tuple[s
 
 LOADED = """
 import sys
-from kagent_memory.cli import main, parser
+from kagent_memory.cli import PARSER, main
 LATER = ("httpx", "numpy", "kagent_memory.doctor", "kagent_memory.memories.components",
 "kagent_memory.remote",
          "kagent_memory.retrieval", "kagent_memory.server", "kagent_memory.stores")
-parser().format_help()
+import click
+PARSER.get_help(click.Context(PARSER))
 print([name for name in LATER if name in sys.modules])
 assert main(["migrate", "--uri", sys.argv[1], "--json"]) == 0
 print([name for name in ("httpx", "kagent_memory.doctor", "kagent_memory.server") if name in sys.modules])

@@ -68,9 +68,15 @@ FAMILIES = {2: "invalid-input", 3: "not-found", 5: "configuration", 6: "store"}
         (["serve", "--mcp", "--auth", "--port", "0"], 2, "--port, --auth: not with --mcp"),
         (["serve", "--app", "a", "--beside", "a", "b"], 2, "--app, --beside: only with --mcp"),
         (["serve", "--host", "0.0.0.0"], 5, "--auth"),
-        (["remember", "this"], 2, "There is no command"),
-        (["serch", "tea"], 2, "Did you mean search?"),
-        (["forgt"], 2, "Did you mean forget?"),
+        (["remember", "this"], 2, "No such command 'remember'"),
+        (["serch", "tea"], 2, "'search'"),
+        (["list", "--tga", "x"], 2, "'--tag'"),
+        (["list", "--order", "colour"], 2, "newest"),
+        ([], 2, "Missing command"),
+        (["serve", "--port", "65536"], 2, "not in the range"),
+        (["token", "create", "--days", "0"], 2, "not in the range"),
+        (["list", "--limit", "0"], 2, "not in the range"),
+        (["list", "--limit", "1" * 5000], 2, "not a valid integer"),
         (["list", "--set", "tl_days=3"], 5, "did you mean ttl_days?"),
     ],
 )
@@ -84,43 +90,11 @@ def test_a_mistake_is_one_line_or_one_json_document(
     assert said.err.startswith("kagent-memory: ")
     assert advice in said.err
     assert main([*words, "--json"]) == code
-    check_document(capsys, code)
-
-
-def check_document(capsys: pytest.CaptureFixture[str], code: int) -> None:
     said = capsys.readouterr()
     told = json.loads(said.out)["error"]
     assert (told["family"], told["exit_code"], said.err) == (FAMILIES[code], code, "")
     assert told["message"]
     assert code in EXIT_CODES
-
-
-NOT_IN_RANGE = "must be a whole number from"
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["list", "--order", "colour"], "invalid choice"),
-        (["jobs", "--retry"], "expected one argument"),
-        ([], "required"),
-        (["serve", "--port", "65536"], NOT_IN_RANGE),
-        (["token", "create", "--days", "0"], NOT_IN_RANGE),
-        (["list", "--limit", "0"], NOT_IN_RANGE),
-        (["list", "--limit", "1" * 5000], NOT_IN_RANGE),
-    ],
-)
-def test_a_usage_error_is_one_line_or_one_json_document(
-    capsys: pytest.CaptureFixture[str], words: list[str], said: str
-) -> None:
-    """A usage error ends with 2 and says what is wrong, in JSON where that was asked for."""
-    for more in ([], ["--json"]):
-        with pytest.raises(SystemExit) as end:
-            main([*words, *more])
-        assert end.value.code == 2
-        if not more:
-            assert said in capsys.readouterr().err
-    check_document(capsys, 2)
 
 
 def test_a_disk_that_is_full_is_one_line(uri: str) -> None:

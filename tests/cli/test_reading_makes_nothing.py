@@ -31,7 +31,7 @@ WORDS = {
     "token revoke": ["0199a1b2-0000-7000-8000-000000000000"],
 }
 MAKERS = {"add", "import", "serve", "worker", "migrate", "token create", "demo"}
-READERS = sorted({*(command.name for command in COMMANDS), *WORDS} - MAKERS - {"doctor"})
+READERS = sorted({*(command.title for command in COMMANDS), *WORDS} - MAKERS - {"doctor"})
 
 
 def words_of(command: str, uri: str) -> list[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
@@ -101,14 +101,14 @@ def served(
     told: list[Any] = []
 
     async def run() -> None:
-        stop = asyncio.Event()
-        told.extend((asyncio.get_running_loop(), stop))
+        told.extend((asyncio.get_running_loop(), asyncio.current_task()))
         async with await opener() as memories:
             app = create_app(memories, access)
             for path, route in routes.items():
                 app.add_route(path, route, methods=["GET", "POST"])
             started.set()  # who connects now waits in the socket's queue
-            await serve(app, bound, stop)
+            with suppress(asyncio.CancelledError):
+                await serve(app, bound)
 
     thread = threading.Thread(target=lambda: asyncio.run(run()), name="served", daemon=True)
     thread.start()
@@ -116,8 +116,8 @@ def served(
     try:
         yield f"http://{host}:{bound.getsockname()[1]}"
     finally:
-        loop, stop = told
-        loop.call_soon_threadsafe(stop.set)
+        loop, task = told
+        loop.call_soon_threadsafe(task.cancel)
         thread.join(120)
         assert not thread.is_alive(), "the server did not stop"
 
