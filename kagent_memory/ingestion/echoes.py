@@ -6,16 +6,16 @@ extracted.
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import cache, lru_cache, partial
 from typing import NamedTuple
 
 from ..concurrency import run_in_thread
-from ..language.tokenizer import EDGES, STOP_WORDS, denying_terms, normalised, query_terms, tokens
+from ..language.tokenizer import EDGES, STOP_WORDS, denying_terms, query_terms, tokens
 from ..language.word_lists import all_words, table
 from ..records import Memory, Message, Scope
 from ..stores.base import MemoryStore
@@ -39,30 +39,8 @@ _IDLE_PHRASES = re.compile(  # of scripts without spaces, the longest first
 )
 _DENIAL = "not"
 _STEM = 4  # letters that the forms of a word share: "wohnst", "wohnt"
-_MAX_SOURCES = 3  # memories that one sentence may repeat
-_MAX_HOLDERS = 32  # sources that are looked at for each term of a sentence
-MOST = 0.8
-"""Share of the content words of a sentence, or of a recalled text, that makes one an echo of the
-other.
-"""
-HALF = 0.5
-"""Share of a sentence's content words that must be recalled where it holds a whole recalled
-text.
-"""
-
-
-class KnownMemory(NamedTuple):
-    """A memory that may be echoed.
-
-    Attributes:
-        id: its id.
-        text: its content.
-        beside: what an echo may name with it, such as the days on which it was said and stored.
-    """
-
-    id: str
-    text: str
-    beside: str = ""
+_MAX_SOURCES = 3  # known ones that one sentence may repeat
+_MAX_HOLDERS = 32  # known sentences that are looked at for each term of a sentence
 
 
 class _Sentence(NamedTuple):
@@ -79,34 +57,29 @@ class _Sentence(NamedTuple):
     marks: frozenset[str]
 
 
-@dataclass(slots=True)
-class _Source:
-    """A sentence of something known, and the memories that say it."""
-
-    terms: frozenset[str]
-    marks: frozenset[str]
-    ids: dict[str, None]
-
-
 def mask_recalled(
-    messages: Sequence[Message], known: Sequence[KnownMemory], *, names: Iterable[str] = ()
+    messages: Sequence[Message], memories: Iterable[Memory] = (), *, names: Iterable[str] = ()
 ) -> tuple[list[Message], tuple[str, ...]]:
     """Return the messages without what memory had said, and the ids of the memories said again.
 
     A tool's answer that holds recalled texts goes whole. Of what agents and tools say, every
-    sentence goes that is an echo: four of five of its content words were recalled, or it holds four
-    of five of a recalled text's and not as many others, no clause of it says something new beside
-    them, and it adds no number, identifier, name or denial. What the user says stays, also a repeat
-    word for word; only a block that was injected beside other lines goes.
+    sentence goes that is an echo: half of its content words were recalled, no clause of it says
+    something new beside them, and it adds no number, identifier, name or denial. What the user says
+    stays, also a repeat word for word; only a block that was injected beside other lines goes.
     Messages that nothing is left of have no text.
 
     Args:
         messages: a transcript in its order.
-        known: memories that may be echoed.
+        memories: those that may be echoed; what an agent said itself never is, as its same words
+            twice are two turns.
         names: what the user is called.
     """
-    recalled = dict.fromkeys(text for message in messages for text in message.recalled)
-    statements = _Statements([*known, *(KnownMemory("", text) for text in recalled)], names)
+    statements = _Statements(names)
+    for memory in memories:
+        if not (memory.verbatim and memory.origin == "agent"):
+            statements.add(memory.content, memory.id, _days(memory))
+    for recalled in dict.fromkeys(text for message in messages for text in message.recalled):
+        statements.add(recalled)
     left: list[Message] = []
     for message in messages:
         text = _unmasked(message, statements)
@@ -132,74 +105,63 @@ def _unmasked(message: Message, statements: _Statements) -> str:
 class _Statements:
     """Known sentences by their content words.
 
-    A sentence is compared with a bounded number of sources, so that the work is linear.
+    A sentence is compared with a bounded number of them, so that the work is linear.
     """
 
-    def __init__(self, known: Sequence[KnownMemory], names: Iterable[str]) -> None:
+    def __init__(self, names: Iterable[str]) -> None:
         self.echoed: dict[str, None] = {}
-        self._sources: dict[frozenset[str], _Source] = {}
-        self._by_term: dict[str, list[_Source]] = {}
         self._called = frozenset(key for name in names for key in map(_key, tokens(name)))
-        for memory in known:
-            beside = frozenset(map(_key, tokens(memory.beside)))
-            for sentence in map(_sentence, sentences_of(memory.text)):
-                if sentence.terms:
-                    source = self._source(sentence.terms)
-                    source.marks |= sentence.marks | beside
-                    source.ids |= dict.fromkeys(filter(None, (memory.id,)))
+        self._marks: dict[frozenset[str], set[str]] = {}
+        self._ids = defaultdict[frozenset[str], dict[str, None]](dict)
+        self._by_term = defaultdict[str, list[frozenset[str]]](list)
 
-    def _source(self, terms: frozenset[str]) -> _Source:
-        source = self._sources.get(terms)
-        if source is None:
-            source = self._sources[terms] = _Source(terms, frozenset(), {})
-            for term in terms:
-                self._by_term.setdefault(term, []).append(source)
-        return source
+    def add(self, text: str, id: str = "", beside: str = "") -> None:
+        """Add the sentences of a text, the memory that it is of, and what an echo may name with it,
+        such as days.
+        """
+        named = set(map(_key, tokens(beside)))
+        for _, terms, marks in map(_sentence, sentences_of(text)):
+            if terms not in self._marks:
+                self._marks[terms] = set()
+                for term in terms:
+                    self._by_term[term].append(terms)
+            self._marks[terms] |= marks | named
+            if id:
+                self._ids[terms][id] = None
 
     def hold(self, piece: str) -> bool:
         """Return True for a sentence that is an echo; take note of the memories that it repeats."""
-        sentence = _sentence(piece)
-        sources = self._repeated(sentence.terms)
+        clauses, terms, marks = _sentence(piece)
         # "You like tea." repeats only what says no more; a word alone, such as "Dr.", nothing
-        is_bare = len(sentence.terms) == 1 and (
-            sources[:1] != [self._sources.get(sentence.terms)] or len(tokens(piece)) == 1
-        )
-        if is_bare or not sources:
+        is_bare = len(terms) == 1 and (terms not in self._marks or len(piece.split()) == 1)
+        if is_bare or not (sources := self._repeated(terms)):
             return False
-        known = self._called.union(*(source.terms | source.marks for source in sources))
-        if (_DENIAL in sentence.marks) != (_DENIAL in known):
+        known = self._called.union(*sources, *(self._marks[source] for source in sources))
+        if (_DENIAL in marks) != (_DENIAL in known):
             return False
         # who is addressed: "Yes, Ada, …"
-        known |= {
-            clause[0] for clause in sentence.clauses if len(clause) == 1
-        } & self._by_term.keys()
-        told = [clause for clause in sentence.clauses if not known.isdisjoint(clause)]
+        known |= {clause[0] for clause in clauses if len(clause) == 1} & self._by_term.keys()
+        told = (clause for clause in clauses if not known.isdisjoint(clause))
         # characters of scripts without spaces are parts of words
         adds = any(term < _FIRST_UNSPACED for clause in told for term in set(clause) - known)
-        shared = len(sentence.terms & known)
-        is_whole = all(len(sentence.terms & one.terms) >= MOST * len(one.terms) for one in sources)
-        least = HALF if is_whole else MOST
-        if adds or shared < least * len(sentence.terms) or not sentence.marks <= known:
+        if adds or 2 * len(terms & known) < len(terms) or not marks <= known:
             return False
         for source in sources:
-            self.echoed |= source.ids
+            self.echoed |= self._ids[source]
         return True
 
-    def _repeated(self, terms: frozenset[str]) -> list[_Source]:
-        """Return the sources that hold most of a sentence, each at least two of its content
+    def _repeated(self, terms: frozenset[str]) -> Sequence[frozenset[str]]:
+        """Return the known sentences that hold most of a sentence, each at least two of its content
         words.
         """
-        found: list[_Source] = []
+        found: list[frozenset[str]] = []
         while terms and len(found) < _MAX_SOURCES:
-            holders = (self._by_term.get(term, ())[-_MAX_HOLDERS:] for term in terms)
-            near = [source for some in holders for source in some]
-            best = max(
-                near, key=lambda one: (len(terms & one.terms), -len(one.terms)), default=None
-            )
-            if best is None or (found and len(terms & best.terms) < min(2, len(best.terms))):
+            near = (one for term in terms for one in self._by_term.get(term, ())[-_MAX_HOLDERS:])
+            best = max(near, key=lambda one: (len(terms & one), -len(one)), default=None)
+            if best is None or (found and len(terms & best) < min(2, len(best))):
                 break
             found.append(best)
-            terms -= best.terms
+            terms -= best
         return found
 
 
@@ -279,7 +241,6 @@ async def without_recalled(
     scope: Scope,
     messages: Sequence[Message],
     *,
-    handed: Collection[str] = (),
     now: datetime,
 ) -> tuple[list[Message], tuple[str, ...]]:
     """Return the messages without echoes of memory, and the ids of the memories said again.
@@ -288,7 +249,6 @@ async def without_recalled(
         store: whose memories.
         scope: of whom.
         messages: a transcript in its order.
-        handed: what memory handed over in it, as `handed_key`.
         now: when.
     """
     said = [message.text for message in messages if message.role != "user" and message.text.strip()]
@@ -299,40 +259,16 @@ async def without_recalled(
     matches = await search_texts(view, list(filter(None, asked)), limit=CANDIDATES)
     ids = dict.fromkeys(id for of_query in matches for id in of_query.matches)
     held = await view.memories(list(ids))
-    known = known_memories(held.values())
-    size = sum(len(one.text) for one in (*messages, *known))
-    left, echoed = await run_in_thread(
-        size, partial(mask_recalled, messages, known, names=(scope.user,))
-    )
-    again = (one.id for one in known if handed and handed_key(scope, one.text) in handed)
-    heard = [message for message in left if message.text.strip()]
-    return heard, tuple(dict.fromkeys((*echoed, *again)))
+    size = sum(map(len, said)) + sum(len(memory.content) for memory in held.values())
+    masked = partial(mask_recalled, messages, held.values(), names=(scope.user,))
+    left, echoed = await run_in_thread(size, masked)
+    return [message for message in left if message.text.strip()], echoed
 
 
-def handed_key(scope: Scope, text: str) -> str:
-    """Return a hash of a text's words that differs in every scope, to stand for it in a payload."""
-    return hashlib.blake2b(normalised(text).encode(), key=scope.id, digest_size=12).hexdigest()
-
-
-def known_memories(memories: Iterable[Memory]) -> list[KnownMemory]:
-    """Return what an echo may be of: all memories but what an agent said itself, whose same words
-    twice are two turns.
-    """
-    return [
-        KnownMemory(
-            memory.id,
-            memory.content,
-            _days((memory.happened_at, memory.said_at, memory.created_at)),
-        )
-        for memory in memories
-        if not (memory.verbatim and memory.origin == "agent")
-    ]
-
-
-def _days(times: Iterable[datetime | None]) -> str:
-    """Return these days in the ways in which they are written beside a memory."""
+def _days(memory: Memory) -> str:
+    """Return a memory's days in the ways in which they are written beside it."""
     return " ".join(
         f"{at:%Y-%m-%d, %H:%M, %A, %B %Y} {at.day} {at.day}st {at.day}nd {at.day}rd {at.day}th"
-        for at in times
+        for at in (memory.happened_at, memory.said_at, memory.created_at)
         if at is not None
     )

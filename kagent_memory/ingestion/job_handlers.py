@@ -36,7 +36,7 @@ from .planner import MIN_REPLACED, Plan, decide, size_of
 from .providers import Providers, ProviderUnavailable
 from .short_term import expire_crowd, tiered
 from .summary_provider import SummaryProvider, Transcript
-from .transcripts import batch_key, from_payload, handed_in
+from .transcripts import batch_key, from_payload
 from .worker import lease_seconds
 
 logger = logging.getLogger(__name__)
@@ -150,9 +150,7 @@ class JobHandlers:
         """Return what a provider finds in new messages, and what it meets in the scope."""
         now, settings = self.clock(), self.settings
         said = [message for message in messages if message.text.strip()]
-        heard, echoed = await without_recalled(
-            self.store.memories, job.scope, said, handed=handed_in(job.payload), now=now
-        )
+        heard, echoed = await without_recalled(self.store.memories, job.scope, said, now=now)
         transcript = await self._transcript(job, heard, now)
         found = await provider.facts(transcript) if heard or transcript.ended else ()
         keeps = heard and keeps_turns(provider, settings)

@@ -27,7 +27,7 @@ from ..redaction import redact as mask_secrets
 from ..redaction.personal_data import PersonalDataRefused
 from ..stores import Store
 from ..stores.base import Job, checked_key
-from .echoes import handed_key, mask_recalled
+from .echoes import mask_recalled
 from .editing import checked_fact, checked_session_id, fitting
 from .providers import Providers
 from .summaries import REUSING
@@ -119,38 +119,19 @@ def _prepared(
     )
 
 
-def to_payload(scope: Scope, messages: Sequence[Message], *, ended: bool = False) -> dict[str, Any]:
+def to_payload(messages: Sequence[Message], *, ended: bool = False) -> dict[str, Any]:
     """Return the JSON that a job carries; `forget` looks at its `messages[].event_id`.
 
-    Of what memory handed over only hashes are kept (see `handed_key`): once forgotten, it must not
-    be written anew.
+    What memory handed over is not in it: once forgotten, it must not be written anew.
     """
-
-    def handed(message: Message) -> list[str]:
-        texts = {line for text in message.recalled for line in (text, *text.splitlines())}
-        return sorted({handed_key(scope, text) for text in texts if text.strip()})
-
-    values = [
-        {
-            **_MESSAGE.dump_python(replace(message, recalled=()), mode="json"),
-            "handed": handed(message),
-        }
-        for message in messages
-    ]
-    return {"ended": ended, "messages": values}
+    told = [replace(message, recalled=()) for message in messages]
+    return {"ended": ended, "messages": [_MESSAGE.dump_python(one, mode="json") for one in told]}
 
 
 def from_payload(payload: Mapping[str, Any]) -> list[Message]:
-    """Return the messages that `to_payload` wrote, without what was recalled."""
+    """Return the messages that `to_payload` wrote."""
     messages = (_MESSAGE.validate_python(values) for values in payload.get("messages", ()))
     return [replace(message, at=message.at and message.at.astimezone(UTC)) for message in messages]
-
-
-def handed_in(payload: Mapping[str, Any]) -> frozenset[str]:
-    """Return the `handed_key` of every text and line that memory handed over in messages."""
-    return frozenset(
-        key for values in payload.get("messages", ()) for key in values.get("handed", ())
-    )
 
 
 def batch_key(messages: Sequence[Message], session_id: str, *, ended: bool) -> str:
@@ -195,7 +176,7 @@ class Enqueuer:
         )
         new = [message for message in ready if message.event_id not in ingested]
         if any(message.recalled for message in new):
-            new, _ = await run_in_thread(size, mask_recalled, new, ())
+            new, _ = await run_in_thread(size, mask_recalled, new)
         # who ends a session need not say so again
         if end_after_minutes is not None and not compaction:
             waiting = await self.store.queue.waiting(scope, "session_end", session_id)
@@ -208,7 +189,7 @@ class Enqueuer:
             kind="transcript",
             session_id=session_id,
             key=batch_key(new, session_id, ended=ended),
-            payload=to_payload(scope, new, ended=ended),
+            payload=to_payload(new, ended=ended),
             provider=provider,
             model=model,
             run_after=now,
@@ -222,7 +203,7 @@ class Enqueuer:
                 id=new_id(now),
                 kind="session_end",
                 key=session_id,
-                payload=to_payload(scope, new, ended=True),
+                payload=to_payload(new, ended=True),
                 run_after=now + timedelta(minutes=end_after_minutes),
             )
             jobs.append(timer)

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from ..concurrency import run_in_thread
 from ..ingestion.comparing import is_saved, said
-from ..ingestion.echoes import known_memories, mask_recalled
+from ..ingestion.echoes import mask_recalled
 from ..language.tokenizer import STOP_WORDS, denying_terms, identity, query_terms, tokens
 from ..records import Filter, Memory, Message, Scope
 from ..redaction import kinds_in
@@ -170,9 +170,7 @@ async def _recall_loops(contents: Contents) -> AsyncIterator[Evidence]:
     def sources(memory: Memory, found: Iterable[str]) -> Sequence[str]:
         older = [held[id] for id in found if id in held and _is_older(held[id], memory)]
         spoken = [Message(text=memory.content, role="agent")]
-        [left], repeated = mask_recalled(
-            spoken, known_memories(older), names=(contents.scope.user,)
-        )
+        [left], repeated = mask_recalled(spoken, older, names=(contents.scope.user,))
         return () if left.text else repeated
 
     for memory, found in zip(suspects, matches, strict=True):

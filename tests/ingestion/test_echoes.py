@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from kagent_memory.ingestion.echoes import KnownMemory, mask_recalled
+from kagent_memory.ingestion.echoes import mask_recalled
 from kagent_memory.memories import Memories
-from kagent_memory.records import Message, Scope
+from kagent_memory.records import Fact, Memory, Message, Scope
+from kagent_memory.retention.lifecycle import to_memory
 from kagent_memory.testing import ScriptedLlm
 
 ITEMS = tomllib.loads((Path(__file__).parent / "items/echoes.toml").read_text("utf-8"))["item"]
@@ -47,11 +48,15 @@ def agent(text: str, **more: Any) -> Message:
     return Message(text=text, role="agent", **more)
 
 
+def remembered(text: str) -> Memory:
+    return to_memory(Fact(text), now=datetime(2026, 5, 6, tzinfo=UTC), id=text)
+
+
 def left(
     *messages: Message, known: Collection[str] = (OSLO, TEA, NO_MEAT)
 ) -> tuple[list[str], set[str]]:
     """Return what is left of messages, and the known memories that they repeat."""
-    memories = [KnownMemory(text, text, "2026-05-06") for text in (NAME, *known)]
+    memories = [remembered(text) for text in (NAME, *known)]
     kept, echoed = mask_recalled(messages, memories)
     return [message.text for message in kept if message.text], set(echoed) - {NAME}
 
@@ -165,7 +170,7 @@ def test_the_work_is_linear_when_every_sentence_is_another_one() -> None:
 
     def seconds(count: int) -> float:
         known = [
-            KnownMemory(str(n), f"The user visited town{n % 97} in {n} with {n % 89} friends.")
+            remembered(f"The user visited town{n % 97} in {n} with {n % 89} friends.")
             for n in range(count)
         ]
         said = " ".join(

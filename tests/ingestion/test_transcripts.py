@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from kagent_memory.errors import InvalidInput
-from kagent_memory.ingestion.echoes import handed_key
-from kagent_memory.ingestion.transcripts import from_payload, handed_in, prepared, to_payload
+from kagent_memory.ingestion.transcripts import from_payload, prepared, to_payload
 from kagent_memory.memories import Memories
 from kagent_memory.records import Message, Scope
 
@@ -61,25 +60,18 @@ def test_the_queue_gives_messages_back_as_they_came() -> None:
     """A message comes out of the queue's JSON equal to the one put in, its time in UTC."""
     at = datetime(2026, 1, 1, 1, tzinfo=timezone(timedelta(hours=1)))
     given = Message(text="ü", role="tool", author="t", event_id="e", at=at, compaction=(0, 9999.5))
-    [back] = from_payload(
-        json.loads(json.dumps(to_payload(SCOPE, prepared([given], "s", str, 999))))
-    )
+    [back] = from_payload(json.loads(json.dumps(to_payload(prepared([given], "s", str, 999)))))
     assert back == given
     assert back.at is not None
     assert back.at.tzinfo is UTC
 
 
-def test_what_was_handed_over_is_queued_as_hashes() -> None:
-    """Of what memory handed over the queue holds hashes that another scope cannot compare."""
-    given = Message(text="x", event_id="e", recalled=("Ada sails.\nBob skis", "Ada sails."))
-    payload = to_payload(SCOPE, prepared([given], "s", str, 999))
+def test_what_was_handed_over_is_not_queued() -> None:
+    """The queue holds nothing of what memory handed over: once forgotten, it must be gone."""
+    given = Message(text="x", event_id="e", recalled=("Ada sails.\nBob skis",))
+    payload = to_payload(prepared([given], "s", str, 999))
     assert "sails" not in json.dumps(payload)
     assert from_payload(payload) == [replace(given, recalled=())]
-    texts = ("Ada sails.\nBob skis", "ada  SAILS", "Bob skis")
-    assert handed_in(payload) == {handed_key(SCOPE, text) for text in texts}
-    assert handed_in(payload).isdisjoint(
-        handed_key(Scope("", "bob", "demo"), text) for text in texts
-    )
 
 
 def test_a_message_without_an_event_id_keeps_its_own() -> None:
