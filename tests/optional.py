@@ -15,12 +15,11 @@ import pytest
 
 PACKAGES = {
     "axe_playwright_python",
+    "fastembed",
     "kubernetes_validate",
     "onnx",
-    "onnxruntime",
     "playwright",
     "schemathesis",
-    "tokenizers",
 }
 """The packages of the extra `dev` that the extra `test` leaves out."""
 _FOLDERS = os.pathsep.join(

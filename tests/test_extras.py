@@ -51,8 +51,8 @@ async def test_postgresql_names_its_extra(without: Any, scheme: str, missing: st
     [
         ("psycopg", "pgserver", {"uri": "pgserver:///{folder}/data"}),
         ("cryptography", "encryption", {"encryption_keys": "id:" + "A" * 43}),
-        ("onnxruntime", "local", {"embedding": "local/any"}),
-        ("onnxruntime", "local", {"rerank": "local/any"}),
+        ("fastembed", "local", {"embedding": "local/any"}),
+        ("fastembed", "local", {"rerank": "local/any"}),
         ("litellm", "litellm", {"embedding": "gemini-embedding-001"}),
         ("litellm", "litellm", {"embedding": {"provider": "ollama", "model": "any"}}),
         ("litellm", "litellm", {"llm": "openai/any"}),
@@ -69,7 +69,7 @@ async def test_an_option_names_its_extra_before_a_file_is_made(
 ) -> None:
     """An option that needs a missing package names the extra that brings it, and makes nothing."""
     without(package, ours="kagent_memory.stores.postgres")
-    given = {"uri": "libsql:///{folder}/memory.db", "llm": False, **options}
+    given: dict[str, Any] = {"uri": "libsql:///{folder}/memory.db", "llm": False, **options}
     with needs(extra):
         await Memories.open(given.pop("uri").format(folder=tmp_path), **given)
     assert list(tmp_path.iterdir()) == []

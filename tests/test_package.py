@@ -24,6 +24,7 @@ PACKAGE = ROOT / "kagent_memory"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 DRIVERS = [
     "fastapi",
+    "fastembed",
     "google",
     "grpc",
     "jinja2",

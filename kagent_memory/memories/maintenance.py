@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -321,7 +322,8 @@ class Maintenance(Opened):
         from ..retrieval.embedding_spaces import StoreEmbedder
 
         parts, settings = self.parts, self.parts.settings
-        embedder = open_embedder(settings.embedding if embedding is None else embedding, settings)
+        choice = settings.embedding if embedding is None else embedding
+        embedder = await asyncio.to_thread(open_embedder, choice, settings)  # imports take seconds
         if embedder is None:
             raise ConfigurationError("Name the embedder that the memories are to be embedded by.")
         successor = StoreEmbedder(parts.store, embedder, settings, replaces=True)

@@ -14,7 +14,7 @@ from ..language.tokenizer import estimated_tokens
 from ..records import scaled
 from ..settings import EmbeddingConfig, MemorySettings
 from .calls import CheckedModel, check_provider
-from .onnx import PREFIXES, LocalEmbedder
+from .local import PREFIXES, LocalEmbedder
 from .provider_embedder import ProviderEmbedder
 
 __all__ = ["CheckedEmbedder", "Embedder", "EmbedderChoice", "EmbeddingConfig", "open_embedder"]
@@ -190,8 +190,8 @@ def _halves(text: str) -> tuple[str, str]:
 def open_embedder(choice: Any, settings: MemorySettings) -> Embedder | None:
     """Return the embedder of a choice: None, a model name, kagent's configuration, or any embedder.
 
-    No model is loaded or called. The name of an uncommon provider imports LiteLLM: call this in a
-    thread.
+    No model is loaded or called. The name of a local model imports fastembed, and that of an
+    uncommon provider LiteLLM: call this in a thread.
 
     Raises:
         ConfigurationError: the choice is of no known kind, its provider is unknown, has no

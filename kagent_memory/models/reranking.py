@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import ModelError
 from ..settings import MemorySettings, RerankConfig
 from .calls import CheckedModel, call_litellm, check_provider
-from .onnx import PREFIXES, LocalReranker
+from .local import LocalReranker
 
 
 class Reranker(Protocol):
@@ -107,7 +107,8 @@ def open_reranker(choice: Any, settings: MemorySettings) -> Reranker | None:
     """Return the reranker of a choice: a value of the setting `rerank`, or any object with
     `rerank`.
 
-    The name of an uncommon provider imports LiteLLM: call this in a thread.
+    The name of a local model imports fastembed, and that of an uncommon provider LiteLLM: call this
+    in a thread.
 
     Raises:
         ConfigurationError: the choice is of no known kind, or names no known provider.
@@ -119,11 +120,8 @@ def open_reranker(choice: Any, settings: MemorySettings) -> Reranker | None:
         return choice
     if not isinstance(choice, RerankConfig):
         return CheckedReranker(choice, timeout_seconds=seconds)
-    prefix, _, path = choice.model.partition("/")
-    if prefix == "cross-encoder":  # the organisation on Hugging Face that publishes nothing else
+    if choice.model.startswith("local/"):
         inner = LocalReranker(choice.model)
-    elif f"{prefix}/" in PREFIXES:
-        inner = LocalReranker(path)
     else:
         inner = LiteLLMReranker(choice.model, choice.api_base)
     return CheckedReranker(inner, timeout_seconds=seconds, ours=True)

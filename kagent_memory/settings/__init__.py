@@ -118,7 +118,7 @@ class RerankConfig:
     """A rerank model.
 
     Attributes:
-        model: its LiteLLM name, or local/<cross-encoder>.
+        model: its LiteLLM name, or local/ and that of a cross-encoder of fastembed.
         api_base: where it is reached, when it is not at its usual place.
     """
 
@@ -160,8 +160,9 @@ class MemorySettings:
             are the countries whose phone numbers are recognized without a country code; the file is
             a TOML table of `[[pii]]` with `kind` and `pattern`, a regular expression. None:
             nothing. Needs the extra [pii].
-        rerank: a LiteLLM rerank model, or local/<cross-encoder>, that reorders the best hits; where
-            it is not at its usual place, `{"model": "hosted_vllm/any", "api_base": "http://…"}`.
+        rerank: a LiteLLM rerank model, or local/ and a cross-encoder of fastembed, that reorders
+            the best hits; where it is not at its usual place, `{"model": "hosted_vllm/any",
+            "api_base": "http://…"}`.
         worker: whether this process works on the queue; False leaves it to `kagent-memory worker`.
         postgres_schema: the schema of Postgres that holds our tables.
         encryption_keys: encrypts what memories say: id:key, the key 32 random bytes in Base64;

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import optional
 import pytest
 from loopback import Loopback
 
@@ -90,17 +89,3 @@ async def test_any_object_with_rerank_serves(provider: Loopback) -> None:
             return (1, 0.5, 2)
 
     assert await opened(Given()).rerank("tea", DOCUMENTS) == [1.0, 0.5, 2.0]
-
-
-@pytest.mark.parametrize(
-    ("choice", "name"),
-    [
-        ("local/cross-encoder/ms-marco", "local/cross-encoder/ms-marco"),
-        ("cross-encoder/ms-marco", "local/cross-encoder/ms-marco"),
-        ("cohere/rerank-v3.5", "cohere/rerank-v3.5"),
-    ],
-)
-def test_the_choice_decides_the_kind(provider: Loopback, choice: str, name: str) -> None:
-    """A name tells whether a reranker runs here or at a provider."""
-    optional.package("onnxruntime")
-    assert opened(choice).name == name

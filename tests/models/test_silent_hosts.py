@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from typing import Any
@@ -15,14 +14,12 @@ from loopback import hang_up
 from pydantic import BaseModel
 from relay import Relay
 
-from kagent_memory import Memories
 from kagent_memory.adk.adk_llm import at_hand
 from kagent_memory.errors import ModelError, StoreError
 from kagent_memory.models.calls import litellm
 from kagent_memory.models.embedding import EmbeddingConfig, open_embedder
 from kagent_memory.models.llm import open_llm
 from kagent_memory.models.reranking import open_reranker
-from kagent_memory.records import Scope
 from kagent_memory.remote import RemoteMemories
 from kagent_memory.settings import MemorySettings
 
@@ -94,25 +91,3 @@ async def test_a_silent_server_of_ours_is_a_store_error(silent, monkeypatch):
     with pytest.raises(StoreError):
         await RemoteMemories.open(silent)
     assert time.monotonic() - start < SOON
-
-
-async def test_a_loading_model_delays_no_save(monkeypatch, tmp_path):
-    """A local model that loads for ever delays a save no longer than its bound."""
-    saved, waited = threading.Event(), list[bool]()
-
-    def fetch(*_: str) -> None:
-        waited.append(saved.wait(60))
-        raise OSError("the hub did not answer")
-
-    monkeypatch.setattr("kagent_memory.models.onnx.model_folder", fetch)
-    options: dict[str, Any] = {
-        "embedding": "local/any",
-        "model_timeout_seconds": 0.3,
-        "worker": False,
-    }
-    async with await Memories.open(f"libsql:///{tmp_path}/memory.db", **options) as memories:
-        [id] = await memories.add(Scope("t", "u", "a"), ["Ada likes oolong."])
-        assert waited == [], "the save waited until the loading was given up"
-        saved.set()
-        assert (await memories.get(Scope("t", "u", "a"), id)).content == "Ada likes oolong."
-        assert "embed" in {job.kind for job in await memories.jobs()}

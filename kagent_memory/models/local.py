@@ -1,0 +1,101 @@
+"""Embedders and rerankers of fastembed, run in this process without torch (extra `[local]`)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from importlib import import_module
+from typing import Any
+
+from ..errors import ConfigurationError, ModelUnavailable, needs_extra
+
+ORGANISATION = "sentence-transformers/"
+PREFIXES = ("local/", ORGANISATION)
+
+
+class LocalModel:
+    """A model of fastembed, loaded at the first use, in the one thread that runs it.
+
+    Args:
+        name: how the model is called.
+        model: as fastembed names it.
+        module, kind: where fastembed keeps models of its kind.
+
+    Raises:
+        ConfigurationError: the extra is not installed, or fastembed knows no such model.
+    """
+
+    def __init__(self, name: str, model: str, module: str, kind: str) -> None:
+        try:
+            self._kind = getattr(import_module(module), kind)
+        except ImportError as error:
+            raise needs_extra(f"The local model {model}", "local") from error
+        supported = self._kind.list_supported_models()
+        if all(model.lower() != known["model"].lower() for known in supported):
+            raise ConfigurationError(
+                f"fastembed has no {kind} {model!r}; choose one that it lists. Replace the vectors "
+                "of another embedder with `kagent-memory reembed`."
+            )
+        self.name = name
+        self._model = model
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kagent-memory-model")
+
+    @cached_property
+    def _loaded(self) -> Any:
+        try:
+            return self._kind(self._model)
+        except ValueError as error:  # so fastembed says that it found the files nowhere
+            raise ModelUnavailable(f"The files of {self._model} cannot be loaded.") from error
+
+    async def run(self, method: str, *args: Any) -> list[Any]:
+        """Return what a method of the model yields; a failed load is tried again at the next call.
+
+        Raises:
+            ModelUnavailable: the model's files are not here, and cannot be fetched.
+            Exception: the model failed in its own way.
+        """
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(
+            self._thread, lambda: list(getattr(self._loaded, method)(*args))
+        )
+
+
+class LocalEmbedder(LocalModel):
+    """Embeds with a model of fastembed.
+
+    Args:
+        model: "local/" and fastembed's name, whose "sentence-transformers/" may be left out.
+
+    Raises:
+        ConfigurationError: see `LocalModel`.
+    """
+
+    def __init__(self, model: str) -> None:
+        path = model.removeprefix("local/").removeprefix(ORGANISATION)
+        name = f"{ORGANISATION}{path}"
+        super().__init__(name, path if "/" in path else name, "fastembed", "TextEmbedding")
+
+    async def embed(self, texts: Sequence[str], *, kind: str) -> list[Any]:
+        """Return one row per text; see `LocalModel.run`."""
+        return await self.run("query_embed" if kind == "query" else "passage_embed", list(texts))
+
+
+class LocalReranker(LocalModel):
+    """Reranks with a cross-encoder of fastembed.
+
+    Args:
+        model: "local/" and fastembed's name.
+
+    Raises:
+        ConfigurationError: see `LocalModel`.
+    """
+
+    def __init__(self, model: str) -> None:
+        path = model.removeprefix("local/")
+        super().__init__(model, path, "fastembed.rerank.cross_encoder", "TextCrossEncoder")
+
+    async def rerank(self, query: str, documents: Sequence[str]) -> list[float]:
+        """Return one score per document, in the documents' order; see `LocalModel.run`."""
+        return await self.run("rerank", query, list(documents))
