@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 
 ID_LENGTH = 36
 TELL_EVERY = 1000  # memories
-MAX_LOOKED_THROUGH = 20_000  # memories, for an id that is given by its beginning
 MAX_SCOPES = 100  # to choose from
-PAGE = 1000
 WHO = "command line"
 
 AS_IT_STANDS = "\b\n"  # tells click to leave the lines of a paragraph alone
@@ -204,15 +202,6 @@ class Call:
             f"{many} agents and users match; name one with --app and --user, such as {some}."
         )
 
-    async def scopes(self, tenant: str | None) -> list[Scope]:
-        """Return all scopes of a tenant, or of every one."""
-        scopes: list[Scope] = []
-        while page := await self.memories.scopes(
-            tenant=tenant, after=scopes[-1] if scopes else None, limit=PAGE
-        ):
-            scopes += page
-        return scopes
-
     async def memory(self) -> tuple[Scope, str]:
         """Return the scope and the id of the memory that the command line names."""
         scope = await self.scope()
@@ -224,18 +213,12 @@ class Call:
         Raises:
             InvalidInput: several ids begin with it.
         """
+        from ..memories.reading import each_memory
+
         if len(text) >= ID_LENGTH:
             return text
-        matching: list[str] = []
-        cursor: str | None = None
-        for _ in range(MAX_LOOKED_THROUGH // PAGE):
-            page = await self.memories.list(
-                scope, filter=Filter(superseded=True), limit=PAGE, cursor=cursor
-            )
-            matching += [memory.id for memory in page.memories if memory.id.startswith(text)]
-            cursor = page.cursor
-            if cursor is None:
-                break
+        ever = each_memory(self.memories, scope, filter=Filter(superseded=True))
+        matching = [memory.id async for memory in ever if memory.id.startswith(text)]
         if len(matching) > 1:
             raise InvalidInput(
                 f"{len(matching)} ids begin with {text}, such as {matching[0]} and {matching[1]}."

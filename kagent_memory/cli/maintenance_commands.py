@@ -197,7 +197,8 @@ async def forget_tenant(call: Call) -> Answer:
 
     args, memories = call.args, call.memories
     if args.dry_run:
-        scopes = await call.scopes(checked_tenant(args.name))
+        tenant = checked_tenant(args.name)
+        scopes = [scope async for scope in memories.each_scope(tenant=tenant)]
         count = sum([(await memories.stats(scope)).visible for scope in scopes])
         line = f"{count} visible memories of {len(scopes)} agents and users would be forgotten."
         return Answer({"would_forget": {"scopes": len(scopes), "memories": count}}, lines=[line])

@@ -6,13 +6,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from ..checks import parsed_time
-from ..errors import InvalidInput, NotFound, family_of
-from ..memories.forgetting import Forgotten
+from ..errors import InvalidInput
+from ..memories.reading import existing
 from ..records import MEMORY_TYPES, ORIGINS, Fact, Filter, Hit, Memory, Scope, Scopes, WhichScopes
 from .command import (
     BESIDE,
@@ -215,7 +215,9 @@ async def show(call: Call) -> Answer:
     """
     if call.args.id is not None:
         return _details(await call.memories.get(*await call.memory()))
-    named = [await call.scope()] if call.names_scope else await call.scopes(call.args.tenant)
+    named = [await call.scope()] if call.names_scope else None
+    if named is None:
+        named = [scope async for scope in call.memories.each_scope(tenant=call.args.tenant)]
     counted = [Counted(scope, await call.memories.stats(scope)) for scope in named]
     unused = sum(one.stats.unused for one in counted)
     lines = [f"{unused} expired unused; the next prune deletes them."] if unused else []
@@ -334,61 +336,24 @@ async def forget(call: Call) -> Answer:
     conditions = call.given("session_id", "tag", "author", "before", "after")
     for name in conditions.keys() & {"before", "after"}:
         conditions[name] = parsed_time(conditions[name], f"--{name}")
-    if sum((bool(args.ids), bool(conditions), args.everything)) != 1:
-        raise InvalidInput(
-            "Name exactly one: ids, conditions (--session, --tag, --author, --before, --after), "
-            "or --everything."
-        )
     scope = await call.scope()
-    if args.everything and not args.yes and not args.dry_run:
+    if args.everything and not (args.yes or args.dry_run):
         raise InvalidInput(
             f"This erases all memories of {scope.app} about {scope.user}; say --yes to do it."
         )
-    if args.ids:
-        return await _forget_ids(call, scope)
-    erased = await call.memories.forget(
-        scope, **conditions, everything=args.everything, dry_run=args.dry_run, who=WHO
+    ids = [await call.whole_id(scope, id) for id in args.ids] or None
+    gone = await call.memories.forget(
+        scope, ids, **conditions, everything=args.everything, dry_run=args.dry_run, who=WHO
     )
-    return await _forgotten(call, scope, erased)
-
-
-async def _forget_ids(call: Call, scope: Scope) -> Answer:
-    there: list[str] = []
-    missing: list[str] = []
-    for named in call.args.ids:
-        id = await call.whole_id(scope, named)
-        try:
-            await call.memories.forget(scope, [id], dry_run=True)
-            there.append(id)
-        except NotFound:
-            missing.append(id)
-    erased = Forgotten()
-    if there:
-        erased = await call.memories.forget(scope, there, dry_run=call.args.dry_run, who=WHO)
-    answer = await _forgotten(call, scope, erased)
-    if not missing:
-        return answer
-    call.say.note(f"kagent-memory: No memory {', '.join(map(printable, missing))} in this scope.")
-    value = answer.value | {"not_found": missing}
-    return replace(answer, value=value, code=family_of(NotFound()).exit_code)
-
-
-async def _forgotten(call: Call, scope: Scope, erased: Forgotten) -> Answer:
-    if not call.args.dry_run:
-        return Answer({"forgotten": [*erased]}, lines=[f"{len(erased)} forgotten."])
-    shown: list[Memory] = []
-    lines = [f"{len(erased)} would be forgotten."]
-    for id in erased[:MAX_SHOWN]:
-        try:
-            shown.append(await call.memories.get(scope, id, superseded=True))
-        except NotFound:
-            lines.append(f"{id} has expired.")
-    value: dict[str, Any] = {"would_forget": [*erased]}
-    if erased.linked:
-        value["linked"] = [*erased.linked]
+    if not args.dry_run:
+        return Answer({"forgotten": [*gone]}, lines=[f"{len(gone)} forgotten."])
+    value, lines = {"would_forget": [*gone]}, [f"{len(gone)} would be forgotten."]
+    if gone.linked:
+        value["linked"] = [*gone.linked]
         lines.append("These say the same and stay, unless they are named too:")
-        same = [await call.memories.get(scope, id) for id in erased.linked]
+        same = await existing(call.memories, scope, gone.linked)
         lines += [f"{memory.id}  {printable(memory.content)}" for memory in same]
+    shown = await existing(call.memories, scope, gone[:MAX_SHOWN])
     return Answer(value, MEMORY_COLUMNS if shown else {}, shown, lines)
 
 

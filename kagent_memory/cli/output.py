@@ -57,14 +57,18 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Write a command's results; `as_json`: one JSON document on standard output and nothing
-    else.
+    """Write a command's results.
+
+    Attributes:
+        as_json: as one JSON document on standard output and nothing else.
+        logs: remarks and errors are lines of the log.
 
     Everything that writes raises BrokenPipeError when the reader went away, and UnwritableOutput
     when standard output fails otherwise.
     """
 
     as_json: bool = False
+    logs: bool = False
 
     def answer(self, answer: Answer) -> None:
         """Write an answer."""
@@ -86,6 +90,9 @@ class Output:
 
     def note(self, text: str) -> None:
         """Write progress and remarks to the error stream."""
+        if self.logs:
+            logger.info("%s", printable(text.strip()))
+            return
         with suppress(OSError):  # a remark that nobody can read must not end the command
             sys.stderr.write(text + "\n")
             sys.stderr.flush()
@@ -100,7 +107,9 @@ class Output:
         """Say what went wrong: one line on the error stream, or the JSON document."""
         if self.as_json:
             self.json({"error": {"family": family, "message": text, "exit_code": exit_code}})
-        else:
+        if self.logs:
+            logger.error("%s", printable(text))
+        elif not self.as_json:
             self.note(f"kagent-memory: {printable(text)}")
 
     def flush(self) -> None:
@@ -295,20 +304,6 @@ def _on_one_line(record: logging.LogRecord) -> bool:
     return True
 
 
-class LoggedOutput(Output):
-    """An `Output` whose remarks and errors are logged."""
-
-    @override
-    def note(self, text: str) -> None:
-        logger.info("%s", printable(text.strip()))
-
-    @override
-    def error(self, text: str, *, family: str, exit_code: int) -> None:
-        logger.error("%s", printable(text))
-        if self.as_json:
-            super().error(text, family=family, exit_code=exit_code)
-
-
 def set_up_logging(
     format: Literal["text", "json"], say: Output, *, level: int = logging.INFO
 ) -> Output:
@@ -326,4 +321,4 @@ def set_up_logging(
         for handler in root.handlers:
             handler.setFormatter(JsonFormatter() if format == "json" else text)
         logging.captureWarnings(format == "json")
-    return say if format == "text" else LoggedOutput(say.as_json)
+    return Output(say.as_json, logs=format == "json")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import uuid
 from collections.abc import Sequence
 
@@ -11,13 +10,12 @@ from fastapi import Request
 from ..checks import checked_name
 from ..errors import InvalidInput, NotFound
 from ..memories import Memories
-from ..records import Memory, Scope
+from ..records import Scope
 from ..stores.base import Job, JobState
 from .auth import Access, Caller
 
 NAMES = ("tenant", "user", "app")
 """The parts of a scope."""
-PAGE = 1000  # memories that are read at once
 
 
 def memories_of(request: Request) -> Memories:
@@ -97,22 +95,6 @@ def tenant_wide(caller: Caller, tenant: str | None) -> dict[str, str | None]:
     if (caller.user, caller.app) != (None, None):
         raise NotFound("No such receipts.")
     return within(caller, tenant=tenant)
-
-
-async def all_memories(
-    memories: Memories, scope: Scope, most: float = math.inf
-) -> tuple[list[Memory], bool]:
-    """Return a scope's memories, the newest first, and True if these are all; `most`: about how
-    many are read.
-    """
-    rows: list[Memory] = []
-    cursor: str | None = None
-    while len(rows) < most:
-        page = await memories.list(scope, limit=PAGE, cursor=cursor)
-        rows += page.memories
-        if (cursor := page.cursor) is None:
-            return rows, True
-    return rows, False
 
 
 async def visible_jobs(

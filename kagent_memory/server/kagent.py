@@ -20,10 +20,11 @@ from fastapi.responses import JSONResponse, Response
 from ..concurrency import run_in_thread
 from ..errors import InvalidInput, KagentMemoryError, NotFound
 from ..memories import Memories
+from ..memories.reading import each_memory
 from ..records import Memory, Scope
 from ..stores.base import external_name
 from .auth import Caller
-from .dependencies import all_memories, caller_of, memories_of
+from .dependencies import caller_of, memories_of
 from .kagent_wire import (
     DIMENSIONS,
     Item,
@@ -113,7 +114,7 @@ async def list_all(memories: Memories, caller: Caller, asked: Named) -> dict[str
     """Return all memories of an agent and a user, the most delivered first."""
     rows: list[Memory] = []
     for scope in _scopes(memories, caller, asked):
-        rows += (await all_memories(memories, scope))[0]
+        rows += [memory async for memory in each_memory(memories, scope)]
     return {"memories": await run_in_thread(len(rows) * SORTED_CHARS, _listed, rows)}
 
 

@@ -35,8 +35,9 @@ from starlette.types import Scope as Connection
 from .. import __version__
 from ..checks import parsed_time
 from ..concurrency import run_in_thread
-from ..errors import ConfigurationError, NotFound
+from ..errors import ConfigurationError
 from ..memories import Memories
+from ..memories.reading import existing
 from ..memories.tool_answers import (
     CONTENT,
     DEFAULT_ANSWER_TOKENS,
@@ -54,7 +55,7 @@ from ..memories.tool_answers import (
     saved_id,
 )
 from ..models.prompts.fence import fenced_answer
-from ..records import Fact, Memory, Scope
+from ..records import Fact, Scope
 
 logger = logging.getLogger(__name__)
 LIST_LIMIT, MAX_LIMIT = 20, 50
@@ -164,11 +165,7 @@ async def _forget(
 
 
 async def _shown(memories: Memories, scope: Scope, ids: Sequence[str]) -> Answer:
-    there: list[Memory] = []
-    for id in ids:
-        with suppress(NotFound):  # expired
-            there.append(await memories.get(scope, id, superseded=True))
-    return await _fenced(list(map(of_memory, there)))
+    return await _fenced([of_memory(one) for one in await existing(memories, scope, ids)])
 
 
 def _token(scope: Scope, ids: Sequence[str]) -> str:

@@ -15,10 +15,11 @@ from fastapi.responses import Response
 
 from ..errors import InvalidInput, KagentMemoryError, NotFound
 from ..memories import Memories
+from ..memories.reading import each_memory, existing
 from ..records import Memory, Scope
 from ..stores.base import Job, JobState
 from .api import VERBS
-from .dependencies import all_memories, caller_of, memories_of, own_job, tenant_wide, visible_jobs
+from .dependencies import caller_of, memories_of, own_job, tenant_wide, visible_jobs
 from .error_responses import told
 from .page_helpers import OwnForm, PageScope, ScopeOrNone, field, page, page_user, to
 
@@ -58,7 +59,7 @@ class Plot(NamedTuple):
 async def dashboard(request: Request, scope: PageScope) -> Response:
     """Show counts and plots."""
     memories = memories_of(request)
-    rows, is_whole = await all_memories(memories, scope, MAX_READ)
+    rows = [memory async for memory in each_memory(memories, scope, most=MAX_READ)]
     stats, now = await memories.stats(scope), request.app.state.clock()
     plots = [
         Plot("Memories over the last 30 days", growth(rows, now)),
@@ -76,7 +77,7 @@ async def dashboard(request: Request, scope: PageScope) -> Response:
         scope=scope,
         stats=stats,
         plots=plots,
-        whole=is_whole,
+        whole=stats.visible <= len(rows),
         read=len(rows),
     )
 
@@ -187,10 +188,7 @@ async def forget(request: Request, scope: PageScope, form: OwnForm) -> Response:
         return _forget_page(request, scope, typed, **told(error))
     if not is_look:
         return to("/memories", scope, done="forget")
-    shown: list[Memory] = []
-    for id in gone[:SHOWN]:
-        with suppress(NotFound):  # expired
-            shown.append(await memories.get(scope, id, superseded=True))
+    shown = await existing(memories, scope, gone[:SHOWN])
     return _forget_page(request, scope, typed, gone=len(gone), shown=shown)
 
 

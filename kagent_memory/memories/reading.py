@@ -1,0 +1,40 @@
+"""Reads of several memories through the verbs, here or on a server."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from ..errors import NotFound
+from ..records import Filter, Memory, Scope
+
+if TYPE_CHECKING:
+    from .memories import Memories
+
+PAGE = 1000  # memories that are read at once
+
+
+async def each_memory(
+    memories: Memories, scope: Scope, *, filter: Filter = Filter(), most: float = math.inf
+) -> AsyncGenerator[Memory]:
+    """Yield the memories of a scope, the newest first, and about `most` of them at most."""
+    cursor: str | None = None
+    read = 0
+    while read < most:
+        page = await memories.list(scope, filter=filter, limit=PAGE, cursor=cursor)
+        for memory in page.memories:
+            yield memory
+        read += len(page.memories)
+        if (cursor := page.cursor) is None:
+            return
+
+
+async def existing(memories: Memories, scope: Scope, ids: Iterable[str]) -> list[Memory]:
+    """Return those of these memories that are there, superseded ones too."""
+    there: list[Memory] = []
+    for id in ids:
+        with suppress(NotFound):  # it has expired
+            there.append(await memories.get(scope, id, superseded=True))
+    return there
