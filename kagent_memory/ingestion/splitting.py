@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from ..language.tokenizer import estimated_tokens, tokens_of
+from ..language.tokenizer import estimated_tokens
 from ..records import Message
 
 SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n+")
@@ -46,14 +46,14 @@ def pieces(text: str, most_tokens: int) -> Iterator[str]:
         yield text
         return
     held: list[str] = []
-    ascii_chars = others = 0
+    used = 0
     for sentence in _fitting(text, max(most_tokens, 1)):
-        plain = len(sentence.encode("ascii", "ignore"))
-        if held and tokens_of(ascii_chars + plain, others + len(sentence) - plain) > most_tokens:
+        cost = estimated_tokens(sentence)
+        if held and used + cost > most_tokens:
             yield "".join(held).strip()
-            held, ascii_chars, others = [], 0, 0
+            held, used = [], 0
         held.append(sentence)
-        ascii_chars, others = ascii_chars + plain, others + len(sentence) - plain
+        used += cost
     if rest := "".join(held).strip():
         yield rest
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import pairwise
@@ -16,7 +17,6 @@ from .preferences import PREFERENCE_TERM, states_preference
 from .word_lists import all_words, table
 
 MAX_TERM_CHARS = 64
-PIECE_CHARS = 16_384
 
 STOP_WORDS: Final = all_words("stop_words")
 """Words that say nothing of what a memory is about."""
@@ -86,12 +86,7 @@ def index_terms(content: str, author: str | None = None) -> Mapping[str, int]:
 
     Stop words are left out, unless the content holds nothing else.
     """
-    found = _telling([term for piece in pieces(content) for term in tokens(piece)])
-    counts = dict.fromkeys(found, 1)
-    if len(counts) < len(found):
-        counts = dict.fromkeys(found, 0)
-        for term in found:
-            counts[term] += 1
+    counts = Counter(_telling(tokens(content)))
     for term in tokens(author or ""):
         counts.setdefault(term, 1)
     if states_preference(content, author):
@@ -106,21 +101,6 @@ def query_terms(text: str) -> Sequence[str]:
     return list(dict.fromkeys(_telling(tokens(text))))
 
 
-def pieces(text: str) -> Iterator[str]:
-    """The text in parts of at most 16,384 characters, cut after white space where there is some.
-
-    Whoever works on a long text in a thread goes from piece to piece: within one call into the
-    interpreter's own code no other thread has its turn.
-    """
-    at = 0
-    while len(text) - at > PIECE_CHARS:
-        end = at + PIECE_CHARS
-        cut = max(text.rfind(" ", at, end), text.rfind("\n", at, end)) + 1 or end
-        yield text[at:cut]
-        at = cut
-    yield text[at:]
-
-
 @cache
 def denying_terms() -> frozenset[str]:
     """Return the terms of words that deny, end or limit what is said, in several languages."""
@@ -130,19 +110,11 @@ def denying_terms() -> frozenset[str]:
 
 
 def normalised(text: str) -> str:
-    """The text without what its echoes may differ in: NFKC, case folded, white space and closing
-    punctuation aside.
+    """The text by which it is known once it is forgotten: NFKC, case folded, white space and
+    closing punctuation aside.
     """
-    found: list[str] = []
-    apart = False
-    for piece in pieces(text):
-        folded = unicodedata.normalize("NFKC", piece).casefold()
-        if words := " ".join(folded.split()):
-            found += (" ", words) if found and (apart or folded[0].isspace()) else (words,)
-            apart = folded[-1].isspace()
-        else:
-            apart = apart or bool(folded)
-    return "".join(found).rstrip(".!… ")
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return " ".join(folded.split()).rstrip(".!… ")
 
 
 def spelling(text: str) -> str:
@@ -152,7 +124,7 @@ def spelling(text: str) -> str:
     Whatever may tell two things apart stays: the case of units, identifiers and acronyms, super-
     and subscripts, letters that only look alike. What ends a sentence after a plain word goes.
     """
-    words = list(_words(text))
+    words = unicodedata.normalize("NFC", text).split()
     if not words:
         return ""
     core = words[-1].rstrip(_ENDS)
@@ -219,36 +191,7 @@ def estimated_tokens(text: str) -> int:
     their accents taken as 1; Russian (2.2) is estimated twice as high.
     """
     plain = len(text.encode("ascii", "ignore"))
-    return tokens_of(plain, len(text) - plain)
-
-
-def tokens_of(ascii_chars: int, others: int) -> int:
-    """`estimated_tokens` of so many characters."""
-    return (ascii_chars + 3) // 4 + others
-
-
-def _words(text: str) -> Iterator[str]:
-    """The words of a text in their canonical form, piece by piece."""
-    if len(text) <= PIECE_CHARS:
-        yield from unicodedata.normalize("NFC", text).split()
-        return
-    open_word: list[str] = []
-    for piece in pieces(text):
-        composed = unicodedata.normalize("NFC", piece)
-        words = composed.split()
-        if open_word and (not words or composed[0].isspace()):
-            yield "".join(open_word)
-            open_word = []
-        for word in words[:-1]:
-            yield "".join((*open_word, word))
-            open_word = []
-        if words and composed[-1].isspace():
-            yield "".join((*open_word, words[-1]))
-            open_word = []
-        elif words:
-            open_word.append(words[-1])
-    if open_word:
-        yield "".join(open_word)
+    return (plain + 3) // 4 + len(text) - plain
 
 
 def _is_plain(word: str, *, begins: bool, counted: bool) -> bool:

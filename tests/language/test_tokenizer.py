@@ -4,7 +4,6 @@ import random
 import string
 import subprocess
 import sys
-import unicodedata
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,7 +20,6 @@ from kagent_memory.language.tokenizer import (
     identity,
     index_terms,
     normalised,
-    pieces,
     query_terms,
     spelling,
     tokens,
@@ -254,26 +252,6 @@ def test_threads_that_stem_at_once_spoil_no_terms() -> None:
         sys.setswitchinterval(before)
     alone = EnglishStemmer()
     assert together == [[alone.stemWord(word)] for word in words]
-
-
-LONG = [
-    "The kiln fires at 1,240 degrees; ERR-00123 was a full disk.  " * 2000,
-    "日本語のテキスト。" * 9000,
-    "word " * 5000 + "\u00a0\n\t" * 9000 + "końcówka é" * 4000,
-    " \n" * 20_000,
-    "a" * 50_000,
-    "é " * 20_000 + "…",
-]
-
-
-@pytest.mark.parametrize("text", LONG, ids=range(len(LONG)))
-def test_a_long_text_in_pieces_is_the_text(text: str):
-    """The pieces of a text join to that text, and none exceeds 16,384 characters."""
-    parts = list(pieces(text))
-    assert "".join(parts) == text
-    assert all(0 < len(part) <= 16_384 for part in parts)
-    whole = " ".join(unicodedata.normalize("NFKC", text).casefold().split()).rstrip(".!… ")
-    assert normalised(text) == whole
 
 
 def test_a_long_text_is_indexed_to_its_end():
