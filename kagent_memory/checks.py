@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any, cast
+
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import TypedDict
 
 from .errors import InvalidInput
-
-if TYPE_CHECKING:
-    from pydantic import ValidationError
 
 LONGEST_NAME = 1024  # characters of a tenant's, user's or app's
 MAX_KEY_BYTES = 1024  # of what a row is found by, such as an id or a session's
@@ -26,6 +27,16 @@ def faults(error: ValidationError) -> list[tuple[str, str]]:
         )
         for fault in error.errors(include_url=False, include_context=False, include_input=False)
     ]
+
+
+def fields_adapter(
+    name: str, kinds: Mapping[str, Any], **config: bool
+) -> TypeAdapter[dict[str, Any]]:
+    """Return what checks values by name, each of its kind; those left out stay left out."""
+    make = cast("Callable[..., Any]", TypedDict)  # a type checker wants its fields spelled out
+    fields = make(name, dict(kinds), total=False)
+    fields.__pydantic_config__ = {"arbitrary_types_allowed": True, **config}
+    return TypeAdapter(fields)
 
 
 def checked_text(value: str, what: str) -> str:

@@ -11,12 +11,24 @@ from abc import abstractmethod
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, cast, overload
+from functools import cache, cached_property, partial
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    TypeAlias,
+    TypeVar,
+    get_type_hints,
+    overload,
+)
 
-from .checks import checked_name, checked_text, checked_time
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
+
+from .checks import checked_name, checked_text, checked_time, faults, fields_adapter
 from .errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -33,6 +45,9 @@ ChangeKind: TypeAlias = Literal[
 Vector: TypeAlias = "npt.NDArray[np.float32]"
 Metadata: TypeAlias = Mapping[str, Any]
 Item = TypeVar("Item")
+Text: TypeAlias = Annotated[str, AfterValidator(partial(checked_text, what="The text"))]
+Time: TypeAlias = Annotated[datetime, AfterValidator(partial(checked_time, what="The time"))]
+Several: Final = Field(max_length=1000, strict=False)  # also in a list
 
 MEMORY_TYPES: tuple[MemoryType, ...] = ("semantic", "episodic", "procedural", "reflective")
 # memories, and the kept turns that facts come from
@@ -41,7 +56,6 @@ ORIGINS: tuple[Origin, ...] = ("user", "agent", "tool", "import")
 MAX_QUERY_CHARS = 16_384
 GATED = "gated"  # in `Recall.degraded`: the gate held the query not worth a search
 DROPPED = ""  # in place of the id of what was not stored
-MAX_FILTER_VALUES = 1000  # topics, tags or keys of metadata
 EASY_EXPONENT = 8  # of a vector's greatest number: float32 and float16 keep every digit that counts
 
 _SOURCES = uuid.UUID("9c1f6c7e-5d0b-4a57-8f0e-4f2d7b1f5a10")  # the name space of kept turns' ids
@@ -365,17 +379,6 @@ class Revision:
     final: bool = False
 
 
-def _check_names(names: Sequence[object], what: str, known: Sequence[str] | None) -> None:
-    if not isinstance(names, list | tuple) or not all(isinstance(one, str) for one in names):
-        raise InvalidInput(f"A filter's {what} must be a tuple of texts, not {names!r}.")
-    if len(names) > MAX_FILTER_VALUES:
-        raise InvalidInput(f"A filter holds at most {MAX_FILTER_VALUES:,} {what}.")
-    for name in cast("Sequence[str]", names):
-        checked_text(name, f"One of a filter's {what}")
-    if known is not None and (unknown := [one for one in names if one not in known]):
-        raise InvalidInput(f"A filter's {what} must be of {', '.join(known)}, not {unknown[0]!r}.")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
     """Conditions on memories; every field that is set must hold. Empty: all memories.
@@ -392,49 +395,38 @@ class Filter:
             sessions) or "source" (kept turns).
     """
 
-    types: tuple[MemoryType, ...] = ()
-    topics: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-    origins: tuple[Origin, ...] = ()
-    metadata: Mapping[str, str | int | float | bool | None] = field(default_factory=dict[str, Any])
-    session_id: str | None = None
-    author: str | None = None
-    category: str | None = None
+    types: Annotated[tuple[MemoryType, ...], Several] = ()
+    topics: Annotated[tuple[Text, ...], Several] = ()
+    tags: Annotated[tuple[Text, ...], Several] = ()
+    origins: Annotated[tuple[Origin, ...], Several] = ()
+    metadata: Annotated[Mapping[Text, str | int | float | bool | None], Several] = field(
+        default_factory=dict[str, Any]
+    )
+    session_id: Text | None = None
+    author: Text | None = None
+    category: Text | None = None
     min_importance: float | None = None
-    created_after: datetime | None = None
-    created_before: datetime | None = None
-    happened_after: datetime | None = None
-    happened_before: datetime | None = None
+    created_after: Time | None = None
+    created_before: Time | None = None
+    happened_after: Time | None = None
+    happened_before: Time | None = None
     superseded: bool | Literal["only", "quarantined", "short_term", "source"] = False
 
     def __post_init__(self) -> None:
-        for name, known in (
-            ("types", MEMORY_TYPES),
-            ("origins", ORIGINS),
-            ("topics", None),
-            ("tags", None),
-        ):
-            _check_names(getattr(self, name), name, known)
-        for name in ("session_id", "author", "category"):
-            if (value := getattr(self, name)) is not None:
-                checked_text(value, f"A filter's {name}")
-        metadata: object = self.metadata
-        is_mapping = isinstance(metadata, Mapping)  # pyright: ignore[reportUnnecessaryIsInstance]
-        if not is_mapping or not all(
-            isinstance(key, str) for key in cast("Mapping[object, object]", metadata)
-        ):
-            raise InvalidInput("A filter's metadata must be a mapping with text keys.")
-        _check_names([*self.metadata], "metadata", None)
-        if isinstance(self.min_importance, bool) or not isinstance(
-            self.min_importance, float | int | None
-        ):  # pyright: ignore[reportUnnecessaryIsInstance] as above
-            raise InvalidInput("A filter's min_importance must be a number.")
-        for name in ("created_after", "created_before", "happened_after", "happened_before"):
-            checked_time(getattr(self, name), name)
-        if self.superseded not in (False, True, "only", "quarantined", "short_term", "source"):
-            raise InvalidInput(
-                'superseded must be True, False, "only", "quarantined", "short_term" or "source".'
+        try:
+            values = _filter_fields().validate_python(
+                {one.name: getattr(self, one.name) for one in fields(self)}
             )
+        except ValidationError as error:
+            told = "; ".join(map(": ".join, faults(error)))
+            raise InvalidInput(f"A filter does not fit: {told}.") from None
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+
+@cache
+def _filter_fields() -> TypeAdapter[dict[str, Any]]:
+    return fields_adapter("Filter", get_type_hints(Filter, include_extras=True), strict=True)
 
 
 EVERYTHING: Final = Filter()

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from ..checks import checked_time
 from ..errors import InvalidInput, NotFound
-from ..records import Filter, Listed, Scope
+from ..records import Filter, Listed, Scope, Text
 from .opened import Opened
 from .verbs import verb
 
 if TYPE_CHECKING:
     from ..stores.receipts import Receipt
     from ..stores.values import ForgottenTenant
-    from .types import Count, Name, Text, Who
+    from .types import Count, Name, Who
 
 PART = 1000
 """Memories that one transaction erases, of many chosen by what they have in common."""

@@ -5,7 +5,7 @@ others.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, Any, TypeAlias, cast
 
 from pydantic import (
@@ -18,8 +18,8 @@ from pydantic import (
     WrapValidator,
 )
 
-from ..checks import checked_name, checked_text
-from ..records import Scope, Scopes
+from ..checks import checked_name
+from ..records import Scope, Scopes, Text
 from ..redaction import redact
 from .findings import Defect
 
@@ -28,22 +28,9 @@ MAX_HITS = 1000
 MAX_MINUTES = 5_256_000  # ten years
 
 
-def _bounded_name(value: str) -> str:
-    return checked_name(value, "The name")
-
-
-def _plain_text(value: str) -> str:
-    return checked_text(value, "The text")
-
-
-def _masked_text(value: str) -> str:
-    return redact(_plain_text(value))
-
-
-Name: TypeAlias = Annotated[str, AfterValidator(_bounded_name)]
+Name: TypeAlias = Annotated[str, AfterValidator(partial(checked_name, what="The name"))]
 """The name of a tenant, a user or an app."""
-Text: TypeAlias = Annotated[str, AfterValidator(_plain_text)]
-Who: TypeAlias = Annotated[str, AfterValidator(_masked_text)]
+Who: TypeAlias = Annotated[Text, AfterValidator(redact)]
 """A short text for the history; secrets in it are masked."""
 Count: TypeAlias = Annotated[int, Field(ge=0)]
 Hits: TypeAlias = Annotated[int, Field(ge=0, le=MAX_HITS)]
@@ -105,7 +92,6 @@ def namespace() -> Mapping[str, Any]:
 
     own = {
         "Name": Name,
-        "Text": Text,
         "Who": Who,
         "Count": Count,
         "Hits": Hits,

@@ -12,7 +12,6 @@ from functools import cached_property
 from pathlib import Path
 from types import UnionType
 from typing import (
-    TYPE_CHECKING,
     Annotated,
     Any,
     Literal,
@@ -25,14 +24,11 @@ from typing import (
     get_type_hints,
 )
 
-from typing_extensions import TypedDict
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic_core import SchemaValidator, from_json
 
-from ..checks import faults
+from ..checks import faults, fields_adapter
 from ..errors import InvalidInput
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter, ValidationError
-    from pydantic_core import SchemaValidator
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 MAX_FAULTS = 5
@@ -119,7 +115,8 @@ class Verb:
     @cached_property
     def parameters(self) -> TypeAdapter[dict[str, Any]]:
         """Schema that checks, reads and writes the arguments."""
-        return self._adapter({name: kind for name, kind in self.types.items() if name != "return"})
+        kinds = {name: kind for name, kind in self.types.items() if name != "return"}
+        return fields_adapter(self.name, kinds)
 
     @cached_property
     def takes_file(self) -> str:
@@ -142,29 +139,17 @@ class Verb:
     @cached_property
     def wire_parameters(self) -> TypeAdapter[dict[str, Any]]:
         """Schema that writes and describes the arguments that a server takes."""
-        return self._adapter(self.wire_types)
+        return fields_adapter(self.name, self.wire_types)
 
     @cached_property
     def _reader(self) -> SchemaValidator:
         """Validator of the arguments, which reports the first fault of a list."""
-        from pydantic_core import SchemaValidator
-
         return SchemaValidator(_failing_fast(self.wire_parameters.core_schema))
 
     @cached_property
     def answer(self) -> TypeAdapter[Any]:
         """Schema that writes and reads the answer."""
-        from pydantic import TypeAdapter
-
         return TypeAdapter(self.types["return"])
-
-    def _adapter(self, kinds: Mapping[str, Any]) -> TypeAdapter[dict[str, Any]]:
-        from pydantic import ConfigDict, TypeAdapter
-
-        make = cast("Callable[..., Any]", TypedDict)  # a type checker wants its fields spelled out
-        fields = make(self.name, dict(kinds), total=False)
-        fields.__pydantic_config__ = ConfigDict(arbitrary_types_allowed=True)
-        return TypeAdapter(fields)
 
     def checked(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments of a call by name, each of its declared type; those left out stay
@@ -174,8 +159,6 @@ class Verb:
             InvalidInput: one does not fit; names it and what it takes.
             TypeError: one is missing, unknown or given twice.
         """
-        from pydantic import ValidationError
-
         try:
             bound = self.signature.bind(None, *args, **kwargs).arguments
         except TypeError as error:
@@ -218,8 +201,6 @@ class Verb:
         Raises:
             InvalidInput: it is none, or does not fit; names some faults, never the input.
         """
-        from pydantic import ValidationError
-
         try:
             return self._reader.validate_json(body, strict=True, extra="forbid", context=context)
         except ValidationError as error:
@@ -232,9 +213,6 @@ class Verb:
         Raises:
             InvalidInput: as `read`.
         """
-        from pydantic import ValidationError
-        from pydantic_core import from_json
-
         values: dict[str, Any] = {}
         for name, text in texts.items():
             has_parts = name in self.wire_types and _has_parts(self.wire_types[name])
@@ -292,8 +270,6 @@ def _plain(value: Any) -> Any:
     """Return Python's like of a numpy scalar, a list of what another iterable yields, or the value
     itself.
     """
-    from pydantic import BaseModel
-
     dimensions: int | None = getattr(value, "ndim", None)
     if dimensions == 0:
         return value.item()
