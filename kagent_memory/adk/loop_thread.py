@@ -63,6 +63,7 @@ class _RunningLoop(Generic[Resource]):
         task = asyncio.create_task(self._used(use))
         self._tasks[task] = finish
         task.add_done_callback(self._tasks.pop)
+        task.add_done_callback(_has_failed)  # its caller may be gone
         return await (asyncio.shield(task) if finish else task)
 
     async def _used(self, use: Callable[[Resource], Awaitable[Result]]) -> Result:

@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from relay import free_port
 
+ADK = [sys.executable, "-m", "google.adk.cli"]
 AGENT = """
 from google.adk.agents import LlmAgent
 from kagent_memory import enable_memory
@@ -87,25 +89,13 @@ def remembers(url: str, app: str) -> None:
     assert "Oolong: I found it in what was prefetched" in answer
 
 
-@pytest.mark.parametrize(
-    ("command", "how"), [("web", "services.yaml"), ("api_server", "console script")]
-)
-def test_a_server_of_adk_remembers_in_a_second_session(
-    tmp_path: Path, command: str, how: str
-) -> None:
-    """ADK's servers know our schemes by a file or by our command, and their agents remember."""
+def test_a_server_of_adk_remembers_in_a_second_session(tmp_path: Path) -> None:
+    """ADK's server knows our scheme by a file beside the agents, which then remember."""
     write_agent(tmp_path / "agents/remembering")
-    uri = "libsql:///memory.db?llm=false"
-    if how == "services.yaml":
-        service = "{scheme: kagent, type: memory, class: kagent_memory.KagentMemoryService}"
-        (tmp_path / "agents/services.yaml").write_text(f"services:\n  - {service}\n")
-        uri = "kagent:///memory.db?llm=false"
-        start = "from google.adk.cli.cli_tools_click import main; main()"
-    else:
-        start = "from kagent_memory.adk.registry import main; main()"
-    with served(
-        [sys.executable, "-c", start, command, "--memory_service_uri", uri], tmp_path
-    ) as url:
+    service = "{scheme: kagent, type: memory, class: kagent_memory.KagentMemoryService}"
+    (tmp_path / "agents/services.yaml").write_text(f"services:\n  - {service}\n")
+    uri = "kagent:///memory.db?llm=false"
+    with served([*ADK, "web", "--memory_service_uri", uri], tmp_path) as url:
         remembers(url, "remembering")
     assert (tmp_path / "memory.db").is_file()
 
@@ -120,7 +110,7 @@ done
 
 
 def test_an_adk_deployment_knows_our_scheme(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What `adk deploy` builds knows our scheme and takes the store from the environment."""
     from google.adk.cli.cli_tools_click import main as adk
@@ -136,23 +126,18 @@ def test_an_adk_deployment_knows_our_scheme(
     (tmp_path / "bin/gcloud").write_text(GCLOUD)
     (tmp_path / "bin/gcloud").chmod(0o755)
     image = tmp_path / "image"
-    command = [sys.executable, "-m", "google.adk.cli", *shlex.split(shown.replace("\\\n", " "))]
-    environ = {
-        **os.environ,
-        "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}",
-        "KEPT": str(image),
-    }
-    ran = subprocess.run(
-        command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=300
-    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("KEPT", str(image))
+    deployed = CliRunner().invoke(adk, shlex.split(shown.replace("\\\n", " ")))
     deploy: Any = adk.commands["deploy"]
     if "--extra_packages" not in {
         name for one in deploy.commands["cloud_run"].params for name in one.opts
     }:
         # older versions of ADK: the page says what to do instead
-        assert "No such option" in ran.stderr
+        assert "No such option" in deployed.output
         return
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert deployed.exit_code == 0, deployed.output
 
     dockerfile = (image / "Dockerfile").read_text()
     assert 'COPY --chown=myuser:myuser "services.py" "/app/services.py"' in dockerfile
@@ -162,7 +147,6 @@ def test_an_adk_deployment_knows_our_scheme(
     assert (words[0], words[-1]) == ("adk", "/app/agents")
     path = os.pathsep.join([str(image), os.environ.get("PYTHONPATH", "")])
     store = f"libsql:///{tmp_path}/memory.db?llm=false"
-    adk_server = [sys.executable, "-m", "google.adk.cli", *words[1:-1]]
-    with served(adk_server, image, PYTHONPATH=path, KAGENT_MEMORY_URI=store) as url:
+    with served([*ADK, *words[1:-1]], image, PYTHONPATH=path, KAGENT_MEMORY_URI=store) as url:
         remembers(url, "assistant")
     assert (tmp_path / "memory.db").is_file()

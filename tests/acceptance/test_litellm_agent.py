@@ -55,10 +55,8 @@ async def main():
             ):
                 pass
         await told(service)
-        gc.collect()
 
 asyncio.run(main())
-gc.collect()
 
 runner, service = made(sys.argv[2])
 session = asyncio.run(runner.session_service.create_session(app_name="demo", user_id="ada"))

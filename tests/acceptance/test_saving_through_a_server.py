@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from kagent_memory import (
     Scope,
     enable_memory,
 )
+from kagent_memory.memories import utc_now
 from kagent_memory.records import Message
 from kagent_memory.server.auth import Access
 from kagent_memory.testing import ScriptedLlm
@@ -51,9 +53,10 @@ async def talked(service: KagentMemoryService, *names: str) -> Chat:
 
 
 async def test_sessions_wait_for_a_worker_that_can_and_nothing_is_lost(
-    uri: str, caplog: pytest.LogCaptureFixture
+    uri: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a server without the model cannot take in waits, and a later worker finds all of it."""
+    monkeypatch.setattr("kagent_memory.memories.opened.CLOSE_SECONDS", 0.05)
     with served(partial(Memories.open, uri), OFFERED) as address:
         async with KagentMemoryService(address) as service:
             chat = await talked(service, "Grace", "Alan")
@@ -71,14 +74,17 @@ async def test_sessions_wait_for_a_worker_that_can_and_nothing_is_lost(
             assert all("scripted" in job.error or not job.error for job in jobs)
             assert await contents(service) == []
     assert "has no model of its own" in caplog.text
+    later = utc_now() + timedelta(hours=1)
     async with await Memories.open(
-        uri, worker=False, resolve_llm=lambda name: ScriptedLlm(facts, name=name)
+        uri,
+        worker=False,
+        resolve_llm=lambda name: ScriptedLlm(facts, name=name),
+        clock=lambda: later,
     ) as able:
         for job in await able.jobs():
             assert job.state == "queued"
-        while not await able.drain(0):
-            await able.work(until_idle=True)
-            await asyncio.sleep(0.2)
+        await able.work(until_idle=True)
+        assert await able.drain(0)
         learnt = {memory.content for memory in (await able.list(SCOPE)).memories}
         assert learnt == {"The parrot is called Grace.", "The parrot is called Alan."}
 

@@ -60,8 +60,8 @@ SOON = 120.0  # generous: what is tested is that it ends at all
 PATIENT = MemorySettings(rewrite=True, prune_every_hours=0)
 SHORT = PATIENT.updated(
     {
-        **dict.fromkeys(("model_timeout_seconds", "search_timeout_seconds"), 0.5),
-        "statement_timeout_seconds": 1.0,
+        **dict.fromkeys(("model_timeout_seconds", "search_timeout_seconds"), 0.25),
+        "statement_timeout_seconds": 0.5,
     }
 )
 RAISED: dict[str, Callable[[], Exception]] = {
@@ -169,6 +169,12 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kagent_memory.memories.opened.CLOSE_SECONDS", 0.05)
     monkeypatch.setattr("kagent_memory.stores.postgres.connection.NETWORK_SECONDS", 0.5)
     monkeypatch.setattr("kagent_memory.stores.postgres.connection.CONNECT_SECONDS", 2)
+
+
+@pytest.fixture
+def _soon_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kagent_memory.adk.loop_thread.PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr("kagent_memory.adk.loop_thread.PING_SECONDS", 0.3)
 
 
 async def one_turn(service: KagentMemoryService) -> tuple[list[str], list[dict[str, Any]]]:
@@ -283,12 +289,13 @@ def rename(uri: str, old: str, new: str) -> None:
     execute(uri, f"ALTER SCHEMA {old} RENAME TO {new}")
 
 
+@pytest.mark.usefixtures("_soon_away")
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_a_database_that_fails_under_a_turn(postgres_uri: str, behind: Relay, fault: str):
     """With a database that fails, a turn says that memory is unavailable, which heals by itself."""
     cell = expected("database", fault)
     settings = PATIENT if fault in ("refused", "500") else SHORT
-    late = {SAVED, SAID} if fault == "slow" else set[str]()
+    late = {SAVED, SAID} if fault in ("slow", "time-out") else set[str]()
     async with KagentMemoryService(
         behind.uri, embedding=Embedder(), llm=Model(), rerank=Reranker(), settings=settings
     ) as service:
