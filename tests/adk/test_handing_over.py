@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from typing import Any
 
 import pytest
 from models.payloads import PAYLOADS
@@ -83,7 +84,7 @@ async def test_payloads_stay_data_before_a_turn_and_in_an_answer(
     await service.memories.add(SCOPE, hostile)
     about = ", ".join(f"{MARK}{number}" for number in range(len(payloads)))
     steps = call("load_memory", query=about), "one", "two"
-    room: dict[str, int] = {"limit": 100, "budget_tokens": 50_000}
+    room: dict[str, Any] = {"limit": 100, "budget_tokens": 50_000}
     chat = talk(service, *steps, tools=[PreloadMemoryTool(**room), LoadMemoryTool(**room)])
     await chat.say(f"What do you know about {about}?")
     await chat.say(f"And what else about {about}?")
