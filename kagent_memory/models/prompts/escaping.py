@@ -21,7 +21,6 @@ _OPENERS = "<＜﹤‹\u2329\u3008⟨❬❮❰˂ᐸᑉ≺⧼⟪≪⋖⪡⪻⦑�
 _CLOSERS = ">＞﹥›\u232a\u3009⟩❭❯❱˃ᐳᑀ≻⧽⟫≫⋗⪢⪼⦒"
 _ANGLES = str.maketrans({**dict.fromkeys(_OPENERS, "&lt;"), **dict.fromkeys(_CLOSERS, "&gt;")})
 _LINE_BREAK = re.compile(r"\r\n?|[\u2028\u2029\u0085\v\f]")
-_ENTITY = re.compile(r"&#?\w{1,24};")
 # Letters of other scripts that look like Latin ones; what Unicode itself calls a Latin letter is
 # known by its name.
 _TWINS = str.maketrans(
@@ -49,8 +48,6 @@ _TWINS = str.maketrans(
     }
 )
 _LATIN = re.compile(r"(?:LATIN|REGIONAL INDICATOR SYMBOL) .*\b([A-Z])(?: WITH .*)?$")
-_DIGITS = str.maketrans("01l345", "oiieas")
-_NAME = re.compile(FENCE.replace("_", "").lower().translate(_DIGITS))
 # Letters, marks and symbols that print nothing, beyond what the categories Cc, Cf, Cs, Co and Cn
 # cover.
 _INVISIBLE = frozenset(
@@ -66,13 +63,12 @@ def escaped(text: str, *, one_line: bool = False) -> str:
     tags and turn tokens lose their form. Line breaks stay unless `one_line`.
     """
     unified = _LINE_BREAK.sub("\n", text)
-    visible = "".join(map(_printed, unified))
-    plain = _without_fence_name(visible.translate(_ANGLES))
-    seen = _Seen(plain)
+    plain = "".join(map(_printed, unified)).translate(_ANGLES)
+    seen = _seen(plain)
     for form, signs in _FORMS:
-        if changed := seen.without(form, signs):
-            seen = _Seen(changed)
-    plain = seen.text
+        if matches := list(form.finditer(seen)):
+            plain = _without(plain, matches, signs)
+            seen = _seen(plain)
     plain = _TURN_TOKEN.sub(lambda match: match[0].replace("_", " "), plain)
     lines = [" ".join(line.split()) if one_line else line.rstrip() for line in plain.split("\n")]
     return (
@@ -116,70 +112,34 @@ def _printed(char: str) -> str:
     return "" if hidden or selector else char
 
 
-class _Seen:
-    """A text, and how a careless eye reads it: plain letters, without the marks above and below
-    them.
-    """
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self._places = [place for place, char in enumerate(text) if not _is_mark(char)]
-        self.plain = "".join([_latin(text[place]) for place in self._places])
-
-    def without(self, form: re.Pattern[str], signs: Mapping[str, str]) -> str:
-        """Return the text with the named groups of a form replaced; "" when the form is nowhere."""
-        pieces: list[str] = []
-        done = 0
-        for match in form.finditer(self.plain):
-            for sign, harmless in signs.items():
-                pieces += [self.text[done : self._places[match.start(sign)]], harmless]
-                done = self._places[match.end(sign) - 1] + 1
-        return "".join([*pieces, self.text[done:]]) if pieces else ""
-
-
-@lru_cache(maxsize=1 << 16)
-def _is_mark(char: str) -> bool:
-    return not char.isascii() and unicodedata.category(char) in ("Mn", "Me")
-
-
-@lru_cache(maxsize=1 << 16)
-def _latin(char: str) -> str:
-    """Return the plain character that a character looks like; itself when it looks like none."""
-    if char.isascii() or "\uac00" <= char <= "\ud7a3":
-        return char
-    base = unicodedata.normalize("NFKD", char)[0].translate(_TWINS)
-    named = None if base.isascii() else _LATIN.search(unicodedata.name(base, ""))
-    return named[1].lower() if named else base
-
-
-def _without_fence_name(text: str) -> str:
-    """Break up the fence's name, however it is written: look-alike letters, accents, anything
-    between the letters.
-    """
-    masked = _ENTITY.sub(lambda match: "&" * len(match[0]), text)
-    letters = list(map(_letters, masked))
-    joined = "".join(letters)
-    if not _NAME.search(joined):
-        return text
-    places = [place for place, letter in enumerate(letters) for _ in letter]
+def _without(text: str, matches: Iterable[re.Match[str]], signs: Mapping[str, str]) -> str:
+    """Return the text with the named groups of matches in what is seen of it replaced."""
+    places = [place for place, char in enumerate(text) for _ in _letters(char)]
     pieces: list[str] = []
     done = 0
-    for match in _NAME.finditer(joined):
-        start, end = places[match.start()], places[match.end() - 1] + 1
-        pieces += [text[done:start], "past conversations"]
-        done = end
+    for match in matches:
+        for sign, harmless in signs.items():
+            pieces += [text[done : places[match.start(sign)]], harmless]
+            done = places[match.end(sign) - 1] + 1
     return "".join([*pieces, text[done:]])
+
+
+def _seen(text: str) -> str:
+    """Return a text as a careless eye reads it: plain letters, without marks above and below."""
+    return "".join(map(_letters, text))
 
 
 @lru_cache(maxsize=1 << 16)
 def _letters(char: str) -> str:
-    """Return the letters and digits that a character looks like, digits as the letters that they
-    stand for.
-    """
+    """Return the plain letters that a character looks like; itself when it looks like none."""
     parts = unicodedata.normalize("NFKD", char)
-    return "".join(
-        letter for part in parts if (letter := _latin(part).casefold().translate(_DIGITS)).isalnum()
-    )
+    return "".join(_latin(part) for part in parts if unicodedata.category(part) not in ("Mn", "Me"))
+
+
+def _latin(char: str) -> str:
+    base = char.translate(_TWINS)
+    named = None if base.isascii() else _LATIN.search(unicodedata.name(base, ""))
+    return named[1].lower() if named else base
 
 
 def _one_of(words: Iterable[str]) -> str:
@@ -187,7 +147,7 @@ def _one_of(words: Iterable[str]) -> str:
     spelled = {
         form for word in words for form in (word, word.capitalize(), word.upper())
     }  # "Д" looks like "A", "д" not
-    known = {_Seen(unicodedata.normalize("NFC", word)).plain.lower() for word in spelled}
+    known = {_seen(word).lower() for word in spelled}
     return "|".join(sorted(known, key=len, reverse=True)).replace(" ", "[ _]?")
 
 
@@ -220,7 +180,13 @@ _ROLE_KEY = re.compile(
     rf"|(?=\s{{0,5}}:\s{{0,5}}{_QUOTE}?(?:{_SPOKEN})\b))(?P<gone>\s{{0,5}}:)"
 )
 _CODE = re.compile(r"(?P<gone>`{3,}|~{3,})")
+# digits may stand for letters, and anything else between them
+_NAME = "(?:&#?\\w{1,24};|[\\W_])*+".join(
+    {"a": "[a4]", "e": "[e3]", "i": "[il1]", "o": "[o0]", "s": "[s5]"}.get(letter, letter)
+    for letter in FENCE.replace("_", "").lower()
+)
 _FORMS: tuple[tuple[re.Pattern[str], Mapping[str, str]], ...] = (
+    (re.compile(f"(?i)(?P<gone>{_NAME})"), {"gone": "past conversations"}),
     (_ROLE_MARKER, {"gone": " -"}),
     (_BRACKETED, {"open": "(", "close": ")"}),
     (_HEADING, {"gone": ""}),
