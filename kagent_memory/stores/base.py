@@ -169,11 +169,11 @@ class MemoryStore(ABC):
 
     async def _passing(self, scope: Scope, filter: Filter, now: datetime) -> Sequence[Memory]:
         """Return the visible memories that pass the filter, in the order of their ids."""
-        memories = (one.memory for one in await self.whole(scope))
+        memories = (whole.memory for whole in await self.whole(scope))
         return [
-            one
-            for one in memories
-            if is_visible(one, now, filter.superseded) and matches_filter(filter, one)
+            memory
+            for memory in memories
+            if is_visible(memory, now, filter.superseded) and matches_filter(filter, memory)
         ]
 
     @abstractmethod
@@ -245,11 +245,11 @@ class MemoryStore(ABC):
         """Return the visible ones among `ids` (with `superseded`, also those no longer active),
         with their usage.
         """
-        found = {one.memory.id: one.memory for one in await self.whole(scope, ids)}
+        memories = {whole.memory.id: whole.memory for whole in await self.whole(scope, ids)}
         return {
-            id: found[id]
+            id: memories[id]
             for id in known(ids)
-            if id in found and is_searched(found[id], now, superseded)
+            if id in memories and is_searched(memories[id], now, superseded)
         }
 
     async def list(
@@ -293,15 +293,15 @@ class MemoryStore(ABC):
         (`tokenizer.slot`); turns fill none.
         """
         visible = await self._passing(scope, Filter(), now)
-        return [one for one in visible if slot_of(one) in {*slots}]
+        return [memory for memory in visible if slot_of(memory) in {*slots}]
 
     async def short_term(
         self, scope: Scope, *, session_id: str | None, limit: int, now: datetime
     ) -> Sequence[Memory]:
         """Return the newest short-term memories that have not expired, of one session or of all."""
         own = Filter(session_id=session_id, superseded="short_term")
-        found = (await self.list(scope, filter=own, limit=limit, now=now)).memories
-        return [one for one in found if one.state == "short_term"]
+        listed = (await self.list(scope, filter=own, limit=limit, now=now)).memories
+        return [memory for memory in listed if memory.state == "short_term"]
 
     @abstractmethod
     async def taken(
@@ -315,13 +315,19 @@ class MemoryStore(ABC):
         """Return the changes of a memory, oldest first; empty if nothing changed since it was
         added.
         """
-        return [one for found in await self.whole(scope, [memory_id]) for one in found.revisions]
+        return [
+            revision
+            for whole in await self.whole(scope, [memory_id])
+            for revision in whole.revisions
+        ]
 
     async def group(self, scope: Scope, group: str) -> Sequence[Revision]:
         """Return all revisions that one decision made (see `Change.group`)."""
-        every = [one for found in await self.whole(scope) for one in found.revisions]
-        of_group = [one for one in every if one.group == group]
-        return sorted(of_group, key=lambda one: (one.at, one.memory_id, one.revision))
+        every = [revision for whole in await self.whole(scope) for revision in whole.revisions]
+        of_group = [revision for revision in every if revision.group == group]
+        return sorted(
+            of_group, key=lambda revision: (revision.at, revision.memory_id, revision.revision)
+        )
 
     async def unembedded(
         self, scope: Scope, space_number: int, *, limit: int, now: datetime
@@ -337,8 +343,8 @@ class MemoryStore(ABC):
         if space is None:
             raise InvalidInput(f"There is no embedding space {space_number} here.")
         visible = await self._passing(scope, Filter(), now)
-        embedded = await self.vectors(scope, space_number, [one.id for one in visible])
-        lacking = [one for one in visible if one.id not in embedded]
+        embedded = await self.vectors(scope, space_number, [memory.id for memory in visible])
+        lacking = [memory for memory in visible if memory.id not in embedded]
         return sorted(lacking, key=lambda memory: (memory.created_at, memory.id))[: max(0, limit)]
 
     @abstractmethod

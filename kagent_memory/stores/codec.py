@@ -14,8 +14,8 @@ from typing import Any, cast
 from ..language import tokenizer
 from ..records import Memory
 
-MEMORY_TIMES = tuple(one.name for one in fields(Memory) if "datetime" in str(one.type))
-MEMORY_LISTS = tuple(one.name for one in fields(Memory) if str(one.type).startswith("tuple"))
+MEMORY_TIMES = tuple(field.name for field in fields(Memory) if "datetime" in str(field.type))
+MEMORY_LISTS = tuple(field.name for field in fields(Memory) if str(field.type).startswith("tuple"))
 _MOST = 1_000_000_000
 _ID_CHARS = 36
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -112,8 +112,8 @@ def united(waiting: Mapping[str, Any], later: Mapping[str, Any]) -> Mapping[str,
 
 def messages_in(payload: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the messages of a payload, each with its `event_id`; other payloads have none."""
-    found = payload.get("messages")
-    listed = cast("list[Any]", found) if isinstance(found, list | tuple) else []
+    messages = payload.get("messages")
+    listed = cast("list[Any]", messages) if isinstance(messages, list | tuple) else []
     return [message for message in listed if isinstance(message, Mapping)]
 
 

@@ -40,7 +40,9 @@ def page_of(
     if cursor is not None:
         last = page_end(cursor, order)
         rows = [
-            one for one in rows if (place(one) < last if order == "newest" else place(one) > last)
+            memory
+            for memory in rows
+            if (place(memory) < last if order == "newest" else place(memory) > last)
         ]
     some = rows[: bounded(limit)]
     return Page(memories=tuple(some), cursor=page_cursor(some, order, len(rows) > len(some)))
@@ -73,12 +75,12 @@ def due_for_prune(
     scope: Scope, memories: Iterable[Memory], now: datetime, popular_after: int
 ) -> tuple[Pruned, list[Memory]]:
     """Return what a prune erases of a scope, and the popular memories as they live on."""
-    expired = [one for one in memories if not is_visible(one, now, superseded=True)]
-    unused = [one.id for one in expired if one.usage.delivered < popular_after]
+    expired = [memory for memory in memories if not is_visible(memory, now, superseded=True)]
+    unused = [memory.id for memory in expired if memory.usage.delivered < popular_after]
     popular = [
-        replace(renewed(one, now), usage=replace(one.usage, delivered=0))
-        for one in expired
-        if one.usage.delivered >= popular_after
+        replace(renewed(memory, now), usage=replace(memory.usage, delivered=0))
+        for memory in expired
+        if memory.usage.delivered >= popular_after
     ]
     gone = tuple(Gone(scope, id, "expired") for id in unused)
     return Pruned(deleted=len(gone), extended=len(popular), gone=gone), popular
@@ -88,39 +90,43 @@ def lineage_of(memories: Mapping[str, Whole], ids: Iterable[str]) -> set[str]:
     """Return the ids of what goes when these are forgotten, by all that a scope holds: they, what
     was merged or superseded into them, what a merge made of them, and history that said the same.
     """
-    found, fresh = set[str](), {*ids} & memories.keys()
-    past = [one.memory for one in memories.values() if one.memory.state != "active"]
-    revisions = [one for whole in memories.values() for one in whole.revisions]
-    merges = {one.group for one in revisions if one.kind == "merge"}
-    merged = {one.memory_id for one in revisions if one.group in merges}
+    lineage, fresh = set[str](), {*ids} & memories.keys()
+    past = [whole.memory for whole in memories.values() if whole.memory.state != "active"]
+    revisions = [revision for whole in memories.values() for revision in whole.revisions]
+    merges = {revision.group for revision in revisions if revision.kind == "merge"}
+    merged = {revision.memory_id for revision in revisions if revision.group in merges}
     while fresh:
-        found |= fresh
+        lineage |= fresh
         said = {identity_of(memories[id].memory) for id in fresh}
-        fresh = {one.id for one in past if one.superseded_by in fresh or identity_of(one) in said}
-        fresh |= {one.superseded_by or "" for one in past if one.id in found & merged}
-        fresh = fresh & memories.keys() - found
-    return found
+        fresh = {
+            memory.id
+            for memory in past
+            if memory.superseded_by in fresh or identity_of(memory) in said
+        }
+        fresh |= {memory.superseded_by or "" for memory in past if memory.id in lineage & merged}
+        fresh = fresh & memories.keys() - lineage
+    return lineage
 
 
 def stats_of(memories: Sequence[Memory], *, now: datetime, popular_after: int) -> ScopeStats:
     """Return the counts of some memories, in whatever state."""
-    visible = [one for one in memories if is_visible(one, now)]
-    active = [one for one in memories if one.state == "active"]
-    expired = [one for one in memories if not is_visible(one, now, superseded=True)]
+    visible = [memory for memory in memories if is_visible(memory, now)]
+    active = [memory for memory in memories if memory.state == "active"]
+    expired = [memory for memory in memories if not is_visible(memory, now, superseded=True)]
     waiting, short_term = (
-        sum(is_visible(one, now, state) for one in memories)
+        sum(is_visible(memory, now, state) for memory in memories)
         for state in ("quarantined", "short_term")
     )
     return ScopeStats(
         visible=len(visible),
-        by_type=dict(sorted(Counter[str](one.type for one in visible).items())),
+        by_type=dict(sorted(Counter[str](memory.type for memory in visible).items())),
         expired=len(active) - len(visible),
-        unused=sum(one.usage.delivered < popular_after for one in expired),
-        superseded=sum(one.state == "superseded" for one in memories),
+        unused=sum(memory.usage.delivered < popular_after for memory in expired),
+        superseded=sum(memory.state == "superseded" for memory in memories),
         quarantined=waiting,
         short_term=short_term,
-        pinned=sum(one.pinned for one in active),
-        delivered_total=sum(one.usage.delivered_total for one in visible),
+        pinned=sum(memory.pinned for memory in active),
+        delivered_total=sum(memory.usage.delivered_total for memory in visible),
     )
 
 
@@ -129,10 +135,14 @@ def tombstones_of(whole: Whole, salt: bytes = b"") -> set[tuple[str, str]]:
     change that it ever had, and the texts. Without a salt there are no texts.
     """
     states = every_state(whole.memory, whole.revisions)
-    found = {("event", event) for one in (*states, *whole.revisions) for event in one.event_ids}
+    tombstones = {
+        ("event", event) for source in (*states, *whole.revisions) for event in source.event_ids
+    }
     if salt:
-        found |= {("text", forgotten_key(salt, one.session_id, one.content)) for one in states}
-    return found
+        tombstones |= {
+            ("text", forgotten_key(salt, state.session_id, state.content)) for state in states
+        }
+    return tombstones
 
 
 def in_order(

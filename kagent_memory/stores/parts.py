@@ -72,8 +72,8 @@ class Store:
             checked_job(job)
         if batch.job is not None:
             id, fence = batch.job
-            held = await self.queue.jobs(scope=scope, state="running", id=id, payloads=False)
-            if [job.fence for job in held] != [fence]:
+            running = await self.queue.jobs(scope=scope, state="running", id=id, payloads=False)
+            if [job.fence for job in running] != [fence]:
                 raise Conflict(f"The job {id} is no longer held with the fence {fence}.")
         applied = await self.memories.apply(scope, replace(batch, job=None, jobs=()), now=now)
         if batch.job is not None or batch.jobs:
@@ -89,7 +89,7 @@ class Store:
         """Return jobs without the messages of events that the memories hold or forgot."""
         taken = [await self._taken_events(job) for job in jobs]
         pairs = zip(jobs, taken, strict=True)
-        return [replace(job, payload=without_events(job.payload, held)) for job, held in pairs]
+        return [replace(job, payload=without_events(job.payload, taken)) for job, taken in pairs]
 
     async def _taken_events(self, job: Job) -> frozenset[str]:
         events = sorted(event_ids_in(job.payload))
@@ -159,5 +159,5 @@ class Store:
         if self.companion is None:
             return await self.memories.scopes(**which)
         of_jobs = await self.companion.scopes(**which)
-        found = {*of_jobs, *await self.memories.scopes(**which)}
-        return in_order(found, limit=which.get("limit", 1000))
+        scopes = {*of_jobs, *await self.memories.scopes(**which)}
+        return in_order(scopes, limit=which.get("limit", 1000))

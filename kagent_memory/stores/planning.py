@@ -69,7 +69,7 @@ def checked(batch: Batch, dimensions: int | None) -> Batch:
         _check_change(change)
     for session_id, event_id in batch.taken:
         _check_keys((session_id, event_id), "A taken event's session or id")
-    vectors = {id: checked_vector(one, dimensions) for id, one in batch.vectors.items()}
+    vectors = {id: checked_vector(vector, dimensions) for id, vector in batch.vectors.items()}
     return replace(batch, vectors=vectors)
 
 
@@ -135,10 +135,14 @@ def held_back(
         text = "text", codec.forgotten_key(salt, memory.session_id, memory.content)
         return (former is None or former.content != memory.content) and text in stones
 
-    held = {change.memory.id for change in changes if is_held(change)}
-    merges = {one.group for one in changes if one.kind == "merge" and one.memory.id in held}
-    held |= {one.memory.id for one in changes if one.group in merges}
-    return frozenset(held | {one.memory.id for one in changes if one.memory.superseded_by in held})
+    ids = {change.memory.id for change in changes if is_held(change)}
+    merges = {
+        change.group for change in changes if change.kind == "merge" and change.memory.id in ids
+    }
+    ids |= {change.memory.id for change in changes if change.group in merges}
+    return frozenset(
+        ids | {change.memory.id for change in changes if change.memory.superseded_by in ids}
+    )
 
 
 class Plan:
@@ -186,14 +190,14 @@ class Plan:
         self.fresh: list[str] = []
         self.revisions: list[Revision] = []
         self._holders: dict[str, str] = {}  # the id that a change named → that which holds it now
-        held = held_back(batch.changes, stored, stones, salt)
-        live = [change for change in batch.changes if change.memory.id not in held]
+        refused = held_back(batch.changes, stored, stones, salt)
+        live = [change for change in batch.changes if change.memory.id not in refused]
         # What stops being active makes room for what says the same from now on.
         ended = {change.memory.id for change in live if change.memory.state != "active"}
         self._same = {
-            (one.state, texts.identity(one)): one.id
-            for one in stored.values()
-            if one.state != "active" or one.id not in ended
+            (memory.state, texts.identity(memory)): memory.id
+            for memory in stored.values()
+            if memory.state != "active" or memory.id not in ended
         }
         for change in live:
             memory = change.memory
@@ -210,7 +214,7 @@ class Plan:
         self.vectors = {
             self._holders.get(id, id): vector
             for id, vector in batch.vectors.items()
-            if id not in held and (id in self._holders or id in stored)
+            if id not in refused and (id in self._holders or id in stored)
         }
         self.reworded = [
             id

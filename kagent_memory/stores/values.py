@@ -275,8 +275,8 @@ class TermMatrix(Mapping[str, tuple[int, Mapping[str, int]]]):
         if self._rows is None:
             self._rows = {key: row for row, key in enumerate(self.ids)}
         row = self._rows[memory_id]
-        held = zip(self.terms, self.counts[row].tolist(), strict=True)
-        return int(self.lengths[row]), {term: count for term, count in held if count}
+        counted = zip(self.terms, self.counts[row].tolist(), strict=True)
+        return int(self.lengths[row]), {term: count for term, count in counted if count}
 
     @override
     def __iter__(self) -> Iterator[str]:

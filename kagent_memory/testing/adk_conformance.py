@@ -190,5 +190,5 @@ class AdkMemoryConformance:
         said = [session(event(f"Locker{number} is green")) for number in range(20)]
         await asyncio.gather(*map(service.add_session_to_memory, said))
         for number in range(20):
-            found = texts(await self.entries(service, f"Locker{number}"))
-            assert any(f"Locker{number} " in text for text in found)
+            entries = texts(await self.entries(service, f"Locker{number}"))
+            assert any(f"Locker{number} " in text for text in entries)

@@ -82,7 +82,7 @@ class ScriptedModel(BaseLlm):
         if isinstance(step, BaseException):
             raise step
         each = [step] if isinstance(step, (str, types.Part)) else step
-        parts = [types.Part(text=one) if isinstance(one, str) else one for one in each]
+        parts = [types.Part(text=part) if isinstance(part, str) else part for part in each]
         # without it ADK warns at every answer
         usage = types.GenerateContentResponseUsageMetadata(
             prompt_token_count=0, candidates_token_count=0
@@ -110,7 +110,7 @@ def _rehearsed(request: LlmRequest) -> str | types.Part:
     memories = answer.get("memories")
     if memories and corrected:
         # not the wish as it was said, where there is a fact
-        old = min(memories, key=lambda one: "remember" in one["text"])
+        old = min(memories, key=lambda memory: "remember" in memory["text"])
         return call("save_memory", content=corrected, replaces=old["id"])
     if memories:
         return f"I looked it up: {memories[0]['text']}"
@@ -178,12 +178,12 @@ class Chat:
 
     async def session(self) -> Session:
         """The session as it is kept."""
-        found = await self.sessions.get_session(
+        session = await self.sessions.get_session(
             app_name=self.app, user_id=self.user, session_id=self.session_id
         )
-        if found is None:
+        if session is None:
             raise LookupError("Nothing was said in this chat yet.")
-        return found
+        return session
 
 
 def in_memory_service(

@@ -144,8 +144,8 @@ class ForgetContract(ContractPart):
         version = await home.version()
         assert await home.forget(edited.id, "unknown", secret.id) == (secret.id,)
         await assert_gone(home, secret.id)
-        found = await home.text("zebra", "secret")
-        assert (found.documents, set(found.matches)) == (1, {kept.id})
+        matches = await home.text("zebra", "secret")
+        assert (matches.documents, set(matches.matches)) == (1, {kept.id})
         assert await home.nearest(space, 1, 0) == [(kept.id, 0.0)]
         assert list(await home.features(kept.id, reach=5)) == [kept.id]
         assert await home.version() > version

@@ -68,7 +68,7 @@ class KeepingContract(ContractPart):
         assert set(await home.contents()) == {memory.content for memory in memories}
         done = await prune(now=end.now, popular_after=10)
         assert done == expected
-        named = {(one.scope, one.memory_id, one.reason) for one in done.gone}
+        named = {(gone.scope, gone.memory_id, gone.reason) for gone in done.gone}
         assert named == {(home.scope, unpopular.id, "expired"), (other.scope, theirs.id, "expired")}
         assert await prune(now=end.now, popular_after=10) == Pruned()
 
@@ -185,7 +185,9 @@ class KeepingContract(ContractPart):
         for tenant, app, user in product(("", "a", "b", None), ("", "%", None), ("", "u", None)):
             asked: dict[str, Any] = {"tenant": tenant, "app": app, "user": user}
             fitting = [
-                one for one in scopes if all(v in (None, getattr(one, k)) for k, v in asked.items())
+                scope
+                for scope in scopes
+                if all(v in (None, getattr(scope, k)) for k, v in asked.items())
             ]
             first = list(await home.store.scopes(**asked, limit=2))
             assert first == fitting[:2]
@@ -288,7 +290,10 @@ class ConcurrencyContract(ContractPart):
         pruned = await asyncio.gather(
             *(home.store.memories.prune(now=later.now, popular_after=1) for _ in range(4))
         )
-        assert (sum(one.deleted for one in pruned), sum(one.extended for one in pruned)) == (40, 20)
+        assert (
+            sum(prune.deleted for prune in pruned),
+            sum(prune.extended for prune in pruned),
+        ) == (40, 20)
         assert {memory.id for memory in await later.listed(limit=99)} == set(popular)
 
     async def test_evictions_at_once_leave_as_many_as_one(self, home: ScopedStore) -> None:

@@ -55,14 +55,14 @@ async def pages(
     home: ScopedStore, limit: int, cursor: str | None = None, **query: Any
 ) -> list[list[str]]:
     """Return the ids of every page from the cursor to the end."""
-    found: list[list[str]] = []
-    while len(found) < 50:
+    listed: list[list[str]] = []
+    while len(listed) < 50:
         page = await home.store.memories.list(
             home.scope, limit=limit, cursor=cursor, now=home.now, **query
         )
-        found.append([memory.id for memory in page.memories])
+        listed.append([memory.id for memory in page.memories])
         if (cursor := page.cursor) is None:
-            return found
+            return listed
     raise AssertionError("The pages have no end.")
 
 
@@ -76,9 +76,9 @@ class PagingContract(ContractPart):
         shelf = await a_shelf(home)
         for filter, memories in ((EVERYTHING, shelf), (Filter(tags=("x",)), shelf[1::2])):
             for order, size in product(ORDERS, (1, 4, 5, 12, 13, BEYOND_INT32)):
-                found = await pages(home, size, order=order, filter=filter)
-                assert [id for page in found for id in page] == in_order(memories, order)
-                assert all(len(page) == min(size, len(memories)) for page in found[:-1])
+                listed = await pages(home, size, order=order, filter=filter)
+                assert [id for page in listed for id in page] == in_order(memories, order)
+                assert all(len(page) == min(size, len(memories)) for page in listed[:-1])
         assert await home.listed(limit=0) == ()
 
     @pytest.mark.parametrize("order", ORDERS)
@@ -155,8 +155,8 @@ class PagingContract(ContractPart):
         assert await end.visible(*ids.values(), superseded=True) >= seen | {ids["superseded"]}
         await home.embed(space, rows)
         for filter, expected in ((EVERYTHING, seen), (Filter(tags=("x",)), {ids["pinned"]})):
-            found = await end.text("zebra", filter=filter)
-            assert (found.documents, set(found.matches)) == (len(expected), expected)
+            matches = await end.text("zebra", filter=filter)
+            assert (matches.documents, set(matches.matches)) == (len(expected), expected)
             assert {id for id, _ in await end.nearest(space, 1, 0, filter=filter)} == expected
             assert {memory.id for memory in await end.listed(filter=filter)} == expected
         assert set(await end.features(*ids.values(), reach=9)) == seen
@@ -280,5 +280,5 @@ class FilterContract(ContractPart):
         )
         await home.write("absent", metadata={"other": {"k": 1}})
         for value in (*METADATA_VALUES, 1.0, 2, "unknown"):
-            expected = {f"value {n}" for n, one in enumerate(values) if same_json(one, value)}
+            expected = {f"value {n}" for n, other in enumerate(values) if same_json(other, value)}
             assert set(await home.contents(filter=Filter(metadata={"k": value}))) == expected, value

@@ -178,7 +178,8 @@ class RoundTripContract(ContractPart):
             for terms in (list(query_terms(text)), [text]):
                 counts = {term: indexed[term] for term in terms if term in indexed}
                 matches = {
-                    id: dict(found) for id, (_, found) in (await home.text(*terms)).matches.items()
+                    id: dict(counts)
+                    for id, (_, counts) in (await home.text(*terms)).matches.items()
                 }
                 assert matches == ({memory.id: counts} if counts else {})
             assert await home.visible(text) == set()
@@ -272,8 +273,13 @@ class IsolationContract(ContractPart):
         assert await other.visible(memory.id, superseded=True) == set()
         assert await other.contents() == await other.unembedded(unused) == await other.jobs() == []
         assert await other.nearest(space, 1, 0) == []
-        found = await other.text("tea", "green")
-        assert (found.documents, found.average_length, found.frequencies, found.matches) == (
+        matches = await other.text("tea", "green")
+        assert (
+            matches.documents,
+            matches.average_length,
+            matches.frequencies,
+            matches.matches,
+        ) == (
             0,
             0.0,
             {},

@@ -57,11 +57,11 @@ async def assert_found(
     best = sorted(
         (id for id in indexed if weights[id]), key=lambda id: (weights[id], id), reverse=True
     )[:limit]
-    found = await view.text(terms, limit=limit)
-    assert found.documents == len(memories)
-    assert found.average_length == pytest.approx(sum(lengths.values()) / max(1, len(memories)))
-    assert dict(found.frequencies) == frequencies
-    assert {id: (length, dict(counts)) for id, (length, counts) in found.matches.items()} == {
+    matches = await view.text(terms, limit=limit)
+    assert matches.documents == len(memories)
+    assert matches.average_length == pytest.approx(sum(lengths.values()) / max(1, len(memories)))
+    assert dict(matches.frequencies) == frequencies
+    assert {id: (length, dict(counts)) for id, (length, counts) in matches.matches.items()} == {
         id: (lengths[id], {term: indexed[id][term] for term in frequencies if term in indexed[id]})
         for id in best
     }
@@ -155,8 +155,8 @@ def nearest(stored: Mapping[str, Vector], query: Vector, limit: int) -> list[tup
         exact = row.astype(np.float64)
         return round(float(exact @ wanted / (np.linalg.norm(exact) * np.linalg.norm(wanted))), 6)
 
-    found = [(id, cosine(row)) for id, row in stored.items()]
-    return sorted(found, key=lambda hit: (hit[1], hit[0]), reverse=True)[:limit]
+    cosines = [(id, cosine(row)) for id, row in stored.items()]
+    return sorted(cosines, key=lambda hit: (hit[1], hit[0]), reverse=True)[:limit]
 
 
 async def add_rows(home: ScopedStore, space: int, *stored: Any, **values: Any) -> dict[str, Any]:
@@ -183,8 +183,8 @@ class VectorSearchContract(ContractPart):
         home, space = home.elsewhere(), await home.space(3)
         vectors = await add_rows(home, space, *(vector(*row) for row in stored))
         asked = [vector(*query) for query in queries]
-        found = await home.view().nearest(space, asked, limit=limit)
-        assert found == [nearest(vectors, query, limit) for query in asked]
+        hits = await home.view().nearest(space, asked, limit=limit)
+        assert hits == [nearest(vectors, query, limit) for query in asked]
 
     async def test_a_thousand_memories_of_others_take_no_place(self, home: ScopedStore) -> None:
         """Closer vectors and the words of other scopes change neither the hits nor the counts."""
@@ -204,13 +204,13 @@ class VectorSearchContract(ContractPart):
         """
         first, second = await home.space(2, "one"), await home.space(2, "two")
         a, b, c = (memory.id for memory in await home.write("a", "b", "c"))
-        for space, rows, found in (
+        for space, rows, hits in (
             (first, {a: (1, 0)}, [(a, 1.0)]),
             (second, {a: (0, 1), b: (1, 0)}, [(b, 1.0), (a, 0.0)]),
             (first, {a: (-1, 0)}, [(a, -1.0)]),
         ):
             await home.embed(space, rows)
-            assert await home.nearest(space, 1, 0) == found
+            assert await home.nearest(space, 1, 0) == hits
         for limit, expected in ((9, [b, c]), (1, [b]), (0, [])):
             assert await home.unembedded(first, limit=limit) == expected
 
@@ -224,10 +224,10 @@ class VectorSearchContract(ContractPart):
         await gone.forget(*await gone.unembedded(space))
         for some, expected in ((scopes, [part, other]), ([whole, empty], []), ([], [])):
             lacking = await home.store.memories.lacking_vectors(
-                [one.scope for one in some], space, now=home.now
+                [part.scope for part in some], space, now=home.now
             )
             assert list(lacking) == sorted(
-                (one.scope for one in expected), key=lambda scope: scope.user
+                (part.scope for part in expected), key=lambda scope: scope.user
             )
 
     async def test_changed_content_loses_its_vectors(self, home: ScopedStore) -> None:
@@ -274,11 +274,11 @@ class VectorSearchContract(ContractPart):
         queries: list[Any] = [directions[0] * size, directions[1] / size]
         # another size has digits that half precision does not keep
         exact = math.frexp(size)[0] == 0.5
-        for number, found in enumerate(await home.view().nearest(space, queries, limit=9)):
+        for number, hits in enumerate(await home.view().nearest(space, queries, limit=9)):
             wanted = nearest(expected, directions[number].astype(np.float32), 9)
-            assert [id for id, _ in found] == [id for id, _ in wanted]
+            assert [id for id, _ in hits] == [id for id, _ in wanted]
             cosines = [cosine for _, cosine in wanted]
-            assert [cosine for _, cosine in found] == pytest.approx(
+            assert [cosine for _, cosine in hits] == pytest.approx(
                 cosines, abs=0 if exact else 1e-3
             )
 
@@ -294,27 +294,27 @@ class VectorSearchContract(ContractPart):
         stored = generator.choice([-1, 0.5, 1], (42, dimensions)).astype(np.float32)
         vectors = await add_rows(home, space, *stored)
         for query, limit in ((stored[4], 2), (-stored[0], 42)):
-            [found] = await home.view().nearest(space, [query], limit=limit)
+            [hits] = await home.view().nearest(space, [query], limit=limit)
             expected = nearest(vectors, query, limit)
-            assert [cosine for _, cosine in found] == pytest.approx(
+            assert [cosine for _, cosine in hits] == pytest.approx(
                 [cosine for _, cosine in expected], abs=2e-6
             )
-            assert dimensions == 1 or found[0][0] == expected[0][0]
+            assert dimensions == 1 or hits[0][0] == expected[0][0]
         [gone] = await home.forget(next(iter(vectors)))
-        [found] = await home.view().nearest(space, [stored[1]], limit=99)
-        assert {id for id, _ in found} == set(vectors) - {gone}
+        [hits] = await home.view().nearest(space, [stored[1]], limit=99)
+        assert {id for id, _ in hits} == set(vectors) - {gone}
 
     async def test_an_embedding_space_is_made_once(self, home: ScopedStore) -> None:
         """By its name and width together; it keeps its probe."""
         named = (("hash", 3, vector(1, 2, 3)), ("hash", 4, None), ("'; DROP TABLE x; --", 3, None))
         numbers = [
-            (await home.store.memories.spaces.add(*one)).number for one in (*named, named[0])
+            (await home.store.memories.spaces.add(*key)).number for key in (*named, named[0])
         ]
         assert numbers[0] == numbers[3]
         kept = list(await home.store.memories.spaces.all())
-        assert [(one.number, one.name, one.dimensions) for one in kept] == [
+        assert [(each.number, each.name, each.dimensions) for each in kept] == [
             (number, name, dimensions)
             for number, (name, dimensions, _) in zip(numbers[:3], named, strict=True)
         ]
-        probes = [None if one.probe is None else one.probe.tolist() for one in kept]
+        probes = [None if each.probe is None else each.probe.tolist() for each in kept]
         assert probes == [[1, 2, 3], None, None]

@@ -145,11 +145,11 @@ class ApplyContract(ContractPart):
         poison = a_memory("Ann likes tea", metadata={"a": 1}, pinned=True, state="quarantined")
         assert await home.add(poison) == (known.id,)
         assert await home.get(known.id) == known
-        held, again = (a_memory("Ann likes coffee", state="quarantined") for _ in range(2))
-        assert await home.add(held) == await home.add(again) == (held.id,)
+        waiting, again = (a_memory("Ann likes coffee", state="quarantined") for _ in range(2))
+        assert await home.add(waiting) == await home.add(again) == (waiting.id,)
         trusted = a_memory("Ann likes coffee")
         assert await home.add(trusted) == (trusted.id,)
-        assert await home.visible(held.id, trusted.id) == {trusted.id}
+        assert await home.visible(waiting.id, trusted.id) == {trusted.id}
         stats = await home.stats()
         assert (stats.visible, stats.superseded, stats.quarantined) == (2, 0, 1)
 
@@ -263,11 +263,29 @@ class HistoryContract(ContractPart):
             replace(changing(second, "pin", now=pinned.now, pinned=True), group="g1")
         )
 
-        one, two = await home.store.memories.history(home.scope, first.id)
-        assert (one.memory_id, one.revision, one.kind, one.at) == (first.id, 1, "edit", edited.now)
-        assert (one.who, one.why, one.event_ids, one.group) == ("ann", "a slip", ("e9",), None)
-        assert (two.revision, two.kind, two.at, two.group) == (2, "pin", pinned.now, "g1")
-        assert (one.before, two.before) == (first, replace(second, usage=Usage()))
+        first_change, second_change = await home.store.memories.history(home.scope, first.id)
+        assert (
+            first_change.memory_id,
+            first_change.revision,
+            first_change.kind,
+            first_change.at,
+        ) == (first.id, 1, "edit", edited.now)
+        assert (first_change.who, first_change.why, first_change.event_ids, first_change.group) == (
+            "ann",
+            "a slip",
+            ("e9",),
+            None,
+        )
+        assert (
+            second_change.revision,
+            second_change.kind,
+            second_change.at,
+            second_change.group,
+        ) == (2, "pin", pinned.now, "g1")
+        assert (first_change.before, second_change.before) == (
+            first,
+            replace(second, usage=Usage()),
+        )
         assert (await home.get(first.id)).revision == 3
 
     async def test_a_decision_is_found_by_its_group_and_undone(self, home: ScopedStore) -> None:
@@ -293,7 +311,9 @@ class HistoryContract(ContractPart):
         current = await home.get(old.id)
         await home.apply(Change(kind="undo", memory=replace(before, revision=current.revision + 1)))
         assert sorted(await home.contents()) == ["Oslo", "Rome", "alone"]
-        assert [one.kind for one in await home.store.memories.history(home.scope, old.id)] == [
+        assert [
+            revision.kind for revision in await home.store.memories.history(home.scope, old.id)
+        ] == [
             "supersede",
             "undo",
         ]

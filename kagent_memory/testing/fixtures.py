@@ -125,11 +125,11 @@ def superseding(memory: Memory, by: Memory, kind: Any = "supersede", **values: A
 def features_of(places: Places) -> dict[str, dict[str, Any]]:
     """Return the columns of each memory by its id, with the names of its session and author."""
     names, columns = [*places.names, None], places.columns
-    found: dict[str, dict[str, Any]] = {}
+    features: dict[str, dict[str, Any]] = {}
     for id, row in zip(places.ids, columns.tolist(), strict=True):
-        one = dict(zip(columns.dtype.names or (), row, strict=True))
-        found[id] = {**one, **{name: names[one[name]] for name in NAMED}}
-    return found
+        feature = dict(zip(columns.dtype.names or (), row, strict=True))
+        features[id] = {**feature, **{name: names[feature[name]] for name in NAMED}}
+    return features
 
 
 @dataclass(frozen=True)
@@ -210,8 +210,8 @@ class ScopedStore:
         self, space: int, *row: float, limit: int = 99, filter: Filter = EVERYTHING
     ) -> Nearest:
         """Search a view by one vector."""
-        [found] = await self.view(filter).nearest(space, [vector(*row)], limit=limit)
-        return found
+        [hits] = await self.view(filter).nearest(space, [vector(*row)], limit=limit)
+        return hits
 
     async def features(self, *ids: str, reach: int = 0) -> dict[str, dict[str, Any]]:
         """Return what a view tells of these memories, by id."""

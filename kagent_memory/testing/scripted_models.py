@@ -104,7 +104,7 @@ class ScriptedLlm:
             )
         except ValidationError as error:
             wrong = "; ".join(
-                f"{'.'.join(map(str, one['loc']))}: {one['type']}" for one in error.errors()
+                f"{'.'.join(map(str, fault['loc']))}: {fault['type']}" for fault in error.errors()
             )
             raise ModelError(
                 f"The script's answer does not fit {schema.__name__} ({wrong})."

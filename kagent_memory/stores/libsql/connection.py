@@ -309,7 +309,10 @@ def migrate(connection: Connection) -> None:
     with connection.transaction(write=True):
         needed = _upgrade(connection)
         statements: list[Statement] = [
-            (one, {}) for script in needed.scripts for one in script.split(";\n") if one.strip()
+            (statement, {})
+            for script in needed.scripts
+            for statement in script.split(";\n")
+            if statement.strip()
         ]
         at = to_iso(datetime.now(UTC))
         statements += [
@@ -328,9 +331,9 @@ def _upgrade(connection: Connection) -> Upgrade:
     if is_migrated(connection):
         rows = connection.rows("SELECT number, name FROM schema_migration")
         applied = {row["number"]: row["name"] for row in rows}
-    found = upgrade(DIALECT, applied)
-    if found.is_newer:
+    steps = upgrade(DIALECT, applied)
+    if steps.is_newer:
         raise ConfigurationError(
             "A newer kagent_memory wrote this libSQL database; upgrade this installation."
         )
-    return found
+    return steps

@@ -155,7 +155,7 @@ class ServerConnection(Connection):
         if errors := [*filter(None, result["step_errors"])]:
             return errors[0], ()
         answers = zip(result["step_results"], statements, strict=True)
-        return None, [_answer(one) for one, _ in answers]
+        return None, [_answer(result) for result, _ in answers]
 
     def _lost(self, error: httpx.HTTPError, *, unknown: bool) -> KagentMemoryError:
         """Return our error for a request that failed; its stream is gone, says the protocol."""
@@ -204,7 +204,7 @@ def _batch(statements: Sequence[Statement]) -> dict[str, Any]:
 def _answer(result: Mapping[str, Any]) -> Answer:
     columns = [column.get("name") or "" for column in result["cols"]]
     rows = [
-        [_VALUES[one["type"]](one) for one, _ in zip(row, columns, strict=True)]
+        [_VALUES[cell["type"]](cell) for cell, _ in zip(row, columns, strict=True)]
         for row in result["rows"]
     ]
     return Answer(columns, rows, int(result.get("affected_row_count", 0)))

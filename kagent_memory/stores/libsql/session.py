@@ -82,7 +82,9 @@ def encoded(value: object) -> Any:
             return np.asarray(value, np.float16).tobytes()
         case list() | tuple():
             elements = cast("Sequence[object]", value)
-            listed = [one.hex() if isinstance(one, bytes) else one for one in elements]
+            listed = [
+                element.hex() if isinstance(element, bytes) else element for element in elements
+            ]
             return json_text(listed, "The value")
         case Mapping():
             return json_text(dict(cast("Mapping[str, object]", value)), "The value")
@@ -129,7 +131,7 @@ class LibSQLSession:
         for start in range(0, len(values), CHUNK_ROWS):
             sets = values[start : start + CHUNK_ROWS]
             text = sql(query, sets[0].get("space"))
-            self.connection.run(*((text, bound(text, one)) for one in sets))
+            self.connection.run(*((text, bound(text, values)) for values in sets))
 
     async def about(self) -> Sequence[Row]:
         """See `Session`."""

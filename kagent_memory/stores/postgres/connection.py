@@ -132,8 +132,8 @@ async def set_up(
         **target.limits,
     }
     text = queries(DIALECT)["set_up"]
-    [found] = await within(connection, CONNECT_SECONDS, fetch(connection, text, values))
-    return Traits(target=target, lent=lent, **found)
+    [traits] = await within(connection, CONNECT_SECONDS, fetch(connection, text, values))
+    return Traits(target=target, lent=lent, **traits)
 
 
 async def fetch(
@@ -188,7 +188,7 @@ def named_rows(cursor: AsyncCursor[Any] | Cursor[Any]) -> Callable[[Sequence[Any
     """Make rows by name, with lists as tuples; a row factory."""
     make = dict_row(cast("Any", cursor))
     return lambda values: make(
-        [tuple(cast("list[Any]", one)) if type(one) is list else one for one in values]
+        [tuple(cast("list[Any]", value)) if type(value) is list else value for value in values]
     )
 
 

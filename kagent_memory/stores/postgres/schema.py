@@ -22,8 +22,8 @@ _TEXT = queries(DIALECT)
 
 async def look(connection: AnyConnection, schema: str) -> Row:
     """Return whether a schema is there before it is opened, and why it could not be made."""
-    [found] = await fetch(connection, _TEXT["look"], {"schema": schema})
-    return found
+    [state] = await fetch(connection, _TEXT["look"], {"schema": schema})
+    return state
 
 
 async def prepare(connection: AnyConnection, traits: Traits, *, row_security: bool = False) -> bool:
@@ -80,8 +80,8 @@ async def _is_ready(connection: AnyConnection, traits: Traits, *, guarded: bool)
     """Return True if nothing is left to migrate or to guard."""
     schema = traits.target.schema
     if guarded:
-        [found] = await fetch(connection, _TEXT["guarded"], {"schema": schema})
-        if not found["guarded"]:
+        [row] = await fetch(connection, _TEXT["guarded"], {"schema": schema})
+        if not row["guarded"]:
             return False
     return traits.halfvec is not None and not (await _upgrade(connection, schema)).steps
 
@@ -134,8 +134,8 @@ async def _prepare(
 async def _distribute(
     connection: AnyConnection, shards: int, *, dry_run: bool
 ) -> Mapping[str, str]:
-    [found] = await fetch(connection, _TEXT["has_citus"])
-    if not found["citus"]:
+    [extension] = await fetch(connection, _TEXT["has_citus"])
+    if not extension["citus"]:
         raise ConfigurationError(
             "The tables are distributed by Citus, which this database does not have: install it "
             "on all nodes, run CREATE EXTENSION citus and add the worker nodes "

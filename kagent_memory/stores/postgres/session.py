@@ -75,7 +75,7 @@ def encoded(name: str, value: Any) -> Any:
         return json_text(value, "The value", compact=True)
     if not isinstance(value, list | tuple):
         return value
-    return [encoded(name, one) for one in cast("Sequence[Any]", value)]
+    return [encoded(name, element) for element in cast("Sequence[Any]", value)]
 
 
 class PostgresSession:
@@ -152,8 +152,8 @@ class PostgresSession:
 
     async def rows(self, query: str, values: Values) -> Sequence[Row]:
         """Return all rows of the named query, decoded."""
-        [found] = await self.several([(query, values)])
-        return found
+        [rows] = await self.several([(query, values)])
+        return rows
 
     async def several(self, queries: Sequence[tuple[str, Values]]) -> Sequence[Sequence[Row]]:
         """Return the rows of several named queries."""
@@ -169,8 +169,8 @@ class PostgresSession:
         """Run the named statement once for each set of values; its errors may show at the next read
         or the end.
         """
-        for one in values:
-            self._waiting.append(self._statement(query, one))
+        for row in values:
+            self._waiting.append(self._statement(query, row))
             if len(self._waiting) >= MAX_WAITING:
                 await self._flush()
 
@@ -206,13 +206,13 @@ class PostgresSession:
     async def about(self) -> Sequence[Row]:
         """See `Session`; of a Citus cluster also its nodes, and tables that are not distributed."""
         about = await self.rows("about", {})
-        [found] = await self.rows("has_citus", {})
-        return [*about, *(await self.rows("about_cluster", {}) if found["citus"] else ())]
+        [row] = await self.rows("has_citus", {})
+        return [*about, *(await self.rows("about_cluster", {}) if row["citus"] else ())]
 
     async def is_distributed(self) -> bool:
         """Return True if the schema's tables are spread, so that new ones must be."""
-        [found] = await self.rows("has_citus", {})
-        return found["citus"] and (await self.rows("is_distributed", {}))[0]["spread"]
+        [row] = await self.rows("has_citus", {})
+        return row["citus"] and (await self.rows("is_distributed", {}))[0]["spread"]
 
     # -- sending --------------------------------------------------------------------------------
 
@@ -245,8 +245,8 @@ class PostgresSession:
             together = 0
         executed: list[AsyncCursor[Row]] = []
         async with self._connection.pipeline() if together > 1 else nullcontext():
-            executed += [await self._execute(*one) for one in batch[:together]]
-        return [*executed, *[await self._execute(*one) for one in batch[together:]]]
+            executed += [await self._execute(*statement) for statement in batch[:together]]
+        return [*executed, *[await self._execute(*statement) for statement in batch[together:]]]
 
     async def _execute(self, text: LiteralString, values: Mapping[str, Any]) -> AsyncCursor[Row]:
         cursor = self._connection.cursor(binary=True, row_factory=named_rows)

@@ -172,7 +172,7 @@ class StandbyReads(PostgresDatabase):
 
         if standby.is_asked():
             try:
-                found = await super().read(checked)
+                answer = await super().read(checked)
             except Behind as behind:
                 standby.lags(str(behind))
             except (StoreError, Conflict) as error:
@@ -182,7 +182,7 @@ class StandbyReads(PostgresDatabase):
                     standby.failed(_words(error))
             else:
                 standby.answered()
-                return found
+                return answer
         return await primary.read(script)
 
 

@@ -45,12 +45,12 @@ class PostgresStore(Adapter):
         target = Target(conninfo=uri, schema=schema, statement_seconds=LOOK_SECONDS)
         try:
             async with asyncio.timeout(LOOK_SECONDS), await connect(target) as connection:
-                found = await look(connection, schema)
+                state = await look(connection, schema)
         except (psycopg.Error, TimeoutError):
             return True
-        if not found["migrated"] and found["trouble"]:
-            raise ConfigurationError(found["trouble"])
-        return found["migrated"]
+        if not state["migrated"] and state["trouble"]:
+            raise ConfigurationError(state["trouble"])
+        return state["migrated"]
 
     @override
     @classmethod

@@ -39,8 +39,12 @@ async def forget(
         await touch(session, 1)
     which = {"ids": known(ids), "session_id": session_id, "everything": everything}
     erased, reworded = await _lineage(session, await session.ids("chosen_memories", **which))
-    facts = {id: one for id, one in erased.items() if one.memory.state != "source"}
-    said = {(one.memory.session_id, key) for one in facts.values() for _, key in tombstones_of(one)}
+    facts = {id: whole for id, whole in erased.items() if whole.memory.state != "source"}
+    said = {
+        (whole.memory.session_id, key)
+        for whole in facts.values()
+        for _, key in tombstones_of(whole)
+    }
     if facts:
         turns = await session.ids("sources_of", ids=[*facts], **event_pairs(said))
         erased |= await wholes(session, turns)
@@ -130,8 +134,8 @@ async def _lineage(
         fresh = await wholes(session, near)
         erased |= fresh
         seen |= near
-        told += [(one, one.revisions) for one in fresh.values()]
-        decisions = [pair for one, part in told for pair in _decisions(one, part)]
+        told += [(whole, whole.revisions) for whole in fresh.values()]
+        decisions = [pair for whole, part in told for pair in _decisions(whole, part)]
         holders = await wholes(session, {id for id, _ in decisions} - seen)
         near = {*await session.ids("kin", ids=[*near])} - seen
         told = []
@@ -145,9 +149,9 @@ async def _lineage(
     clean: dict[tuple[str, int], Revision] = {}
     for (id, _), part in sorted(parts.items(), reverse=True):  # of nested ones the outer is last
         if id not in erased and (former := part[0].before):
-            for one in part:
-                before = replace(former, revision=one.revision)
-                clean[id, one.revision] = replace(one, before=before, event_ids=())
+            for revision in part:
+                before = replace(former, revision=revision.revision)
+                clean[id, revision.revision] = replace(revision, before=before, event_ids=())
     return erased, clean.values()
 
 
@@ -202,13 +206,13 @@ async def _tombstones(session: Transaction, erased: Mapping[str, Whole]) -> set[
     if not erased:
         return set()
     salt = await read_salt(session)
-    withdrawn = {id for id, one in erased.items() if _is_withdrawn(one.memory)}
+    withdrawn = {id for id, whole in erased.items() if _is_withdrawn(whole.memory)}
     partners = (
         {*await session.ids("decided_together", ids=[*withdrawn])} if withdrawn else set[str]()
     )
     staying = await wholes(session, partners - erased.keys())
     spared = set[tuple[str, str]]().union(*map(tombstones_of, staying.values()))
-    found = set[tuple[str, str]]()
-    for id, one in erased.items():
-        found |= tombstones_of(one, salt) - (spared if id in withdrawn else set())
-    return found
+    tombstones = set[tuple[str, str]]()
+    for id, whole in erased.items():
+        tombstones |= tombstones_of(whole, salt) - (spared if id in withdrawn else set())
+    return tombstones

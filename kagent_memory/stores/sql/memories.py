@@ -133,13 +133,15 @@ class SqlMemoryStore(MemoryStore):
     async def restore(
         self, scope: Scope, memories: Sequence[Whole], *, dry_run: bool = False, now: datetime
     ) -> Sequence[Restored]:
-        changes = [Change(kind="add", memory=one.memory) for one in memories]
+        changes = [Change(kind="add", memory=whole.memory) for whole in memories]
         _, texts = await _prepared(Batch(changes=changes), None)
-        numbers = {number for one in memories for number in one.vectors}
+        numbers = {number for whole in memories for number in whole.vectors}
         widths = {number: await self._spaces.dimensions_of(number) for number in numbers}
         fitting = [
-            replace(one, vectors={n: checked_vector(v, widths[n]) for n, v in one.vectors.items()})
-            for one in memories
+            replace(
+                whole, vectors={n: checked_vector(v, widths[n]) for n, v in whole.vectors.items()}
+            )
+            for whole in memories
         ]
         script = partial(transfer.restore, memories=fitting, texts=texts, dry_run=dry_run)
         return await run(self.database, script, scope, write=not dry_run)
@@ -172,8 +174,8 @@ class SqlMemoryStore(MemoryStore):
         visible = await session.memories(
             "visible_memories", ids=wanted, now=now, superseded=superseded
         )
-        found = {one.id: one for one in visible}
-        return {id: found[id] for id in wanted if id in found}
+        by_id = {memory.id: memory for memory in visible}
+        return {id: by_id[id] for id in wanted if id in by_id}
 
     @override
     @reading
@@ -194,8 +196,10 @@ class SqlMemoryStore(MemoryStore):
         after = {"after_key": after_key, "after_id": after_id, "limit": limit + 1}
         values = await filter_values(session, filter, now)
         rows = await session.rows(f"list_{order}", **values, **after)
-        found = [session.codec.memory(row) for row in rows[:limit]]
-        return Page(memories=tuple(found), cursor=page_cursor(found, order, len(rows) > limit))
+        memories = [session.codec.memory(row) for row in rows[:limit]]
+        return Page(
+            memories=tuple(memories), cursor=page_cursor(memories, order, len(rows) > limit)
+        )
 
     @override
     def view(self, scope: Scope, *, filter: Filter = EVERYTHING, now: datetime) -> View:
@@ -266,8 +270,8 @@ class SqlMemoryStore(MemoryStore):
     async def taken(
         self, session: Transaction, scope: Scope, session_id: str, event_ids: Sequence[str]
     ) -> frozenset[str]:
-        found = await session.rows("taken_events", session_id=session_id, event_ids=[*event_ids])
-        return frozenset(row["event_id"] for row in found)
+        rows = await session.rows("taken_events", session_id=session_id, event_ids=[*event_ids])
+        return frozenset(row["event_id"] for row in rows)
 
     @override
     @reading
@@ -286,13 +290,13 @@ class SqlMemoryStore(MemoryStore):
     @override
     @reading
     async def orphans(self, session: Transaction, scope: Scope) -> Mapping[str, Sequence[str]]:
-        found: dict[str, list[str]] = defaultdict(list)
+        orphans: dict[str, list[str]] = defaultdict(list)
         for row in await session.rows("orphans"):
-            found[row["id"]].append(row["kind"])
+            orphans[row["id"]].append(row["kind"])
         for space in await embedding_spaces(session):
             for id in await session.ids("orphaned_vectors", space=space.number):
-                found[id].append(f"vector of {space.name}")
-        return found
+                orphans[id].append(f"vector of {space.name}")
+        return orphans
 
     @override
     @reading
@@ -331,9 +335,9 @@ class SqlMemoryStore(MemoryStore):
 
     @override
     async def count(self, deliveries: Sequence[Delivery]) -> None:
-        if any(counts for one in deliveries for counts in one.counts.values()):
+        if any(counts for delivery in deliveries for counts in delivery.counts.values()):
             script = partial(write_queries.count, deliveries=deliveries)
-            scopes = (one.scope for one in deliveries)
+            scopes = (delivery.scope for delivery in deliveries)
             await run(self.database, script, *scopes, write=True)
 
     @override
@@ -370,8 +374,8 @@ class SqlMemoryStore(MemoryStore):
         """Revoke a tenant's tokens; return how many, and some scopes of which anything is left."""
         tokens = await session.run("drop_tokens", tenant=tenant)
         asked = {"tenant": tenant, "limit": SCOPES_AT_ONCE}
-        found = await session.several([("tenant_scopes", asked), ("long_tenant_scopes", asked)])
-        scopes = [to_scope(row) for rows in found for row in rows]
+        answers = await session.several([("tenant_scopes", asked), ("long_tenant_scopes", asked)])
+        scopes = [to_scope(row) for rows in answers for row in rows]
         if not scopes:
             await session.run("erase_widths", tenant=tenant)
         return tokens, scopes
@@ -383,18 +387,18 @@ class SqlMemoryStore(MemoryStore):
     ) -> Sequence[Scope]:
         await require_space(session, space_number)
         scope_ids = [scope.id for scope in scopes]
-        found = await session.rows(
+        rows = await session.rows(
             "lacking_vectors", space=space_number, scope_ids=scope_ids, now=now
         )
-        return [to_scope(row) for row in found]
+        return [to_scope(row) for row in rows]
 
     @override
     @reading
     async def crowded(
         self, session: Transaction, *, above: int, now: datetime
     ) -> Sequence[tuple[Scope, int]]:
-        found = await session.rows("crowded_scopes", above=bounded(above), now=now)
-        return [(to_scope(row), row["visible"]) for row in found]
+        rows = await session.rows("crowded_scopes", above=bounded(above), now=now)
+        return [(to_scope(row), row["visible"]) for row in rows]
 
     @override
     @reading

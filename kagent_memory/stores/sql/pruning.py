@@ -40,10 +40,10 @@ async def _expired_scopes(
     session: Transaction, *, after: Scope | None, now: datetime
 ) -> Sequence[Scope]:
     """Return the next scopes that hold something to prune."""
-    found = await session.rows(
+    rows = await session.rows(
         "expired_scopes", scope_id=after and after.id, now=now, limit=SCOPES_AT_ONCE
     )
-    return [to_scope(row) for row in found]
+    return [to_scope(row) for row in rows]
 
 
 async def _prune_some(
@@ -67,7 +67,7 @@ async def _prune_some(
     pruned = Pruned()
     for scope, rows in zip(scopes, expired, strict=True):
         own = session.of(scope)
-        doomed, popular = ([row["id"] for row in rows if row["lives"] == one] for one in (0, 1))
+        doomed, popular = ([row["id"] for row in rows if row["lives"] == fate] for fate in (0, 1))
         gone = tuple(Gone(scope, id, "expired") for id in doomed)
         pruned += Pruned(deleted=len(doomed), extended=len(popular), gone=gone)
         if not dry_run:

@@ -151,7 +151,7 @@ class JobQueue:
             if mine:
                 self._note_served(scope)
                 # one job of a scope runs at a time, and others have their turn first
-                self._due = [one for one in self._due if one[0] != scope]
+                self._due = [due for due in self._due if due[0] != scope]
                 return mine
 
     def _note_served(self, scope: Scope) -> None:
@@ -167,10 +167,10 @@ class JobQueue:
         served or the longest ago, then the oldest.
         """
         models = ["\x1f".join(pair) for pair in exclude]
-        found = await session.rows(
+        rows = await session.rows(
             "claimable", now=now, models=models, served=[*self._served], limit=CANDIDATES
         )
-        return [(to_scope(row), row["id"], row["fence"]) for row in found]
+        return [(to_scope(row), row["id"], row["fence"]) for row in rows]
 
     @writing
     async def _take(

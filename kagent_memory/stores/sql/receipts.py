@@ -53,10 +53,10 @@ class ReceiptStore:
         self, session: Transaction, chain: str, *, after: int = 0, limit: int = 1000
     ) -> Sequence[Receipt]:
         """Return the receipts of a chain after this number, in order."""
-        found = await session.rows(
+        rows = await session.rows(
             "receipts", chain=chain, after=bounded(after), limit=bounded(limit)
         )
-        return [Receipt(**row) for row in found]
+        return [Receipt(**row) for row in rows]
 
     @reading
     async def chain(self, session: Transaction, chain: str) -> ReceiptChain | None:

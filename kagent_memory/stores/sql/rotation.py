@@ -65,13 +65,13 @@ async def _reseal(session: Transaction, header: bytes) -> int:
         # A plain salt means plain hashes of contents; from now on it keys all of them.
         plain = await session.rows("content_hashes") if salt == stored else ()
         await session.send("replace_salt", salt=codec.sealed_salt(salt))
-        hashes = codec.hashes([bytes(one["content_hash"]) for one in plain])
+        hashes = codec.hashes([bytes(row["content_hash"]) for row in plain])
         keyed = zip(plain, hashes, strict=True)
-        values = [{"id": one["id"], "content_hash": hash} for one, hash in keyed]
+        values = [{"id": row["id"], "content_hash": hash} for row, hash in keyed]
         await session.run_many("replace_hash", values)
     for stale, write, resealed in TABLES:
         rows = await session.rows(stale, header=header, limit=ROWS_AT_ONCE)
-        await session.run_many(write, [resealed(codec, one) for one in rows])
+        await session.run_many(write, [resealed(codec, row) for row in rows])
         done += len(rows)
     if done:  # another one is packed when it is asked for
         await session.send("erase_scope_index")

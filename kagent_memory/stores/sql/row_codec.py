@@ -209,7 +209,7 @@ class RowCodec:
         """Return content hashes as the scope's rows keep them."""
         if self.ring is None or not self._is_salt_sealed:
             return [*hashes]
-        return [self._digest("content", one) for one in hashes]
+        return [self._digest("content", hash) for hash in hashes]
 
     def slots(self, slots: Iterable[str]) -> list[str]:
         """Return what the rows that fill these slots may hold, plain or sealed."""
@@ -227,9 +227,11 @@ class RowCodec:
         def digests(name: str, value: Any) -> object:
             if isinstance(value, Mapping):
                 items = cast("Mapping[str, object]", value).items()
-                return {digest("name", key): digest("value", _canonical(one)) for key, one in items}
+                return {
+                    digest("name", key): digest("value", _canonical(part)) for key, part in items
+                }
             if isinstance(value, list | tuple):
-                return [digest(name, one) for one in cast("Sequence[str]", value)]
+                return [digest(name, part) for part in cast("Sequence[str]", value)]
             return None if value is None else digest(name, str(value))
 
         return {name: digests(name, value) for name, value in values.items()}

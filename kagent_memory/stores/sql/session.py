@@ -133,7 +133,7 @@ class Transaction:
         as the driver can.
         """
         own = {**self._own, **values}
-        await self.session.run_many(query, [{**own, **one} for one in sets])
+        await self.session.run_many(query, [{**own, **values} for values in sets])
 
 
 Script: TypeAlias = Callable[[Session], Coroutine[Any, Any, T]]

@@ -39,7 +39,7 @@ class SqlEmbeddingSpaces(EmbeddingSpaces):
             InvalidInput: there is none of this number.
         """
         if space_number not in self._dimensions:
-            self._dimensions.update((one.number, one.dimensions) for one in await self.all())
+            self._dimensions.update((space.number, space.dimensions) for space in await self.all())
         if space_number not in self._dimensions:
             raise InvalidInput(f"There is no embedding space {space_number} here.")
         return self._dimensions[space_number]
@@ -53,7 +53,7 @@ class SqlEmbeddingSpaces(EmbeddingSpaces):
         try:
             return await found
         except StoreError as error:
-            if any(one.number == space_number for one in await self.all()):
+            if any(space.number == space_number for space in await self.all()):
                 raise
             raise InvalidInput(
                 f"There is no embedding space {space_number} here any more."
@@ -98,8 +98,8 @@ class SqlEmbeddingSpaces(EmbeddingSpaces):
         self, session: Transaction, name: str, dimensions: int, probe: Vector | None
     ) -> EmbeddingSpace:
         replaced = any(
-            one.state == "current" and not one.name.startswith(EXTERNAL)
-            for one in await embedding_spaces(session)
+            space.state == "current" and not space.name.startswith(EXTERNAL)
+            for space in await embedding_spaces(session)
         )
         state: SpaceState = "filling" if replaced else "current"
         space = await _registered(session, name, dimensions, probe, state)
@@ -122,11 +122,11 @@ class SqlEmbeddingSpaces(EmbeddingSpaces):
 
     @writing
     async def _drop_retired(self, session: Transaction) -> Sequence[str]:
-        retired = [one for one in await embedding_spaces(session) if one.state == "retired"]
-        for one in retired:
-            await session.run("mark_dropped", number=one.number)
-            await session.session.drop_vectors(one.number)
-        return [one.name for one in retired]
+        retired = [space for space in await embedding_spaces(session) if space.state == "retired"]
+        for space in retired:
+            await session.run("mark_dropped", number=space.number)
+            await session.session.drop_vectors(space.number)
+        return [space.name for space in retired]
 
 
 async def embedding_spaces(session: Transaction) -> Sequence[EmbeddingSpace]:
@@ -153,22 +153,24 @@ async def erase_vectors(
 
 async def require_space(session: Transaction, number: int) -> None:
     """Raise InvalidInput where there is no embedding space of this number."""
-    if all(one.number != number for one in await embedding_spaces(session)):
+    if all(space.number != number for space in await embedding_spaces(session)):
         raise InvalidInput(f"There is no embedding space {number} here.")
 
 
 async def release_widths(session: Transaction) -> None:
     """Forget the widths of which a tenant keeps no vectors."""
-    for one in await embedding_spaces(session):
-        if one.name == external_name(one.dimensions):
-            width = one.dimensions
-            kept = await session.rows("tenants_of_width", space=one.number, dimensions=width)
+    for space in await embedding_spaces(session):
+        if space.name == external_name(space.dimensions):
+            width = space.dimensions
+            kept = await session.rows("tenants_of_width", space=space.number, dimensions=width)
             tenants = [row["tenant"] for row in kept]
             await session.run("release_widths", dimensions=width, tenants=tenants)
 
 
 def _found(known: Sequence[EmbeddingSpace], name: str, dimensions: int) -> EmbeddingSpace | None:
-    return next((one for one in known if (one.name, one.dimensions) == (name, dimensions)), None)
+    return next(
+        (space for space in known if (space.name, space.dimensions) == (name, dimensions)), None
+    )
 
 
 async def _registered(

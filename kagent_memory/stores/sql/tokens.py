@@ -27,10 +27,8 @@ class TokenStore:
     @reading
     async def find(self, session: Transaction, *, digest: str | None = None) -> Sequence[Token]:
         """Return all tokens, oldest first, expired ones too; with `digest` the one that has it."""
-        found = await session.rows("tokens", digest=digest)
-        return [
-            Token(user=row["user_id"], **{name: row[name] for name in COLUMNS}) for row in found
-        ]
+        rows = await session.rows("tokens", digest=digest)
+        return [Token(user=row["user_id"], **{name: row[name] for name in COLUMNS}) for row in rows]
 
     @writing
     async def drop(self, session: Transaction, token_id: str) -> None:

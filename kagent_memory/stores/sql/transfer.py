@@ -26,34 +26,36 @@ async def wholes(session: Transaction, ids: Iterable[str]) -> dict[str, Whole]:
     histories: dict[str, list[Revision]] = defaultdict(list)
     for revision in await session.revisions("revisions_of_all", ids=ids):
         histories[revision.memory_id].append(revision)
-    return {one.id: Whole(one, tuple(histories[one.id])) for one in memories}
+    return {memory.id: Whole(memory, tuple(histories[memory.id])) for memory in memories}
 
 
 async def restore(
     session: Transaction, memories: Sequence[Whole], *, texts: Texts, dry_run: bool
 ) -> Sequence[Restored]:
     """See `MemoryStore.restore`."""
-    touch = touching(session, 1, vectors=any(one.vectors for one in memories))
+    touch = touching(session, 1, vectors=any(whole.vectors for whole in memories))
     row = await session.row("scope_row" if dry_run else "touch_scope", **touch)
     salt = session.codec.salt(row) if row else b""
     outcomes = await _outcomes(session, memories, salt, texts)
     if dry_run or not row:
         return outcomes
-    added = [one for one, outcome in zip(memories, outcomes, strict=True) if outcome == "added"]
+    added = [whole for whole, outcome in zip(memories, outcomes, strict=True) if outcome == "added"]
     rows = [
         session.codec.memory_values(
-            one.memory, texts, touched=row["version"], postings=texts.postings(one.memory)
+            whole.memory, texts, touched=row["version"], postings=texts.postings(whole.memory)
         )
-        for one in added
+        for whole in added
     ]
     await session.run_many("insert_memory", rows)
-    await insert_revisions(session, [revision for one in added for revision in one.revisions])
-    used = (one.memory for one in added if one.memory.usage != Usage())
-    await session.run_many("restore_usage", [{"id": one.id, **asdict(one.usage)} for one in used])
+    await insert_revisions(session, [revision for whole in added for revision in whole.revisions])
+    used = (whole.memory for whole in added if whole.memory.usage != Usage())
+    await session.run_many(
+        "restore_usage", [{"id": memory.id, **asdict(memory.usage)} for memory in used]
+    )
     vectors: dict[int, dict[str, Vector]] = defaultdict(dict)
-    for one in added:
-        for number, vector in one.vectors.items():
-            vectors[number][one.memory.id] = vector
+    for whole in added:
+        for number, vector in whole.vectors.items():
+            vectors[number][whole.memory.id] = vector
     for number, of_space in vectors.items():
         await put_vectors(session, number, of_space)
     return outcomes
@@ -63,17 +65,17 @@ async def _outcomes(
     session: Transaction, memories: Sequence[Whole], salt: bytes, texts: Texts
 ) -> Sequence[Restored]:
     active = {
-        one.memory.id: texts.identity(one.memory)
-        for one in memories
-        if one.memory.state == "active"
+        whole.memory.id: texts.identity(whole.memory)
+        for whole in memories
+        if whole.memory.state == "active"
     }
     hashes = session.codec.hashes([*{*active.values()}])
-    ids = [one.memory.id for one in memories]
+    ids = [whole.memory.id for whole in memories]
     met = await session.memories("met_memories", ids=ids, hashes=hashes)
-    present = {one.id for one in met}
+    present = {memory.id for memory in met}
     # not those of a session alone
-    equal = {texts.identity(one) for one in met if one.state == "active"}
-    stones = [tombstones_of(one, salt) for one in memories]
+    equal = {texts.identity(memory) for memory in met if memory.state == "active"}
+    stones = [tombstones_of(whole, salt) for whole in memories]
     standing = await tombstoned(session, set[tuple[str, str]]().union(*stones))
     outcomes: list[Restored] = []
     for id, own in zip(ids, stones, strict=True):

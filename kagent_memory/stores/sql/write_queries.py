@@ -72,22 +72,22 @@ async def _read(
     that found them.
     """
     touch = touching(session, step, vectors=bool(batch.vectors))
-    found = defaultdict[str, Sequence[Row]](tuple)
+    rows = defaultdict[str, Sequence[Row]](tuple)
     if session.codec.ring is not None:  # hashes are keyed by the scope's salt
-        found["touch_scope"] = await session.rows("touch_scope", **touch)
-        session.codec.salt(found["touch_scope"][0])
+        rows["touch_scope"] = await session.rows("touch_scope", **touch)
+        session.codec.salt(rows["touch_scope"][0])
     questions = {"touch_scope": touch, **_questions(session, batch, texts)}
-    asked = [name for name in questions if name not in found]
+    asked = [name for name in questions if name not in rows]
     answers = await session.several((name, questions[name]) for name in asked)
-    found.update(zip(asked, answers, strict=True))
-    return found
+    rows.update(zip(asked, answers, strict=True))
+    return rows
 
 
 def _questions(session: Transaction, batch: Batch, texts: Texts) -> dict[str, dict[str, Any]]:
     """Return the statements that tell what the batch meets, each only where the batch needs it."""
     memories = [change.memory for change in batch.changes]
-    named = {*batch.vectors, *batch.reinforced, *(one.id for one in memories)}
-    matched = {texts.identity(one) for one in memories if one.state in MATCHED}
+    named = {*batch.vectors, *batch.reinforced, *(memory.id for memory in memories)}
+    matched = {texts.identity(memory) for memory in memories if memory.state in MATCHED}
     sessions = {change.memory.session_id for change in batch.changes if change.kind == "add"}
     values = {
         "met_memories": {"ids": known(named), "hashes": session.codec.hashes(list(matched))},
@@ -106,13 +106,13 @@ def event_pairs(pairs: Iterable[tuple[str | None, str]]) -> dict[str, Any]:
 
 def _stones(changes: Sequence[Change], salt: bytes) -> set[tuple[str, str]]:
     """Return the tombstones that could hold these changes back."""
-    found = set[tuple[str, str]]()
+    stones = set[tuple[str, str]]()
     for change in changes:
         if not change.explicit:
             memory = change.memory
-            found |= {("event", event) for event in (*change.event_ids, *memory.event_ids)}
-            found.add(("text", codec.forgotten_key(salt, memory.session_id, memory.content)))
-    return found
+            stones |= {("event", event) for event in (*change.event_ids, *memory.event_ids)}
+            stones.add(("text", codec.forgotten_key(salt, memory.session_id, memory.content)))
+    return stones
 
 
 async def _note_work(session: Transaction, batch: Batch, now: datetime) -> None:
@@ -133,9 +133,11 @@ async def tombstoned(
     """Return those of these tombstones, each a kind and a key, that stand."""
     if not stones:
         return frozenset()
-    events, texts = ([key for kind, key in stones if kind == one] for one in ("event", "text"))
-    found = await session.rows("tombstoned", events=events, texts=texts)
-    return frozenset((row["kind"], row["key"]) for row in found)
+    events, texts = (
+        [key for kind, key in stones if kind == wanted] for wanted in ("event", "text")
+    )
+    rows = await session.rows("tombstoned", events=events, texts=texts)
+    return frozenset((row["kind"], row["key"]) for row in rows)
 
 
 async def _put_vectors(
@@ -150,11 +152,11 @@ async def _put_vectors(
         await erase_vectors(session, ids=plan.reworded)
     if not plan.vectors:
         return ()
-    if any(one["is_own"] for one in spaces):
+    if any(space["is_own"] for space in spaces):
         if alone := sorted(plan.vectors.keys() - plan.standing.keys()):
             await session.send("touch_vectors", space=number, ids=alone)
         await put_vectors(session, number, plan.vectors)
-    return [one["name"] for one in spaces if not one["is_own"]]
+    return [space["name"] for space in spaces if not space["is_own"]]
 
 
 async def put_vectors(
@@ -173,7 +175,7 @@ async def _write(session: Transaction, plan: Plan, texts: Texts, version: int) -
         return session.codec.memory_values(memory, texts, touched=version, postings=postings)
 
     fresh = {*plan.fresh}
-    changed = [one for one in plan.standing.values() if one.id not in fresh]
+    changed = [memory for memory in plan.standing.values() if memory.id not in fresh]
     changed.sort(key=lambda memory: memory.state == "active")
     await session.run_many("replace_memory", map(row, changed))
     await session.run_many("insert_memory", [row(plan.standing[id]) for id in plan.fresh])
@@ -182,15 +184,19 @@ async def _write(session: Transaction, plan: Plan, texts: Texts, version: int) -
 
 async def insert_revisions(session: Transaction, revisions: Sequence[Revision]) -> None:
     """Write new revisions."""
-    values = [session.codec.revision_values(one) for one in revisions]
+    values = [session.codec.revision_values(revision) for revision in revisions]
     await session.run_many("insert_revision", values)
 
 
 async def count(session: Transaction, deliveries: Sequence[Delivery]) -> None:
     """See `MemoryStore.count`."""
     values: list[dict[str, Any]] = []
-    for one in sorted(deliveries, key=lambda one: one.scope.id):
-        ids = sorted(known(id for counts in one.counts.values() for id in counts))
-        counts = {name: [by_id.get(id, 0) for id in ids] for name, by_id in one.counts.items()}
-        values += [{"scope_id": one.scope.id, "ids": ids, **counts, "now": one.at}] if ids else []
+    for delivery in sorted(deliveries, key=lambda each: each.scope.id):
+        ids = sorted(known(id for counts in delivery.counts.values() for id in counts))
+        counts = {name: [by_id.get(id, 0) for id in ids] for name, by_id in delivery.counts.items()}
+        values += (
+            [{"scope_id": delivery.scope.id, "ids": ids, **counts, "now": delivery.at}]
+            if ids
+            else []
+        )
     await session.run_many("count_usage", values)
