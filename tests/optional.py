@@ -19,7 +19,6 @@ PACKAGES = {
     "kubernetes_validate",
     "onnx",
     "playwright",
-    "schemathesis",
 }
 """The packages of the extra `dev` that the extra `test` leaves out."""
 _FOLDERS = os.pathsep.join(

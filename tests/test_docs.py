@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import asyncio
-import inspect
 import json
 import re
 import shlex
@@ -12,7 +11,6 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -25,17 +23,14 @@ from optional import package
 
 import kagent_memory
 from kagent_memory import Memories, errors
-from kagent_memory.cli import COMMANDS, parse
-from kagent_memory.cli.command import EXIT_CODES
+from kagent_memory.cli import parse
 from kagent_memory.server.app import create_app
-from kagent_memory.settings import MemorySettings
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 COMMAND = re.compile(r"^ *\$ (?:\w+=\S+ )*kagent-memory (.*?[^\\])$", re.MULTILINE | re.DOTALL)
-FENCED = re.compile(r"^ *```.*?^ *```|^---\n.*?^---|<!--.*?-->", re.MULTILINE | re.DOTALL)
 
 
 def blocks(page: Path) -> Iterator[str]:
@@ -67,14 +62,6 @@ def test_the_commands_of_a_page_are_accepted(page: Path):
         parse(words[: min(ends, default=len(words))])
 
 
-def test_prose_fits_into_100_columns():
-    """Only code, tables, pictures and addresses are wider."""
-    for page in PAGES:
-        for line in FENCED.sub("", page.read_text(encoding="utf-8")).splitlines():
-            wide = len(line) > 100 and " " in line.strip()
-            assert not wide or line.lstrip().startswith(("|", "![")), line
-
-
 def test_each_security_promise_names_its_tests():
     """Every row of the promises names at least one test, and all of them exist."""
     promises = (
@@ -103,24 +90,9 @@ def test_each_block_runs_alone(page: str, tmp_path: Path, monkeypatch: pytest.Mo
         exec(compile(block, f"{page}#{number}", "exec"), {"__name__": f"docs.{page}"})
 
 
-def test_the_cookbook_has_ten_recipes():
-    """Each recipe has a heading and one block of Python."""
-    text = (ROOT / "docs/cookbook.md").read_text(encoding="utf-8")
-    recipes = text.split("\n## ")[1:]
-    assert len(recipes) == 10
-    assert all(len(BLOCK.findall(recipe)) == 1 for recipe in recipes)
-
-
 def test_the_tutorial_is_one_path():
     """Each page of the tutorial ends with a link to the next; the last leads to the guides."""
     pages = [ROOT / f"docs/{name}.md" for name in build_site.SECTIONS["Tutorial"]]
-    assert [page.stem for page in pages] == [
-        "install",
-        "agent",
-        "model",
-        "postgresql",
-        "production",
-    ]
     for page, following in zip(pages, [*pages[1:], ROOT / "docs/cookbook.md"], strict=True):
         last = page.read_text(encoding="utf-8").strip().rpartition("\n\n")[2]
         assert last.startswith("**Next: ")
@@ -196,13 +168,6 @@ def test_the_links_of_a_page_lead_somewhere(page: Path):
         assert (page.parent / target).resolve().exists(), f"{page.name} links to {target}"
 
 
-def test_the_catalogue_page_has_the_tutorials_program():
-    """The catalogue page shows the program of the tutorial."""
-    assert next(blocks(ROOT / "docs/adk-integration.md")) == next(
-        blocks(ROOT / "docs/tutorial/agent.md")
-    )
-
-
 def test_the_catalogue_page_names_each_tool_and_method():
     """The catalogue page names each tool, and each method of ADK's memory services."""
     from google.adk.memory.base_memory_service import BaseMemoryService
@@ -219,58 +184,21 @@ def test_the_catalogue_page_names_each_tool_and_method():
         assert name in page, name
 
 
-def site_of(pages: Path, target: Path) -> subprocess.CompletedProcess[str]:
-    """Build a folder of pages in a process of its own."""
-    package("sphinx")
-    code = (
-        "import sys, build_site; from pathlib import Path; "
-        "sys.exit(build_site.build(*map(Path, sys.argv[1:])))"
-    )
-    command = [sys.executable, "-c", code, str(pages), str(target)]
-    return subprocess.run(
-        command, cwd=ROOT / "docs", capture_output=True, text=True, timeout=300, check=False
-    )
-
-
 def test_the_site_has_every_page(tmp_path: Path):
     """Every page is in the site, its links lead somewhere, and Sphinx warns of nothing."""
-    pages, site = tmp_path / "pages", tmp_path / "site"
-    build_site.collect(pages)
-    built = site_of(pages, site)
+    package("sphinx")
+    built = subprocess.run(
+        [sys.executable, str(ROOT / "docs/build_site.py"), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
     assert (built.returncode, built.stderr) == (0, "")
     names = {page.relative_to(ROOT / "docs").with_suffix("").as_posix() for page in PAGES[1:]}
-    assert {name for name in names if not (site / name / "index.html").exists()} == set()
-    assert 'href="tutorial/install/"' in (site / "index.html").read_text(encoding="utf-8")
-    assert 'href="../samples/#agent-tool-py"' in (site / "cookbook/index.html").read_text(
-        encoding="utf-8"
-    )
-    samples = (site / "samples/index.html").read_text(encoding="utf-8")
-    assert all(
-        f'href="#{sample.stem.replace("_", "-")}-py"' in samples
-        for sample in (ROOT / "samples").glob("*.py")
-    )
-
-
-def test_a_broken_link_fails_the_site(tmp_path: Path):
-    """A link to a missing page, heading or sample fails the build, which names it."""
-    pages = tmp_path / "pages"
-    build_site.collect(pages)
-    for page in pages.rglob("*.md"):
-        if page.name not in ("index.md", "design.md", "samples.md"):
-            page.write_text("# A page\n")
-    broken = [
-        "gone.md",
-        "../docs-gone.md",
-        "design.md#no-such-heading",
-        "../tests/x.py",
-        "samples.md#lostpy",
-    ]
-    with (pages / "design.md").open("a", encoding="utf-8") as page:
-        page.write("\n\n" + " ".join(f"[A link]({link})." for link in broken) + "\n")
-    built = site_of(pages, tmp_path / "site")
-    assert built.returncode == 1
-    for named in ("gone.md", "docs-gone.md", "no-such-heading", "tests/x.py", "lostpy"):
-        assert named in built.stderr
+    assert {name for name in names if not (tmp_path / name / "index.html").exists()} == set()
+    cookbook = (tmp_path / "cookbook/index.html").read_text(encoding="utf-8")
+    assert 'href="../samples/#agent-tool-py"' in cookbook
 
 
 def test_the_picture_of_the_design_is_true():
@@ -288,17 +216,6 @@ def test_the_picture_of_the_design_is_true():
     assert {name for name in there if not name.startswith("__")} == {*rooms, "testing"}
 
 
-def test_every_setting_is_documented_with_its_default():
-    """The page has one row for each setting, and no other."""
-    page = (ROOT / "docs/reference/settings.md").read_text(encoding="utf-8")
-    for field in fields(MemorySettings):
-        default = getattr(MemorySettings(), field.name)
-        row = f"| `{field.name}` | `{reference_pages.shown(default)}` |"
-        assert row in page, row
-    named = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
-    assert named == {field.name for field in fields(MemorySettings)}
-
-
 def test_the_page_of_the_settings_is_up_to_date():
     """The committed page is the one that the code generates."""
     written = reference_pages.SETTINGS_PAGE.read_text(encoding="utf-8")
@@ -306,32 +223,9 @@ def test_the_page_of_the_settings_is_up_to_date():
 
 
 def test_the_page_of_python_names_every_public_name():
-    """The page of Python has every public name and every verb."""
-    page = reference_pages.python_page()
-    headings = re.findall(r"^### (\w+)$", page, re.MULTILINE)
+    """The page of Python has every public name."""
+    headings = re.findall(r"^### (\w+)$", reference_pages.python_page(), re.MULTILINE)
     assert sorted(headings) == sorted(kagent_memory.__all__)
-    verbs = re.search(r"^### Memories$.*?^```py\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    assert verbs
-    named = set(re.findall(r"^(?:async )?def (\w+)\(", verbs[1], re.MULTILINE))
-    assert named == {
-        name
-        for name, _ in inspect.getmembers(Memories, inspect.isfunction)
-        if not name.startswith("_")
-    } | {"open"}
-
-
-def test_the_page_of_the_command_line_names_every_option():
-    """The page of the command line has every command, option and exit code."""
-    head, *sections = re.split(r"^## ", reference_pages.cli_page(), flags=re.MULTILINE)
-    page = {title: text for title, _, text in (section.partition("\n") for section in sections)}
-    assert "kagent-memory" in head
-    assert [title for title in page if title in {command.title for command in COMMANDS}] == [
-        c.title for c in COMMANDS
-    ]
-    for command in COMMANDS:
-        for word in [option.opts[0] for option in command.options]:
-            assert f"`{word}`" in page[command.title], (command.title, word)
-    assert all(f"| {code} |" in page["Exit codes"] for code in EXIT_CODES)
 
 
 async def test_openapi_has_every_route_of_the_server_page():

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import optional
 import pytest
 
 SAMPLES = Path(__file__).parent.parent / "samples"
@@ -22,20 +21,11 @@ SAYS = {
     "verbs.py": "['Ada likes green tea.']\n['Ada rows at dawn.']",
     "worker.py": "ingested: The staging cluster is called heron.",
 }
-IMPORTERS = {"import_adk.py", "import_kagent.py", "import_langgraph.py", "import_mem0.py"}
+IMPORTED = {"jsonl_format.py", "postgres_table.py"}
+NAMES = {path.name for path in SAMPLES.glob("*.py") if not path.name.startswith("import_")}
 
 
-def test_every_sample_is_told_what_it_says():
-    """Every sample has an expected output."""
-    samples = (
-        {path.name for path in SAMPLES.glob("*.py")}
-        - IMPORTERS
-        - {"jsonl_format.py", "postgres_table.py"}
-    )
-    assert set(SAYS) == samples
-
-
-@pytest.mark.parametrize("name", sorted(SAYS))
+@pytest.mark.parametrize("name", sorted(NAMES - IMPORTED))
 def test_a_sample_runs_offline(name: str, tmp_path: Path):
     """A sample runs without a model and prints what it should."""
     environ = {**os.environ, "MODEL": ""}
@@ -49,21 +39,3 @@ def test_a_sample_runs_offline(name: str, tmp_path: Path):
     )
     assert ran.returncode == 0, ran.stderr
     assert SAYS[name] in ran.stdout
-
-
-def test_a_users_program_checks_clean():
-    """A type checker knows the verbs of a service, of `.sync` and of a server."""
-    optional.package("basedpyright")
-    command = [
-        sys.executable,
-        "-m",
-        "basedpyright",
-        "--pythonpath",
-        sys.executable,
-        str(SAMPLES / "verbs.py"),
-    ]
-    checked = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert (checked.returncode, checked.stdout.splitlines()[-1]) == (
-        0,
-        "0 errors, 0 warnings, 0 notes",
-    )
