@@ -90,10 +90,9 @@ async def examine(
             return [*findings, missing]
         quiet: dict[str, Any] = {**options, "worker": False}
         memories = await Memories.open(uri, embedding=embedding, llm=llm, **quiet)
-    except ConfigurationError as error:
-        return [*findings, bad("standby" if "read_uri" in str(error) else "opening", error)]
     except KagentMemoryError as error:
-        return [*findings, bad("standby" if "read_uri" in str(error) else "database", error)]
+        part = "opening" if isinstance(error, ConfigurationError) else "database"
+        return [*findings, bad("standby" if "read_uri" in str(error) else part, error)]
     async with memories:
         answers = await memories.check()
         findings += _of_store(memories.location, answers)

@@ -366,13 +366,9 @@ async def _distribute(call: Call) -> Answer:
     tables = await distribute_store(
         bare, schema=settings.postgres_schema, shards=call.args.shards, dry_run=dry_run
     )
+    would = "would be " if dry_run else ""
     lines = [f"{name}: {place}" for name, place in tables.items()]
-    if not tables:
-        lines.append(f"All tables of {location} are distributed.")
-    elif dry_run:
-        lines.append(f"{len(tables)} tables of {location} would be distributed.")
-    else:
-        lines.append(f"{len(tables)} tables of {location} are distributed now.")
+    lines.append(f"{len(tables)} tables of {location} {would}distributed.")
     name = "would_distribute" if dry_run else "distributed"
     return Answer({"location": location, name: dict(tables)}, lines=lines)
 

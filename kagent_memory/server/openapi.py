@@ -25,18 +25,6 @@ WHOSE: Mapping[str, str] = {
     "app": "Whose memories: the agent's app name.",
 }
 NAMED_WITH_SCOPE = frozenset({"user", "app"})
-PROBLEMS: Mapping[str, str] = {
-    "400": "The input cannot be stored or searched, or does not fit.",
-    "401": "No token, or one that does not hold.",
-    "404": "No such memory or job, or not the caller's.",
-    "409": "Somebody else changed it first.",
-    "413": "The body is too long.",
-    "429": "Too many requests.",
-    "501": "The server is not set up for this.",
-    "502": "The model or embedder is unavailable.",
-    "503": "The database is unavailable, or too many requests are in progress.",
-    "504": "The request took too long.",
-}
 Schema = dict[str, Any]
 
 
@@ -85,14 +73,14 @@ def _operation(name: str, doc: str, answer: Schema, *, lines: bool = False) -> S
         else {JSON: {"schema": answer}}
     )
     problem = {"application/problem+json": {"schema": {"type": "object"}}}
-    responses = {
-        status: {"description": text, "content": problem} for status, text in PROBLEMS.items()
-    }
     return {
         "operationId": name,
         "summary": doc.partition(".")[0].replace("\n", " "),
         "description": doc,
-        "responses": {"200": {"description": "The answer.", "content": content}, **responses},
+        "responses": {
+            "200": {"description": "The answer.", "content": content},
+            "default": {"description": "What is wrong (RFC 9457).", "content": problem},
+        },
     }
 
 

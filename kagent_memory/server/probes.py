@@ -8,6 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Generic, TypeVar
 
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
@@ -19,6 +20,7 @@ from ..stores.sql import migrations
 from ..telemetry import Attributes
 from .dependencies import memories_of
 
+T = TypeVar("T")
 logger = logging.getLogger(__name__)
 FRESH_SECONDS = 5.0  # so many who ask do not ask the database
 EMBEDDER_FRESH_SECONDS = 60.0  # its calls may cost money
@@ -40,59 +42,55 @@ NO_EXTRA = (
 )
 
 
-class Fresh:
-    """Asks at most every few seconds, once for all who wait."""
+class Fresh(Generic[T]):
+    """Keeps an answer for some seconds, and asks once for all who wait.
 
-    def __init__(self) -> None:
+    Args:
+        ask: gives the answer.
+        seconds: tells how long one holds.
+    """
+
+    def __init__(
+        self,
+        ask: Callable[[Memories], Awaitable[T]],
+        seconds: Callable[[T], float] = lambda _: FRESH_SECONDS,
+    ) -> None:
+        self._ask, self._seconds = ask, seconds
         self._asking = asyncio.Lock()
-        self._at = float("-inf")
+        self._kept: tuple[T, float] | None = None
 
-    async def asked(self, ask: Callable[[Memories], Awaitable[None]], memories: Memories) -> None:
-        """Call `ask`, unless it was called a moment ago."""
+    async def of(self, memories: Memories) -> T:
+        """Return the answer about these memories."""
         async with self._asking:
-            if time.monotonic() - self._at >= FRESH_SECONDS:
-                await ask(memories)
-                self._at = time.monotonic()
+            if self._kept is None or time.monotonic() >= self._kept[1]:
+                answer = await self._ask(memories)
+                self._kept = answer, time.monotonic() + self._seconds(answer)
+            return self._kept[0]
 
 
-class Readiness:
-    """State of each part that a server needs."""
+def readiness() -> Fresh[Mapping[str, str]]:
+    """Return what tells the state of each part that a server needs."""
+    embedder = Fresh(_embedder, lambda state: EMBEDDER_FRESH_SECONDS if state == OK else 0.0)
 
-    def __init__(self) -> None:
-        self._fresh = Fresh()
-        self._embedder_at = float("-inf")
-        self.parts: Mapping[str, str] = {}
+    async def ask(memories: Memories) -> Mapping[str, str]:
+        store, state = await asyncio.gather(_store(memories), embedder.of(memories))
+        return {**store, "embedder": state}
 
-    async def of(self, memories: Memories) -> Mapping[str, str]:
-        """Return the state of each part."""
-        await self._fresh.asked(self._ask, memories)
-        return self.parts
+    return Fresh(ask)
 
-    async def _ask(self, memories: Memories) -> None:
-        store, embedder = await asyncio.gather(_store(memories), self._embedder(memories))
-        self.parts = {**store, "embedder": embedder}
 
-    async def _embedder(self, memories: Memories) -> str:
-        former, now = self.parts.get("embedder", AWAY), time.monotonic()
-        if former == OK and now - self._embedder_at < EMBEDDER_FRESH_SECONDS:
-            return former
-        if (embedder := memories.parts.vectors) is None:
-            return "none: memories are found by words"
-        self._embedder_at = now
-        return await _outcome("embedder", embedder.ping())
+async def _embedder(memories: Memories) -> str:
+    if (embedder := memories.parts.vectors) is None:
+        return "none: memories are found by words"
+    return (await _outcome("embedder", embedder.ping()))[0]
 
 
 async def _store(memories: Memories) -> Mapping[str, str]:
-    applied: list[Mapping[str, str]] = []
-
-    async def ask() -> None:
-        applied.append(await memories.store.memories.about())
-
-    database = await _outcome("database", ask())
+    database, about = await _outcome("database", memories.store.memories.about())
     # it is away, or a store of others with its own schema
-    if not applied or "migrations" not in applied[0]:
+    if about is None or "migrations" not in about:
         return {"database": database, "migrations": database}
-    known = set(applied[0]["migrations"].split(", "))
+    known = set(about["migrations"].split(", "))
     is_libsql = memories.location.removeprefix("kagent+").startswith("libsql")
     wanted = migrations("libsql" if is_libsql else "postgres")
     is_whole = all(f"{one.number} {one.name}" in known for one in wanted)
@@ -102,17 +100,17 @@ async def _store(memories: Memories) -> Mapping[str, str]:
     }
 
 
-async def _outcome(part: str, attempt: Awaitable[object]) -> str:
+async def _outcome(part: str, attempt: Awaitable[T]) -> tuple[str, T | None]:
+    """Return the state of a part, and its answer where it gave one in time."""
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            await attempt
+            return OK, await attempt
     except TimeoutError:
         logger.warning("Not ready: the %s does not answer within %s s.", part, PATIENCE_SECONDS)
-        return SLOW
+        return SLOW, None
     except KagentMemoryError as error:
         logger.warning("Not ready: the %s is unavailable (%s).", part, type(error).__name__)
-        return AWAY
-    return OK
+        return AWAY, None
 
 
 class PrometheusMetrics:
@@ -142,7 +140,7 @@ class PrometheusMetrics:
             name: Gauge(PREFIX + name, meaning, registry=registry)
             for name, meaning in GAUGES.items()
         }
-        self._fresh = Fresh()
+        self._queue = Fresh(self._ask)
         telemetry.listen(self)
 
     def measured(self, name: str, value: float, attributes: Attributes) -> None:
@@ -158,7 +156,7 @@ class PrometheusMetrics:
         """Return all metrics as Prometheus reads them, and the content type."""
         from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-        await self._fresh.asked(self._ask, memories)
+        await self._queue.of(memories)
         return generate_latest(self._registry), CONTENT_TYPE_LATEST
 
     async def _ask(self, memories: Memories) -> None:
@@ -178,7 +176,7 @@ class PrometheusMetrics:
 
 def add_probes(app: FastAPI) -> None:
     """Let an app answer what a cluster asks; its metrics count from now on."""
-    app.state.readiness = Readiness()
+    app.state.readiness = readiness()
     try:
         app.state.metrics = PrometheusMetrics()
     except ImportError:
