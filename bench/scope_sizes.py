@@ -58,7 +58,7 @@ async def recall_of_leg(memories: Memories, size: int, space: int) -> float:
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     for _ in range(CALLS):
         asked = vector()
-        [found] = await store.memories.view(scope, now=datetime.now(UTC)).nearest(
+        [found] = await (await store.memories.view(scope, now=datetime.now(UTC))).nearest(
             space, [asked], limit=LIMIT
         )
         best = np.argsort(-(rows @ asked.astype(np.float16).astype(np.float64)))[:LIMIT]
@@ -92,8 +92,12 @@ async def measure(
                     NEXT, size, stranger.recall(scope, question(scope, chance), limit=LIMIT)
                 )
                 await timed(RAW, size, raw())
-                view = memories.store.memories.view(scope, now=datetime.now(UTC))
-                await timed(LEG, size, view.nearest(space, [vector()], limit=LIMIT))
+                await timed(LEG, size, nearest(memories, scope, space))
+
+
+async def nearest(memories: Memories, scope: Scope, space: int) -> None:
+    view = await memories.store.memories.view(scope, now=datetime.now(UTC))
+    await view.nearest(space, [vector()], limit=LIMIT)
 
 
 async def opened(uri: str) -> Memories:

@@ -185,7 +185,7 @@ async def reads(uri: str, size: int, pool: AsyncConnectionPool | None, rounds: i
 
         async def leg() -> None:
             now = datetime.now(UTC)
-            await memories.store.memories.view(scope, now=now).nearest(
+            await (await memories.store.memories.view(scope, now=now)).nearest(
                 space_number, [vector()], limit=10
             )
 

@@ -77,7 +77,8 @@ class Consolidation:
         version = await memories.version(scope)
         page = await memories.list(scope, order="newest", limit=MAX_MERGED, now=now)
         recent = [one for one in page.memories if may_merge(one, saved=saved)]
-        near, _ = await neighbours(memories.view(scope, now=now), self.vectors, recent)
+        view = await memories.view(scope, now=now)
+        near, _ = await neighbours(view, self.vectors, recent)
         found = [memory for some in near.values() for memory, _ in some]
         bound = await self._bound(scope, [*recent, *found])
         pairs = [pair for pair in alike(recent, near, saved=saved) if bound.isdisjoint(_ids(pair))]

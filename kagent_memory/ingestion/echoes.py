@@ -19,7 +19,6 @@ from ..language.tokenizer import EDGES, STOP_WORDS, denying_terms, query_terms, 
 from ..language.word_lists import all_words, table
 from ..records import Memory, Message, Scope
 from ..stores.base import MemoryStore
-from ..stores.view import texts as search_texts
 from .splitting import sentences_of
 
 CANDIDATES = 100  # memories that a message may repeat
@@ -255,8 +254,8 @@ async def without_recalled(
     if not said:
         return list(messages), ()
     asked = await run_in_thread(sum(map(len, said)), lambda: list(map(query_terms, said)))
-    view = store.view(scope, now=now)
-    matches = await search_texts(view, list(filter(None, asked)), limit=CANDIDATES)
+    view = await store.view(scope, now=now)
+    matches = await view.texts(list(filter(None, asked)), limit=CANDIDATES)
     ids = dict.fromkeys(id for of_query in matches for id in of_query.matches)
     held = await view.memories(list(ids))
     size = sum(map(len, said)) + sum(len(memory.content) for memory in held.values())

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from ..concurrency import run_in_thread
 from ..errors import Conflict, ModelError, StoreError
 from ..models.llm import Llm, Meter, metered
-from ..records import EVERYTHING, Change, Fact, Filter, Memory, Message, Scope, new_id
+from ..records import Change, Fact, Filter, Memory, Message, Scope, new_id
 from ..retention.lifecycle import to_memory
 from ..retrieval.embedding_spaces import StoreEmbedder, embed_some, with_vectors
 from ..retrieval.similar import Near, current, neighbours
@@ -25,7 +25,7 @@ from ..settings import MemorySettings
 from ..stores import Store
 from ..stores.base import SESSION_END, Batch, Job, each
 from ..stores.planning import slot_of
-from ..stores.view import MemoriesView
+from ..stores.view import MemoriesView, View
 from .answers import Decision
 from .comparing import may_merge
 from .consolidation import MAX_SHORT_TERM_READ, Consolidation
@@ -235,9 +235,11 @@ class JobHandlers:
         }
         memories, held = self.store.memories, await self._short_term(scope, now)
         near: dict[int, list[tuple[Memory, float]]] = {place: [] for place in meeting}
-        views = [(memories.view(scope, now=now), self.vectors)]
+        views: list[tuple[View, StoreEmbedder | None]] = [
+            (await memories.view(scope, now=now), self.vectors)
+        ]
         if held:
-            view = MemoriesView.of(memories, scope, held, filter=EVERYTHING, now=now)
+            view = await MemoriesView.of(memories, scope, held, short_term=True, now=now)
             views.append((view, None))
         for view, vectors in views:
             similar, _ = await neighbours(view, vectors, list(meeting.values()))

@@ -21,7 +21,6 @@ from ..redaction.personal_data import WITHOUT_LIBRARIES, PersonalData
 from ..stores.base import EXTERNAL
 from ..stores.planning import slot_of
 from ..stores.values import Whole, every_state
-from ..stores.view import texts
 from .components import Components
 from .findings import Audit, Defect, Finding, Progress
 
@@ -162,9 +161,9 @@ def _never_delivered(contents: Contents) -> Iterator[Evidence]:
 async def _recall_loops(contents: Contents) -> AsyncIterator[Evidence]:
     """Find what agents and tools said that repeats older memories."""
     suspects = [one for one in contents.visible if one.origin in ("agent", "tool")]
-    view = contents.parts.store.memories.view(contents.scope, now=contents.now)
+    view = await contents.parts.store.memories.view(contents.scope, now=contents.now)
     queries = [query_terms(memory.content) for memory in suspects]
-    matches = [one.matches for one in await texts(view, queries, limit=CANDIDATES)]
+    matches = [one.matches for one in await view.texts(queries, limit=CANDIDATES)]
     held = {memory.id: memory for memory in contents.visible}
 
     def sources(memory: Memory, found: Iterable[str]) -> Sequence[str]:

@@ -103,7 +103,7 @@ class CallerVectors:
         space = await self.space([scope], external_name(width), width)
         if space is None:
             return []
-        view = self._store.view(scope, now=self._clock())
+        view = await self._store.view(scope, now=self._clock())
         [near] = await view.nearest(space.number, [vector], limit=limit)
         rows = await view.memories([id for id, _ in near])
         return [(rows[id], cosine) for id, cosine in near if id in rows]
@@ -166,7 +166,7 @@ class CallerVectors:
         self, scope: Scope, width: int, spaces: Sequence[EmbeddingSpace]
     ) -> None:
         """Refuse a width if the first of these spaces that a scope keeps vectors in has another."""
-        view = self._store.view(scope, now=self._clock())
+        view = await self._store.view(scope, now=self._clock())
         for space in spaces:
             anything = np.ones(space.dimensions, np.float32)
             [nearest] = await view.nearest(space.number, [anything], limit=1)

@@ -310,8 +310,7 @@ class Memories(Writing, Forgetting, Maintenance):
         """Return a page of visible memories; counts nothing."""
         parts, now = self.parts, self.parts.clock()
         filter = parts.masked_filter(filter)
-        [view] = parts.store.memories.cached_views([scope], filter=filter, now=now)
-        return await view.source.list(
+        return await parts.store.memories.reader.list(
             scope, filter=filter, order=order, limit=limit, cursor=cursor, now=now
         )
 

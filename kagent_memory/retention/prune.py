@@ -187,7 +187,8 @@ class Prune:
         weighs: Callable[..., float],
     ) -> Iterator[tuple[Memory, float]]:
         """Order memories by `least_first`; none is like those that are `gone`."""
-        near, _ = await neighbours(self.store.view(scope, now=self.now), self.vectors, memories)
+        view = await self.store.view(scope, now=self.now)
+        near, _ = await neighbours(view, self.vectors, memories)
         ids = {memory.id for memory in gone}
         likeness = {
             memories[place].id: {other.id: value for other, value in similar if other.id not in ids}

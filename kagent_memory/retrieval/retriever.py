@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from typing import Any
 
 from ..concurrency import run_in_thread
 from ..errors import ConfigurationError, InvalidInput
-from ..language.preferences import PREFERENCE_TERM
-from ..language.respelling import respellings, respelt
 from ..language.tokenizer import query_terms
 from ..models.llm import Llm
 from ..models.reranking import Reranker
@@ -22,23 +19,20 @@ from ..stores.base import MemoryStore, TextMatches
 from ..stores.filter_match import matches_filter
 from ..stores.view import Stale
 from .embedding_spaces import StoreEmbedder
-from .passages import holding
 from .query import Gate, WordGate, is_known
 from .question import UNRELATED, Question, identifiers, is_small, trust
 from .ranking import RankSettings
 from .ranking.candidates import (
-    Candidates,
     Near,
-    dense_text,
     join,
-    keeps_what_is_asked,
     shortlist,
 )
 from .ranking.importance import ImportanceWeights, importance
 from .ranking.rank import REACH, Ranked, Ranking, rank
 from .ranking.selection import Selection, handed_over, select, with_sources
 from .search import HelpingModel, Search, rewrite
-from .views import ManyViews, open_views
+from .text_search import by_words
+from .views import open_views
 
 NOT_EMBEDDED = "embedder: these memories have no vectors yet; they are found by words until then"
 """In `Recall.degraded`, while what a store held before it had an embedder is embedded."""
@@ -46,8 +40,18 @@ NOT_EMBEDDED = "embedder: these memories have no vectors yet; they are found by 
 RERANK_AT_MOST = 50
 SPARE = 5
 MAX_SCANNED = 1_000  # memories read for a query of nothing but stop words
-CANDIDATE_WEIGHT = 2  # of one candidate, against a character of what else is worked on in a thread
-MAX_WINDOWS = 3  # each is one more read; a pasted log names hundreds
+
+
+def ranked(search: Search, matches: TextMatches, near: Near, settings: RankSettings) -> Ranking:
+    """Return all that was found in order."""
+    found = join(search, matches, near, settings)
+    wanted = {*shortlist(found, search, settings), *search.dated}
+    places = search.view.features([*wanted], reach=REACH)
+    return rank(search, found, places, settings)
+
+
+async def _question(search: Search, text: str, history: Sequence[str] = ()) -> Question:
+    return await run_in_thread(len(text), Question.read, text, search.now, history)
 
 
 class Retriever:
@@ -105,9 +109,14 @@ class Retriever:
         search.view = await open_views(
             store, self._embedder, search, again=again, has_short_term=self.has_short_term
         )
-        matches = await self._by_words(search)
-        near = await self._by_meaning(search, matches)
-        ranking = await self._ranked(search, matches, near)
+        texts: dict[str, str] = {}
+        if is_small(search.question.terms):  # which the index leaves out
+            newest = await search.view.memories(search.view.newest(MAX_SCANNED))
+            texts = {key: memory.content for key, memory in newest.items()}
+        size = search.size + sum(map(len, texts.values()))
+        matches, trimmed = await run_in_thread(size, by_words, search, texts)
+        near = await self._by_meaning(search, matches, trimmed)
+        ranking = await run_in_thread(search.size, ranked, search, matches, near, self._rank)
         hits, left_out = await self._select(search, ranking)
         if search.explain:
             left_out |= await search.view.exclusions(search.terms, search.filter)
@@ -130,102 +139,26 @@ class Retriever:
             return None
         is_general = isinstance(gate, WordGate) and not (tool or is_fact) and gate.is_general(text)
         if is_general and search.scopes:
-            views = self._store.cached_views(search.scopes, filter=search.filter, now=search.now)
-            terms = query_terms(text)
-            matches = await ManyViews(views).text(terms, limit=0)
+            views, terms = await open_views(self._store, None, search), query_terms(text)
+            size = views.size(len(terms))
+            matches = await run_in_thread(size, views.text, terms, limit=0)
             if is_known(terms, identifiers(text), matches.frequencies):
                 return None
         return Recall(mode=self._mode(search), degraded=(GATED,))
 
     async def _read(self, search: Search) -> None:
         """Make out what is asked for, with the help of a model where that is set."""
-        now, history = search.now, search.history
-        search.question = await run_in_thread(
-            len(search.text), Question.read, search.text, now, history
-        )
+        search.question = await _question(search, search.text, search.history)
         if self._settings.rewrite and self._llm is not None:
             asked = search.question.text
-            text = await self._rewriting.ask(search, partial(rewrite, self._llm, asked, history))
+            ask = partial(rewrite, self._llm, asked, search.history)
+            text = await self._rewriting.ask(search, ask)
             if text is not None and text != asked:
-                search.added = await run_in_thread(len(text), Question.read, text, now)
+                search.added = await _question(search, text)
 
-    async def _by_words(self, search: Search) -> TextMatches:
-        """Return what holds the query's terms, or lies in the times that it names."""
-        question, view, added = search.question, search.view, search.added
-        if added is not None:
-            # what a model made of the query counts if it still asks for the same
-            asked = query_terms(search.text)
-            known = await view.text([*asked, *added.terms], limit=0)
-            search.added = added if keeps_what_is_asked(asked, added.terms, known) else None
-        search.dated = await self._dated(search)
-        undated = question.undated if search.dated else None
-        search.date_only = undated is not None
-        terms = question.terms if undated is None else undated
-        search.respelt = {}
-        search.added_terms = (
-            frozenset(search.added.terms).difference(terms) if search.added else frozenset()
-        )
-        search.terms = [*terms, *sorted(search.added_terms)]
-        matches = await view.text(search.terms, limit=search.leg)
-        stated = await view.text([PREFERENCE_TERM], limit=search.leg)
-        search.preferences = frozenset(stated.matches)
-        if is_small(terms):
-            return await self._holding(search, matches)
-        return await self._with_other_forms(search, matches) if matches.documents else matches
-
-    async def _dated(self, search: Search) -> frozenset[str]:
-        """Return the memories of the days, months and years that the query names, the newest if
-        there are many.
-        """
-        windows = search.question.windows or (search.added.windows if search.added else ())
-        ids: set[str] = set()
-        filter = search.filter
-        for after, before in windows[:MAX_WINDOWS]:
-            after = max(after, filter.happened_after or after)
-            before = min(before, filter.happened_before or before)
-            if after < before:
-                during = replace(filter, happened_after=after, happened_before=before)
-                ids.update(await search.view.newest(during, search.now, limit=search.shortlist))
-        return frozenset(ids)
-
-    async def _holding(self, search: Search, matches: TextMatches) -> TextMatches:
-        """Return what holds these stop words, which the index leaves out, among the newest
-        memories.
-        """
-        newest = await search.view.newest(search.filter, search.now, limit=MAX_SCANNED)
-        texts = {key: memory.content for key, memory in newest.items()}
-        found = await run_in_thread(
-            sum(map(len, texts.values())), holding, search.question.text, texts
-        )
-        frequencies = dict.fromkeys(found.terms, len(found))
-        return replace(matches, matches=found, frequencies=frequencies) if found else matches
-
-    async def _with_other_forms(self, search: Search, matches: TextMatches) -> TextMatches:
-        """Return what holds the terms in any form; those that no memory holds in any give way to
-        what they may have been meant as.
-        """
-        question, terms = search.question, search.terms
-        own = [term for term in terms if term not in {*question.forms, *search.added_terms}]
-        tried = respellings(own, matches.frequencies)
-        others = [*chain.from_iterable((*question.forms.values(), *tried.values()))]
-        if not others:
-            return matches
-        looked_up = await search.view.text(others, limit=0)
-        known = {**matches.frequencies, **looked_up.frequencies}
-        search.respelt = respelt(terms, tried, known)
-        meant = {term: [term, *forms] for term, forms in question.forms.items()} | search.respelt
-        searched = dict.fromkeys(
-            form
-            for term in terms
-            for form in [one for one in meant.get(term, ()) if one in known] or [term]
-        )
-        telling = [term for term in searched if term not in question.small_words]
-        search.terms = telling if any(term in known for term in telling) else [*searched]
-        return await search.view.text(search.terms, limit=search.leg)
-
-    async def _by_meaning(self, search: Search, matches: TextMatches) -> Near:
-        """Return what is nearest to the query's vectors; nothing, told in `degraded`, without an
-        embedder that answers.
+    async def _by_meaning(self, search: Search, matches: TextMatches, trimmed: str) -> Near:
+        """Return what is nearest to the vectors of the query, and of what is left of it without
+        common words; nothing, told in `degraded`, without an embedder that answers.
         """
         question, added = search.question, search.added
         if search.external_vector is not None:
@@ -234,7 +167,6 @@ class Retriever:
             return Near(found, found)
         if self._embedder is None or not question.text.strip():
             return Near()
-        trimmed = await run_in_thread(len(question.text), dense_text, question.text, matches)
         asked = [*dict.fromkeys((question.text, trimmed, *([added.text] if added else ())))]
         scripts = (question.disguised, *UNRELATED) if question.disguised else ()
         # some letters have no other in their script
@@ -268,19 +200,6 @@ class Retriever:
             )
         return Near(nearest[trimmed], full, nearest[added.text] if added else ())
 
-    async def _ranked(self, search: Search, matches: TextMatches, near: Near) -> Ranking:
-        """Return all that was found in order."""
-
-        def candidates() -> tuple[Candidates, Sequence[str]]:
-            found = join(search, matches, near, self._rank)
-            return found, shortlist(found, search, self._rank)
-
-        size = CANDIDATE_WEIGHT * (len(matches.matches) + len(near.trimmed))
-        found, wanted = await run_in_thread(size, candidates)
-        places = await search.view.features([*{*wanted, *search.dated}], reach=REACH)
-        size = len(search.question.text) + CANDIDATE_WEIGHT * len(places)
-        return await run_in_thread(size, rank, search, found, places, self._rank)
-
     async def _select(
         self, search: Search, ranking: Ranking
     ) -> tuple[tuple[Hit, ...], dict[str, Exclusion]]:
@@ -303,7 +222,7 @@ class Retriever:
                 if row.id not in memories or matches_filter(search.filter, memories[row.id])
             ]
             selection = await run_in_thread(
-                CANDIDATE_WEIGHT * len(fitting),
+                search.size,
                 select,
                 search,
                 await self._reranked(search, fitting, memories),

@@ -105,6 +105,11 @@ class Search:
         return max(SHORTLIST, HITS_SEEN * self.limit)
 
     @property
+    def size(self) -> int:
+        """Return how long a step of the search takes, as `run_in_thread` counts."""
+        return len(self.text) + 2 * self.leg + self.view.size(len(self.question.terms))
+
+    @property
     def names(self) -> Sequence[frozenset[str]]:
         """Return the terms of each identifier and name; all of them of a query of stop words."""
         return [frozenset(self.terms)] if is_small(self.terms) else self.question.names

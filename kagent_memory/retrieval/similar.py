@@ -11,7 +11,7 @@ from ..language.tokenizer import index_terms, query_terms
 from ..language.tokenizer import slot as slot_key
 from ..records import Memory, Scope, Vector
 from ..stores.base import Batch, EmbeddingSpace, MemoryStore, TextMatches
-from ..stores.view import View, texts
+from ..stores.view import View
 from .embedding_spaces import StoreEmbedder
 
 logger = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ async def neighbours(
         )
         nearest = dict(zip(made, near, strict=True))
         queries = [query_terms(f"{memory.content} {memory.attribute or ''}") for memory in memories]
-        matches = await texts(view, queries, limit=limit)
+        matches = await view.texts(queries, limit=limit)
         likeness = [
             _shared_terms(memory, found) | dict(nearest.get(memory.id, ()))
             for memory, found in zip(memories, matches, strict=True)

@@ -30,7 +30,6 @@ from .search import Search
 logger = logging.getLogger(__name__)
 
 SCOPES_AT_ONCE = 4
-ROW_WEIGHT = 20  # of one match, against a character of what else is worked on in a thread
 MAX_EXCLUSIONS = 50
 MAX_PAST = 50_000  # memories that a search of the past reads
 READ_AT_ONCE = 500
@@ -38,7 +37,6 @@ MAX_REWORDED = 1000  # are embedded anew for one search; the others are found by
 MAX_SHORT_TERM = 50  # of one session; the oldest go first
 
 Answer = TypeVar("Answer")
-Ask = Callable[[View, Sequence[str]], Awaitable[Answer]]
 
 
 class ManyViews:
@@ -72,34 +70,33 @@ class ManyViews:
             for key, reason in left_out.items()
         )
 
-    async def text(self, terms: Sequence[str], *, limit: int) -> TextMatches:
+    def size(self, terms: int) -> int:
+        """Return how long a search by so many terms takes, as `run_in_thread` counts."""
+        return sum(view.size(terms) for _, view in self._views)
+
+    def text(self, terms: Sequence[str], *, limit: int) -> TextMatches:
         """Return what the text search finds, counted over all scopes together: no word is rare for
         lying in a small scope, and the same text matches as well in each of them.
         """
-        found = await self._each(lambda view, _: view.text(terms, limit=limit))
-        if len(found) == 1:
-            return found[0][1]
-        size = ROW_WEIGHT * sum(len(part.matches) for _, part in found)
-        return await run_in_thread(size, self._pooled, terms, found, limit)
+        found = [(number, view.text(terms, limit=limit)) for number, view in self._views]
+        return found[0][1] if len(found) == 1 else self._pooled(terms, found, limit)
 
-    async def nearest(
-        self, space: int, vectors: Sequence[Vector], *, limit: int
-    ) -> Sequence[Nearest]:
-        """Return for each vector the nearest memories of all scopes, each with its cosine."""
-        found = await self._each(lambda view, _: view.nearest(space, vectors, limit=limit))
-        if len(found) == 1:
-            return found[0][1]
+    def newest(
+        self, limit: int, after: datetime | None = None, before: datetime | None = None
+    ) -> list[str]:
+        """Return the newest memories of all scopes; see `View.newest`."""
+        rows = [
+            (created, id, number)
+            for number, view in self._views
+            for created, id in view.newest(limit, after, before)
+        ]
+        return [self._key(number, id) for _, id, number in nlargest(limit, rows)]
 
-        def best(place: int) -> Nearest:
-            rows = [(cosine, id, number) for number, lists in found for id, cosine in lists[place]]
-            return [(self._key(number, id), cosine) for cosine, id, number in nlargest(limit, rows)]
-
-        size = ROW_WEIGHT * sum(len(near) for _, lists in found for near in lists)
-        return await run_in_thread(size, lambda: [*map(best, range(len(vectors)))])
-
-    async def features(self, keys: Sequence[str], *, reach: int) -> Places:
+    def features(self, keys: Sequence[str], *, reach: int) -> Places:
         """Return where these memories stand in their sessions, and those beside them."""
-        found = await self._each(lambda view, ids: view.features(ids, reach=reach), keys)
+        found = [
+            (number, view.features(ids, reach=reach)) for number, view, ids in self._asked(keys)
+        ]
         if len(self._views) == 1:
             return found[0][1]
         return Places.joined(
@@ -107,32 +104,56 @@ class ManyViews:
             [[self._key(number, id) for id in part.ids] for number, part in found],
         )
 
-    async def memories(self, keys: Sequence[str]) -> Mapping[str, Memory]:
-        """Return the visible ones of these memories, by key.
+    async def nearest(
+        self, space: int, vectors: Sequence[Vector], *, limit: int
+    ) -> Sequence[Nearest]:
+        """Return for each vector the nearest memories of all scopes, each with its cosine."""
+        found = await few_at_once(
+            [partial(view.nearest, space, vectors, limit=limit) for _, view in self._views]
+        )
+        if len(found) == 1:
+            return found[0]
+
+        def best(place: int) -> Nearest:
+            rows = [
+                (cosine, id, number)
+                for (number, _), lists in zip(self._views, found, strict=True)
+                for id, cosine in lists[place]
+            ]
+            return [(self._key(number, id), cosine) for cosine, id, number in nlargest(limit, rows)]
+
+        size = sum(len(near) for lists in found for near in lists)
+        return await run_in_thread(size, lambda: [*map(best, range(len(vectors)))])
+
+    async def memories(
+        self, keys: Sequence[str], *, superseded: bool = False
+    ) -> Mapping[str, Memory]:
+        """Return the visible ones of these memories, by key; with `superseded` also those no longer
+        active.
 
         Raises:
             Stale: the search went by what was out of date.
         """
-        found = await self._each(lambda view, ids: view.memories(ids), keys)
-        return {self._key(number, id): one for number, some in found for id, one in some.items()}
-
-    async def newest(self, filter: Filter, now: datetime, *, limit: int) -> Mapping[str, Memory]:
-        """Return the newest memories that pass this filter, by key."""
-        found = await self._each(lambda view, _: view.newest(filter, now, limit=limit))
-        rows = [(one.created_at, one.id, number, one) for number, some in found for one in some]
-        best = nlargest(limit, rows, key=lambda row: row[:3])
-        return {self._key(number, id): one for _, id, number, one in best}
-
-    def under(self, filter: Filter, now: datetime) -> ManyViews:
-        """Return the same scopes with another filter and time, without short-term memories."""
-        return ManyViews([view.under(filter, now) for view in self._whole])
+        asked = self._asked(keys)
+        found = await few_at_once(
+            [partial(view.memories, ids, superseded=superseded) for _, view, ids in asked]
+        )
+        return {
+            self._key(number, id): memory
+            for (number, _, _), some in zip(asked, found, strict=True)
+            for id, memory in some.items()
+        }
 
     async def exclusions(self, terms: Sequence[str], filter: Filter) -> Mapping[str, Exclusion]:
         """Return those of the memories with the rarest terms that have expired, were superseded or
         are quarantined, by key. Searched by words only, as of a time before any expired.
         """
-        ever = self.under(replace(filter, superseded=True), EARLIEST)
-        found = await ever.memories([*(await ever.text(terms, limit=MAX_EXCLUSIONS)).matches])
+        every = replace(filter, superseded=True)
+        views = await few_at_once([partial(view.under, every, EARLIEST) for view in self._whole])
+        ever = ManyViews(views)
+        size = ever.size(len(terms))
+        matches = (await run_in_thread(size, ever.text, terms, limit=MAX_EXCLUSIONS)).matches
+        found = await ever.memories(matches.ids)
         visible = await self.memories([*found])
         return {
             key: one.state if one.state not in ("active", "source") else "expired"
@@ -150,34 +171,18 @@ class ManyViews:
         number, _, id = key.partition(":")
         return int(number), id
 
-    async def _each(
-        self, ask: Ask[Answer], keys: Sequence[str] | None = None
-    ) -> list[tuple[int, Answer]]:
-        """Return what each view answers, beside the number of its scope: all views, or those in
-        whose scope some of the keys lie, for these.
+    def _asked(self, keys: Sequence[str]) -> list[tuple[int, View, Sequence[str]]]:
+        """Return the views in whose scopes the keys lie, each with the number of its scope and the
+        ids.
 
         A single scope is asked without any, too: nothing found is true only of it as it is now.
-        When one fails, the others end before its error is told.
         """
+        if len(self._views) == 1:
+            return [(0, self._views[0][1], keys)]
         ids: dict[int, list[str]] = defaultdict(list)
-        for number, id in map(self._parts, keys or ()):
+        for number, id in map(self._parts, keys):
             ids[number].append(id)
-        every = keys is None or len(self._whole) == 1
-        asked = [(number, view) for number, view in self._views if every or number in ids]
-        if len(asked) == 1:  # without a task of its own
-            [(number, view)] = asked
-            return [(number, await ask(view, ids[number]))]
-        answers: list[Answer] = []
-        for start in range(0, len(asked), SCOPES_AT_ONCE):
-            some = [
-                asyncio.ensure_future(ask(view, ids[number]))
-                for number, view in asked[start : start + SCOPES_AT_ONCE]
-            ]
-            try:
-                answers += await asyncio.gather(*some)
-            finally:
-                await cancel_and_wait(*some)
-        return [(number, answer) for (number, _), answer in zip(asked, answers, strict=True)]
+        return [(number, view, ids[number]) for number, view in self._views if number in ids]
 
     def _pooled(
         self, terms: Sequence[str], parts: Sequence[tuple[int, TextMatches]], limit: int
@@ -212,13 +217,27 @@ class ManyViews:
         )
 
 
+async def few_at_once(calls: Sequence[Callable[[], Awaitable[Answer]]]) -> list[Answer]:
+    """Return the answer of each call; when one fails, the others end before its error is told."""
+    if len(calls) == 1:  # without a task of its own
+        return [await calls[0]()]
+    answers: list[Answer] = []
+    for start in range(0, len(calls), SCOPES_AT_ONCE):
+        some = [asyncio.ensure_future(call()) for call in calls[start : start + SCOPES_AT_ONCE]]
+        try:
+            answers += await asyncio.gather(*some)
+        finally:
+            await cancel_and_wait(*some)
+    return answers
+
+
 async def open_views(
     store: MemoryStore,
     embedder: StoreEmbedder | None,
     search: Search,
     *,
-    again: bool,
-    has_short_term: bool,
+    again: bool = False,
+    has_short_term: bool = False,
 ) -> ManyViews:
     """Return the scopes of a search as they are or were, and what the session that asks keeps for
     itself.
@@ -230,21 +249,26 @@ async def open_views(
         again: a former view turned out to be stale.
         has_short_term: whether sessions keep memories for themselves.
     """
-    filter, now, session_id = search.filter, search.now, search.session_id
-    views = store.cached_views(search.scopes, filter=filter, now=now, again=again)
+    source, scopes, session_id = store.reader, search.scopes, search.session_id
+    taken = partial(source.view, filter=search.filter, now=search.now)
     if search.as_of is not None:
-        source, scopes = views[0].source, search.scopes
-        past = past_views(source, embedder, scopes, now, filter=filter, session_id=session_id)
-        return ManyViews(await past)
-    short_term: list[View] = []
-    for view in views if session_id and has_short_term else ():
-        source, scope = view.source, view.scope
-        held = await source.short_term(scope, session_id=session_id, limit=MAX_SHORT_TERM, now=now)
+        return ManyViews(
+            await past_views(source, embedder, scopes, search.now, search.filter, session_id)
+        )
+    own: list[View] = []
+    for scope in scopes if session_id and has_short_term else ():
+        held = await source.short_term(
+            scope, session_id=session_id, limit=MAX_SHORT_TERM, now=search.now
+        )
         if held:
-            short_term.append(MemoriesView.of(source, scope, held, filter=filter, now=now))
-    if short_term:  # one that is trusted would have to be asked for memories
-        views = [view.under(filter, now) for view in views]
-    return ManyViews(views, short_term)
+            view = MemoriesView.of(
+                source, scope, held, short_term=True, filter=search.filter, now=search.now
+            )
+            own.append(await view)
+    # of a view that is trusted, memories would have to be asked for
+    cached = len(scopes) == 1 and not again and not own
+    views = await few_at_once([partial(taken, scope, cached=cached) for scope in scopes])
+    return ManyViews(views, own)
 
 
 async def past_views(
@@ -252,7 +276,6 @@ async def past_views(
     embedder: StoreEmbedder | None,
     scopes: Sequence[Scope],
     at: datetime,
-    *,
     filter: Filter = EVERYTHING,
     session_id: str | None = None,
 ) -> list[View]:
@@ -273,31 +296,29 @@ async def past_views(
                 f"A search of the past reads at most {MAX_PAST:,} memories, and these scopes keep "
                 "more; name fewer."
             )
-        memories: dict[str, Memory] = {}
+        memories: list[Memory] = []
         reworded: dict[str, Memory] = {}
         for start in range(0, len(ids), READ_AT_ONCE):
             for whole in await source.whole(scope, ids[start : start + READ_AT_ONCE]):
                 if (memory := state_at(whole, at)) is not None:
-                    memories[memory.id] = memory
+                    memories.append(memory)
                     today = whole.memory
                     if (memory.content, memory.author) != (today.content, today.author):
                         reworded[memory.id] = memory
-        short_term = {
-            id: replace(one, state="active")
-            for id, one in memories.items()
-            if session_id and one.state == "short_term" and one.session_id == session_id
-        }
-        views.append(
-            MemoriesView(
-                source,
-                scope,
-                {**memories, **short_term},
-                vectors=partial(_past_vectors, source, embedder, scope, reworded),
-                short_term=short_term.keys(),
-                filter=filter,
-                now=at,
-            )
+        view = MemoriesView.of(
+            source,
+            scope,
+            [
+                one
+                for one in memories
+                if one.state != "short_term" or (session_id and one.session_id == session_id)
+            ],
+            short_term=True,
+            vectors=partial(_past_vectors, source, embedder, scope, reworded),
+            filter=filter,
+            now=at,
         )
+        views.append(await view)
     return views
 
 

@@ -274,17 +274,19 @@ class MemoryStore(ABC):
         passing = await self._passing(scope, filter, now)
         return page_of(passing, order, limit=limit, cursor=cursor)
 
-    def view(self, scope: Scope, *, filter: Filter = EVERYTHING, now: datetime) -> View:
-        """Return a scope as searches read it: what it holds when it is first asked, never stale."""
-        return MemoriesView(self, scope, filter=filter, now=now)
+    @property
+    def reader(self) -> MemoryStore:
+        """Return the store that searches and lists are read from: a standby, where there is one."""
+        return self
 
-    def cached_views(
-        self, scopes: Sequence[Scope], *, filter: Filter, now: datetime, again: bool = False
-    ) -> Sequence[View]:
-        """Return a view of each scope that may answer from a standby; or from memory alone, unless
-        a view that did so has raised `Stale` and all is asked for `again`.
+    async def view(
+        self, scope: Scope, *, filter: Filter = EVERYTHING, now: datetime, cached: bool = False
+    ) -> View:
+        """Return a scope as a search reads it: what it holds now; or with `cached` what this
+        process took it to hold last, until `View.memories` says that it is stale.
         """
-        return [self.view(scope, filter=filter, now=now) for scope in scopes]
+        memories = [one.memory for one in await self.whole(scope)]
+        return await MemoriesView.of(self, scope, memories, filter=filter, now=now)
 
     async def in_slots(
         self, scope: Scope, slots: Sequence[str], *, now: datetime

@@ -107,7 +107,7 @@ def time_of(ticks: int) -> datetime | None:
     return None if ticks == NONE else _EPOCH + ticks * _MICROSECOND
 
 
-def best(values: Floats, limit: int) -> Rows:
+def best(values: Floats | Rows, limit: int) -> Rows:
     """Return the places of the highest values, highest first; of those that tie, later ones
     first.
     """

@@ -39,6 +39,8 @@ from .postings import Postings, keys_of, spread
 from .values import TermMatrix, TextMatches
 
 ENTRY_BYTES = 300
+# of a memory that is taken in, against a character of what else is worked on in a thread
+ENTRY_WEIGHT = 20
 SCOPE_BYTES = 4000  # of an index that holds nothing yet
 _TIME_KEYS = keys_of(TIME_TERMS)
 # count up when the columns, the stemming or the terms for times change
@@ -223,6 +225,17 @@ class ScopeIndex:
         counts[number[held.rows], ((often > 0).cumsum() - 1)[held.terms]] = held.counts
         lengths = self.columns["length"][rows].astype(np.int64)
         return TermMatrix(self.ids_of(rows), terms, lengths, counts[:-1])
+
+    def newest(
+        self, limit: int, visible: Mask, after: datetime | None, before: datetime | None
+    ) -> list[tuple[int, str]]:
+        """Return what `View.newest` promises, of the visible rows."""
+        rows = visible.nonzero()[0]
+        if after is not None or before is not None:
+            happened = self.columns["happened"][rows]
+            rows = rows[(happened >= ticks(after, NONE + 1)) & (happened < ticks(before, NEVER))]
+        rows = rows[best(self.columns["created"][rows], limit)]
+        return list(zip(self.columns["created"][rows].tolist(), self.ids_of(rows), strict=True))
 
     def features(self, ids: Iterable[str], reach: int, visible: Mask) -> Places:
         """Return what `View.features` promises, of the visible rows."""

@@ -91,9 +91,7 @@ class Selection(TypedDict, total=False):
 
 
 class Stale(Exception):
-    """Raised by a view that answered from what does not hold any more: see
-    `MemoryStore.cached_views`.
-    """
+    """Raised by a view that answered from what does not hold any more: see `MemoryStore.view`."""
 
 
 class Behind(Stale):

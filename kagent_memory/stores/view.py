@@ -1,26 +1,24 @@
-"""A scope as one search reads it: at one time, under one filter."""
+"""A scope as one search reads it: in memory, at one time, under one filter."""
 
 from __future__ import annotations
 
-import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from copy import copy
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from typing_extensions import override
 
-from ..concurrency import run_in_thread
+from ..concurrency import each_aside, run_in_thread
 from ..errors import InvalidInput
-from ..records import Filter, Memory, Scope, Vector
+from ..records import EVERYTHING, Filter, Memory, Scope, Vector
 from .codec import bounded
 from .columns import Mask, Places
-from .filter_match import is_searched, matches_filter
-from .index import ScopeIndex, entry_of
+from .filter_match import matches_filter
+from .index import ENTRY_WEIGHT, ScopeIndex, entry_of
 from .planning import Texts
 from .spaces import checked_vector
 from .values import Stale, TextMatches
@@ -29,26 +27,42 @@ from .vectors import Nearest, VectorColumn
 if TYPE_CHECKING:
     from .base import MemoryStore
 
-__all__ = ["MemoriesView", "Nearest", "Stale", "View", "texts"]
+__all__ = ["MemoriesView", "Nearest", "Stale", "View"]
 
-ROW_WEIGHT = 100  # of one memory, against a character of what else is worked on in a thread
-SEARCHED_BYTES = 16_000  # of an index, to be searched as long as it takes to read one character
+# what a search does in the time of one character of what else is worked on in a thread:
+LEAST = 100  # however little there is
+MEMORIES = 50  # are looked up for one term
+VECTOR_BYTES = 4_000  # are compared with one query
 
 
-class View(Protocol):
-    """One scope at one time, under one filter: all of its answers go together."""
+class View(ABC):
+    """A snapshot of a scope: what it held when the view was taken, as one search may see it.
 
-    @property
-    def source(self) -> MemoryStore:
-        """The store that it is read from; of a standby, one that reads there."""
-        ...
+    What is found by words is found at once, so that a whole search can leave the event loop once;
+    `size` says whether it must. Vectors and memories may have to be read.
 
-    @property
-    def scope(self) -> Scope:
-        """Return the scope of these memories."""
-        ...
+    Attributes:
+        source: the store that it is read from; of a standby, one that reads there.
+        scope: whose memories.
+    """
 
-    async def text(self, terms: Sequence[str], *, limit: int) -> TextMatches:
+    def __init__(
+        self,
+        source: MemoryStore,
+        scope: Scope,
+        index: ScopeIndex,
+        visible: Mask,
+        *,
+        now: datetime,
+    ) -> None:
+        self.source, self.scope = source, scope
+        self._index, self._visible, self._now = index, visible, now
+
+    def size(self, terms: int) -> int:
+        """Return how long a search by so many terms takes, as `run_in_thread` counts."""
+        return LEAST + (1 + terms) * len(self._index.ids) // MEMORIES
+
+    def text(self, terms: Sequence[str], *, limit: int) -> TextMatches:
         """Return the memories that hold any of the terms, rarest terms first, and the counts for
         BM25.
 
@@ -59,8 +73,35 @@ class View(Protocol):
             terms: as `tokenizer.index_terms` made them.
             limit: how many memories at most.
         """
-        ...
+        return self._index.text(terms, bounded(limit), self._visible)
 
+    async def texts(self, queries: Sequence[Sequence[str]], *, limit: int) -> list[TextMatches]:
+        """Return what `text` finds for each of the queries; others have their turns in between."""
+        return await each_aside(
+            queries, lambda terms: self.size(len(terms)), partial(self.text, limit=limit)
+        )
+
+    def newest(
+        self, limit: int, after: datetime | None = None, before: datetime | None = None
+    ) -> list[tuple[int, str]]:
+        """Return the newest memories, each after the time it was made, ties by id descending.
+
+        Args:
+            limit: how many at most.
+            after: only those that happened then or later.
+            before: only those that happened earlier.
+        """
+        return self._index.newest(bounded(limit), self._visible, after, before)
+
+    def features(self, ids: Sequence[str], *, reach: int = 0) -> Places:
+        """Return where these visible memories stand, and those up to `reach` positions from them in
+        their sessions.
+
+        The filter does not count here.
+        """
+        return self._index.features(ids, reach, self._index.visible(self._now))
+
+    @abstractmethod
     async def nearest(
         self, space_number: int, vectors: Sequence[Vector], *, limit: int
     ) -> list[Nearest]:
@@ -73,95 +114,52 @@ class View(Protocol):
             InvalidInput: a vector does not fit the embedding space, or there is none of this
                 number.
         """
-        ...
 
-    async def features(self, ids: Sequence[str], *, reach: int = 0) -> Places:
-        """Return where these visible memories stand, and those up to `reach` positions from them in
-        their sessions.
+    async def _nearest(
+        self,
+        column: VectorColumn,
+        vectors: Sequence[Vector],
+        limit: int,
+        fresh: Mapping[str, Vector] | None = None,
+    ) -> list[Nearest]:
+        """Return the nearest of a column's vectors, which takes in those that are fresh first."""
 
-        The filter does not count here.
-        """
-        ...
+        def search() -> list[Nearest]:
+            if fresh:
+                column.put([*fresh], np.array([*fresh.values()]).astype(np.float16))
+            return column.nearest(self._index, vectors, bounded(limit), self._visible)
 
-    async def memories(self, ids: Sequence[str]) -> Mapping[str, Memory]:
-        """Return the visible ones of these memories, whether the filter lets them through or not.
+        size = self.size(len(vectors)) + len(vectors) * column.size // VECTOR_BYTES
+        return await run_in_thread(size + ENTRY_WEIGHT * len(fresh or ()), search)
+
+    @abstractmethod
+    async def memories(
+        self, ids: Sequence[str], *, superseded: bool = False
+    ) -> Mapping[str, Memory]:
+        """Return the visible ones of these memories, whether the filter lets them through or not;
+        with `superseded` also those no longer active.
 
         Raises:
             Stale: the scope was written to since what this view answered from.
         """
-        ...
-
-    async def newest(self, filter: Filter, now: datetime, *, limit: int) -> Sequence[Memory]:
-        """Return the newest memories that this filter lets through at this time, ties by id
-        descending.
-        """
-        ...
-
-    def under(self, filter: Filter, now: datetime) -> View:
-        """Return a view of the same scope with another filter and time, which is never stale."""
-        ...
-
-
-async def texts(view: View, queries: Sequence[Sequence[str]], *, limit: int) -> list[TextMatches]:
-    """Return what `view.text` finds for each of the queries; others have their turns in between."""
-    found: list[TextMatches] = []
-    for terms in queries:
-        found.append(await view.text(terms, limit=limit))
-        await asyncio.sleep(0)
-    return found
-
-
-class IndexView(ABC):
-    """A scope that is searched by an index in memory.
-
-    Args:
-        source: the store that it is read from.
-        scope: whose memories.
-        filter: which of them.
-        now: the time.
-    """
-
-    def __init__(self, source: MemoryStore, scope: Scope, *, filter: Filter, now: datetime) -> None:
-        self.source, self.scope = source, scope
-        self._filter, self._now = filter, now
-        self._superseded = bool(filter.superseded)
 
     @abstractmethod
-    async def _searched(self) -> tuple[ScopeIndex, Mask]:
-        """Return the index, and which of its rows are searched: the same at each call."""
-
-    async def text(self, terms: Sequence[str], *, limit: int) -> TextMatches:
-        """See `View`."""
-        index, visible = await self._searched()
-        size = index.size // SEARCHED_BYTES
-        return await run_in_thread(size, index.text, terms, bounded(limit), visible)
-
-    async def features(self, ids: Sequence[str], *, reach: int = 0) -> Places:
-        """See `View`."""
-        index, _ = await self._searched()
-        return index.features(ids, reach, index.visible(self._now))
-
-    async def _nearest(
-        self, column: VectorColumn, vectors: Sequence[Vector], limit: int
-    ) -> list[Nearest]:
-        """Return the nearest of these vectors."""
-        index, visible = await self._searched()
-        size = len(vectors) * (index.size + column.size) // SEARCHED_BYTES
-        return await run_in_thread(size, column.nearest, index, vectors, bounded(limit), visible)
+    async def under(self, filter: Filter, now: datetime) -> View:
+        """Return a view of the same scope with another filter and time, which is never stale."""
 
 
-class MemoriesView(IndexView):
-    """A scope whose memories are read whole, once, when they are first asked for, and searched
-    here: right for any store that keeps few memories in a scope, for a scope as it was, and for
-    what a session keeps for itself.
+class MemoriesView(View):
+    """A scope whose memories are all at hand, and indexed here: right for any store that keeps few
+    memories in a scope, for a scope as it was, and for what a session keeps for itself. It is never
+    stale.
 
     Args:
         source: the store that it is read from.
         scope: whose memories.
-        memories: which, by id; None: what the store holds when it is first asked.
+        memories: which, by id.
+        index: of them.
         vectors: returns those of some memories in an embedding space; None: as the store has them.
-        short_term: the ids of those that are searched as if they were active, and are not.
-        filter: which memories.
+        filter: which memories are searched.
         now: the time.
     """
 
@@ -169,103 +167,76 @@ class MemoriesView(IndexView):
         self,
         source: MemoryStore,
         scope: Scope,
-        memories: Mapping[str, Memory] | None = None,
+        memories: Mapping[str, Memory],
+        index: ScopeIndex,
         *,
         vectors: Callable[[int, Sequence[str]], Awaitable[Mapping[str, Vector]]] | None = None,
-        short_term: Collection[str] = (),
-        filter: Filter,
+        filter: Filter = EVERYTHING,
         now: datetime,
     ) -> None:
-        super().__init__(source, scope, filter=filter, now=now)
-        self._memories, self._short_term = memories, short_term
-        self._vectors = vectors or partial(source.vectors, scope)
-        self._known: tuple[Mapping[str, Memory], ScopeIndex] | None = None
-        self._visible: Mask | None = None
+        passing = (id for id, memory in memories.items() if matches_filter(filter, memory))
+        among = None if filter == EVERYTHING else passing
+        visible = index.visible(now, superseded=bool(filter.superseded), among=among)
+        super().__init__(source, scope, index, visible, now=now)
+        self._memories, self._vectors = memories, vectors or partial(source.vectors, scope)
 
     @classmethod
-    def of(
+    async def of(
         cls,
         source: MemoryStore,
         scope: Scope,
         memories: Sequence[Memory],
         *,
-        filter: Filter,
+        short_term: bool = False,
+        vectors: Callable[[int, Sequence[str]], Awaitable[Mapping[str, Vector]]] | None = None,
+        filter: Filter = EVERYTHING,
         now: datetime,
     ) -> Self:
-        """Return a view of short-term memories that were read already."""
-        active = {memory.id: replace(memory, state="active") for memory in memories}
-        return cls(source, scope, active, short_term=active.keys(), filter=filter, now=now)
+        """Return a view of these memories; with `short_term`, of those of sessions as well, as if
+        they were active.
+        """
 
+        def indexed() -> Self:
+            postings = Texts().postings
+            index = ScopeIndex().updated(
+                [
+                    entry_of(
+                        replace(one, state="active")
+                        if short_term and one.state == "short_term"
+                        else one,
+                        postings(one),
+                    )
+                    for one in memories
+                ]
+            )
+            known = {one.id: one for one in memories}
+            return cls(source, scope, known, index, vectors=vectors, filter=filter, now=now)
+
+        size = sum(ENTRY_WEIGHT + len(memory.content) for memory in memories)
+        return await run_in_thread(size, indexed)
+
+    @override
     async def nearest(
         self, space_number: int, vectors: Sequence[Vector], *, limit: int
     ) -> list[Nearest]:
-        """See `View`."""
         spaces = await self.source.spaces.all()
         space = next((space for space in spaces if space.number == space_number), None)
         if space is None:
             raise InvalidInput(f"There is no embedding space {space_number} here.")
         queries = [checked_vector(vector, space.dimensions) for vector in vectors]
-        index, visible = await self._searched()
-        column = VectorColumn(space.dimensions)
-        if rows := await self._vectors(space_number, index.ids_of(visible)):
-            numbers = np.array([*rows.values()]).astype(np.float16)
-            await run_in_thread(ROW_WEIGHT * len(rows), column.put, [*rows], numbers)
-        return await self._nearest(column, queries, limit)
-
-    async def memories(self, ids: Sequence[str]) -> Mapping[str, Memory]:
-        """See `View`; never stale."""
-        known, _ = await self._contents()
-        found = [known[id] for id in dict.fromkeys(ids) if id in known]
-        return {
-            one.id: replace(one, state="short_term") if one.id in self._short_term else one
-            for one in found
-            if is_searched(one, self._now, self._filter.superseded)
-        }
-
-    async def newest(self, filter: Filter, now: datetime, *, limit: int) -> Sequence[Memory]:
-        """See `View`."""
-        view: MemoriesView = self.under(filter, now)
-        index, visible = await view._searched()
-        known, _ = await view._contents()
-        some = [known[id] for id in index.ids_of(visible)]
-        return sorted(some, key=lambda one: (one.created_at, one.id), reverse=True)[:limit]
-
-    def under(self, filter: Filter, now: datetime) -> MemoriesView:
-        """See `View`."""
-        view: MemoriesView = copy(self)
-        IndexView.__init__(view, self.source, self.scope, filter=filter, now=now)
-        view._visible = None
-        return view
-
-    async def _contents(self) -> tuple[Mapping[str, Memory], ScopeIndex]:
-        """Return the memories by id, and their index."""
-        if self._known is None:
-            memories = self._memories
-            if memories is None:
-                every = await self.source.whole(self.scope)
-                memories = {one.memory.id: one.memory for one in every}
-            size = sum(len(memory.content) for memory in memories.values())
-            self._known = memories, await run_in_thread(size, _indexed, [*memories.values()])
-        return self._known
+        rows = await self._vectors(space_number, self._index.ids_of(self._visible))
+        return await self._nearest(VectorColumn(space.dimensions), queries, limit, rows)
 
     @override
-    async def _searched(self) -> tuple[ScopeIndex, Mask]:
-        known, index = await self._contents()
-        if self._visible is None:
+    async def memories(
+        self, ids: Sequence[str], *, superseded: bool = False
+    ) -> Mapping[str, Memory]:
+        visible = self._index.visible(self._now, superseded=superseded, among=ids)
+        found = {*self._index.ids_of(visible)}
+        return {id: self._memories[id] for id in ids if id in found}
 
-            def visible() -> Mask:
-                passing = (
-                    one.id
-                    for one in known.values()
-                    if is_searched(one, self._now, self._filter.superseded)
-                    and matches_filter(self._filter, one)
-                )
-                return index.visible(self._now, superseded=self._superseded, among=passing)
-
-            self._visible = await run_in_thread(ROW_WEIGHT * len(known), visible)
-        return index, self._visible
-
-
-def _indexed(memories: Sequence[Memory]) -> ScopeIndex:
-    postings = Texts().postings
-    return ScopeIndex().updated([entry_of(memory, postings(memory)) for memory in memories])
+    @override
+    async def under(self, filter: Filter, now: datetime) -> MemoriesView:
+        known = self.source, self.scope, self._memories, self._index
+        view = partial(MemoriesView, *known, vectors=self._vectors, filter=filter, now=now)
+        return await run_in_thread(len(self._memories), view)

@@ -263,8 +263,8 @@ class FilterContract(ContractPart):
             assert {memory.id for memory in await home.listed(filter=wanted, limit=99)} == ids, (
                 wanted
             )
-            view = home.view(wanted)
-            await assert_found(view, expected, ["zebra", "7"], 99)
+            view = await home.view(wanted)
+            assert_found(view, expected, ["zebra", "7"], 99)
             [near] = await view.nearest(space, [vector(1, 1)], limit=99)
             assert {id for id, _ in near} == ids, wanted
             for limit in (1, 3):

@@ -37,9 +37,7 @@ WORDS = ("zebra", "yak", "lynx", "otter", "heron", "ibex")
 sentences = st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join)
 
 
-async def assert_found(
-    view: View, memories: Sequence[Memory], terms: Sequence[str], limit: int
-) -> None:
+def assert_found(view: View, memories: Sequence[Memory], terms: Sequence[str], limit: int) -> None:
     """Assert what the docstring of `View.text` promises where these are the memories of the
     view.
     """
@@ -57,7 +55,7 @@ async def assert_found(
     best = sorted(
         (id for id in indexed if weights[id]), key=lambda id: (weights[id], id), reverse=True
     )[:limit]
-    matches = await view.text(terms, limit=limit)
+    matches = view.text(terms, limit=limit)
     assert matches.documents == len(memories)
     assert matches.average_length == pytest.approx(sum(lengths.values()) / max(1, len(memories)))
     assert dict(matches.frequencies) == frequencies
@@ -84,7 +82,7 @@ class TextSearchContract(ContractPart):
         """
         home, memories = home.elsewhere(), [a_memory(content) for content in contents]
         await home.add(*memories)
-        await assert_found(home.view(), memories, terms, limit)
+        assert_found(await home.view(), memories, terms, limit)
 
     @examples
     @given(
@@ -103,7 +101,7 @@ class TextSearchContract(ContractPart):
             query_terms(content),
             list(dict.fromkeys(terms)),
         ):
-            await assert_found(home.view(), [memory], asked, 9)
+            assert_found(await home.view(), [memory], asked, 9)
 
     async def test_features_tell_what_ranking_needs(self, home: ScopedStore) -> None:
         """The length, whether it asks and whether it names a time, an author's name aside; kept
@@ -183,7 +181,7 @@ class VectorSearchContract(ContractPart):
         home, space = home.elsewhere(), await home.space(3)
         vectors = await add_rows(home, space, *(vector(*row) for row in stored))
         asked = [vector(*query) for query in queries]
-        hits = await home.view().nearest(space, asked, limit=limit)
+        hits = await (await home.view()).nearest(space, asked, limit=limit)
         assert hits == [nearest(vectors, query, limit) for query in asked]
 
     async def test_a_thousand_memories_of_others_take_no_place(self, home: ScopedStore) -> None:
@@ -196,7 +194,7 @@ class VectorSearchContract(ContractPart):
             assert await home.nearest(space, 1, 0, 0, limit=limit) == nearest(
                 mine, vector(1, 0, 0), limit
             )
-        await assert_found(home.view(), await home.listed(), ["row", "3"], 9)
+        assert_found(await home.view(), await home.listed(), ["row", "3"], 9)
 
     async def test_a_memory_has_one_vector_in_each_space(self, home: ScopedStore) -> None:
         """The vectors of two spaces never mix, a new one replaces the old one; those without one
@@ -249,7 +247,7 @@ class VectorSearchContract(ContractPart):
         space = await home.space(3)
         for bad in ((1,), (1, 2, 3, 4), (), (0, 0, 0), (float("nan"), 1, 1), (float("inf"), 1, 1)):
             with pytest.raises(InvalidInput):
-                await home.view().nearest(space, [vector(1, 0, 0), vector(*bad)], limit=9)
+                await (await home.view()).nearest(space, [vector(1, 0, 0), vector(*bad)], limit=9)
         for asked in (
             home.nearest(77, 1, 0, 0),
             home.unembedded(77),
@@ -274,7 +272,7 @@ class VectorSearchContract(ContractPart):
         queries: list[Any] = [directions[0] * size, directions[1] / size]
         # another size has digits that half precision does not keep
         exact = math.frexp(size)[0] == 0.5
-        for number, hits in enumerate(await home.view().nearest(space, queries, limit=9)):
+        for number, hits in enumerate(await (await home.view()).nearest(space, queries, limit=9)):
             wanted = nearest(expected, directions[number].astype(np.float32), 9)
             assert [id for id, _ in hits] == [id for id, _ in wanted]
             cosines = [cosine for _, cosine in wanted]
@@ -294,14 +292,14 @@ class VectorSearchContract(ContractPart):
         stored = generator.choice([-1, 0.5, 1], (42, dimensions)).astype(np.float32)
         vectors = await add_rows(home, space, *stored)
         for query, limit in ((stored[4], 2), (-stored[0], 42)):
-            [hits] = await home.view().nearest(space, [query], limit=limit)
+            [hits] = await (await home.view()).nearest(space, [query], limit=limit)
             expected = nearest(vectors, query, limit)
             assert [cosine for _, cosine in hits] == pytest.approx(
                 [cosine for _, cosine in expected], abs=2e-6
             )
             assert dimensions == 1 or hits[0][0] == expected[0][0]
         [gone] = await home.forget(next(iter(vectors)))
-        [hits] = await home.view().nearest(space, [stored[1]], limit=99)
+        [hits] = await (await home.view()).nearest(space, [stored[1]], limit=99)
         assert {id for id, _ in hits} == set(vectors) - {gone}
 
     async def test_an_embedding_space_is_made_once(self, home: ScopedStore) -> None:

@@ -198,24 +198,24 @@ class ScopedStore:
         """Return the contents that `list` gives, in its order."""
         return [memory.content for memory in await self.listed(**query)]
 
-    def view(self, filter: Filter = EVERYTHING) -> View:
+    async def view(self, filter: Filter = EVERYTHING) -> View:
         """Return a view of the scope."""
-        return self.store.memories.view(self.scope, filter=filter, now=self.now)
+        return await self.store.memories.view(self.scope, filter=filter, now=self.now)
 
     async def text(self, *terms: str, limit: int = 99, filter: Filter = EVERYTHING) -> TextMatches:
         """Search a view by terms."""
-        return await self.view(filter).text(terms, limit=limit)
+        return (await self.view(filter)).text(terms, limit=limit)
 
     async def nearest(
         self, space: int, *row: float, limit: int = 99, filter: Filter = EVERYTHING
     ) -> Nearest:
         """Search a view by one vector."""
-        [hits] = await self.view(filter).nearest(space, [vector(*row)], limit=limit)
+        [hits] = await (await self.view(filter)).nearest(space, [vector(*row)], limit=limit)
         return hits
 
     async def features(self, *ids: str, reach: int = 0) -> dict[str, dict[str, Any]]:
         """Return what a view tells of these memories, by id."""
-        return features_of(await self.view().features(ids, reach=reach))
+        return features_of((await self.view()).features(ids, reach=reach))
 
     async def space(self, dimensions: int = 2, name: str = "hash") -> int:
         """Return the number of an embedding space, made if it is new."""

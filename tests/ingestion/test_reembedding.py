@@ -235,9 +235,9 @@ async def test_forgetting_and_editing_meanwhile_reach_both_spaces(store_uri):
         await memories.forget(ADA, gone.id)
         await memories.edit(ADA, edited.id, content="Ada keeps no key at all.")
         for space in await memories.store.memories.spaces.all():
-            [found] = await memories.store.memories.view(ADA, now=datetime.now(UTC)).nearest(
-                space.number, [np.ones(32, np.float32)], limit=20
-            )
+            [found] = await (
+                await memories.store.memories.view(ADA, now=datetime.now(UTC))
+            ).nearest(space.number, [np.ones(32, np.float32)], limit=20)
             assert gone.id not in dict(found)
             assert (edited.id in dict(found)) is (space.name == OLD)
         await memories.reembed(first)

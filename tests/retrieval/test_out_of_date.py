@@ -74,15 +74,15 @@ async def test_what_is_written_during_a_recall_is_in_its_answer(pair, monkeypatc
     here, there = pair
     await here.add(SCOPE, ["green tea"])
     await steady(here)
-    features, told = ScopeView.features, []
+    nearest, told = ScopeView.nearest, []
 
     async def late(self, *arguments, **options):
-        found = await features(self, *arguments, **options)
+        found = await nearest(self, *arguments, **options)
         if self.source is here.store.memories and not told:
             told.append(await there.add(SCOPE, ["tea from oslo"]))
         return found
 
-    monkeypatch.setattr(ScopeView, "features", late)
+    monkeypatch.setattr(ScopeView, "nearest", late)
     assert set(await texts(here, "tea")) == {"green tea", "tea from oslo"}
 
 

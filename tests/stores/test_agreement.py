@@ -263,8 +263,8 @@ class RandomChanges(RuleBasedStateMachine):
         visible, vectors = replace(filter, superseded=False), [vector(*query) for query in queries]
 
         async def found(store: Store) -> Any:
-            view = store.memories.view(self.scope, filter=visible, now=self.now)
-            matches = await view.text(asked, limit=limit)
+            view = await store.memories.view(self.scope, filter=visible, now=self.now)
+            matches = view.text(asked, limit=limit)
             return (
                 matches,
                 list(matches.matches),
@@ -279,8 +279,8 @@ class RandomChanges(RuleBasedStateMachine):
         self.ask("get", ids)
 
         async def places(store: Store) -> dict[str, dict[str, Any]]:
-            view = store.memories.view(self.scope, now=self.now)
-            return features_of(await view.features(ids, reach=reach))
+            view = await store.memories.view(self.scope, now=self.now)
+            return features_of(view.features(ids, reach=reach))
 
         self.both(places)
         self.ask("unembedded", self.space, limit=limit)

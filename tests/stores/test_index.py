@@ -52,7 +52,7 @@ async def add(store: Store, *memories: Memory) -> None:
 
 
 async def found(store: Store, *terms: str, now: datetime = NOW) -> set[str]:
-    return set((await store.memories.view(SCOPE, now=now).text(terms, limit=99)).matches)
+    return set((await store.memories.view(SCOPE, now=now)).text(terms, limit=99).matches)
 
 
 async def test_a_prune_of_another_process_is_seen_at_once(pair):
@@ -81,14 +81,13 @@ async def test_a_slow_search_of_a_scope_holds_up_no_other(pair, monkeypatch):
         return await changes(self, scope, since, filter=filter, now=now)
 
     monkeypatch.setattr(SqlIndexReads, "changes", slow)
-    view = here.memories.view(SCOPE, filter=SLOW, now=NOW)
-    task = asyncio.create_task(view.text(["tea"], limit=9))
+    task = asyncio.create_task(here.memories.view(SCOPE, filter=SLOW, now=NOW))
     await asked.wait()
     await add(here, memory("black tea"))
     async with asyncio.timeout(5):
         assert len(await found(here, "tea")) == 2
     answer.set()
-    assert (await task).matches
+    assert (await task).text(["tea"], limit=9).matches
 
 
 async def test_the_cache_is_bounded_by_one_setting(monkeypatch):
@@ -98,7 +97,7 @@ async def test_the_cache_is_bounded_by_one_setting(monkeypatch):
         for number in range(5):
             scope, changes = Scope("t", f"user {number}", "a"), adding(memory("green tea"))
             await store.apply(scope, Batch(changes=changes), now=NOW)
-            await store.memories.view(scope, now=NOW).text(["tea"], limit=1)
+            await store.memories.view(scope, now=NOW)
         memories: Any = store.memories
         assert len(memories.indexes) == 3
 
@@ -130,8 +129,9 @@ async def stored(store) -> None:
 async def searched_anew(store, *terms: str, now: datetime = NOW) -> tuple[Any, ...]:
     """What a process finds that never saw the scope; what it packs is kept before it returns."""
     store.memories.indexes.drop()
-    found = await store.memories.view(SCOPE, now=now).text(terms, limit=9)
-    places = await store.memories.view(SCOPE, now=now).features(list(found.matches), reach=2)
+    view = await store.memories.view(SCOPE, now=now)
+    found = view.text(terms, limit=9)
+    places = view.features(list(found.matches), reach=2)
     await stored(store)
     return (
         dict(found.matches),
@@ -260,8 +260,10 @@ async def test_what_is_left_after_an_erasure_is_packed_anew(pair, loaded, who):
     if who == "never saw the scope":
         reader.memories.indexes.drop()
     loaded.clear()
-    matches = await reader.memories.view(SCOPE, now=NOW).text(["tea", "6", "39"], limit=99)
-    assert set(matches.matches) == {one.id for one in many} - {many[6].id, many[39].id}
+    assert await found(reader, "tea", "6", "39") == {one.id for one in many} - {
+        many[6].id,
+        many[39].id,
+    }
     assert loaded["memories"] == (38 if who == "never saw the scope" else 0)
     await stored(reader)
     kept = await kept_index(reader)

@@ -25,6 +25,7 @@ from kagent_memory.stores import Store, open_store
 from kagent_memory.stores.base import Batch
 from kagent_memory.stores.sql.queue import touching
 from kagent_memory.stores.sql.session import Transaction
+from kagent_memory.stores.view import Nearest
 from kagent_memory.testing.fixtures import NOW, a_job, a_memory, adding
 
 SCOPE = Scope("t", "ada", "app")
@@ -69,13 +70,18 @@ async def batches_at_once(store: Store) -> None:
     assert (await store.stats(SCOPE, now=NOW)).visible == 1000
 
 
+async def nearest(store: Store, row: np.ndarray, space: int = 1) -> list[Nearest]:
+    view = await store.memories.view(SCOPE, now=NOW)
+    return await view.nearest(space, [row], limit=5)
+
+
 async def wide_vectors(store: Store) -> None:
     number = (await store.memories.spaces.add("wide", 4096, None)).number
     changes = batch_of(*texts(1000, 10)).changes
     rows = np.random.default_rng(3).normal(size=(1000, 4096)).astype(np.float32)
     vectors = {change.memory.id: row for change, row in zip(changes, rows, strict=True)}
     await store.apply(SCOPE, Batch(changes=changes, vectors=vectors, space_number=number), now=NOW)
-    [found] = await store.memories.view(SCOPE, now=NOW).nearest(number, [rows[7]], limit=1)
+    [found] = await nearest(store, rows[7], number)
     assert found[0][0] == changes[7].memory.id
 
 
@@ -98,10 +104,8 @@ async def test_large_writes_come_to_their_end_on_a_socket(postgres_uri, write):
 # ---------------------------------------------------------------------------
 
 VERBS: dict[str, Callable[[Store], Awaitable[object]]] = {
-    "text": lambda store: store.memories.view(SCOPE, now=NOW).text(["zebra"], limit=5),
-    "nearest": lambda store: store.memories.view(SCOPE, now=NOW).nearest(
-        1, [np.ones(3, np.float32)], limit=5
-    ),
+    "view": lambda store: store.memories.view(SCOPE, now=NOW),
+    "nearest": lambda store: nearest(store, np.ones(3, np.float32)),
     "apply": lambda store: store.apply(SCOPE, batch_of("new"), now=NOW),
     "large apply": lambda store: store.apply(SCOPE, batch_of(*texts(300)), now=NOW),
     "claim": lambda store: store.queue.claim("me", now=NOW, lease_seconds=5),
@@ -117,7 +121,7 @@ async def relayed(postgres_uri: str) -> AsyncIterator[tuple[Relay, Store]]:
         await store.apply(SCOPE, batch_of("zebra one", "zebra two"), now=NOW)
     with Relay(postgres_uri) as relay:
         async with await open_store(relay.uri, statement_timeout_seconds=1, pool_size=3) as store:
-            await store.memories.view(SCOPE, now=NOW).nearest(1, [np.ones(3, np.float32)], limit=5)
+            await nearest(store, np.ones(3, np.float32))
             yield relay, store
 
 
@@ -206,7 +210,7 @@ async def test_idle_connections_that_died_unseen_cost_nobody_an_error(relayed):
 async def test_cancelled_callers_of_a_silent_database_are_let_go(relayed):
     """Callers that are cancelled while the database is silent are let go soon."""
     relay, store = relayed
-    verbs = ("text", "apply", "large apply")
+    verbs = ("view", "apply", "large apply")
     # each has a connection that was good
     await asyncio.gather(*(store.memories.version(SCOPE) for _ in verbs))
     relay.way = "swallow"

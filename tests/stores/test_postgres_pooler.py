@@ -73,8 +73,8 @@ async def busy_life(uri: str, schema: str) -> None:
             listed = (await store.memories.list(scope, limit=1000, now=NOW)).memories
             assert len(listed) == turn + 1
             assert {one.metadata["of"] for one in listed} == {schema}
-            view = store.memories.view(scope, now=NOW)
-            matches = (await view.text(["zebra"], limit=1000)).matches
+            view = await store.memories.view(scope, now=NOW)
+            matches = view.text(["zebra"], limit=1000).matches
             [near] = await view.nearest(space_number, [row], limit=1000)
             assert {one.id for one in listed} == set(matches) == {id for id, _ in near}
             assert {job.key for job in await store.queue.jobs()} == {schema}
@@ -152,7 +152,7 @@ async def test_cancelled_callers_leave_nothing_half_done(direct_or_pooled_uri, p
             batch = Batch(changes=adding(*(a_memory(f"{chance.random()}") for _ in range(50))))
             calls = (
                 store.apply(scope, batch, now=NOW),
-                store.memories.view(scope, now=NOW).text(["zebra"], limit=9),
+                store.memories.view(scope, now=NOW),
                 store.memories.list(scope, limit=500, now=NOW),
             )
             tasks = [asyncio.ensure_future(call) for call in calls]

@@ -71,7 +71,7 @@ async def store(store_uri):
     async with await open_store(store_uri) as store:
         changes = adding(*(memory(number) for number in range(30)))
         await store.apply(SCOPE, Batch(changes=changes), now=NOW)
-        await store.memories.view(SCOPE, now=NOW).text(["shelf"], limit=1)
+        await store.memories.view(SCOPE, now=NOW)
         yield store
 
 
@@ -80,11 +80,11 @@ async def test_neighbours_of_twenty_facts_cost_as_much_as_of_one(store, trips, e
     """The neighbours of twenty facts cost as much as those of one."""
     vectors = StoreEmbedder(store, HashEmbedder()) if embedded else None
     facts = [memory(number) for number in range(20)]
-    await neighbours(store.memories.view(SCOPE, now=NOW), vectors, facts[:1])
+    await neighbours(await store.memories.view(SCOPE, now=NOW), vectors, facts[:1])
     trips.since()
-    await neighbours(store.memories.view(SCOPE, now=NOW), vectors, facts[:1])
+    await neighbours(await store.memories.view(SCOPE, now=NOW), vectors, facts[:1])
     one, _ = trips.since()
-    near, _ = await neighbours(store.memories.view(SCOPE, now=NOW), vectors, facts)
+    near, _ = await neighbours(await store.memories.view(SCOPE, now=NOW), vectors, facts)
     twenty, _ = trips.since()
     assert twenty == one
     assert all(near[place] for place in range(20))

@@ -135,7 +135,7 @@ async def fill(store: Store) -> None:
         await store.memories.deliver(scope, retrieved=[first.id], delivered=[first.id], now=NOW)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("kagent_memory.stores.sql.index_cache.PACKED_AT_LEAST", 1)
-            await store.memories.view(scope, now=NOW).text(["says"], limit=1)
+            await store.memories.view(scope, now=NOW)
             memories: Any = store.memories
             await asyncio.wait(memories.indexes._packing)
         await store.memories.spaces.note_width(scope.tenant, 7, most=3)
@@ -287,7 +287,7 @@ async def test_a_later_embedding_space_is_guarded(guarded_uri):
         vector = np.ones(5000, np.float32)
         await store.apply(ADA, Batch(vectors={memory.id: vector}, space_number=later), now=NOW)
         for scope, found in ((ADA, [(memory.id, 1.0)]), (BEN, [])):
-            view = store.memories.view(scope, now=NOW)
+            view = await store.memories.view(scope, now=NOW)
             assert await view.nearest(later, [vector], limit=9) == [found]
             with raw(guarded_uri, APP, scope.id.hex()) as connection:
                 assert rows(connection, f"memory_vector_{later}") == {len(found)}

@@ -29,7 +29,7 @@ from relay import Relay, execute
 
 from kagent_memory import Memories, Recall, doctor, telemetry
 from kagent_memory.errors import ConfigurationError, StoreError
-from kagent_memory.records import EVERYTHING, Scope
+from kagent_memory.records import Scope
 from kagent_memory.settings import MemorySettings
 from kagent_memory.stores import open_store, standby_lag
 from kagent_memory.stores.base import Batch
@@ -225,7 +225,7 @@ async def test_an_older_standby_unreads_nothing(pair, schema, outcomes):
             await writer.forget(ADA, [kept])
             assert len(await found(reader)) == 3  # as the standby has it
             # the primary's
-            seen = await reader.store.memories.view(ADA, now=datetime.now(UTC)).text(
+            seen = (await reader.store.memories.view(ADA, now=datetime.now(UTC))).text(
                 ["parcel"], limit=9
             )
             assert seen.documents == 2
@@ -474,9 +474,7 @@ async def test_a_space_the_standby_lacks_is_read_from_the_primary(pair, schema, 
                 assert (await reader.recall(BEN, "parcel")).mode == "hybrid"
             space = (await keyword.store.memories.spaces.all())[0]
             outcomes()
-            [view] = keyword.store.memories.cached_views(
-                [ADA], filter=EVERYTHING, now=datetime.now(UTC)
-            )
+            view = await keyword.store.memories.reader.view(ADA, now=datetime.now(UTC))
             assert await view.nearest(
                 space.number, [vector(*[1.0] * space.dimensions)], limit=3
             ) == [[]]

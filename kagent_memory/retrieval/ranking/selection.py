@@ -11,7 +11,7 @@ from difflib import SequenceMatcher
 from itertools import chain
 
 from ...language.tokenizer import estimated_tokens
-from ...records import Exclusion, Filter, Hit, Memory
+from ...records import Exclusion, Hit, Memory
 from ..passages import passage
 from ..search import Search
 from .rank import Ranked
@@ -22,7 +22,6 @@ PASSAGE_TOKENS = 400
 """The most that one memory takes of a budget: of longer ones a passage is handed over."""
 MIN_PASSAGE_TOKENS = 24
 """What is left of a budget below this is not worth a passage."""
-ANY_STATE = Filter(superseded=True)
 
 
 @dataclass(frozen=True)
@@ -185,7 +184,7 @@ async def with_sources(
     successors: dict[str, str] = {}
     fresh = [key for key in chain(*facts.values()) if key not in known]
     while fresh:
-        found = await view.under(ANY_STATE, search.now).memories(fresh)
+        found = await view.memories(fresh, superseded=True)
         known |= {key: fact for key, fact in found.items() if fact.state == "active"}
         later = {
             key: view.key_of(key, fact.superseded_by)

@@ -18,22 +18,19 @@ from ... import telemetry
 from ...concurrency import LONG, cancel_and_wait, run_in_thread
 from ...errors import KagentMemoryError
 from ...records import EVERYTHING, Filter, Scope
-from ..index import Entry, ScopeIndex
+from ..index import ENTRY_WEIGHT, Entry, ScopeIndex
 from ..vectors import NEVER, ROW_BYTES, VectorColumn
 from .index_reads import Changes, SqlIndexReads, Stand
 
 LOAD_ROWS = 250
-# of a memory to be taken in, against a character of what else is worked on in a thread
-ENTRY_WEIGHT = 20
 MAX_PACKED_BYTES = 64 * 2**20
 PACKED_AT_LEAST = 50
 PACKED_SHARE = 10
 PACKING_AT_ONCE = 2
 PACKING_SECONDS = 5.0
-UNPACKED_BYTES = 1500  # of a packed index, to be taken in as long as it takes to read one character
+PACKED_BYTES = 500  # of a packed index, for each memory that it holds
 MAX_NUMBERS_AT_ONCE = 2**22  # in the vectors that come in one answer
 MAX_CHANGED = 1000  # memories whose vectors a search waits for, where the database has them
-VECTOR_BYTES = 1000  # to be made ready as long as it takes to read one character
 
 logger = logging.getLogger(__name__)
 
@@ -63,21 +60,40 @@ class Cached:
         """About how many bytes it holds."""
         return self.index.size + sum(column.size for column in self.vectors.values())
 
-    async def update(self, entries: Sequence[Entry], gone: Collection[str]) -> None:
-        """Take in memories that are new or have changed, and let go of what was erased."""
-        if not entries and not gone:
+    async def update(
+        self,
+        entries: Sequence[Entry] = (),
+        *,
+        gone: Collection[str] = (),
+        left: Collection[str] | None = None,
+        packed: bytes | None = None,
+    ) -> None:
+        """Take in memories that are new or have changed, and let go of what was erased.
+
+        Args:
+            entries: the memories to take in.
+            gone: the ids of those that were erased.
+            left: the ids of all others; None: nothing else is gone.
+            packed: an index, or b"" for an empty one, that takes the place of what is kept.
+        """
+
+        def updated() -> tuple[ScopeIndex, Collection[str]]:
+            index = self.index if packed is None else ScopeIndex()
+            index = ScopeIndex.unpacked(packed) if packed else index
+            erased = gone if left is None else index.rows.keys() - left
+            return (index.updated(entries, erased) if entries or erased else index), erased
+
+        size = len(self.index.ids) + len(packed or b"") // PACKED_BYTES
+        index, erased = await run_in_thread(size + ENTRY_WEIGHT * len(entries), updated)
+        if index is self.index:
             return
-        index = await run_in_thread(
-            ENTRY_WEIGHT * len(entries) + self.index.size // UNPACKED_BYTES,
-            self.index.updated,
-            entries,
-            gone,
-        )
+        if packed is not None:
+            self.vectors, self.news = {}, 0
         for column in self.vectors.values():
-            column.discard([*gone, *(entry.id for entry in entries)])
+            column.discard([*erased, *(entry.id for entry in entries)])
             column.mark = None if entries else column.mark
         # what was packed is erased with what is gone
-        self.news = len(index.ids) if gone else self.news + len(entries)
+        self.news = len(index.ids) if erased else self.news + len(entries)
         self.index = index
 
 
@@ -142,7 +158,7 @@ class IndexCache:
         self.unsettle(scope)
         if (cached := self._cached.get(scope.id)) is not None:
             async with cached.lock:
-                await cached.update((), ids)
+                await cached.update(gone=ids)
 
     # -- searches -------------------------------------------------------------------------------
 
@@ -192,16 +208,8 @@ class IndexCache:
         entries: list[Entry] = []
         for start in range(0, len(changes.written), LOAD_ROWS):
             entries += await reads.entries(cached.scope, changes.written[start : start + LOAD_ROWS])
-        if changes.is_whole:
-            whole = Cached(cached.scope)
-            if packed := changes.packed:
-                size = len(packed) // UNPACKED_BYTES
-                whole.index = await run_in_thread(size, ScopeIndex.unpacked, packed)
-            await whole.update(entries, ())
-            cached.index, cached.news, cached.vectors = whole.index, whole.news, {}
-        else:
-            left = changes.left
-            await cached.update(entries, () if left is None else cached.index.rows.keys() - left)
+        packed = changes.packed if changes.is_whole else None
+        await cached.update(entries, left=changes.left, packed=packed)
         cached.stand = changes.stand
         self._weigh(cached)
         return cached
@@ -315,9 +323,8 @@ class IndexCache:
                     if since == NEVER:
                         return column
                     return await self._fill(cached, space_number, dimensions, reads)
-                await run_in_thread(
-                    page.vectors.nbytes // VECTOR_BYTES, column.put, page.ids, page.vectors
-                )
+                size = ENTRY_WEIGHT * len(page.ids)
+                await run_in_thread(size, column.put, page.ids, page.vectors)
                 # of what was erased since it was read, and of what the index does not know yet
                 column.discard({*page.ids} - cached.index.rows.keys())
                 first, since = first or page.stand, NEVER

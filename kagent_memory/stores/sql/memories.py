@@ -201,19 +201,16 @@ class SqlMemoryStore(MemoryStore):
             memories=tuple(memories), cursor=page_cursor(memories, order, len(rows) > limit)
         )
 
+    @property
     @override
-    def view(self, scope: Scope, *, filter: Filter = EVERYTHING, now: datetime) -> View:
-        return ScopeView(self, scope, filter=filter, now=now)
+    def reader(self) -> MemoryStore:
+        return self._searched
 
     @override
-    def cached_views(
-        self, scopes: Sequence[Scope], *, filter: Filter, now: datetime, again: bool = False
-    ) -> Sequence[View]:
-        cached = len(scopes) == 1 and not again
-        return [
-            ScopeView(self._searched, scope, filter=filter, now=now, cached=cached)
-            for scope in scopes
-        ]
+    async def view(
+        self, scope: Scope, *, filter: Filter = EVERYTHING, now: datetime, cached: bool = False
+    ) -> View:
+        return await ScopeView.taken(self, scope, filter=filter, now=now, cached=cached)
 
     @override
     @reading

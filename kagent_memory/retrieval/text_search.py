@@ -1,0 +1,81 @@
+"""What holds the words of a query, in any form, or lies in the times that it names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import chain
+
+from ..language.preferences import PREFERENCE_TERM
+from ..language.respelling import respellings, respelt
+from ..language.tokenizer import query_terms
+from ..stores.base import TextMatches
+from .passages import holding
+from .ranking.candidates import dense_text, keeps_what_is_asked
+from .search import Search
+
+MAX_WINDOWS = 3  # a pasted log names hundreds
+
+
+def by_words(search: Search, texts: Mapping[str, str]) -> tuple[TextMatches, str]:
+    """Return what holds the query's terms, or lies in the times that it names; and the text to
+    search by vectors for.
+
+    Args:
+        search: what is searched for; what is found out of it on the way is noted there.
+        texts: those among which a query of nothing but stop words, which the index leaves out, is
+            looked for.
+    """
+    matches = _matches(search)
+    if not texts:
+        matches = _with_other_forms(search, matches) if matches.documents else matches
+    elif found := holding(search.question.text, texts):
+        frequencies = dict.fromkeys(found.terms, len(found))
+        matches = replace(matches, matches=found, frequencies=frequencies)
+    return matches, dense_text(search.question.text, matches)
+
+
+def _matches(search: Search) -> TextMatches:
+    question, view, added = search.question, search.view, search.added
+    if added is not None:
+        # what a model made of the query counts if it still asks for the same
+        asked = query_terms(search.text)
+        known = view.text([*asked, *added.terms], limit=0)
+        search.added = added = added if keeps_what_is_asked(asked, added.terms, known) else None
+    windows = question.windows or (added.windows if added else ())
+    search.dated = frozenset(
+        id
+        for after, before in windows[:MAX_WINDOWS]
+        for id in view.newest(search.shortlist, after, before)
+    )
+    undated = question.undated if search.dated else None
+    search.date_only = undated is not None
+    terms = question.terms if undated is None else undated
+    search.respelt = {}
+    search.added_terms = frozenset(added.terms).difference(terms) if added else frozenset()
+    search.terms = [*terms, *sorted(search.added_terms)]
+    search.preferences = frozenset(view.text([PREFERENCE_TERM], limit=search.leg).matches)
+    return view.text(search.terms, limit=search.leg)
+
+
+def _with_other_forms(search: Search, matches: TextMatches) -> TextMatches:
+    """Return what holds the terms in any form; those that no memory holds in any give way to what
+    they may have been meant as.
+    """
+    question, terms = search.question, search.terms
+    own = [term for term in terms if term not in {*question.forms, *search.added_terms}]
+    tried = respellings(own, matches.frequencies)
+    others = [*chain.from_iterable((*question.forms.values(), *tried.values()))]
+    if not others:
+        return matches
+    known = {**matches.frequencies, **search.view.text(others, limit=0).frequencies}
+    search.respelt = respelt(terms, tried, known)
+    meant = {term: [term, *forms] for term, forms in question.forms.items()} | search.respelt
+    searched = dict.fromkeys(
+        form
+        for term in terms
+        for form in [one for one in meant.get(term, ()) if one in known] or [term]
+    )
+    telling = [term for term in searched if term not in question.small_words]
+    search.terms = telling if any(term in known for term in telling) else [*searched]
+    return search.view.text(search.terms, limit=search.leg)

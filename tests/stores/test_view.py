@@ -1,0 +1,70 @@
+"""A view answers from memory, and what takes long is done beside the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kagent_memory.records import Memory, Scope
+from kagent_memory.retrieval.ranking.importance import ImportanceWeights
+from kagent_memory.retrieval.retriever import Retriever
+from kagent_memory.retrieval.search import Search
+from kagent_memory.settings import MemorySettings
+from kagent_memory.stores.index import ScopeIndex, entry_of
+from kagent_memory.stores.postings import packed
+from kagent_memory.stores.view import MemoriesView
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+SCOPE = Scope("t", "u", "a")
+TERMS = [f"term{number}" for number in range(64)]
+MAX_PAUSE_SECONDS = 0.01
+
+
+async def longest_pause(work: asyncio.Task[Any]) -> float:
+    """Return how long the event loop's own thread was at work at most between two turns."""
+    longest, last = 0.0, time.thread_time()
+    while not work.done():
+        await asyncio.sleep(0)
+        now = time.thread_time()
+        longest, last = max(longest, now - last), now
+    return longest
+
+
+@pytest.mark.parametrize(("count", "asked"), [(100_000, 1), (100_000, 6), (10_000, 64)])
+async def test_a_large_scope_is_searched_beside_the_loop(count: int, asked: int):
+    """A search of 100,000 memories, or for 64 terms, holds up no other task."""
+    held = [packed(dict.fromkeys(TERMS[number::8], 1)) for number in range(8)]
+    memories = {
+        id: Memory(id=id, content=id, created_at=NOW, updated_at=NOW)
+        for id in (f"{number:06}" for number in range(count))
+    }
+    index = ScopeIndex().updated(
+        [entry_of(one, held[place % 8]) for place, one in enumerate(memories.values())]
+    )
+    store: Any = SimpleNamespace(trouble=None, vectors=lambda: None)
+    view = MemoriesView(store, SCOPE, memories, index, now=NOW)
+
+    async def taken(scope: Scope, **options: Any) -> MemoriesView:
+        return view
+
+    store.reader = SimpleNamespace(view=taken)
+    retriever = Retriever(
+        store,
+        None,
+        llm=None,
+        reranker=None,
+        gate=None,
+        rank=None,
+        weights=ImportanceWeights(),
+        settings=MemorySettings(),
+        has_short_term=False,
+    )
+    search = Search(scopes=[SCOPE], text=" ".join(TERMS[:asked]), now=NOW)
+    work = asyncio.create_task(retriever.search(search))
+    assert await longest_pause(work) < MAX_PAUSE_SECONDS
+    assert len((await work).hits) == 5
