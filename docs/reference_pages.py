@@ -21,7 +21,7 @@ import kagent_memory
 from kagent_memory.memories import Memories
 from kagent_memory.records import Filter
 from kagent_memory.server.app import create_app
-from kagent_memory.settings import Backend, MemorySettings
+from kagent_memory.settings import MemorySettings
 
 SETTINGS_PAGE = Path(__file__).parent / "reference/settings.md"
 WIDTH = 100
@@ -72,8 +72,8 @@ COMMON = (
 )
 """The settings of the first table; the others are advanced."""
 BACKENDS = {
-    Backend.LIBSQL: "`libsql:///memory.db`, in the working directory",
-    Backend.PGVECTOR: ("the database at `DATABASE_URL` (`postgresql://…` or `pgserver:///…`)"),
+    "libsql": "`libsql:///memory.db`, in the working directory",
+    "pgvector": ("the database at `DATABASE_URL` (`postgresql://…` or `pgserver:///…`)"),
 }
 PYTHON = """# Python
 
@@ -149,7 +149,7 @@ def settings_page() -> str:
         return "\n".join(("| name | default | meaning |", "|---|---|---|", *rows))
 
     backends = "\n".join(
-        f"- `MEMORY_BACKEND={backend}`: {BACKENDS[backend]}" for backend in Backend
+        f"- `MEMORY_BACKEND={backend}`: {BACKENDS[backend]}" for backend in BACKENDS
     )
     advanced = [name for name in names if name not in COMMON]
     return SETTINGS.format(backends=backends, common=table(COMMON), advanced=table(advanced))

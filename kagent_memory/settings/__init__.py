@@ -7,7 +7,6 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from difflib import get_close_matches
-from enum import StrEnum
 from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated, Any, Literal, Self, TypeAlias, cast
@@ -41,13 +40,6 @@ TURSO = (".turso.io", ".turso.tech")
 MISTAKEN = ("KAGENT_MEMORY_URL", "KAGENT_MEMORY_DATABASE_URL", "KAGENT_MEMORY_DB_URL")
 SECRETS = {"encryption_keys", "file_encryption_key"}  # settings that no URI may hold
 NEAR = 0.8  # how alike two names must be for one to be taken for a misspelling of the other
-
-
-class Backend(StrEnum):
-    """Values of MEMORY_BACKEND."""
-
-    LIBSQL = "libsql"
-    PGVECTOR = "pgvector"
 
 
 def _off(value: object) -> object:
@@ -478,26 +470,14 @@ def _default_uri(environ: Mapping[str, str]) -> str:
         raise ConfigurationError(
             f"{wrong} is set, but the store is read from {PREFIX}URI; rename the variable."
         )
-    backend, url = (
-        environ.get("MEMORY_BACKEND", "").strip().lower(),
-        environ.get("DATABASE_URL", ""),
-    )
-    if backend == Backend.LIBSQL or not (backend or url):
+    backend = environ.get("MEMORY_BACKEND", "").strip().lower()
+    url = environ.get("DATABASE_URL", "")
+    if backend == "libsql" or not (backend or url):
         return DEFAULT_URI
-    if backend == Backend.PGVECTOR:
-        if url.removeprefix("kagent+").startswith(("postgres", "pgserver:")):
-            return url
-        raise ConfigurationError(
-            "MEMORY_BACKEND=pgvector needs DATABASE_URL, the postgresql://… URL to use."
-        )
-    if backend:
-        raise ConfigurationError(
-            f"MEMORY_BACKEND={backend!r} is unknown; {_known_names(backend, Backend)} "
-            f"{Backend.PGVECTOR} goes with "
-            f"DATABASE_URL. Any other store is named in {PREFIX}URI."
-        )
+    if backend == "pgvector" and url.removeprefix("kagent+").startswith(("postgres", "pgserver:")):
+        return url
     raise ConfigurationError(
-        "DATABASE_URL is set, but nothing says whether memories go there. Set "
-        "MEMORY_BACKEND=pgvector to keep them in "
-        f"it, or MEMORY_BACKEND=libsql to keep them in a file, or name the store in {PREFIX}URI."
+        f"MEMORY_BACKEND={backend} and DATABASE_URL do not say where memories go. Set "
+        "MEMORY_BACKEND=pgvector to keep them in the database of DATABASE_URL (postgresql://…), or "
+        f"MEMORY_BACKEND=libsql to keep them in a file; name any other store in {PREFIX}URI."
     )

@@ -121,8 +121,11 @@ def test_a_postgres_without_our_schema_stays_without(
 
 
 REFUSED: dict[str, tuple[dict[str, str], str]] = {
-    "an unknown backend": ({"MEMORY_BACKEND": "qdrant"}, "known: libsql, pgvector"),
-    "a slip": ({"MEMORY_BACKEND": "pgvectr", "DATABASE_URL": "postgresql://db/x"}, "mean pgvector"),
+    "an unknown backend": ({"MEMORY_BACKEND": "qdrant"}, "MEMORY_BACKEND=qdrant"),
+    "a slip": (
+        {"MEMORY_BACKEND": "pgvectr", "DATABASE_URL": "postgresql://db/x"},
+        "MEMORY_BACKEND=pgvectr",
+    ),
     "a database that nothing chooses": (
         {"DATABASE_URL": "postgresql://db/x"},
         "MEMORY_BACKEND=pgvector",
