@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Annotated, Any
 
 from google.adk.memory.memory_entry import MemoryEntry
@@ -63,12 +62,10 @@ def to_fact(entry: MemoryEntry, call: Mapping[str, Any]) -> Fact:
 
 
 def _days(ttl: object) -> object:
-    """Return the days of a `ttl`, which others give in seconds as text; anything else as it is."""
+    """Return the days of a `ttl`, which others give in seconds as text; None of None."""
     match = _SECONDS.match(ttl) if isinstance(ttl, str) else None
-    seconds = (
-        ttl.total_seconds() if isinstance(ttl, timedelta) else float(match[1]) if match else 0.0
-    )
-    if ttl is not None and seconds <= 0:
+    seconds = float(match[1]) if match else 0.0
+    if ttl is not None and not seconds:
         raise ValueError(
             'must be seconds as text, more than 0, such as "6000s"; ttl_days=0 keeps for ever'
         )

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from itertools import islice
 from typing import Any, cast
 
 from google.adk.events.event import Event
@@ -61,7 +60,7 @@ def messages(events: Sequence[Event], prefetched: Iterable[str] = ()) -> list[Me
     outputs = [event.timestamp for event in live if _has_output(event)]
     heard: list[Message] = []
     rewound: list[Message] = []
-    unreadable: dict[str, str] = {}
+    unreadable: list[str] = []
     for event in events:
         try:
             checked_key(checked_text(event.id, "An event id"), "An event id")
@@ -70,13 +69,10 @@ def messages(events: Sequence[Event], prefetched: Iterable[str] = ()) -> list[Me
             elif event.content and not event.partial:
                 rewound.append(Message(text="", event_id=event.id))
         except Exception as error:  # a tool answers with any object; the other turns must not wait
-            unreadable[event.id[:MAX_ID_CHARS]] = type(error).__name__
+            unreadable.append(f"{event.id[:MAX_ID_CHARS]!r} ({type(error).__name__})")
     if unreadable:
-        log.warning(
-            "%s events could not be read and were left out, such as %s.",
-            len(unreadable),
-            dict(islice(unreadable.items(), MAX_NAMED)),
-        )
+        number, some = len(unreadable), ", ".join(unreadable[:MAX_NAMED])
+        log.warning("%s events could not be read and were left out: %s", number, some)
     recalled = [*prefetched, *(text for message in heard for text in message.recalled)]
     if heard and recalled:
         heard[-1] = replace(heard[-1], recalled=tuple(dict.fromkeys(recalled))[-MAX_RECALLED:])

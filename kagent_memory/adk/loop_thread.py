@@ -222,9 +222,9 @@ class Availability:
             opened.
     """
 
-    def __init__(self, ping: Callable[[], Future[object] | None]) -> None:
+    def __init__(self, ping: Callable[[], Future[Any] | None]) -> None:
         self._start = ping
-        self._ping: Future[object] | None = None
+        self._ping: Future[Any] | None = None
         self._asked_at = 0.0
 
     @property

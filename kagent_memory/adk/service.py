@@ -106,9 +106,7 @@ class KagentMemoryService(BaseMemoryService):
         self.settings = composed
         self.agents_dir = agents_dir
         self._scope_of = scope_of
-
-        def resolve(name: str) -> Llm | None:
-            return resolve_llm(name, composed)
+        resolve = partial(resolve_llm, settings=composed)
 
         # holds nothing of the service: one that nobody holds ends its thread
         async def opener() -> Memories:
@@ -129,10 +127,9 @@ class KagentMemoryService(BaseMemoryService):
         self.sessions = Sessions()
         tenant = composed.tenant
 
-        async def ping(memories: Memories) -> object:
+        async def ping(memories: Memories) -> None:
             with suppress(KagentMemoryError):  # an answer all the same
-                return await memories.get(Scope(tenant, "", ""), NOBODY)
-            return None
+                await memories.get(Scope(tenant, "", ""), NOBODY)
 
         self.availability = Availability(partial(self._thread.start, ping))
 

@@ -279,7 +279,11 @@ class RecallMemoryTool(LoadMemoryTool):
 
 Who = Literal["model", "person"]
 LINKED = "These say the same in other words and are not erased, unless their ids are named too."
-_AGAIN = "Call again with the ids to erase"
+_NOT_YET = {
+    "model": "Nothing was erased. Tell the user what would be. Call again with the ids to erase "
+    "and the token once they agreed.",
+    "person": "Nothing was erased. Call again with the ids to erase.",
+}
 _FORGET = {
     "model": "Erases memories for good. First call it with a query, or with ids that "
     "load_memory showed: it lists what would be erased and erases nothing. Tell the user; after "
@@ -354,11 +358,13 @@ class ForgetMemoryTool(_MemoryTool):
         """Return what would be erased, and how to go on."""
         if not memories:
             return {"status": "nothing found", **_shown(())}
-        going_on = {"message": f"Nothing was erased. {_AGAIN}."}
-        if self.confirm == "model":
-            told = f"Nothing was erased. Tell the user what would be. {_AGAIN} and the token "
-            going_on = {"message": f"{told}once they agreed.", "token": _token(run, memories)}
-        return {"status": "confirmation required", **going_on, **_shown(memories)}
+        by_model = self.confirm == "model"
+        return {
+            "status": "confirmation required",
+            "message": _NOT_YET[self.confirm],
+            **({"token": _token(run, memories)} if by_model else {}),
+            **_shown(memories),
+        }
 
 
 Waiting = Annotated[

@@ -113,7 +113,10 @@ class RandomChanges(RuleBasedStateMachine):
             except KagentMemoryError as error:
                 return type(error)
 
-        first, second = (self.runner.run(answer(store)) for store in self.stores)
+        async def answers() -> list[Any]:
+            return await asyncio.gather(*map(answer, self.stores))
+
+        first, second = self.runner.run(answers())
         assert plain(first) == plain(second), f"{first}\n!=\n{second}"
         return first
 
