@@ -113,8 +113,9 @@ async def lacking(memories: Memories, scope: Scope, name: str) -> int:
 
 @asynccontextmanager
 async def opened(uri: str = "libsql:///:memory:", **options: Any) -> AsyncIterator[Memories]:
-    """Open memories that are not pruned."""
-    async with await Memories.open(uri, prune_every_hours=0, **options) as memories:
+    """Open memories that nobody prunes or, but for `worker`, works off by himself."""
+    given = {"worker": False, "prune_every_hours": 0, **options}
+    async with await Memories.open(uri, **given) as memories:
         yield memories
 
 

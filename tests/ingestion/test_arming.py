@@ -44,7 +44,7 @@ def configured(
     uri: str = "libsql:///:memory:", **options: Any
 ) -> AbstractAsyncContextManager[Memories]:
     llm = ScriptedLlm(merging, name="configured")
-    return opened(uri, **{"llm": llm, "worker": False, **options})
+    return opened(uri, **{"llm": llm, **options})
 
 
 async def tell(memories: Memories, *texts: str, **options: Any) -> int:

@@ -6,19 +6,18 @@ import asyncio
 import logging
 from datetime import UTC, datetime, timedelta
 
-from kagent_memory import Memories
 from kagent_memory.errors import ModelUnavailable
 from kagent_memory.records import Scope
 from kagent_memory.retrieval.retriever import NOT_EMBEDDED
 from kagent_memory.stores.sql.memories import SqlMemoryStore
 
-from .ground import Embedding, lacking
+from .ground import Embedding, lacking, opened
 
 ADA, BEN = Scope("acme", "ada", "notes"), Scope("acme", "ben", "notes")
 
 
 async def filled(uri: str) -> None:
-    async with await Memories.open(uri, worker=False) as memories:
+    async with opened(uri) as memories:
         await memories.add(ADA, ["Ada drinks oolong.", "Ada rows at dawn."])
         await memories.add(BEN, ["Ben drinks coffee."])
 
@@ -29,7 +28,7 @@ async def test_what_was_there_is_found_by_words_until_embedded(store_uri, caplog
     embedder = Embedding()
     embedder.error = ModelUnavailable("The embedder is down.")
     with caplog.at_level(logging.WARNING, "kagent_memory"):
-        async with await Memories.open(store_uri, embedding=embedder) as memories:
+        async with opened(store_uri, embedding=embedder, worker=True) as memories:
             async with asyncio.timeout(120):
                 while len(await memories.jobs(scope=ADA)) + len(await memories.jobs(scope=BEN)) < 2:  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
@@ -43,9 +42,7 @@ async def test_what_was_there_is_found_by_words_until_embedded(store_uri, caplog
     ) == 1
     embedder.error = None
     later = datetime.now(UTC) + timedelta(hours=1)  # when what failed is due again
-    async with await Memories.open(
-        store_uri, embedding=embedder, worker=False, clock=lambda: later
-    ) as memories:
+    async with opened(store_uri, embedding=embedder, clock=lambda: later) as memories:
         for job in await memories.jobs():
             assert job.kind == "embed"
         await memories.work(until_idle=True)
@@ -67,7 +64,7 @@ async def test_drain_waits_for_a_backfill(store_uri, monkeypatch):
 
     monkeypatch.setattr(SqlMemoryStore, "all_scopes", held_back)
     embedder = Embedding()
-    async with await Memories.open(store_uri, embedding=embedder) as memories:
+    async with opened(store_uri, embedding=embedder, worker=True) as memories:
         answer = await memories.recall(ADA, "oolong")
         assert (answer.mode, answer.degraded) == ("keyword", (NOT_EMBEDDED,))
         asyncio.get_running_loop().call_later(0.2, begin.set)
@@ -80,11 +77,11 @@ async def test_drain_waits_for_a_backfill(store_uri, monkeypatch):
 async def test_a_store_with_all_vectors_asks_no_embedder(store_uri, caplog):
     """A store whose memories all have vectors asks no embedder."""
     embedder = Embedding()
-    async with await Memories.open(store_uri, embedding=embedder, worker=False) as memories:
+    async with opened(store_uri, embedding=embedder) as memories:
         await memories.add(ADA, ["Ada drinks oolong."])
     asked = len(embedder.documents)
     with caplog.at_level(logging.WARNING, "kagent_memory"):
-        async with await Memories.open(store_uri, embedding=embedder) as memories:
+        async with opened(store_uri, embedding=embedder, worker=True) as memories:
             [task] = [
                 task for task in asyncio.all_tasks() if task.get_name() == "kagent-memory-backfill"
             ] or [None]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from kagent_memory import Memories, Scope
 from kagent_memory.records import Message
 from kagent_memory.testing import FrozenClock, ScriptedLlm
 
-from .ground import AsSaid, deciding
+from .ground import AsSaid, deciding, opened
 
 ITEMS = tomllib.loads((Path(__file__).parent / "items/consolidation.toml").read_text("utf-8"))[
     "item"
@@ -49,25 +50,19 @@ BAD: Mapping[str, Decide] = {
 }
 
 
-async def settled(item: Item, decide: Decide) -> Memories:
-    """Return a memory to which both facts were said, a day apart."""
-
-    clock = FrozenClock(START)
-    memories = await Memories.open(
-        "libsql:///:memory:",
-        llm=ScriptedLlm(deciding(**decide(item))),
-        summary=AsSaid(),
-        worker=False,
-        clock=clock,
-    )
-    who = item.get("who", "")
-    if who == "explicit":
-        await memories.add(SCOPE, [item["former"]])
-    else:
-        await said(memories, item["former"], "s1", clock.now)
-    clock.now += DAY
-    await said(memories, item["new"], "s2", clock.now, role="tool" if who == "tool" else "user")
-    return memories
+@asynccontextmanager
+async def settled(item: Item, decide: Decide) -> AsyncIterator[Memories]:
+    """Open a memory to which both facts were said, a day apart."""
+    clock, who = FrozenClock(START), item.get("who", "")
+    llm = ScriptedLlm(deciding(**decide(item)))
+    async with opened(llm=llm, summary=AsSaid(), clock=clock) as memories:
+        if who == "explicit":
+            await memories.add(SCOPE, [item["former"]])
+        else:
+            await said(memories, item["former"], "s1", clock.now)
+        clock.now += DAY
+        await said(memories, item["new"], "s2", clock.now, role="tool" if who == "tool" else "user")
+        yield memories
 
 
 async def said(
@@ -101,7 +96,7 @@ def is_told(text: str, contents: list[str]) -> bool:
 @pytest.mark.parametrize("item", ITEMS, ids=lambda item: item["new"])
 async def test_a_model_that_is_right_is_believed(item: Item) -> None:
     """Corrections leave every read, what is the same is handed over once, and nothing is lost."""
-    async with await settled(item, ideal) as memories:
+    async with settled(item, ideal) as memories:
         former, new = await found(memories, item["former"]), await found(memories, item["new"])
         assert is_told(item["new"], new)
         if item["relation"] == "replaces" and not item.get("who"):
@@ -119,7 +114,7 @@ async def test_a_model_that_is_right_is_believed(item: Item) -> None:
 @pytest.mark.parametrize("item", ITEMS, ids=lambda item: item["new"])
 async def test_no_model_puts_out_of_reach_what_was_said(item: Item, decide: Decide) -> None:
     """A recall finds both, or its past does: what is replaced held until the new one was said."""
-    async with await settled(item, decide) as memories:
+    async with settled(item, decide) as memories:
         assert is_told(item["new"], await found(memories, item["new"]))
         former = await found(memories, item["former"])
         if not is_told(item["former"], former):
@@ -133,7 +128,7 @@ async def test_no_model_puts_out_of_reach_what_was_said(item: Item, decide: Deci
 )
 async def test_undo_separates_what_was_linked(item: Item) -> None:
     """Undo of a merge takes the links off both memories, and both are still found."""
-    async with await settled(item, ideal) as memories:
+    async with settled(item, ideal) as memories:
         one, other = (await memories.list(SCOPE)).memories
         assert (one.links, other.links) == ((other.id,), (one.id,))
         await memories.undo(SCOPE, one.id)
@@ -144,7 +139,7 @@ async def test_undo_separates_what_was_linked(item: Item) -> None:
 async def test_forgetting_a_memory_takes_it_out_of_the_links_of_others() -> None:
     """No memory stays linked to one that was forgotten."""
     item = next(item for item in ITEMS if item["relation"] == "same")
-    async with await settled(item, ideal) as memories:
+    async with settled(item, ideal) as memories:
         one, other = (await memories.list(SCOPE)).memories
         await memories.forget(SCOPE, one.id)
         assert (await memories.get(SCOPE, other.id)).links == ()
@@ -153,7 +148,7 @@ async def test_forgetting_a_memory_takes_it_out_of_the_links_of_others() -> None
 async def test_the_prune_judges_each_linked_memory_by_itself() -> None:
     """What is in use is extended, what is linked with it and is not in use goes."""
     item = next(item for item in ITEMS if item["relation"] == "same")
-    async with await settled(item, ideal) as memories:
+    async with settled(item, ideal) as memories:
         by_text = {memory.content: memory for memory in (await memories.list(SCOPE)).memories}
         used = by_text[(await found(memories, item["new"]))[0]]
         for _ in range(10):

@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
-from kagent_memory.memories import Memories
-
 from . import life
+from .ground import opened
 
 FORKS = multiprocessing.get_context("forkserver")
 
@@ -67,7 +66,7 @@ class Lives:
 
 def memories_of(uri: str, user: str = "ada") -> list[tuple[str, tuple[str, ...]]]:
     async def read() -> list[tuple[str, tuple[str, ...]]]:
-        async with await Memories.open(uri, worker=False) as memories:
+        async with opened(uri) as memories:
             page = await memories.list(life.scope_of(user), limit=1000)
             assert {job.kind for job in await memories.jobs()} <= {"consolidate"}
             return sorted((memory.content, memory.event_ids) for memory in page.memories)

@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from kagent_memory.ingestion.echoes import mask_recalled
-from kagent_memory.memories import Memories
 from kagent_memory.records import Fact, Memory, Message, Scope
 from kagent_memory.retention.lifecycle import to_memory
 from kagent_memory.testing import ScriptedLlm
+
+from .ground import opened
 
 ITEMS = tomllib.loads((Path(__file__).parent / "items/echoes.toml").read_text("utf-8"))["item"]
 OSLO, TEA = (
@@ -97,6 +98,7 @@ def test_whatever_is_said_around_an_echo_it_stays_one(said: str, frame: str) -> 
         "You live in Oslo with two cats until March.",
         "You eat meat.",
         "Your favourite tea is not Darjeeling First Flush.",
+        "You live in Oslo with two cats since 7 May 2026.",
         "The deployment failed because the disk was full.",
     ],
 )
@@ -194,48 +196,18 @@ VISITS = [
     for n in range(70)
 ]
 RECITED = [f"No problem, Grace: {text.replace('The user', 'You')[:-1]}, right?" for text in VISITS]
-FLIGHT = "The user has booked flight LH 4711 from Oslo to Lima on 3 June 2026 at 9:15."
 NEWS = "Your hotel in Quito burnt down."
 
 
-@pytest.mark.parametrize(
-    ("stored", "said", "learnt", "not_learnt"),
-    [
-        (VISITS, ["\n".join((*RECITED, NEWS))], [NEWS], ["visited"]),
-        (VISITS, [*RECITED, NEWS], [NEWS], ["visited"]),
-        (
-            ["The user is allergic to plums."],
-            [
-                "On 6 May 2026 you told me that you are allergic to plums.",
-                "[2026-05-06] You are allergic to plums.",
-                "You are allergic to plums since 7 May 2026.",
-            ],
-            ["7 May"],
-            ["6 May", "[2026-05-06]"],
-        ),
-        (
-            [FLIGHT],
-            [
-                "Flight LH 4711 from Oslo to Lima on 3 June 2026 at 9:15 is overbooked.",
-                "You have booked flight LH 4711 from Oslo to Lima on 3 June 2026.",
-            ],
-            ["is overbooked"],
-            ["You have booked"],
-        ),
-    ],
-    ids=["together", "one by one", "our own labels", "a booking"],
-)
-async def test_what_is_recited_is_not_learnt_again(
-    store_uri: str, stored: list[str], said: list[str], learnt: list[str], not_learnt: list[str]
-) -> None:
-    """However much of what is stored is recited, with our own labels or beside news of it."""
+@pytest.mark.parametrize("said", [["\n".join((*RECITED, NEWS))], [*RECITED, NEWS]], ids=len)
+async def test_what_is_recited_is_not_learnt_again(store_uri: str, said: list[str]) -> None:
+    """However much of what is stored is recited at once, only the news beside it is learnt."""
     llm = ScriptedLlm(lambda _: {"facts": [], "decisions": [], "summary": ""})
-    now = datetime(2026, 5, 6, 9, 30, tzinfo=UTC)
-    async with await Memories.open(store_uri, llm=llm, worker=False, clock=lambda: now) as memories:
-        await memories.add(SCOPE, ["The user's name is Grace Hopper.", *stored])
+    async with opened(store_uri, llm=llm) as memories:
+        await memories.add(SCOPE, ["The user's name is Grace Hopper.", *VISITS])
         messages = [agent(text, event_id=f"a{number}") for number, text in enumerate(said)]
         await memories.remember(SCOPE, [Message(text="Well?", event_id="u"), *messages], "s1")
         assert await memories.work(until_idle=True)
     asked = "\n".join(llm.prompts)
-    assert all(text in asked for text in learnt)
-    assert not any(text in asked for text in not_learnt)
+    assert NEWS in asked
+    assert "visited" not in asked

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,10 +12,13 @@ import pytest
 from kagent_memory import Fact, Filter, LlmSummary, Memories, Message, Scope
 from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
 
+from . import ground
+
 ADA = Scope("acme", "ada", "notes")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TURN = "My favourite tea is oolong, and my sister Mia lives in Oslo."
 FACT = "Ada's favourite tea is oolong."
+BICYCLE = "My bicycle has a flat tyre."
 LATER = "My favourite tea is sencha these days."
 TEAS = ("oolong", "sencha", "matcha")
 
@@ -29,17 +33,11 @@ def extracted(prompt: str) -> Mapping[str, Any]:
     return {"facts": [{"text": f"Ada's favourite tea is {tea}.", "sources": [1], **slot}]}
 
 
-async def opened(
+def opened(
     uri: str, clock: Callable[[], datetime] = FrozenClock(NOW), **options: Any
-) -> Memories:
-    return await Memories.open(
-        uri,
-        llm=ScriptedLlm(extracted),
-        embedding=HashEmbedder(),
-        worker=False,
-        clock=clock,
-        **options,
-    )
+) -> AbstractAsyncContextManager[Memories]:
+    given = {"llm": ScriptedLlm(extracted), "embedding": HashEmbedder(), "clock": clock, **options}
+    return ground.opened(uri, **given)
 
 
 async def say(
@@ -66,7 +64,7 @@ async def listed(memories: Memories) -> list[str]:
 
 async def test_turn_is_no_memory_of_its_own_in_lists_and_counts(store_uri):
     """A kept turn is neither listed nor counted, but can be got by a fact that names it."""
-    async with await opened(store_uri) as memories:
+    async with opened(store_uri) as memories:
         await say(memories, "s1", TURN)
         assert await listed(memories) == [FACT]
         assert await kept(memories) == [TURN]
@@ -79,7 +77,7 @@ async def test_turn_is_no_memory_of_its_own_in_lists_and_counts(store_uri):
 @pytest.mark.parametrize("question", ["What is the favourite tea?", "Where does sister Mia live?"])
 async def test_fact_and_its_turn_are_one_answer(store_uri, question):
     """The fact is handed over with the words it came from, which also hold what no fact does."""
-    async with await opened(store_uri) as memories:
+    async with opened(store_uri) as memories:
         await say(memories, "s1", TURN)
         [hit] = await memories.recall(ADA, question)
         assert (hit.memory.content, [turn.content for turn in hit.sources]) == (FACT, [TURN])
@@ -87,18 +85,18 @@ async def test_fact_and_its_turn_are_one_answer(store_uri, question):
 
 async def test_what_no_fact_holds_is_found_in_the_turn(store_uri):
     """What no fact was made of is found in the turn itself, also through a filter."""
-    async with await opened(store_uri) as memories:
-        await say(memories, "s1", "My bicycle has a flat tyre.")
+    async with opened(store_uri) as memories:
+        await say(memories, "s1", BICYCLE)
         assert await listed(memories) == []
         [hit] = await memories.recall(ADA, "bicycle tyre")
-        assert (hit.memory.content, hit.memory.state) == ("My bicycle has a flat tyre.", "source")
+        assert (hit.memory.content, hit.memory.state) == (BICYCLE, "source")
         [filtered] = await memories.recall(ADA, "bicycle tyre", filter=Filter(session_id="s1"))
         assert filtered.memory.id == hit.memory.id
 
 
 async def test_a_turn_stands_behind_what_superseded_its_fact(store_uri):
     """Turn never stands before what superseded one of its facts."""
-    async with await opened(store_uri) as memories:
+    async with opened(store_uri) as memories:
         await say(memories, "s1", TURN)
         await say(memories, "s2", LATER)
         await say(
@@ -115,7 +113,7 @@ async def test_a_turn_stands_behind_what_superseded_its_fact(store_uri):
 async def test_as_of_knows_turns_and_facts_of_that_time(store_uri):
     """A search as of a past time finds the fact and the turn that stood then."""
     clock = FrozenClock(NOW)
-    async with await opened(store_uri, clock) as memories:
+    async with opened(store_uri, clock) as memories:
         await say(memories, "s1", TURN)
         clock.now += timedelta(days=2)
         await say(memories, "s2", LATER, at=clock.now)
@@ -126,7 +124,7 @@ async def test_as_of_knows_turns_and_facts_of_that_time(store_uri):
 @pytest.mark.parametrize(("role", "options"), [("tool", {}), ("agent", {"quarantine": ("agent",)})])
 async def test_outputs_of_tools_and_what_is_quarantined_are_not_kept(store_uri, role, options):
     """What a tool said, or an origin in quarantine, is neither kept as a turn nor found."""
-    async with await opened(store_uri, **options) as memories:
+    async with opened(store_uri, **options) as memories:
         await say(memories, "s1", "The ferry leaves at nine from the northern pier.", role=role)
         assert await kept(memories) == []
         assert not await memories.recall(ADA, "ferry")
@@ -137,58 +135,48 @@ async def test_outputs_of_tools_and_what_is_quarantined_are_not_kept(store_uri, 
 )
 async def test_turns_are_kept_only_where_they_may_be(store_uri, options):
     """No turn is kept where that is turned off, or where topics are excluded."""
-    async with await opened(store_uri, **options) as memories:
+    async with opened(store_uri, **options) as memories:
         await say(memories, "s1", TURN)
         assert (await listed(memories), await kept(memories)) == ([FACT], [])
 
 
 async def test_forgetting_a_fact_forgets_its_turns(store_uri):
     """Forgetting a fact forgets its turn and those that said the same."""
-    async with await opened(store_uri) as memories:
+    async with opened(store_uri) as memories:
         await say(memories, "s1", TURN)
-        await say(memories, "s2", "As I said: oolong!", "My bicycle has a flat tyre.")
+        await say(memories, "s2", "As I said: oolong!", BICYCLE)
         [fact] = (await memories.list(ADA)).memories
         erased = await memories.forget(ADA, ids=[fact.id], dry_run=True)
         assert len(erased) == 3
         await memories.forget(ADA, ids=[fact.id])
-        assert await kept(memories) == ["My bicycle has a flat tyre."]
+        assert await kept(memories) == [BICYCLE]
         await say(memories, "s1", TURN)
         assert (await listed(memories), await kept(memories)) == (
             [],
-            ["My bicycle has a flat tyre."],
+            [BICYCLE],
         )
 
 
-async def test_forgetting_a_turn_forgets_facts_that_came_from_it_alone(store_uri):
-    """Forgetting a turn forgets the facts that came from it alone, and no others."""
-    async with await opened(store_uri) as memories:
+@pytest.mark.parametrize("by", ["turn", "session"])
+async def test_forgetting_a_turn_or_session_takes_both(store_uri, by):
+    """Forgetting a turn or a session forgets the facts that came from it alone, and no others."""
+    async with opened(store_uri) as memories:
         await say(memories, "s1", TURN)
+        await say(memories, "s2", BICYCLE)
         await memories.add(ADA, [Fact(text="Ada rows at dawn.")])
-        [turn] = (await memories.list(ADA, filter=Filter(superseded="source"))).memories
-        await memories.forget(ADA, ids=[turn.id])
-        assert (await listed(memories), await kept(memories)) == (["Ada rows at dawn."], [])
-
-
-async def test_forgetting_a_session_takes_both(store_uri):
-    """Forgetting a session takes its facts and its turns, and none of another session."""
-    async with await opened(store_uri) as memories:
-        await say(memories, "s1", TURN)
-        await say(memories, "s2", "My bicycle has a flat tyre.")
-        await memories.forget(ADA, session_id="s1")
-        assert (await listed(memories), await kept(memories)) == (
-            [],
-            ["My bicycle has a flat tyre."],
-        )
+        [turn, _] = (
+            await memories.list(ADA, filter=Filter(superseded="source"), order="oldest")
+        ).memories
+        await memories.forget(ADA, **({"ids": [turn.id]} if by == "turn" else {"session_id": "s1"}))
+        assert (await listed(memories), await kept(memories)) == (["Ada rows at dawn."], [BICYCLE])
 
 
 async def test_turn_lives_as_long_as_its_fact(store_uri):
     """A turn is not pruned while its fact lives; a turn without a fact goes at its own time."""
     clock = FrozenClock(NOW)
-    async with await opened(
-        store_uri, clock, ttl_days_by={"episodic": 5, "semantic": 30}
-    ) as memories:
+    async with opened(store_uri, clock, ttl_days_by={"episodic": 5, "semantic": 30}) as memories:
         await say(memories, "s1", TURN)
-        await say(memories, "s2", "My bicycle has a flat tyre.")
+        await say(memories, "s2", BICYCLE)
         clock.now += timedelta(days=20)
         await memories.prune()
         assert await kept(memories) == [TURN]
@@ -204,7 +192,7 @@ async def test_turn_lives_as_long_as_its_fact(store_uri):
 async def test_said_again_renews_the_turn_with_its_fact(store_uri):
     """A fact that is said again renews also the turn that it came from before."""
     clock = FrozenClock(NOW)
-    async with await opened(store_uri, clock) as memories:
+    async with opened(store_uri, clock) as memories:
         await say(memories, "s1", TURN)
         clock.now += timedelta(days=10)
         await say(memories, "s2", "Still oolong for me.")
@@ -214,7 +202,7 @@ async def test_said_again_renews_the_turn_with_its_fact(store_uri):
 
 async def test_undo_of_a_supersession_lets_the_turn_stand_again(store_uri):
     """When a supersession is undone the former fact is found again, with its turn."""
-    async with await opened(store_uri) as memories:
+    async with opened(store_uri) as memories:
         await say(memories, "s1", TURN)
         await say(memories, "s2", LATER)
         [fact] = (await memories.list(ADA)).memories
@@ -226,7 +214,7 @@ async def test_undo_of_a_supersession_lets_the_turn_stand_again(store_uri):
 async def test_budget_takes_the_passage_that_fits_the_question(store_uri):
     """Of a turn longer than the budget, the passage that fits the question is handed over."""
     filler = " ".join(f"The {number}th day was quiet and the sea was calm." for number in range(60))
-    async with await opened(store_uri) as memories:
+    async with opened(store_uri) as memories:
         await say(
             memories,
             "s1",
@@ -241,13 +229,13 @@ async def test_budget_takes_the_passage_that_fits_the_question(store_uri):
 async def test_exports_carry_both_and_imports_bring_them_back(store_uri, tmp_path):
     """An export holds facts, turns and their ties, and an import brings them all back."""
     file = tmp_path / "memory.jsonl"
-    async with await opened(store_uri) as memories:
+    async with opened(store_uri) as memories:
         await say(memories, "s1", TURN)
         file.write_text(
             "\n".join([line async for line in memories.export(tenant="acme")]), encoding="utf-8"
         )
         await memories.forget(ADA, everything=True)
-    async with await opened(f"libsql:///{tmp_path}/other.db") as other:
+    async with opened(f"libsql:///{tmp_path}/other.db") as other:
         await other.import_(file)
         [hit] = await other.recall(ADA, "favourite tea")
         assert (hit.memory.content, [turn.content for turn in hit.sources]) == (FACT, [TURN])

@@ -57,7 +57,7 @@ async def test_an_unreadable_reply_ends_as_a_dead_letter(
     """A reply that is no answer is asked again and ends as a dead letter."""
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 3)
     clock, llm = FrozenClock(), Replying(reply)
-    async with opened("libsql:///:memory:", llm=llm, clock=clock, worker=False) as memories:
+    async with opened(llm=llm, clock=clock) as memories:
         await memories.remember(SCOPE, TALK, "s1")
         await memories.work(until_idle=True)
         (waiting,) = await memories.jobs()
@@ -103,7 +103,7 @@ async def test_an_answer_is_read_however_it_is_wrapped(
     store_uri: str, reply: str, facts: list[str]
 ):
     """Whatever usable facts a model's answer holds are stored, and the session is done."""
-    async with opened(store_uri, llm=Replying(reply), worker=False) as memories:
+    async with opened(store_uri, llm=Replying(reply)) as memories:
         await memories.remember(SCOPE, TALK, "s1")
         assert await memories.work(until_idle=True) == 1
         assert await contents(memories) == facts
@@ -123,7 +123,7 @@ async def test_an_answer_that_is_cut_off_is_asked_for_in_parts(store_uri: str):
         return json.dumps(answer)
 
     llm = Replying(short_of_breath)
-    async with opened(store_uri, llm=llm, worker=False) as memories:
+    async with opened(store_uri, llm=llm) as memories:
         await memories.remember(SCOPE, turns, "s1")
         assert await memories.work(until_idle=True) == 1
         assert await contents(memories) == sorted(
@@ -136,7 +136,7 @@ async def test_an_answer_always_cut_off_ends_as_a_dead_letter(monkeypatch: pytes
     """An answer that is cut off however little is asked ends as a dead letter."""
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 2)
     clock, llm = FrozenClock(), Replying('{"facts": [{"te')
-    async with opened("libsql:///:memory:", llm=llm, clock=clock, worker=False) as memories:
+    async with opened(llm=llm, clock=clock) as memories:
         await memories.remember(SCOPE, [said("Some words are said here. " * 100, "e1")], "s1")
         await worked_off(memories, clock, 4)
         assert [job.state for job in await memories.jobs()] == ["dead"]
@@ -208,7 +208,7 @@ async def test_a_failure_puts_no_content_into_logs_or_jobs(
     )
     options |= {"embedding": HashEmbedder()} if fails == "model beside an embedder" else {}
     with caplog.at_level(logging.DEBUG):
-        async with opened("libsql:///:memory:", worker=False, clock=clock, **options) as memories:
+        async with opened(clock=clock, **options) as memories:
             await memories.remember(SCOPE, TALK, "s1")
             await worked_off(memories, clock, 3)
             (job,) = await memories.jobs()
@@ -227,9 +227,7 @@ async def test_an_embedders_failure_puts_no_content_into_logs(caplog: pytest.Log
             raise RuntimeError(f"cannot embed {texts}")
 
     with caplog.at_level(logging.DEBUG):
-        async with opened(
-            "libsql:///:memory:", embedding=Echoing(), worker=False, llm=False
-        ) as memories:
+        async with opened(embedding=Echoing(), llm=False) as memories:
             await memories.add(SCOPE, ["Zoe arrives on Friday with Bruno."])
             found = await memories.recall(SCOPE, "When does Zoe arrive with Bruno on Friday?")
             await memories.work(until_idle=True)
@@ -262,8 +260,8 @@ async def test_a_summary_takes_the_settings_of_its_service(
     monkeypatch.setattr(CheckedLlm, "max_retries", 0)
     provider.plan({"delay": 60}, *['{"facts": ["Zoe arrives."]}'] * 20)
     clock, summary = FrozenClock(), wrap(LlmSummary("openai/any"))
-    options = {"model_timeout_seconds": 4.0, "clock": clock, "worker": False, "llm": False}
-    async with opened("libsql:///:memory:", summary=summary, **options) as memories:
+    options = {"model_timeout_seconds": 4.0, "clock": clock, "llm": False}
+    async with opened(summary=summary, **options) as memories:
         await memories.remember(SCOPE, TALK, "s1")
         await memories.work(until_idle=True)
         (job,) = await memories.jobs()
@@ -278,7 +276,7 @@ async def test_dead_letters_are_bad_for_the_doctor(store_uri: str, monkeypatch: 
     """A dead letter makes the doctor call the queue bad, and say how to look at it."""
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 1)
     clock = FrozenClock()
-    async with opened(store_uri, llm=Replying("no"), clock=clock, worker=False) as memories:
+    async with opened(store_uri, llm=Replying("no"), clock=clock) as memories:
         await memories.remember(SCOPE, TALK, "s1")
         await memories.work(until_idle=True)
     found = {finding.part: finding for finding in await doctor.examine(store_uri, llm=False)}

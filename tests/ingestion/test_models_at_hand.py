@@ -45,9 +45,7 @@ TENANTS = [Scope(tenant, "ada", "desk") for tenant in ("acme", "bolt", "cork")]
 async def test_each_tenants_session_has_its_own_model(store_uri: str, order: tuple[int, ...]):
     """Each tenant's session goes through its own object whatever its name."""
     models = [model() for _ in TENANTS]
-    async with opened(
-        store_uri, worker=False, embedding=HashEmbedder(), consolidate_after=1
-    ) as memories:
+    async with opened(store_uri, embedding=HashEmbedder(), consolidate_after=1) as memories:
         for round in range(3):
             for number in order:
                 whose = TENANTS[number]
@@ -74,7 +72,7 @@ async def test_each_tenants_session_has_its_own_model(store_uri: str, order: tup
 async def test_two_agents_of_one_scope_keep_their_models():
     """Two agents of one scope that name their models alike keep their objects."""
     first, second = model(), model()
-    async with opened("libsql:///:memory:", worker=False) as memories:
+    async with opened() as memories:
         await memories.remember(
             SCOPE, [fact("first")], "s1", llm=first, save=False, end_after_minutes=0
         )
@@ -94,11 +92,11 @@ async def test_after_a_restart_a_session_waits_for_its_model(
 ):
     """After a restart a tenant's session waits for its own object and others go on."""
     mine, theirs = TENANTS[:2]
-    async with opened(store_uri, worker=False) as memories:
+    async with opened(store_uri) as memories:
         await memories.remember(theirs, [fact("theirs", 1)], "s1", llm=model())
     clock, ours, other = FrozenClock(), model(), model()
     clock.now = datetime.now(UTC)
-    async with opened(store_uri, worker=False, clock=clock) as restarted:
+    async with opened(store_uri, clock=clock) as restarted:
         for number in range(3):
             await restarted.remember(mine, [fact("mine", number)], f"s{number}", llm=ours)
             clock.advance(seconds=1)
@@ -124,7 +122,7 @@ async def test_after_a_restart_a_session_waits_for_its_model(
 
 async def test_a_name_is_resolved_afresh_in_every_scope(store_uri: str):
     """A name is resolved afresh and not by an object of another scope."""
-    async with opened(store_uri, worker=False) as memories:
+    async with opened(store_uri) as memories:
         await memories.remember(TENANTS[1], [fact("theirs")], "s1", llm=model())
     asked: list[str] = []
     made = model()
@@ -134,7 +132,7 @@ async def test_a_name_is_resolved_afresh_in_every_scope(store_uri: str):
         return made
 
     brought = model()
-    async with opened(store_uri, worker=False, resolve_llm=resolve) as memories:
+    async with opened(store_uri, resolve_llm=resolve) as memories:
         await memories.remember(TENANTS[0], [fact("mine")], "s1", llm=brought)
         assert await memories.work(until_idle=True) == 2
     assert asked == ["gpt"]
@@ -162,8 +160,8 @@ async def test_a_model_without_credentials_waits(error: Exception, monkeypatch: 
         FrozenClock(),
         CheckedLlm(ScriptedLlm(lambda prompt: error, name="gpt"), MemorySettings()),
     )
-    options = {"worker": False, "clock": clock, "resolve_llm": lambda name: made}
-    async with opened("libsql:///:memory:", **options) as memories:
+    options = {"clock": clock, "resolve_llm": lambda name: made}
+    async with opened(**options) as memories:
         await memories.remember(SCOPE, [fact("ada")], "s1", llm="gpt")
         for _ in range(4):
             await memories.work(until_idle=True)
@@ -191,9 +189,9 @@ async def test_a_configured_model_serves_jobs_of_its_own_name_only(
     store_uri: str, configured: str, queued: str, same: bool
 ):
     """A configured model takes jobs queued for it, in either spelling, and leaves all others."""
-    async with opened(store_uri, worker=False) as memories:
+    async with opened(store_uri) as memories:
         await memories.remember(SCOPE, [fact("ada")], "s1", llm=queued)
-    async with opened(store_uri, worker=False, llm=model(configured)) as worker:
+    async with opened(store_uri, llm=model(configured)) as worker:
         assert await worker.work(until_idle=True) == int(same)
         assert await contents(worker) == (["ada keeps locker 0."] if same else [])
         assert await worker.drain(0) is same
@@ -201,7 +199,7 @@ async def test_a_configured_model_serves_jobs_of_its_own_name_only(
 
 async def test_jobs_that_nobody_here_can_do_do_not_starve_the_others(store_uri: str):
     """Jobs for models that are not at hand, however many, do not hold up those that are."""
-    async with opened(store_uri, worker=False) as memories:
+    async with opened(store_uri) as memories:
         for number in range(30):
             await memories.remember(
                 Scope("acme", f"u{number}", "x"), [fact("far", number)], "s", llm=f"far{number % 3}"
@@ -220,9 +218,7 @@ async def test_a_session_without_a_model_is_stored_in_turns(
     caplog: pytest.LogCaptureFixture, embeds: bool
 ):
     """A session without a model is stored in turns and said so once."""
-    async with opened(
-        "libsql:///:memory:", worker=False, embedding=HashEmbedder() if embeds else None
-    ) as memories:
+    async with opened(embedding=HashEmbedder() if embeds else None) as memories:
         for number in range(3):
             await memories.remember(SCOPE, [fact("ada", number)], f"s{number}")
         await memories.remember(SCOPE, [fact("bob")], "s9", llm=model())
@@ -244,7 +240,7 @@ async def test_an_end_that_is_said_again_costs_no_call(store_uri: str, summary: 
     llm = ScriptedLlm(
         lambda prompt: {**stated(prompt), "summary": summary if "session is over" in prompt else ""}
     )
-    async with opened(store_uri, llm=llm, worker=False) as memories:
+    async with opened(store_uri, llm=llm) as memories:
 
         async def ended(*messages: Any) -> int:
             before = len(llm.prompts)
@@ -265,7 +261,7 @@ async def test_an_end_that_is_said_again_costs_no_call(store_uri: str, summary: 
         await memories.work(until_idle=True)
         assert [await ended(first), await ended(first)] == [1, 0], "something was said since"
         assert (await memories.stats(SCOPE)).calls == len(llm.prompts)
-        async with opened(store_uri, llm=llm, worker=False) as restarted:
+        async with opened(store_uri, llm=llm) as restarted:
             before = len(llm.prompts)
             await restarted.remember(SCOPE, [first], "s1", save=False, end_after_minutes=0)
             await restarted.work(until_idle=True)

@@ -92,7 +92,7 @@ async def test_what_may_pass_never_makes_a_dead_letter(
     """A failure that may pass is tried again without end, and never makes a dead letter."""
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 2)
     clock, llm = FrozenClock(), Replying(error)
-    async with opened("libsql:///:memory:", llm=llm, clock=clock, worker=False) as memories:
+    async with opened(llm=llm, clock=clock) as memories:
         await memories.remember(SCOPE, FACT, "s1")
         for _ in range(12):
             await memories.work(until_idle=True)
@@ -115,7 +115,7 @@ async def test_what_no_retry_mends_is_a_dead_letter_soon(
     """A failure that no retry mends makes a dead letter after the fixed number of failures."""
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 3)
     clock, llm = FrozenClock(), Replying(error)
-    async with opened("libsql:///:memory:", llm=llm, clock=clock, worker=False) as memories:
+    async with opened(llm=llm, clock=clock) as memories:
         await memories.remember(SCOPE, FACT, "s1")
         await tried(memories, clock, hours=0.2)
         (dead,) = await memories.jobs(state="dead")
@@ -129,9 +129,7 @@ async def test_a_configuration_error_is_a_dead_letter_at_once(wraps: bool):
     clock = FrozenClock()
     wrong: dict[str, Any] = {"embedding": HashEmbedder(8), "dimensions": 16} if wraps else {}
     llm = Replying(stated if wraps else ConfigurationError("The model has no such deployment."))
-    async with opened(
-        "libsql:///:memory:", llm=llm, clock=clock, worker=False, **wrong
-    ) as memories:
+    async with opened(llm=llm, clock=clock, **wrong) as memories:
         await memories.remember(SCOPE, FACT, "s1")
         await memories.work(until_idle=True)
         (dead,) = await memories.jobs(state="dead")
@@ -143,7 +141,7 @@ async def test_a_configuration_error_is_a_dead_letter_at_once(wraps: bool):
 async def test_an_outage_of_hours_loses_nothing_and_its_age_is_seen(store_uri: str, hours: int):
     """An outage of hours loses nothing, is seen by its age and is tried at a bounded rate."""
     clock, llm = FrozenClock(), Replying(ConnectionRefusedError("down"))
-    options = {"llm": llm, "clock": clock, "worker": False, "consolidate_after": 0}
+    options = {"llm": llm, "clock": clock, "consolidate_after": 0}
     async with opened(store_uri, **options) as memories:
         for user in ("ada", "bob"):
             scope = Scope("acme", user, "desk")
@@ -178,7 +176,7 @@ async def test_failures_of_an_outage_do_not_count(monkeypatch: pytest.MonkeyPatc
     """Failures before and after an outage count and those of it do not."""
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 3)
     clock, llm = FrozenClock(), Replying("no answer")
-    async with opened("libsql:///:memory:", llm=llm, clock=clock, worker=False) as memories:
+    async with opened(llm=llm, clock=clock) as memories:
         await memories.remember(SCOPE, FACT, "s1")
         await memories.work(until_idle=True)
         llm.reply = TimeoutError()
@@ -197,7 +195,7 @@ async def test_failures_of_an_outage_do_not_count(monkeypatch: pytest.MonkeyPatc
 async def test_a_session_end_that_failed_is_still_open(store_uri: str):
     """The end of a session that failed counts as open work until it is done or armed anew."""
     clock, llm = FrozenClock(), Replying(TimeoutError())
-    async with opened(store_uri, llm=llm, clock=clock, worker=False) as memories:
+    async with opened(store_uri, llm=llm, clock=clock) as memories:
         await memories.remember(SCOPE, FACT, "s1", save=False, end_after_minutes=15)
         assert await memories.drain(60) is True
         clock.advance(minutes=16)
@@ -218,7 +216,7 @@ async def test_an_embedder_that_is_down_for_hours_is_waited_for(
 
     clock, embedder = FrozenClock(), Embedding()
     embedder.error = ConnectionError("embedder away")
-    options = {"llm": False, "embedding": embedder, "clock": clock, "worker": False}
+    options = {"llm": False, "embedding": embedder, "clock": clock}
     async with opened(store_uri, consolidate_after=0, **options) as memories:
         await memories.add(SCOPE, ["The boiler is serviced in May."])
         await tried(memories, clock, hours=4)

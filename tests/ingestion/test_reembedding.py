@@ -15,7 +15,7 @@ from kagent_memory import Memories
 from kagent_memory.errors import ConfigurationError, ModelUnavailable
 from kagent_memory.records import Filter, Scope
 
-from .ground import Embedding, lacking
+from .ground import Embedding, lacking, opened
 
 ADA, BEN = Scope("acme", "ada", "notes"), Scope("acme", "ben", "notes")
 OLD, NEW = "before", "after"
@@ -36,7 +36,7 @@ class Senses:
 
 
 async def filled(uri: str, count: int = 20) -> None:
-    async with await Memories.open(uri, embedding=Embedding(OLD), worker=False) as memories:
+    async with opened(uri, embedding=Embedding(OLD)) as memories:
         await memories.add(ADA, [f"Ada keeps the key number {number}." for number in range(count)])
         await memories.add(BEN, ["Ben drinks coffee."])
 
@@ -51,15 +51,13 @@ async def test_the_store_goes_over_as_a_whole(store_uri):
     with pytest.raises(ConfigurationError, match=r"kagent-memory reembed --embedding after"):
         await Memories.open(store_uri, embedding=Embedding(NEW, 48))
     told = []
-    async with await Memories.open(store_uri, worker=False, batch_size=4) as memories:
+    async with opened(store_uri, batch_size=4) as memories:
         done = await memories.reembed(Embedding(NEW, 48), progress=told.append)
         assert (done.embedding, done.dimensions, done.memories, done.dropped) == (NEW, 48, 21, ())
         assert told == sorted(told)
         assert told[-1] == 21
         assert await states(memories) == {OLD: "retired", NEW: "current"}
-    async with await Memories.open(
-        store_uri, embedding=Embedding(NEW, 48), worker=False
-    ) as memories:
+    async with opened(store_uri, embedding=Embedding(NEW, 48)) as memories:
         answer = await memories.recall(
             ADA, "which key has the number 7", min_score=0.1, explain=True
         )
@@ -74,7 +72,7 @@ async def test_a_reembedding_goes_on_with_the_rest_alone(store_uri):
     await filled(store_uri)
     first = Embedding(NEW)
     first.down_after = 8
-    async with await Memories.open(store_uri, worker=False, batch_size=4) as memories:
+    async with opened(store_uri, batch_size=4) as memories:
         with pytest.raises(ModelUnavailable):
             await memories.reembed(first)
         assert await states(memories) == {OLD: "current", NEW: "filling"}
@@ -99,7 +97,7 @@ async def test_what_an_embedder_refuses_is_asked_for_once():
                 raise ValueError("It is too long.")
             return await super().embed(texts, kind=kind)
 
-    async with await Memories.open("libsql:///:memory:", worker=False, batch_size=2) as memories:
+    async with opened(batch_size=2) as memories:
         await memories.add(ADA, ["Ada grows quinces.", "Too long", "Ada drinks oolong."])
         assert (await memories.reembed(Refusing(NEW))).memories == 2
     assert asked == ["Too long"]
@@ -116,13 +114,13 @@ async def test_meanwhile_the_former_embedder_finds_everything(store_uri):
         "When is the feast?": 1,
     }
     queries = {"Where is the boat?": "Quaxel mimtor", "When is the feast?": "Blonfi tarrup"}
-    stuck, opened = asyncio.Event(), asyncio.Event()
+    stuck, freed = asyncio.Event(), asyncio.Event()
 
     class Held(Senses):
         async def embed(self, texts, *, kind):
             if kind == "document" and any("Nothing" in text for text in texts):
                 stuck.set()
-                await opened.wait()
+                await freed.wait()
             return await super().embed(texts, kind=kind)
 
     async def found(memories, query):
@@ -130,9 +128,7 @@ async def test_meanwhile_the_former_embedder_finds_everything(store_uri):
         assert not answer.degraded
         return [hit.memory.content for hit in answer]
 
-    async with await Memories.open(
-        store_uri, embedding=Senses(OLD, meanings), worker=False
-    ) as memories:
+    async with opened(store_uri, embedding=Senses(OLD, meanings)) as memories:
         await memories.add(
             ADA, ["Quaxel mimtor", "Nothing of that", "Nor of this", "Nor of that one"]
         )
@@ -141,7 +137,7 @@ async def test_meanwhile_the_former_embedder_finds_everything(store_uri):
         await memories.add(ADA, ["Blonfi tarrup"])
         for query, wanted in queries.items():
             assert (await found(memories, query))[0] == wanted
-        opened.set()
+        freed.set()
         await task
         assert await lacking(memories, ADA, NEW) == 0
         for query, wanted in queries.items():
@@ -152,24 +148,20 @@ async def test_meanwhile_the_former_embedder_finds_everything(store_uri):
 async def test_a_process_that_is_ahead_goes_by_words(store_uri, caplog):
     """A process that is ahead goes by words meanwhile and is told so."""
     meanings = {"Quaxel mimtor": 0, "Where is the boat?": 0}
-    async with await Memories.open(
-        store_uri, embedding=Senses(OLD, meanings), worker=False
-    ) as memories:
+    async with opened(store_uri, embedding=Senses(OLD, meanings)) as memories:
         await memories.add(ADA, ["Quaxel mimtor", "Nothing of that"])
         await memories.store.memories.spaces.replace(NEW, 8, None)
-    async with await Memories.open(store_uri, embedding=Senses(NEW, {}), worker=False) as memories:
+    async with opened(store_uri, embedding=Senses(NEW, {})) as memories:
         await memories.add(ADA, ["Said since"])
         assert await lacking(memories, ADA, NEW) == 2
         assert "Quaxel mimtor" in [
             hit.memory.content for hit in await memories.recall(ADA, "quaxel")
         ]
-    async with await Memories.open(
-        store_uri, embedding=Senses(OLD, meanings), worker=False
-    ) as memories:
+    async with opened(store_uri, embedding=Senses(OLD, meanings)) as memories:
         [first, *_] = (await memories.recall(ADA, "Where is the boat?")).hits
         assert first.memory.content == "Quaxel mimtor"
     with caplog.at_level(logging.WARNING, "kagent_memory"):
-        async with await Memories.open(store_uri, embedding=Senses(NEW, {})) as memories:
+        async with opened(store_uri, embedding=Senses(NEW, {}), worker=True) as memories:
             assert await lacking(memories, ADA, NEW) == 2  # that is the command's work
             assert (await memories.recall(ADA, "nothing")).mode == "hybrid"
     assert f"Open the store with embedding={OLD!r} until that is done" in caplog.text
@@ -180,9 +172,9 @@ async def test_a_process_with_the_former_embedder_loses_nothing(store_uri, drop)
     """A process that still has the former embedder loses nothing."""
     await filled(store_uri)
     stale = Embedding(OLD)
-    async with await Memories.open(store_uri, embedding=stale, worker=False) as behind:
+    async with opened(store_uri, embedding=stale) as behind:
         assert (await behind.recall(ADA, "key")).mode == "hybrid"
-        async with await Memories.open(store_uri, worker=False) as memories:
+        async with opened(store_uri) as memories:
             await memories.reembed(Embedding(NEW), drop_old=drop)
         await behind.add(ADA, ["Ada grows quinces."])
         assert [hit.memory.content for hit in await behind.recall(ADA, "quinces", limit=1)] == [
@@ -196,19 +188,17 @@ async def test_a_process_with_the_former_embedder_loses_nothing(store_uri, drop)
         assert (job.kind, job.model) == ("embed", NEW)
     model = Embedding(NEW)
     later = datetime.now(UTC).replace(year=datetime.now(UTC).year + 1)
-    async with await Memories.open(
-        store_uri, embedding=model, worker=False, clock=lambda: later, ttl_days=0
-    ) as memories:
+    async with opened(store_uri, embedding=model, clock=lambda: later, ttl_days=0) as memories:
         [job] = await memories.jobs()
         await memories.work(until_idle=True)
         assert list(await memories.jobs()) == []
-    async with await Memories.open(store_uri, embedding=model, worker=False) as memories:
+    async with opened(store_uri, embedding=model) as memories:
         assert await lacking(memories, ADA, NEW) in (0, 1)
 
 
 async def test_a_keyword_store_gets_its_first_embedder(store_uri):
     """A keyword store gets its first embedder and callers' vectors stay."""
-    async with await Memories.open(store_uri, worker=False) as memories:
+    async with opened(store_uri) as memories:
         await memories.add(ADA, ["Ada keeps bees."])
         await memories.add(BEN, ["Ben's own"], embedding=[np.ones(5, np.float32)])
         with pytest.raises(ConfigurationError, match="Name the embedder"):
@@ -222,9 +212,7 @@ async def test_a_keyword_store_gets_its_first_embedder(store_uri):
 async def test_forgetting_and_editing_meanwhile_reach_both_spaces(store_uri):
     """During a re-embedding, forget and edit leave no stale vector in the old or the new space."""
     await filled(store_uri, 6)
-    async with await Memories.open(
-        store_uri, embedding=Embedding(OLD), worker=False, batch_size=2
-    ) as memories:
+    async with opened(store_uri, embedding=Embedding(OLD), batch_size=2) as memories:
         first = Embedding(NEW)
         first.down_after = 4
         with pytest.raises(ModelUnavailable):

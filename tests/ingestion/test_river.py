@@ -25,7 +25,7 @@ from .ground import SCOPE, Embedding, contents, opened, said, stated
 async def test_a_session_is_taken_in_once_however_often_it_comes(store_uri: str):
     """A session is queued and then taken in once however often it comes."""
     llm = ScriptedLlm(stated)
-    async with opened(store_uri, llm=llm, embedding=HashEmbedder()) as memories:
+    async with opened(store_uri, llm=llm, embedding=HashEmbedder(), worker=True) as memories:
         session = [said("Fact: The spare key is with Grace.", "e1"), said("Noted.", "e2", "agent")]
         assert await memories.remember(SCOPE, session, "s1")
         assert await memories.drain(60)
@@ -48,14 +48,14 @@ async def test_a_session_is_taken_in_once_however_often_it_comes(store_uri: str)
 @pytest.mark.parametrize("jobs", [120, pytest.param(500, marks=pytest.mark.slow)])
 async def test_two_workers_race_and_apply_each_job_once(store_uri: str, jobs: int):
     """However two workers race for jobs, each job is applied once and none is lost."""
-    async with opened(store_uri, llm=False, worker=False) as memories:
+    async with opened(store_uri, llm=False) as memories:
         crowd = Scope("acme", "crowd", "desk")
         for number in range(jobs):
             scope = crowd if number % 10 == 0 else Scope("acme", f"user{number}", "desk")
             await memories.remember(
                 scope, [said(f"This is turn {number}.", f"e{number}")], f"s{number}"
             )
-        async with opened(store_uri, llm=False, worker=False) as other:
+        async with opened(store_uri, llm=False) as other:
             ended = [
                 *await asyncio.gather(memories.work(until_idle=True), other.work(until_idle=True))
             ]
@@ -73,7 +73,7 @@ async def test_two_workers_race_and_apply_each_job_once(store_uri: str, jobs: in
 
 async def test_a_worker_that_lost_its_lease_cannot_commit(store_uri: str):
     """A worker whose lease passed to another commits nothing; the other stores it once."""
-    async with opened(store_uri, llm=False, worker=False) as memories:
+    async with opened(store_uri, llm=False) as memories:
         await memories.remember(SCOPE, [said("Said once.", "e1")], "s1")
         late = await memories.store.queue.claim("late", now=datetime.now(UTC), lease_seconds=0.01)
         assert late is not None
@@ -103,7 +103,7 @@ async def test_no_secret_reaches_model_embedder_queue_database_or_log(
     needles = [SECRETS["openai"], SECRETS["aws"], SECRETS["github"], "hunter2horse"]
     llm, embedder = ScriptedLlm(stated), Embedding()
     with caplog.at_level(logging.DEBUG, "kagent_memory"):
-        async with opened(store_uri, llm=llm, embedding=embedder, worker=False) as memories:
+        async with opened(store_uri, llm=llm, embedding=embedder) as memories:
             text = "Fact: the keys are " + " and ".join(SECRETS.values()) + " for now."
             await memories.remember(SCOPE, [said(text, "e1")], "s1")
             queued = [str(job.payload) for job in await memories.jobs()]
@@ -123,7 +123,7 @@ async def test_no_secret_reaches_model_embedder_queue_database_or_log(
 async def test_a_tail_is_taken_in_after_its_inactivity(store_uri: str):
     """The tail of a session is taken in after its inactivity across a restart."""
     clock = FrozenClock()
-    async with opened(store_uri, llm=False, clock=clock, worker=False) as memories:
+    async with opened(store_uri, llm=False, clock=clock) as memories:
         for number in range(3):
             tail = [said(f"Tail {turn}.", f"e{turn}") for turn in range(number + 1)]
             await memories.remember(SCOPE, tail, "s1", save=False, end_after_minutes=15)
@@ -131,7 +131,7 @@ async def test_a_tail_is_taken_in_after_its_inactivity(store_uri: str):
         await memories.work(until_idle=True)
         assert await contents(memories) == []
     clock.advance(minutes=10)
-    async with opened(store_uri, llm=False, clock=clock, worker=False) as restarted:
+    async with opened(store_uri, llm=False, clock=clock) as restarted:
         assert await restarted.work(until_idle=True) == 1
         assert await contents(restarted) == ["Tail 0.", "Tail 1.", "Tail 2."]
         assert await restarted.jobs() == []
@@ -146,7 +146,7 @@ async def test_a_session_has_one_summary_of_all_of_it(store_uri: str):
         summary = f"Summary number {len(told)}." if "session is over" in prompt else ""
         return {**stated(prompt), "summary": summary}
 
-    async with opened(store_uri, llm=ScriptedLlm(summed_up), worker=False) as memories:
+    async with opened(store_uri, llm=ScriptedLlm(summed_up)) as memories:
         await memories.remember(SCOPE, [said("Fact: The trip goes to Lisbon.", "e1")], "s1")
         await memories.work(until_idle=True)
         for number in (2, 3):
@@ -164,7 +164,7 @@ async def test_long_turns_are_split_and_unfit_facts_are_left_out(
 ):
     """A turn too long is split without loss, and facts that cannot be stored are left out."""
     long = " ".join(f"Sentence number {number} of a long turn." for number in range(2000))
-    async with opened(store_uri, llm=False, max_content_bytes=4096) as memories:
+    async with opened(store_uri, llm=False, max_content_bytes=4096, worker=True) as memories:
         await memories.remember(SCOPE, [said(long, "e1")], "s1")
         assert await memories.drain(60)
         stored = (await memories.list(SCOPE, order="oldest", limit=1000)).memories
@@ -184,7 +184,7 @@ async def test_long_turns_are_split_and_unfit_facts_are_left_out(
                 Fact("Odd.", importance=7),
             ]
 
-    async with opened(store_uri, summary=Careless()) as memories:
+    async with opened(store_uri, summary=Careless(), worker=True) as memories:
         other = Scope("acme", "grace", "desk")
         await memories.remember(other, [said("Anything at all.", "e1")], "s1")
         assert await memories.drain(60)
@@ -199,7 +199,7 @@ async def test_long_turns_are_split_and_unfit_facts_are_left_out(
 
 async def test_a_turn_that_no_database_keeps_as_it_is_loses_no_session(store_uri: str):
     """Characters that no database keeps are replaced, and the session is learnt."""
-    async with opened(store_uri, llm=False) as memories:
+    async with opened(store_uri, llm=False, worker=True) as memories:
         await memories.remember(
             SCOPE, [said("nul \0 here", "e1"), said("half \ud83d pair 😀", "e2")], "s1"
         )
@@ -241,7 +241,7 @@ async def test_processes_that_arm_the_same_timers_lose_no_tail(store_uri: str):
         asyncio.gather(*(process.communicate(b"go\n") for process in started)), 120
     )
     assert [process.returncode for process in started] == [0, 0, 0]
-    async with opened(store_uri, llm=False, worker=False) as memories:
+    async with opened(store_uri, llm=False) as memories:
         jobs = await memories.jobs(limit=999)
         assert sorted(job.session_id for job in jobs) == sorted(
             f"s{number}" for number in range(25)
@@ -262,7 +262,7 @@ async def test_every_session_that_ends_has_its_summary(store_uri: str):
             "summary": f"All about {about}." if "session is over" in prompt else "",
         }
 
-    async with opened(store_uri, llm=ScriptedLlm(summed_up), worker=False) as memories:
+    async with opened(store_uri, llm=ScriptedLlm(summed_up)) as memories:
         for session in ("cats", "dogs"):
             await memories.add(SCOPE, [Fact(f"Notes on {session}", session_id=session)])
             await memories.remember(SCOPE, [], session, ended=True)
@@ -287,9 +287,7 @@ async def test_a_wish_that_cannot_be_holds_no_session_up(store_uri: str):
         }
 
     llm = ScriptedLlm(wishing)
-    async with opened(
-        store_uri, llm=llm, clock=clock, worker=False, consolidate_after=0
-    ) as memories:
+    async with opened(store_uri, llm=llm, clock=clock, consolidate_after=0) as memories:
         await memories.add(SCOPE, [Fact(gone, ttl_days=1)])
         clock.advance(days=2)
         await memories.add(SCOPE, [there])
@@ -301,7 +299,7 @@ async def test_a_wish_that_cannot_be_holds_no_session_up(store_uri: str):
 
 async def test_forgetting_a_queued_session_withdraws_it(store_uri: str):
     """A session forgotten while it is queued is not learnt, nor is it when handed over again."""
-    async with opened(store_uri, llm=False, worker=False) as memories:
+    async with opened(store_uri, llm=False) as memories:
         await memories.remember(SCOPE, [said("Forget me, please.", "e1")], "s1")
         await memories.forget(SCOPE, session_id="s1")
         assert await memories.remember(SCOPE, [said("Forget me, please.", "e1")], "s1") is None
@@ -322,7 +320,7 @@ async def test_drain_and_close_wait_within_a_bound(store_uri: str):
     await memories.remember(SCOPE, [said("Fact: Heard at last.", "e1")], "s1")
     assert not await memories.drain(0.3)
     await asyncio.wait_for(memories.close(), 60)
-    async with opened(store_uri, llm=ScriptedLlm(stated)) as restarted:
+    async with opened(store_uri, llm=ScriptedLlm(stated), worker=True) as restarted:
         assert await restarted.drain(60)
         assert await contents(restarted) == ["Heard at last."]
 
@@ -330,7 +328,7 @@ async def test_drain_and_close_wait_within_a_bound(store_uri: str):
 @pytest.mark.parametrize("embeds", [False, True], ids=["words", "vectors"])
 @pytest.mark.parametrize("extracts", [False, True], ids=["turns", "facts"])
 async def test_model_and_embedder_decide_what_is_stored(
-    store_uri: str, caplog: pytest.LogCaptureFixture, extracts: bool, embeds: bool
+    store_uri: str, extracts: bool, embeds: bool
 ):
     """Model and embedder decide what is stored and how it is found."""
     turn, fact = "Fact: The kiln is in the shed.", "The kiln is in the shed."
@@ -338,7 +336,7 @@ async def test_model_and_embedder_decide_what_is_stored(
         "llm": ScriptedLlm(stated) if extracts else False,
         "embedding": HashEmbedder() if embeds else None,
     }
-    async with opened(store_uri, worker=False, **options) as memories:
+    async with opened(store_uri, **options) as memories:
         for number in range(2):
             await memories.remember(SCOPE, [said(turn, f"e{number}")], f"s{number}")
         await memories.work(until_idle=True)
@@ -347,4 +345,3 @@ async def test_model_and_embedder_decide_what_is_stored(
         assert found[0].memory.verbatim is not extracts
         assert found.mode == ("hybrid" if embeds else "keyword")
         assert (found[0].cosine is not None) is embeds
-    assert caplog.text.count("facts would embed better") == int(embeds and not extracts)

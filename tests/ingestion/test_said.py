@@ -31,7 +31,7 @@ def slot(message: Message) -> dict[str, str]:
 async def test_texts_that_differ_in_one_plain_word_all_stay(store_uri: str, explicit: bool):
     """Without a model, texts that differ in a single word are never united."""
     options = {"summary": AsSaid(), "llm": False, "consolidate_after": 1}
-    async with opened(store_uri, worker=False, **options) as memories:
+    async with opened(store_uri, **options) as memories:
         if explicit:
             for text in PAIRS:
                 await memories.add(SCOPE, [text])
@@ -60,7 +60,7 @@ async def test_values_are_valid_one_after_the_other(store_uri: str, slots: bool,
         if slots
         else {"llm": ScriptedLlm(deciding(action="SUPERSEDE")), "summary": AsSaid()}
     )
-    async with opened(store_uri, worker=False, **options) as memories:
+    async with opened(store_uri, **options) as memories:
         for day in order:
             said = Message(text=texts[day], event_id=f"e{day}", at=now - timedelta(days=9 - day))
             await memories.remember(SCOPE, [said], f"s{day}")

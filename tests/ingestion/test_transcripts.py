@@ -12,8 +12,9 @@ import pytest
 
 from kagent_memory.errors import InvalidInput
 from kagent_memory.ingestion.transcripts import from_payload, prepared, to_payload
-from kagent_memory.memories import Memories
 from kagent_memory.records import Message, Scope
+
+from .ground import opened
 
 SCOPE = Scope("", "ada", "demo")
 UNFIT: dict[str, tuple[dict[str, Any], str]] = {
@@ -41,7 +42,7 @@ async def test_an_unfit_utterance_is_not_queued(name: str) -> None:
         Message(text="fine", event_id="1"),
         Message(**{"text": "x", "event_id": "2", **values}),
     ]
-    async with await Memories.open("libsql:///:memory:", llm=False, worker=False) as memories:
+    async with opened(llm=False) as memories:
         with pytest.raises(InvalidInput, match=advice):
             await memories.remember(SCOPE, messages, "s", end_after_minutes=1)
         assert await memories.jobs() == []
@@ -50,7 +51,7 @@ async def test_an_unfit_utterance_is_not_queued(name: str) -> None:
 @pytest.mark.parametrize("minutes", [math.nan, math.inf, 1e12, -1, "3"])
 async def test_a_timer_without_a_time_is_refused_and_nothing_is_queued(minutes: Any) -> None:
     """A timer of no usable number of minutes is refused, and nothing of the call is queued."""
-    async with await Memories.open("libsql:///:memory:", llm=False, worker=False) as memories:
+    async with opened(llm=False) as memories:
         with pytest.raises(InvalidInput, match="end_after_minutes"):
             await memories.remember(SCOPE, [Message(text="x")], "s", end_after_minutes=minutes)
         assert await memories.jobs() == []
