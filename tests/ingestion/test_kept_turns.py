@@ -167,7 +167,8 @@ async def test_forgetting_a_turn_or_session_takes_both(store_uri, by):
         [turn, _] = (
             await memories.list(ADA, filter=Filter(superseded="source"), order="oldest")
         ).memories
-        await memories.forget(ADA, **({"ids": [turn.id]} if by == "turn" else {"session_id": "s1"}))
+        given: dict[str, Any] = {"ids": [turn.id]} if by == "turn" else {"session_id": "s1"}
+        await memories.forget(ADA, **given)
         assert (await listed(memories), await kept(memories)) == (["Ada rows at dawn."], [BICYCLE])
 
 

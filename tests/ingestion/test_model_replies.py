@@ -201,7 +201,7 @@ async def test_a_failure_puts_no_content_into_logs_or_jobs(
     """
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 2)
     clock = FrozenClock()
-    options = (
+    options: dict[str, Any] = (
         {"summary": Quoting(error), "llm": False}
         if fails == "provider"
         else {"llm": Replying(error)}
