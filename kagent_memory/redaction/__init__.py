@@ -9,7 +9,6 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import TypeAlias
 
-from ..errors import ConfigurationError
 from . import patterns, secrets
 
 Redactor: TypeAlias = Callable[[str], str]
@@ -66,13 +65,8 @@ def redactor(secrets_file: str | Path) -> Redactor:
     Raises:
         ConfigurationError: the file cannot be read as such a table.
     """
-    try:
-        text = Path(secrets_file).read_text("utf-8")
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(
-            f"secrets_file: {secrets_file} cannot be read ({type(error).__name__})."
-        ) from error
-    return _Secrets(patterns.shapes_of(text, f"secrets_file {secrets_file}")).redact
+    shapes = patterns.read_table(secrets_file, "secret", patterns.Shape, "secrets_file")
+    return _Secrets(shapes).redact
 
 
 class _Secrets:

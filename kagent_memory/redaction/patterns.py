@@ -7,23 +7,14 @@ import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, TypeAlias, TypeVar
 
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from ..errors import ConfigurationError
 
-Span = tuple[int, int, str]
-
-# Two parts joined by a dot may fail late; they begin where no dash stands before, so that no text
-# is read twice.
-_SEGMENTED: tuple[tuple[str, str, str], ...] = (
-    (
-        "json web token",
-        "eyJ",
-        r"[A-Za-z0-9_\-]{8,}+\.[A-Za-z0-9_\-]{8,}+(?:\.[A-Za-z0-9_\-]*+){0,3}",
-    ),
-    ("mapbox token", "sk.eyJ", r"[A-Za-z0-9_\-]{20,}+\.[A-Za-z0-9_\-]{20,}"),
-)
+Entry = TypeVar("Entry")
+Span: TypeAlias = tuple[int, int, str]
 
 _NAMED_KEYS = ("openssh", "pgp")
 _BODY = r"[^\-]*+(?:-(?!----)[^\-]*+)*+"
@@ -60,19 +51,60 @@ def masked(text: str, spans: Iterable[Span], what: str) -> str:
     return "".join((*pieces, text[at:]))
 
 
+def read_table(file: str | Path, key: str, kind: type[Entry], setting: str) -> list[Entry]:
+    """Return the `[[key]]` entries of a TOML file that holds nothing else.
+
+    Raises:
+        ConfigurationError: it cannot be read as such a table; the setting that names it is told.
+    """
+    try:
+        table = tomllib.loads(Path(file).read_text("utf-8"))
+        if set(table) != {key}:
+            raise ValueError(f"it holds {', '.join(table) or 'nothing'}")
+        entry = TypeAdapter(kind)
+        return [entry.validate_python(row) for row in table[key]]
+    except (OSError, ValueError, TypeError, re.error) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise ConfigurationError(
+            f"{setting}: {file} is not a table of [[{key}]] entries: {reason}."
+        ) from None
+
+
+Kind: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9 ._\-]{0,63}$")]
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
     """Shape of a vendor's secrets; see vendors.toml."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
-    kind: str
-    starts: tuple[str, ...]
+    kind: Kind
+    starts: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)]
     then: str
 
+    def __post_init__(self) -> None:
+        if re.match(self.then, ""):
+            raise ValueError(f"the `then` of {self.kind} matches the empty string")
 
-_KIND = re.compile(r"[a-z0-9][a-z0-9 .\-]{0,63}")
 
+@dataclass(frozen=True, slots=True)
+class Unanchored:
+    """Shape of secrets without a fixed beginning; see unanchored.toml."""
+
+    kind: Kind
+    holds: str
+    pattern: re.Pattern[str]
+
+
+_HERE = Path(__file__).parent
+VENDORS = read_table(_HERE / "vendors.toml", "secret", Shape, "secrets")
+UNANCHORED = read_table(_HERE / "unanchored.toml", "secret", Unanchored, "secrets")
+KINDS = {
+    *(shape.kind for shape in (*VENDORS, *UNANCHORED)),
+    "private key",
+    *(f"{label} private key" for label in _NAMED_KEYS),
+}
 
 _EDGE = "[A-Za-z0-9]"
 
@@ -91,96 +123,20 @@ def _any_of(starts: Sequence[str]) -> str:
     return "|".join(f"{re.escape(first)}(?:{'|'.join(rest)})" for first, rest in rests.items())
 
 
-def _rule(start: str, then: str, before: str = _EDGE) -> re.Pattern[str]:
-    edge = f"(?<!{before})" if _has_edge(start) else ""
-    return re.compile(f"{edge}{re.escape(start)}(?:{then})")
-
-
-def entries_of(text: str, key: str) -> object:
-    """Return the `[[key]]` entries of a TOML table that holds nothing else.
-
-    Raises:
-        ValueError: it has other keys, or no entry.
-    """
-    table = tomllib.loads(text)
-    if unknown := sorted(set(table) - {key}):
-        raise ValueError(
-            f"unknown key {', '.join(map(repr, unknown))}; entries are written [[{key}]]"
-        )
-    if not table.get(key):
-        raise ValueError(f"it has no [[{key}]] entry")
-    return table[key]
-
-
-def shapes_of(text: str, name: str) -> tuple[Shape, ...]:
-    """Return the shapes that a table holds, in the form of vendors.toml.
-
-    Raises:
-        ConfigurationError: it cannot be read as one.
-    """
-    try:
-        shapes = TypeAdapter(list[Shape]).validate_python(entries_of(text, "secret"))
-        for shape in shapes:
-            if not _KIND.fullmatch(shape.kind) or not all(map(len, shape.starts)):
-                raise ValueError(
-                    f"kind {shape.kind!r} must be lower-case letters, digits and spaces, and no "
-                    "start may be empty"
-                )
-            if not shape.starts or any(
-                _rule(start, shape.then).match(start) for start in shape.starts
-            ):
-                raise ValueError(
-                    f"{shape.kind} has no starts, or its `then` matches the empty string"
-                )
-    except (
-        ValueError,
-        TypeError,
-        re.error,
-    ) as error:  # what pydantic and tomllib raise are ValueErrors
-        reason = " ".join(str(error).split())[:300]
-        raise ConfigurationError(
-            f"{name} is not a table of secrets in the format of vendors.toml: {reason}."
-        ) from None
-    return tuple(shapes)
-
-
-@dataclass(frozen=True, slots=True)
-class Unanchored:
-    """Shape of secrets without a fixed beginning; see unanchored.toml."""
-
-    kind: str
-    holds: str
-    pattern: re.Pattern[str]
-
-
-VENDORS = shapes_of(Path(__file__).with_name("vendors.toml").read_text("utf-8"), "vendors.toml")
-UNANCHORED = TypeAdapter(list[Unanchored]).validate_python(
-    entries_of(Path(__file__).with_name("unanchored.toml").read_text("utf-8"), "secret")
-)
-KINDS = frozenset(kind for kind, *_ in _SEGMENTED) | {
-    *(shape.kind for shape in (*VENDORS, *UNANCHORED)),
-    "private key",
-    *(f"{label} private key" for label in _NAMED_KEYS),
-}
-
-
 class Shapes:
     """The tables of shapes, ready to read a text with."""
 
     def __init__(self, more: Sequence[Shape] = ()) -> None:
-        self._rules: dict[str, tuple[tuple[str, re.Pattern[str]], ...]] = {}
+        self._rules: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
         for shape in (*VENDORS, *more):
             for start in shape.starts:
-                self._add(start, shape.kind, _rule(start, shape.then))
-        for kind, start, then in _SEGMENTED:
-            self._add(start, kind, _rule(start, then, before=r"[A-Za-z0-9_\-]"))
+                edge = f"(?<!{_EDGE})" if _has_edge(start) else ""
+                rule = re.compile(f"{edge}{re.escape(start)}(?:{shape.then})")
+                self._rules.setdefault(start, []).append((shape.kind, rule))
         starts = sorted(self._rules, key=len, reverse=True)
         every, free = map(_any_of, (starts, [one for one in starts if not _has_edge(one)]))
         # the edge is looked at first: at most places nothing else need be
         self._anchors = re.compile(f"(?<!{_EDGE})(?:{every})|{free}")
-
-    def _add(self, start: str, kind: str, rule: re.Pattern[str]) -> None:
-        self._rules[start] = (*self._rules.get(start, ()), (kind, rule))
 
     def spans(self, text: str) -> Iterator[Span]:
         """Yield where secrets of a known shape stand, in no order; they may overlap."""

@@ -11,11 +11,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import ConfigDict
 
 from ..errors import ConfigurationError, InvalidInput
 from . import Redactor, secrets
-from .patterns import Span, entries_of, masked, united
+from .patterns import Kind, Span, masked, read_table, united
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -76,7 +76,6 @@ _NINO = re.compile(
     r"(?<!\w)(?!BG|GB|KN|NK|NT|TN"
     r"|ZZ)[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z] ?\d{2} ?\d{2} ?\d{2} ?[A-D](?!\w)"
 )
-_KIND = re.compile(r"[a-z0-9][a-z0-9 _\-]{0,63}")
 
 
 class PersonalDataRefused(InvalidInput):
@@ -97,10 +96,16 @@ class PersonalDataRefused(InvalidInput):
 
 @dataclass(frozen=True, slots=True)
 class _Own:
+    """Kind of a user's own."""
+
     __pydantic_config__ = ConfigDict(extra="forbid")
 
-    kind: str
+    kind: Kind
     pattern: re.Pattern[str]
+
+    def __post_init__(self) -> None:
+        if self.kind in KINDS or self.pattern.match(""):
+            raise ValueError(f"{self.kind} must be new, and its pattern never match an empty text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +138,13 @@ class PersonalData:
         regions: Sequence[str] = (),
         table: str | Path | None = None,
     ) -> None:
-        own = _table(table) if table else ()
-        known = {*KINDS, *(kind for kind, _ in own)}
+        own = read_table(table, "pii", _Own, "pii") if table else ()
+        known = {*KINDS, *(row.kind for row in own)}
         if unknown := sorted(set(kinds) - known):
             raise ConfigurationError(
                 f"Unknown kind of pii {', '.join(unknown)}; known: {', '.join(sorted(known))}."
             )
-        self._own = [(kind, pattern) for kind, pattern in own if not kinds or kind in kinds]
+        self._own = [row for row in own if not kinds or row.kind in kinds]
         finders: Mapping[str, Callable[[], Finder]] = {
             "email": lambda: _emails,
             "phone": lambda: _Phones(regions).places,
@@ -154,7 +159,9 @@ class PersonalData:
     def spans(self, text: str) -> list[Span]:
         """Return where personal data stands in a text, in order; what overlaps is one."""
         found = [(*place, kind) for kind, finder in self._finders for place in finder(text)]
-        own = ((*match.span(), kind) for kind, rule in self._own for match in rule.finditer(text))
+        own = (
+            (*match.span(), row.kind) for row in self._own for match in row.pattern.finditer(text)
+        )
         return united((*found, *own))
 
     def mask(self, text: str) -> str:
@@ -182,28 +189,6 @@ class PersonalData:
 KINDS = ("email", "phone", "card", "iban", "ip", "national_id")
 WITHOUT_LIBRARIES = ("email", "card", "ip")
 """Those that need nothing of the extra [pii]."""
-
-
-def _table(file: str | Path) -> list[tuple[str, re.Pattern[str]]]:
-    try:
-        rows = TypeAdapter(list[_Own]).validate_python(
-            entries_of(Path(file).read_text("utf-8"), "pii")
-        )
-        own = [(row.kind, row.pattern) for row in rows]
-        for kind, pattern in own:
-            if kind in KINDS or not _KIND.fullmatch(kind):
-                raise ValueError(
-                    f"kind {kind!r} must be a new one, of lower-case letters, digits, spaces, - "
-                    "and _"
-                )
-            if pattern.match(""):
-                raise ValueError(f"the pattern of {kind} matches the empty string")
-    except (OSError, ValueError, TypeError) as error:
-        reason = " ".join(str(error).split())[:300]
-        raise ConfigurationError(
-            f"pii: {file} is not a table of [[pii]] entries with a kind and a pattern: {reason}."
-        ) from None
-    return own
 
 
 def _library(name: str) -> ModuleType:
@@ -303,8 +288,8 @@ class _Phones:
 
 
 def _formats() -> list[tuple[_NationalId, Callable[[str], bool]]]:
-    table = Path(__file__).with_name("national_ids.toml").read_text("utf-8")
-    written = TypeAdapter(list[_NationalId]).validate_python(entries_of(table, "number"))
+    file = Path(__file__).with_name("national_ids.toml")
+    written = read_table(file, "number", _NationalId, "pii")
     return [(number, _library(f"stdnum.{number.module}").is_valid) for number in written]
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-Span = tuple[int, int, str]
+from .patterns import Span
 
 # How each kind is named in code, configuration and headers; after the name comes the sign that
 # assigns it.
