@@ -47,11 +47,12 @@ with dying_of_ctrl_c():
         writing,
     )
 
-COMMANDS: tuple[Command, ...] = (
-    *serve.COMMANDS,
-    *memory_commands.COMMANDS,
-    *maintenance_commands.COMMANDS,
-)
+COMMANDS = [
+    command
+    for module in (serve, memory_commands, maintenance_commands)
+    for command in vars(module).values()
+    if isinstance(command, Command)
+]
 PROGRAM = "kagent-memory"
 SHELLS = {kind.name: kind for kind in (BashComplete, FishComplete, ZshComplete)}
 UNWRITABLE = 8

@@ -440,8 +440,3 @@ async def import_(call: Call) -> Answer:
     if done.vectors:
         lines.append(f"{done.vectors} vectors {would}kept as they came.")
     return Answer(done, lines=lines)
-
-
-COMMANDS = (
-    worker, prune, jobs, reembed, forget_tenant, receipts, audit, migrate, export, import_
-)  # fmt: skip

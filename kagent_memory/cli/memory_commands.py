@@ -12,7 +12,7 @@ import click
 
 from ..checks import parsed_time
 from ..errors import InvalidInput
-from ..memories.reading import existing
+from ..memories.reading import existing, sentences_of
 from ..records import MEMORY_TYPES, ORIGINS, Fact, Filter, Hit, Memory, Scope, Scopes, WhichScopes
 from .command import (
     BESIDE,
@@ -56,7 +56,7 @@ LABELS = (
     option("--importance", "0 to 1", type=float),
     option("--ttl-days", "days to live; 0: for ever", type=int),
 )
-LABELLED = ("type", "category", "topics", "tags", "importance", "ttl_days")
+LABELLED = [str(one.name) for one in LABELS]
 HIT_COLUMNS: Mapping[str, Column] = {
     title: lambda hit, column=column: value_in(column, hit.memory)
     for title, column in MEMORY_COLUMNS.items()
@@ -137,16 +137,11 @@ async def search(call: Call) -> Answer:
 
 
 def _explanation(hit: Hit) -> str:
-    """Return why a memory was found, as a sentence."""
-    why = hit.why
-    signs = sorted(why.get("scores", {}).items(), key=lambda sign: -abs(sign[1]))
-    parts = [
-        f"by words: number {why['text_rank']}" if "text_rank" in why else "",
-        f"by meaning: cosine {hit.cosine:.2f}" if hit.cosine is not None else "",
-        "score: " + ", ".join(f"{name} {value:+.2f}" for name, value in signs) if signs else "",
-        f"relevance {hit.relevance:.2f}",
-    ]
-    return "; ".join(filter(None, parts))
+    """Return why a memory was found, in sentences."""
+    signs = sorted(hit.why.get("scores", {}).items(), key=lambda sign: -abs(sign[1]))
+    score = ", ".join(f"{name} {value:+.2f}" for name, value in signs)
+    said = [*sentences_of(hit), f"Relevance: {hit.relevance:.2f}."]
+    return " ".join([*said, f"Score: {score}."] if score else said)
 
 
 async def _searched_scopes(call: Call) -> WhichScopes:
@@ -396,6 +391,3 @@ async def confirm(call: Call) -> Answer:
         kagent-memory confirm 0199a1b2-…
     """
     return _details(await call.memories.confirm(*await call.memory(), who=WHO))
-
-
-COMMANDS = (search, list_, show, add, edit, pin, forget, history, undo, confirm)

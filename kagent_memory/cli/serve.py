@@ -330,6 +330,3 @@ async def examine(call: Call) -> Answer:
             lines.append(f"      {'':<12}→ {finding.advice}")
     is_bad = any(finding.state == "bad" for finding in findings)
     return Answer(findings, lines=lines, code=FOUND_PROBLEMS if is_bad else 0)
-
-
-COMMANDS = (demo, serve, token_create, token_list, token_revoke, examine)

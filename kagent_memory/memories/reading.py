@@ -1,14 +1,14 @@
-"""Reads of several memories through the verbs, here or on a server."""
+"""What callers share who read memories through the verbs, here or on a server."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import NotFound
-from ..records import Filter, Memory, Scope
+from ..records import Filter, Hit, Memory, Scope
 
 if TYPE_CHECKING:
     from .memories import Memories
@@ -38,3 +38,26 @@ async def existing(memories: Memories, scope: Scope, ids: Iterable[str]) -> list
         with suppress(NotFound):  # it has expired
             there.append(await memories.get(scope, id, superseded=True))
     return there
+
+
+def sentences_of(hit: Hit) -> list[str]:
+    """Say what found a memory."""
+    why: Mapping[str, Any] = hit.why
+    legs: Sequence[str] = why.get("legs", ())
+    said: list[str] = []
+    if "text" in legs:
+        said.append(f"It shares words with your question; {_place(why.get('text_rank'))} by words.")
+    if hit.cosine is not None:
+        said.append(
+            f"Its meaning is {hit.cosine:.0%} like your question's; "
+            f"{_place(why.get('vector_rank'))} by meaning."
+        )
+    if "date" in legs:
+        said.append("It is from the time that your question names.")
+    if not said:
+        said.append("What stands beside it in its conversation matches your question.")
+    return said
+
+
+def _place(rank: object) -> str:
+    return "the best match" if rank == 1 else f"number {rank}"

@@ -127,15 +127,15 @@ def _told(headers: Headers, name: str) -> str | None:
     """A header as its sender wrote it: in UTF-8, or else in Latin-1, as which servers hand headers
     on.
     """
-    values = [value for key, value in headers.raw if key == name.encode()]
+    values = headers.getlist(name)  # starlette reads Latin-1
     if len(values) > 1:
         raise ValueError(name)
     if not values:
         return None
     try:
-        return values[0].decode()
+        return values[0].encode("latin-1").decode()
     except UnicodeDecodeError:
-        return values[0].decode("latin-1")
+        return values[0]
 
 
 def bearer(headers: Headers, cookies: Mapping[str, str]) -> str:

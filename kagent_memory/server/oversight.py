@@ -49,10 +49,9 @@ class Plot(NamedTuple):
 
     @property
     def top(self) -> int:
-        """The end of the scale: 1, 2, 4, 6 or 8 times a power of ten, at least 4."""
+        """The end of the scale: an even number, at least 4."""
         most = max((value for _, value in self.series), default=0)
-        power = 10 ** max(len(str(most)) - 1, 0)
-        return next(step * power for step in (1, 2, 4, 6, 8, 10) if step * power >= max(most, 4))
+        return max(4, most + most % 2)
 
 
 @router.get("/dashboard")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
 from typing import Annotated, Any
@@ -19,7 +19,8 @@ from markupsafe import Markup, escape
 from starlette.datastructures import FormData
 
 from ..errors import InvalidInput
-from ..records import Hit, Scope
+from ..memories.reading import sentences_of
+from ..records import Scope
 from .dependencies import caller_of, memories_of, scope_of, who
 
 CSRF_COOKIE = "kagent_memory_csrf"
@@ -166,29 +167,6 @@ def scope_query(scope: Scope, **more: Any) -> str:
     return urlencode({"app": scope.app, "user": scope.user, "tenant": scope.tenant, **further})
 
 
-def sentences(hit: Hit) -> list[str]:
-    """Say what found a memory."""
-    why: Mapping[str, Any] = hit.why
-    legs: Sequence[str] = why.get("legs", ())
-    said: list[str] = []
-    if "text" in legs:
-        said.append(f"It shares words with your question; {_place(why.get('text_rank'))} by words.")
-    if hit.cosine is not None:
-        said.append(
-            f"Its meaning is {hit.cosine:.0%} like your question's; "
-            f"{_place(why.get('vector_rank'))} by meaning."
-        )
-    if "date" in legs:
-        said.append("It is from the time that your question names.")
-    if not said:
-        said.append("What stands beside it in its conversation matches your question.")
-    return said
-
-
-def _place(rank: object) -> str:
-    return "the best match" if rank == 1 else f"number {rank}"
-
-
 @cache
 def environment() -> Environment:
     """Return the one environment; every value is escaped, an unknown name is an error."""
@@ -204,7 +182,7 @@ def environment() -> Environment:
         "relative": relative,
         "marked": marked,
         "kind": KINDS.get,
-        "sentences": sentences,
+        "sentences": sentences_of,
     }
     made.filters.update(filters)
     made.globals.update(scope_query=scope_query)  # pyright: ignore[reportCallIssue, reportArgumentType]

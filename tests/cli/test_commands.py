@@ -156,7 +156,7 @@ def test_show_and_explain_are_for_people(run: Any, id: str):
     run("pin", id)
     assert "never (pinned)" in run("show", id).out
     explained = run("search", "tea", "--explain").out
-    assert "by words: number 1" in explained
+    assert "It shares words with your question; the best match by words." in explained
     assert "{" not in explained
 
 
