@@ -47,6 +47,10 @@ Metadata: TypeAlias = Mapping[str, Any]
 Item = TypeVar("Item")
 Text: TypeAlias = Annotated[str, AfterValidator(partial(checked_text, what="The text"))]
 Time: TypeAlias = Annotated[datetime, AfterValidator(partial(checked_time, what="The time"))]
+MAX_INTEGER = 2**31 - 2  # with room for one more
+Count: TypeAlias = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
+ID_PATTERN = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+Id: TypeAlias = Annotated[str, Field(pattern=ID_PATTERN)]
 Several: Final = Field(max_length=1000, strict=False)  # also in a list
 
 MEMORY_TYPES: tuple[MemoryType, ...] = ("semantic", "episodic", "procedural", "reflective")
@@ -254,12 +258,12 @@ class Usage:
         delivered_total: the same over its lifetime.
     """
 
-    retrieved: int = 0
-    delivered: int = 0
-    delivered_total: int = 0
-    last_delivered_at: datetime | None = None
-    successes: int = 0
-    failures: int = 0
+    retrieved: Count = 0
+    delivered: Count = 0
+    delivered_total: Count = 0
+    last_delivered_at: Time | None = None
+    successes: Count = 0
+    failures: Count = 0
 
 
 SEALED: Final = {"sealed": True}
@@ -291,31 +295,31 @@ class Memory:
     type: MemoryType = "semantic"
     topics: tuple[str, ...] = field(default=(), metadata=SEALED)
     tags: tuple[str, ...] = field(default=(), metadata=SEALED)
-    importance: float = 0.5
+    importance: Annotated[float, Field(ge=0, le=1)] = 0.5
     is_error: bool = False
     origin: Origin = "user"
     author: str | None = field(default=None, metadata=SEALED)
     session_id: str | None = None
-    position: int | None = None
+    position: Count | None = None
     event_ids: tuple[str, ...] = ()
     subject: str | None = field(default=None, metadata=SEALED)
     attribute: str | None = field(default=None, metadata=SEALED)
     metadata: Metadata = field(default_factory=dict[str, Any], metadata=SEALED)
-    created_at: datetime
-    updated_at: datetime
-    happened_at: datetime | None = None
-    said_at: datetime | None = None
-    valid_from: datetime | None = None
-    valid_to: datetime | None = None
-    expires_at: datetime | None = None
-    ttl_days: int | None = None
+    created_at: Time
+    updated_at: Time
+    happened_at: Time | None = None
+    said_at: Time | None = None
+    valid_from: Time | None = None
+    valid_to: Time | None = None
+    expires_at: Time | None = None
+    ttl_days: Annotated[int, Field(ge=-36_500, le=36_500)] | None = None
     pinned: bool = False
     verbatim: bool = False
     explicit: bool = False
     state: State = "active"
-    superseded_by: str | None = None
-    links: tuple[str, ...] = ()
-    revision: int = 1
+    superseded_by: Id | None = None
+    links: tuple[Id, ...] = ()
+    revision: Annotated[int, Field(ge=1, le=MAX_INTEGER + 1)] = 1
     category: str | None = field(default=None, metadata=SEALED)
     usage: Usage = Usage()
 
@@ -368,14 +372,14 @@ class Revision:
     """
 
     memory_id: str
-    revision: int
-    kind: str
+    revision: Count
+    kind: Text
     before: Memory | None = field(metadata=SEALED)
-    at: datetime
-    who: str = field(default="", metadata=SEALED)
-    why: str = field(default="", metadata=SEALED)
+    at: Time
+    who: Text = field(default="", metadata=SEALED)
+    why: Text = field(default="", metadata=SEALED)
     event_ids: tuple[str, ...] = ()
-    group: str | None = None
+    group: Text | None = None
     final: bool = False
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from itertools import groupby, islice
@@ -17,11 +17,10 @@ from typing import Annotated, BinaryIO, Literal, Self, TypeAlias
 import numpy as np
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, model_validator
 
-from ..checks import checked_text, checked_time, faults
+from ..checks import checked_text, faults
 from ..errors import InvalidInput
 from ..records import MAX_LINKS, Change, Memory, Revision, Scope, Vector
 from ..stores.base import EXTERNAL, Batch, EmbeddingSpace, checked_vector, external_name
-from ..stores.codec import is_id
 from ..stores.planning import checked
 from ..stores.spaces import SpaceKey
 from ..stores.values import every_state
@@ -30,8 +29,6 @@ MAX_SPACES = 1000
 MAX_DIMENSIONS = 65_536
 PART = 200
 MAX_LINE_BYTES = 64 * 2**20
-MAX_INTEGER = 2**31 - 2  # with room for one more
-BOUNDS = {"importance": (0, 1), "ttl_days": (-36_500, 36_500), "revision": (1, MAX_INTEGER + 1)}
 # what some readers take for one
 LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\u0085\u2028\u2029"}
 Number: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False)]
@@ -274,37 +271,11 @@ def _check_line(line: Line) -> None:
             raise InvalidInput("A revision is of another memory.")
         changes.append(Change(kind="add", memory=state, event_ids=revision.event_ids))
     checked(Batch(changes=changes), None)
-    for change in changes:
-        _check_bounds(change.memory)
-    for revision in revisions:
-        checked_text(
-            revision.who + revision.why + revision.kind + (revision.group or ""),
-            "A revision's text",
-        )
-        checked_time(revision.at, "A revision's time")
+    for state in (change.memory for change in changes):
+        if state.state != "source" and len(state.links) > MAX_LINKS:
+            raise InvalidInput(f"It has {len(state.links)} links; at most {MAX_LINKS} are kept.")
     numbers = [revision.revision for revision in revisions]
-    if len(set(numbers)) < len(numbers) or not all(
-        0 <= number < memory.revision for number in numbers
-    ):
+    if len(set(numbers)) < len(numbers) or max(numbers, default=0) >= memory.revision:
         raise InvalidInput(
             f"Its revisions have the numbers {numbers}; each has its own, below the memory's."
         )
-
-
-def _check_bounds(memory: Memory) -> None:
-    """Refuse numbers, times and a successor that no store of ours ever wrote, and not every one
-    keeps.
-    """
-    for part in (memory, memory.usage):
-        for one in fields(part):
-            value = getattr(part, one.name)
-            low, high = BOUNDS.get(one.name, (0, MAX_INTEGER))
-            if isinstance(value, datetime):
-                checked_time(value, one.name)
-            elif isinstance(value, int | float) and not low <= value <= high:
-                raise InvalidInput(f"{one.name} must be between {low:,} and {high:,}.")
-    for id in (memory.superseded_by, *memory.links):
-        if id is not None and not is_id(id):
-            raise InvalidInput(f"superseded_by or a link, {id!r}, is not a UUID.")
-    if len(memory.links) > MAX_LINKS:
-        raise InvalidInput(f"It has {len(memory.links)} links; at most {MAX_LINKS} are kept.")

@@ -12,13 +12,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 from ..language import tokenizer
-from ..records import Memory
+from ..records import ID_PATTERN, Memory
 
-MEMORY_TIMES = tuple(field.name for field in fields(Memory) if "datetime" in str(field.type))
+MEMORY_TIMES = tuple(field.name for field in fields(Memory) if "Time" in str(field.type))
 MEMORY_LISTS = tuple(field.name for field in fields(Memory) if str(field.type).startswith("tuple"))
 _MOST = 1_000_000_000
 _ID_CHARS = 36
-_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_ID = re.compile(ID_PATTERN)
 
 
 def to_snapshot(memory: Memory) -> str:

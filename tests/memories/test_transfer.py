@@ -17,7 +17,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kagent_memory import Fact, InvalidInput, Memories, Message, ModelError, Scope, StoreError
+from kagent_memory import (
+    Fact,
+    Filter,
+    InvalidInput,
+    Memories,
+    Message,
+    ModelError,
+    Scope,
+    StoreError,
+)
 from kagent_memory.memories import export_file
 from kagent_memory.memories.transfer import Imported
 from kagent_memory.records import Vector, new_id
@@ -202,14 +211,16 @@ def with_surprise(*where: str | int) -> Callable[[Lines], None]:
         (with_memory(session_id="s" * 2000), "Line 5"),
         (with_memory(created_at="2026-03-01T09:00:00"), "Line 5 .*time zone"),
         (with_memory(expires_at="9999-12-31T23:59:59-23:59"), "Line 5 .*out of range"),
-        (with_memory(importance=1.5), "Line 5 .*between 0 and 1"),
-        (with_memory(ttl_days=10**12), "Line 5 .*36,500"),
+        (with_memory(importance=1.5), "Line 5 .*less than or equal to 1"),
+        (with_memory(ttl_days=10**12), "Line 5 .*36500"),
         (with_memory(revision=2**31), "Line 5"),
         (with_memory(usage={"retrieved": 2**40}), "Line 5"),
-        (with_memory(superseded_by="another"), "Line 5 .*not a UUID"),
+        (with_memory(links=[new_id() for _ in range(5)]), "Line 5 .*at most 4"),
+        (with_memory(superseded_by="another"), "Line 5 .*superseded_by"),
         (with_revision(revision=1), "each has its own"),
         (with_revision(revision=9), "each has its own"),
         (with_revision(event_ids=["\0"]), "NUL"),
+        (with_revision(why="\0"), "NUL"),
         (with_revision(at="2026-03-01T09:00:00"), "time zone"),
         (with_revision(memory_id="01900000-0000-7000-8000-000000000000"), "of another memory"),
         (with_vectors({"space": 0, "numbers": FINE[1:]}), "Line 2.*24"),
@@ -270,6 +281,20 @@ async def test_what_is_no_file_of_text_is_refused_at_once(make, said, tmp_path, 
     async with await opened() as memories:
         with pytest.raises(InvalidInput, match=said):
             await asyncio.wait_for(memories.import_(path), 5)
+
+
+async def test_a_turn_of_many_facts_travels_too(tmp_path):
+    """A kept turn is imported with all of its facts, however many came from it."""
+    cities = ("Oslo", "Lima", "Paris", "Rome", "Kyoto", "Quito")
+    facts = [{"text": f"Ada was in {city}", "sources": [1]} for city in cities]
+    llm = ScriptedLlm(lambda prompt: {"facts": facts, "decisions": []})
+    async with await opened(llm=llm) as memories, await opened() as other:
+        told = Message(text=f"I was in {', '.join(cities)}", event_id="e1")
+        await memories.remember(ADA, [told], "s")
+        await memories.work(until_idle=True)
+        [turn] = (await memories.list(ADA, filter=Filter(superseded="source"))).memories
+        assert len(turn.links) == len(cities)
+        assert await other.import_(await exported(memories, tmp_path)) == Imported(added=7)
 
 
 async def test_another_tenants_memories_are_refused(tmp_path):

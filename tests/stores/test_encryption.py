@@ -57,7 +57,9 @@ async def opened(uri: str, keys: str | None = None, **options: Any) -> Memories:
     )
 
 
-NO_TEXT = re.compile(r"(int|float|bool|datetime|Scope|Usage)( \| None)?")
+NO_TEXT = re.compile(
+    r"(int|float|bool|datetime|Time|Count|Scope|Usage|Annotated\[(int|float), .*\])( \| None)?"
+)
 PLAIN: Mapping[type, set[str]] = {
     Memory: {
         "id", "type", "origin", "session_id", "event_ids", "state", "superseded_by", "links",

@@ -37,7 +37,7 @@ _ERROR = "\x1f"  # begins a sealed error
 def sealed_fields(record: type) -> Mapping[str, str | None]:
     """Return the fields of a record that are encrypted, each with what its column holds then."""
     marked = (field for field in fields(record) if field.metadata.get("sealed"))
-    return {field.name: "" if field.type == "str" else None for field in marked}
+    return {field.name: "" if field.type in ("str", "Text") else None for field in marked}
 
 
 _SEALED_MEMORY = {**sealed_fields(Memory), "slot": None}
