@@ -23,7 +23,7 @@ from pydantic import Field
 
 from ..memories.tool_answers import report
 from .arguments import Positive, check_fields
-from .event_converter import MEMORY_TOOLS, UNSPOKEN_TOOLS, is_user_turn, live_events
+from .converter import MEMORY_TOOLS, UNSPOKEN_TOOLS, is_user_turn, live_events
 from .service import KagentMemoryService
 from .sessions import mode_of, recorded
 

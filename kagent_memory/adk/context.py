@@ -12,7 +12,7 @@ from ..errors import InvalidInput
 from ..memories.tool_answers import Found, affordable, of_hit
 from ..models.prompts.fence import memory_line
 from ..records import Scope
-from .event_converter import CONFIRMATION
+from .converter import CONFIRMATION
 from .service import KagentMemoryService
 
 if TYPE_CHECKING:

@@ -225,13 +225,13 @@ class Availability:
     def __init__(self, ping: Callable[[], Future[Any] | None]) -> None:
         self._start = ping
         self._ping: Future[Any] | None = None
-        self._asked_at = 0.0
+        self._due = 0.0
 
     @property
     def is_away(self) -> bool:
         """Return True if the last ping is overdue."""
-        overdue = time.monotonic() > self._asked_at + PING_SECONDS
-        return self._ping is not None and not self._ping.done() and overdue
+        waiting = self._ping is not None and not self._ping.done()
+        return waiting and time.monotonic() > self._due
 
     async def guard(self, work: Awaitable[Result], *, finish: bool = False) -> Result:
         """Return what `work` gives, however long it takes, as long as the database answers pings.
@@ -259,12 +259,10 @@ class Availability:
         if self.is_away:
             return False
         if self._ping is None or self._ping.done():
-            self._ping, self._asked_at = self._start(), time.monotonic()
+            self._ping, self._due = self._start(), time.monotonic() + PING_SECONDS
         if self._ping is None:
             return True
-        answer = asyncio.wrap_future(self._ping)
-        left = self._asked_at + PING_SECONDS - time.monotonic()
-        await asyncio.wait(
-            [task, answer], timeout=max(0.0, left), return_when=asyncio.FIRST_COMPLETED
-        )
+        either = [task, asyncio.wrap_future(self._ping)]
+        left = max(0.0, self._due - time.monotonic())
+        await asyncio.wait(either, timeout=left, return_when=asyncio.FIRST_COMPLETED)
         return task.done() or self._ping.done()

@@ -23,7 +23,7 @@ from ..records import MAX_QUERY_CHARS, ORIGINS, Filter
 from ..retrieval.query import WordGate
 from .arguments import Number, Positive, check_fields, from_yaml
 from .context import Run, service_of
-from .event_converter import is_user_turn, text_of
+from .converter import is_user_turn, text_of
 from .service import KagentMemoryService
 from .sessions import SessionState, mode_of
 

@@ -19,8 +19,8 @@ def register() -> None:
         registry.register_memory_service(scheme, _made)
 
 
-def _made(uri: str, **kwargs: Any) -> KagentMemoryService:
-    return KagentMemoryService(uri, agents_dir=kwargs.get("agents_dir"))
+def _made(uri: str, **_: Any) -> KagentMemoryService:
+    return KagentMemoryService(uri)
 
 
 def main() -> None:

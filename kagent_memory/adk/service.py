@@ -27,8 +27,7 @@ from ..errors import ConfigurationError, KagentMemoryError, StoreError
 from ..records import Scope, current_tenant, names_tenants
 from ..settings import MemorySettings, compose, scheme_of
 from .adk_llm import AdkLlm, at_hand, resolve_llm
-from .entry_converter import to_entry, to_fact, to_fields
-from .event_converter import messages
+from .converter import messages, to_entry, to_fact, to_fields
 from .loop_thread import Availability, LoopThread
 from .sessions import Sessions, SessionState, recorded
 from .sync_memories import SyncMemories, ThreadsafeMemories
@@ -104,7 +103,6 @@ class KagentMemoryService(BaseMemoryService):
                 "function that makes the pool (pool=make_pool), or use Memories.open(pool=…)."
             )
         self.settings = composed
-        self.agents_dir = agents_dir
         self._scope_of = scope_of
         resolve = partial(resolve_llm, settings=composed)
 

@@ -39,7 +39,7 @@ from ..models.prompts.fence import fenced_answer
 from ..records import Fact, Filter, MemoryType
 from .arguments import AS_LABELS, Labels, Number, arguments_of, check_option, from_yaml, read
 from .context import Run, ask_person, service_of
-from .event_converter import is_user_turn
+from .converter import is_user_turn
 from .service import KagentMemoryService
 from .sessions import mode_of
 

@@ -22,7 +22,7 @@ from kagent_memory import (
     Scope,
 )
 from kagent_memory.adk.context import ASKED, DECLINED
-from kagent_memory.adk.event_converter import messages
+from kagent_memory.adk.converter import messages
 from kagent_memory.models.prompts.fence import CLOSING, OPENING
 
 from . import scripted

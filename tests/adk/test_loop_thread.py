@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import subprocess
-import sys
 import threading
 
 import pytest
@@ -131,30 +129,6 @@ async def test_a_loop_thread_that_nobody_holds_ends_its_thread() -> None:
     gc.collect()
     await asyncio.to_thread(thread.join, 60)
     assert threads(before) == []
-
-
-def test_a_program_that_closes_nothing_ends_without_a_word() -> None:
-    """A program that never closes its loop thread still ends, at once and in silence."""
-    code = """
-import asyncio
-from kagent_memory.adk.loop_thread import LoopThread
-
-async def opener():
-    return "open"
-
-async def closer(resource):
-    pass
-
-async def use(resource):
-    return await asyncio.to_thread(str.upper, resource)
-
-held = LoopThread(opener, closer)
-print(asyncio.run(held.run(use)))
-"""
-    ran = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "OPEN\n", "")
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")

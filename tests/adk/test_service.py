@@ -226,7 +226,6 @@ def test_the_constructor_touches_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     [
         ({"search_limits": 3}, "did you mean search_limit?"),
         ({"sparkle": 3}, "known: batch_size, .*worker"),
-        ({"embeding": "ollama/any"}, "did you mean embedding?"),
         ({"uri": "libsql:///memory.db?serch_limit=3"}, "did you mean search_limit?"),
         ({"uri": "kagent://host/db"}, r"kagent:///memory\.db"),
         ({"uri": "memory.db"}, r"libsql:////var/lib/memory\.db"),

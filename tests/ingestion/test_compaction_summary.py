@@ -7,7 +7,7 @@ from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions, EventCompaction
 from google.genai import types
 
-from kagent_memory.adk.event_converter import messages
+from kagent_memory.adk.converter import messages
 from kagent_memory.ingestion.summaries import CompactionAwareSummary
 from kagent_memory.ingestion.summary_provider import PassthroughSummary, Transcript, bind, needs_llm
 from kagent_memory.records import Message

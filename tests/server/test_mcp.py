@@ -29,7 +29,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult
 
-from kagent_memory.adk.event_converter import messages
+from kagent_memory.adk.converter import messages
 from kagent_memory.cli import main
 from kagent_memory.memories import Memories
 from kagent_memory.models.prompts.fence import CLOSING, NOTICE, OPENING
@@ -255,7 +255,7 @@ def test_a_client_that_says_all_and_hangs_up_hears_only_the_protocol(uri: str):
     """
     code = """
 import os, subprocess, sys
-from kagent_memory.adk.event_converter import messages
+from kagent_memory.adk.converter import messages
 from kagent_memory.cli import main
 from kagent_memory.memories import Memories
 add = Memories.add

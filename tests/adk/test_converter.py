@@ -14,7 +14,7 @@ from google.genai import types
 from pydantic import BaseModel
 
 from kagent_memory import KagentMemoryService
-from kagent_memory.adk.event_converter import is_user_turn, live_events, messages
+from kagent_memory.adk.converter import is_user_turn, live_events, messages
 from kagent_memory.models.prompts.fence import CLOSING, OPENING, fenced_answer
 
 from .scripted import call, contents, session_of
