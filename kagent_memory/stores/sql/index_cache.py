@@ -208,8 +208,7 @@ class IndexCache:
         entries: list[Entry] = []
         for start in range(0, len(changes.written), LOAD_ROWS):
             entries += await reads.entries(cached.scope, changes.written[start : start + LOAD_ROWS])
-        packed = changes.packed if changes.is_whole else None
-        await cached.update(entries, left=changes.left, packed=packed)
+        await cached.update(entries, left=changes.left, packed=changes.packed)
         cached.stand = changes.stand
         self._weigh(cached)
         return cached
@@ -269,9 +268,10 @@ class IndexCache:
             if (column := _current(cached, space_number)) is not None:
                 return column
             column = cached.vectors.get(space_number)
-            is_near = column is not None and len(column.lacking(cached.index)) < MAX_CHANGED
+            count = len(cached.index.ids)
+            is_near = column is not None and count - len(column) < MAX_CHANGED
             if reads.has_nearest and not is_near:
-                fits = len(cached.index.ids) * (4 * dimensions + ROW_BYTES) <= self._max_bytes
+                fits = count * (4 * dimensions + ROW_BYTES) <= self._max_bytes
                 # one search is not worth it where others write all the time
                 if trusted and fits:
                     self._fill_aside(cached, space_number, dimensions, reads)
@@ -309,9 +309,10 @@ class IndexCache:
         column = cached.vectors.setdefault(space_number, VectorColumn(dimensions))
         if not len(column):  # else it grows aside, with what is put into it
             column.reserve(len(index.ids))
-        lacking, since, first = column.lacking(index), column.version, None
+        since, first = column.version, None
         at_once = max(1, MAX_NUMBERS_AT_ONCE // dimensions)
         try:
+            lacking = await run_in_thread(len(index.ids), column.lacking, index)
             for start in range(0, max(1, len(lacking)), at_once):
                 some = lacking[start : start + at_once]
                 limit = at_once + MAX_CHANGED

@@ -49,8 +49,8 @@ class Changes:
         stand: of the scope now.
         written: the ids of the memories written since.
         left: the ids of all memories, where some were erased; None: none were.
-        is_whole: `written` goes on from `packed`, or from nothing, instead of from what is known.
-        packed: the index that was packed last.
+        packed: the index that was packed last, or b"" for an empty one, from which `written` goes
+            on; None: it goes on from what is known.
         matching: the ids of the visible memories that a filter lets through; None: all, or nobody
             asked.
     """
@@ -58,8 +58,7 @@ class Changes:
     stand: Stand
     written: Sequence[str] = ()
     left: Sequence[str] | None = None
-    is_whole: bool = False
-    packed: bytes = b""
+    packed: bytes | None = None
     matching: Sequence[str] | None = None
 
 
@@ -246,8 +245,8 @@ async def _whole(session: Transaction, row: Row) -> Changes:
     packed = session.codec.index(bytes(row["packed"] or b""))
     if ScopeIndex.is_packed(packed):
         written = ids_in(row["ids"] or "")
-        return Changes(_stand(row), written, is_whole=True, packed=packed)
-    return Changes(_stand(row), await _written_since(session, 0), is_whole=True)
+        return Changes(_stand(row), written, packed=packed)
+    return Changes(_stand(row), await _written_since(session, 0), packed=b"")
 
 
 async def _written_since(session: Transaction, version: int) -> Sequence[str]:
