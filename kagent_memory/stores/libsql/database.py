@@ -170,6 +170,8 @@ class Database:
         A caller that is cancelled stops waiting at once: what has begun runs to its end, and what
         has not never does.
         """
+        with suppress(Busy):  # nearly every action; to set up retrying takes longer than most do
+            return await self._on_thread(action)
         retrying = AsyncRetrying(
             retry=retry_if_exception_type(Busy),
             stop=stop_before_delay(seconds),
