@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import MAXYEAR, MINYEAR, UTC, date, datetime, timedelta
 from functools import cache
@@ -81,10 +81,9 @@ def named_spans(query: str, now: datetime) -> list[Span]:
     folded = query.casefold()
     if not _HINT.search(folded):
         return []
-    spans = list(
-        _first(chain(_by_name(folded), _by_number(folded), _by_distance(folded, now.date())))
-    )
-    return spans or list(_first(Span(int(found.group())) for found in _LONE_YEAR.finditer(folded)))
+    spans = list(chain(_by_name(folded), _by_number(folded), _by_distance(folded, now.date())))
+    years = (Span(int(found.group())) for found in _LONE_YEAR.finditer(folded))
+    return list(dict.fromkeys(spans or years))[:SPANS_AT_MOST]
 
 
 def windows(spans: Sequence[Span]) -> list[tuple[datetime, datetime]]:
@@ -144,16 +143,6 @@ def closeness(spans: Sequence[Span], at: datetime | None) -> tuple[float, float]
     return month, day
 
 
-def _first(spans: Iterable[Span]) -> Iterator[Span]:
-    seen: set[Span] = set()
-    for span in spans:
-        if span not in seen:
-            seen.add(span)
-            yield span
-        if len(seen) == SPANS_AT_MOST:
-            return
-
-
 @cache
 def _asking() -> frozenset[str]:
     """Return the terms that only ask, read when the first date is asked for: an import has no time
@@ -197,12 +186,8 @@ def _by_distance(query: str, today: date) -> Iterator[Span]:
             back = (today.weekday() - _WEEKDAYS.index(found["weekday"]) - 1) % 7 + 1
             yield _on(today - timedelta(days=back))
         else:
-            unit = found["unit"] or found["units"]
-            count = (
-                int(found["count"])
-                if (found["count"] or "").isdigit()
-                else _COUNTS.get(found["count"] or "", 1)
-            )
+            unit, count = found["unit"] or found["units"], found["count"] or "a"
+            count = int(count) if count.isdigit() else _COUNTS[count]
             if unit == "year":
                 yield Span(today.year - count)
             elif unit == "month":

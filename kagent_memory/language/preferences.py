@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
-from typing import NamedTuple
 
 from .word_lists import table
 
@@ -14,7 +13,6 @@ PREFERENCE_TERM = "\x1fpreference"
 
 USER = "user"  # who ADK says wrote what a person typed
 _MOST_CHARS = 2_000
-_WORD = re.compile(r"\w+(?:'\w+)*")
 _APOSTROPHES = str.maketrans("’‘", "''")
 
 
@@ -36,36 +34,20 @@ def states_preference(text: str, author: str | None = None) -> bool:
 @lru_cache(maxsize=256)  # a text is asked about for its topics and for its index terms
 def _is_preference(text: str) -> bool:
     folded = " ".join(text.casefold().translate(_APOSTROPHES).split())
-    words = frozenset(_WORD.findall(folded))
     return any(
         # nearly all texts hold none of a language's phrases, which is seen sooner than by its forms
-        (not forms.first_words or not forms.first_words.isdisjoint(words))
-        and any(phrase in folded for phrase in forms.phrases)
-        and forms.pattern.search(folded) is not None
-        for forms in _languages()
+        any(phrase in folded for phrase in phrases) and forms.search(folded) is not None
+        for phrases, forms in _languages()
     )
 
 
-class _Forms(NamedTuple):
-    """Forms in which one language puts preferences.
-
-    Attributes:
-        first_words: of its phrases; none where words have no spaces between.
-        phrases: what is looked for.
-        pattern: where each of them counts.
-    """
-
-    first_words: frozenset[str]
-    phrases: Sequence[str]
-    pattern: re.Pattern[str]
-
-
 @cache
-def _languages() -> Sequence[_Forms]:
+def _languages() -> Sequence[tuple[Sequence[str], re.Pattern[str]]]:
+    """Return the phrases of each language's preferences, and the forms in which they count."""
     return [_forms(lists) for lists in table("preference_words").values()]
 
 
-def _forms(lists: Mapping[str, str]) -> _Forms:
+def _forms(lists: Mapping[str, str]) -> tuple[Sequence[str], re.Pattern[str]]:
     told = {name: _phrases(text) for name, text in lists.items()}
     start = rf"(?:^|[.!?:;,\-(]\s*)(?:(?:{_any_of(told.pop('please', ()))}),? )?"
     forms = {
@@ -74,10 +56,8 @@ def _forms(lists: Mapping[str, str]) -> _Forms:
         "states": r"\b(?:%s)\b",
         "anywhere": r"(?:%s)",
     }
-    phrases = [phrase for some in told.values() for phrase in some]
-    first_words = () if "anywhere" in told else (_WORD.findall(phrase)[0] for phrase in phrases)
     pattern = "|".join(forms[name] % _any_of(some) for name, some in told.items())
-    return _Forms(frozenset(first_words), phrases, re.compile(pattern))
+    return [phrase for some in told.values() for phrase in some], re.compile(pattern)
 
 
 def _phrases(text: str) -> tuple[str, ...]:

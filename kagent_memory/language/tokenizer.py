@@ -307,18 +307,5 @@ def _folding() -> dict[int, str | None]:
             base = unicodedata.normalize("NFD", chr(code))[0]
             if base != chr(code):
                 folded[code] = base
-    plain = {
-        "ø": "o",
-        "Ø": "O",
-        "ł": "l",
-        "Ł": "L",
-        "đ": "d",
-        "Đ": "D",
-        "ı": "i",
-        "æ": "ae",
-        "Æ": "AE",
-        "œ": "oe",
-    }
-    folded |= {ord(letter): base for letter, base in plain.items()}
-    folded[ord("’")] = "'"
-    return folded
+    plain = dict(zip("øØłŁđĐı’", "oOlLdDi'", strict=True))
+    return folded | str.maketrans(plain | {"æ": "ae", "Æ": "AE", "œ": "oe"})
