@@ -12,6 +12,7 @@ import pytest
 
 from kagent_memory import doctor
 from kagent_memory.doctor import Finding
+from kagent_memory.errors import ModelError
 from kagent_memory.memories import Memories
 from kagent_memory.records import Scope
 from kagent_memory.stores.sql import migrations
@@ -106,6 +107,18 @@ async def test_what_cannot_be_opened_is_told(tmp_path: Path, name: str) -> None:
     assert [finding.state for finding in found if finding.state != "ok"] == ["bad"]
     assert found[-1].text
     assert found[-1].advice
+
+
+async def test_an_embedder_that_is_away_is_told() -> None:
+    """An embedder whose provider does not answer is a bad finding, with what to do."""
+
+    class Away(HashEmbedder):
+        async def embed(self, *_: Any, **__: Any) -> Any:
+            raise ModelError("The provider is away.")
+
+    found = by_part(await doctor.examine("libsql:///:memory:", embedding=Away(8), llm=False))
+    assert found["embedder"].state == "bad"
+    assert found["embedder"].advice
 
 
 async def test_settings_that_have_their_model_are_no_finding() -> None:

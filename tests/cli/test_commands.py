@@ -210,12 +210,7 @@ def test_dead_letters_are_seen_and_tried_again(run: Any, uri: str):
 def test_the_doctor_ends_with_what_it_found(run: Any, id: str):
     """The exit code is 1 where something does not work, and what is bad comes with advice."""
     assert run("doctor").code == 0
-    embedding = '{"provider": "openai", "model": "m", "base_url": "http://127.0.0.1:9"}'
-    for words in (
-        ["--uri", "postgresql://nobody@127.0.0.1:9/x"],
-        ["--embedding", embedding],
-        ["--set", "ttl_days=soon"],
-    ):
+    for words in (["--uri", "postgresql://nobody@127.0.0.1:9/x"], ["--set", "ttl_days=soon"]):
         sick = run("doctor", "--json", *words)
         bad = [finding for finding in sick.json if finding["state"] == "bad"]
         assert (sick.code, len(bad)) == (1, 1)

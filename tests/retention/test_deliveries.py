@@ -38,11 +38,11 @@ async def test_no_delivery_is_lost_beside_searches_and_prunes(store_uri: str):
     """No delivery is lost, however many search at once and whatever the prune does."""
     scopes = [Scope("acme", f"user {number}", "app") for number in range(8)]
     handed: Counter[str] = Counter()
-    left = 32
+    left = 16
 
     async def client(memories: Memories, number: int) -> None:
         nonlocal left
-        for turn in range(25):
+        for turn in range(15):
             scope = scopes[(number + turn) % len(scopes)]
             query = f"Which bird number {turn % 7} sings in ward {number % 5}?"
             hits = await memories.recall(scope, query, limit=1 + turn % 5)
@@ -52,7 +52,7 @@ async def test_no_delivery_is_lost_beside_searches_and_prunes(store_uri: str):
     async with await opened(store_uri, popular_after=3) as memories:
         for scope in scopes:
             await memories.add(scope, [f"Bird number {n} sings in ward {n % 5}" for n in range(20)])
-        clients = [asyncio.create_task(client(memories, number)) for number in range(32)]
+        clients = [asyncio.create_task(client(memories, number)) for number in range(16)]
         while left and not any(task.done() and task.exception() for task in clients):
             await memories.prune()
             await asyncio.sleep(0.05)

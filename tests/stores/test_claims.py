@@ -12,7 +12,7 @@ from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
-from kagent_memory.records import Scope, new_id
+from kagent_memory.records import Scope
 from kagent_memory.stores import Store, open_store
 from kagent_memory.stores.base import Job
 from kagent_memory.testing.fixtures import NOW, a_job
@@ -56,10 +56,14 @@ async def test_ten_thousand_queued_events_of_one_user_hold_up_nobody(tmp_path: P
         await store.enqueue([job(A, 900)])
         with closing(sqlite3.connect(path)) as file, file:
             names: list[str] = [row[1] for row in file.execute("PRAGMA table_info(ingest_job)")]
-            given = {"id": "?1", "key": "?1", "created_at": "'2026-02-01T00:00:00.000000Z'"}
+            new = "printf('%032d', number)"
+            given = {"id": new, "key": new, "created_at": "'2026-02-01T00:00:00.000000Z'"}
             picked = ", ".join(given.get(name, name) for name in names)
-            copied = f"INSERT INTO ingest_job SELECT {picked} FROM ingest_job WHERE key = ''"
-            file.executemany(copied, [(new_id(),) for _ in range(10_000)])
+            file.execute(
+                "WITH RECURSIVE numbers(number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM "
+                "numbers LIMIT 10000) INSERT INTO ingest_job "
+                f"SELECT {picked} FROM ingest_job, numbers WHERE key = ''"
+            )
         await store.enqueue([job(scope, 1) for scope in others])
         async with asyncio.timeout(60):  # it took minutes while each job was compared with each
             served = [await claimed(store) for _ in range(30)]
