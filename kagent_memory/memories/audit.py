@@ -5,10 +5,9 @@ quotes them.
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator, Sequence
+from datetime import timedelta
 from typing import TypeAlias
 
 from ..concurrency import run_in_thread
@@ -19,6 +18,7 @@ from ..records import Filter, Memory, Message, Scope
 from ..redaction import kinds_in
 from ..redaction.personal_data import WITHOUT_LIBRARIES, PersonalData
 from ..stores.base import EXTERNAL
+from ..stores.filter_match import is_visible
 from ..stores.planning import slot_of
 from ..stores.values import Whole, every_state
 from .components import Components
@@ -32,17 +32,6 @@ CANDIDATES = 10  # older memories that a suspect of a recall loop is compared wi
 Evidence: TypeAlias = tuple[Iterable[str], str]
 """The ids of the memories that a defect is about, and what was found."""
 Key: TypeAlias = Callable[[Memory], Hashable]
-
-
-@dataclass(frozen=True)
-class Contents:
-    """All memories of one scope, and those of them that are visible now."""
-
-    parts: Components
-    scope: Scope
-    now: datetime
-    all: Sequence[Whole]
-    visible: Sequence[Memory]
 
 
 async def audit_scope(
@@ -62,148 +51,151 @@ async def audit_scope(
         every += some
         if progress is not None:
             progress(len(some))
-    now = parts.clock()
-    visible = [one.memory for one in every if _is_visible(one.memory, now)]
-    contents = Contents(parts, scope, now, every, visible)
+    contents, counts, findings = Contents(parts, scope, every), Counter[Defect](), list[Finding]()
     size = sum(len(one.memory.content) * (1 + len(one.revisions)) for one in every)
-    counts: dict[Defect, int] = {}
-    findings: list[Finding] = []
     for defect in defects:
-        check = CHECKS[defect](contents)
+        check: Iterator[Evidence] | AsyncIterator[Evidence] = getattr(contents, defect)()
         found = (
             [one async for one in check]
             if isinstance(check, AsyncIterator)
             else await run_in_thread(size, list[Evidence], check)
         )
         counts[defect] = len(found)
-        evidence = sorted((tuple(ids), detail) for ids, detail in found[:most])
         findings += [
             Finding(defect=defect, scope=scope, memory_ids=ids, detail=detail)
-            for ids, detail in evidence
+            for ids, detail in sorted((tuple(ids), detail) for ids, detail in found[:most])
         ]
-    return Audit(scopes=1, memories=len(ids), counts=counts, findings=tuple(findings))
+    return Audit(scopes=1, memories=len(ids), counts=dict(counts), findings=tuple(findings))
 
 
-def _is_visible(memory: Memory, now: datetime) -> bool:
-    lives = memory.pinned or memory.expires_at is None or memory.expires_at > now
-    return memory.state == "active" and lives
-
-
-def _exact_duplicates(contents: Contents) -> Iterator[Evidence]:
-    for same in _groups(contents.visible, _text):
-        if len(same) > 1:
-            yield _ids(same), f"{len(same)} say the same, word for word"
-
-
-def _near_duplicates(contents: Contents) -> Iterator[Evidence]:
-    detail = "the same in other words"
-    for alike in _differing(contents.visible, _statement):
-        yield _ids(alike), detail
-    for older, newer in _linked(contents.visible):
-        if not (is_saved(older) and newer.valid_from) and _words(older) != _words(newer):
-            yield _ids((older, newer)), detail
-
-
-def _contradictions(contents: Contents) -> Iterator[Evidence]:
-    for values in _differing(contents.visible, slot_of):
-        yield _ids(values), f"{len(values)} values of one attribute"
-    for alike in _differing(contents.visible, _words):
-        if len({_denies(one) for one in alike}) > 1:
-            yield _ids(alike), "one denies what the other says"
-    for older, newer in _linked(contents.visible):
-        is_told = slot_of(older) is not None and slot_of(older) == slot_of(newer)
-        if is_saved(older) and newer.valid_from and not is_told:
-            yield _ids((older, newer)), "one was to replace the other, a saved one"
-
-
-def _secrets(contents: Contents) -> Iterator[Evidence]:
-    redact = contents.parts.redactors.secrets
-
-    def kinds(text: str) -> Iterable[str]:
-        # a secret that only the store's own redactor knows has no name
-        return kinds_in(text) or (("secret",) if redact(text) != text else ())
-
-    return _kept_texts(contents, kinds)
-
-
-def _personal_data(contents: Contents) -> Iterator[Evidence]:
-    """Find personal data; without the setting `pii` only the kinds that no library is needed
-    for.
+class Contents:
+    """All memories of one scope, and those of them that are visible now; a method finds the defect
+    of its name.
     """
-    rules, redact = contents.parts.settings.pii, contents.parts.redactors.secrets
-    data = (
-        PersonalData(rules.kinds, regions=rules.regions, table=rules.file)
-        if rules is not None
-        else PersonalData(WITHOUT_LIBRARIES)
-    )
-    return _kept_texts(contents, lambda text: [kind for _, _, kind in data.spans(redact(text))])
+
+    def __init__(self, parts: Components, scope: Scope, every: Sequence[Whole]) -> None:
+        self.parts, self.scope, self.all, self.now = parts, scope, every, parts.clock()
+        self.visible = [one.memory for one in every if is_visible(one.memory, self.now)]
+
+    def exact_duplicate(self) -> Iterator[Evidence]:
+        """Find memories that say the same word for word."""
+        for same in _groups(self.visible, _text):
+            if len(same) > 1:
+                yield _ids(same), f"{len(same)} say the same, word for word"
+
+    def near_duplicate(self) -> Iterator[Evidence]:
+        """Find facts of the same words, and linked ones none of which was to replace the other."""
+        detail = "the same in other words"
+        for alike in _differing(self.visible, _statement):
+            yield _ids(alike), detail
+        for older, newer in _linked(self.visible):
+            if not _was_to_replace(newer, older) and _words(older) != _words(newer):
+                yield _ids((older, newer)), detail
+
+    def contradiction(self) -> Iterator[Evidence]:
+        """Find several values of one slot, facts one of which denies the other, and saved ones that
+        a linked one was to replace.
+        """
+        for values in _differing(self.visible, slot_of):
+            yield _ids(values), f"{len(values)} values of one attribute"
+        for alike in _differing(self.visible, _words):
+            if len({_denies(one) for one in alike}) > 1:
+                yield _ids(alike), "one denies what the other says"
+        for older, newer in _linked(self.visible):
+            slot = slot_of(older)
+            if _was_to_replace(newer, older) and (slot is None or slot != slot_of(newer)):
+                yield _ids((older, newer)), "one was to replace the other, a saved one"
+
+    def secret(self) -> Iterator[Evidence]:
+        """Find secrets; one that only the store's own redactor knows has no name."""
+        redact = self.parts.redactors.secrets
+        return self._holding(
+            lambda text: kinds_in(text) or (("secret",) if redact(text) != text else ())
+        )
+
+    def personal_data(self) -> Iterator[Evidence]:
+        """Find personal data; without the setting `pii` only the kinds that no library is needed
+        for.
+        """
+        rules, redact = self.parts.settings.pii, self.parts.redactors.secrets
+        data = (
+            PersonalData(rules.kinds, regions=rules.regions, table=rules.file)
+            if rules is not None
+            else PersonalData(WITHOUT_LIBRARIES)
+        )
+        return self._holding(lambda text: [kind for _, _, kind in data.spans(redact(text))])
+
+    def _holding(self, kinds: Callable[[str], Iterable[str]]) -> Iterator[Evidence]:
+        """Find memories in any state that hold something of a kind, or did in their history."""
+        for one in self.all:
+            now = {*_texts(one.memory)}
+            states = every_state(one.memory, one.revisions)
+            then = {text for state in states for text in _texts(state)} - now
+            then |= {revision.why for revision in one.revisions}
+            for place, written in (("", now), ("in its history: ", then)):
+                if found := {kind for text in written for kind in kinds(text)}:
+                    yield [one.memory.id], place + ", ".join(sorted(found))
+
+    def never_delivered(self) -> Iterator[Evidence]:
+        """Find what is not new and was handed to nobody."""
+        for memory in self.visible:
+            if not memory.usage.delivered_total and memory.created_at <= self.now - NEW:
+                yield [memory.id], f"added {memory.created_at.date().isoformat()}"
+
+    async def recall_loop(self) -> AsyncIterator[Evidence]:
+        """Find what agents and tools said that repeats older memories."""
+        suspects = [one for one in self.visible if one.origin in ("agent", "tool")]
+        view = await self.parts.store.memories.view(self.scope, now=self.now)
+        queries = [query_terms(memory.content) for memory in suspects]
+        matches = [one.matches for one in await view.texts(queries, limit=CANDIDATES)]
+        held = {memory.id: memory for memory in self.visible}
+
+        def sources(memory: Memory, near: Sequence[Memory]) -> Sequence[str]:
+            older = [one for one in near if _is_older(one, memory)]
+            spoken = [Message(text=memory.content, role="agent")]
+            [left], repeated = mask_recalled(spoken, older, names=(self.scope.user,))
+            return () if left.text else repeated
+
+        for memory, found in zip(suspects, matches, strict=True):
+            near = [held[id] for id in found if id in held]
+            size = sum(len(one.content) for one in near)
+            if repeated := await run_in_thread(size, sources, memory, near):
+                told = f"what the {memory.origin} said repeats an older memory"
+                yield [memory.id, *repeated], told
+
+    async def without_vector(self) -> AsyncIterator[Evidence]:
+        """Find what lacks a vector that searches go by; those that callers bring lie beside
+        them.
+        """
+        store = self.parts.store.memories
+        for space in await store.spaces.all():
+            if space.state != "current" or space.name.startswith(EXTERNAL):
+                continue
+            for memory in await store.unembedded(
+                self.scope, space.number, limit=MAX_UNEMBEDDED, now=self.now
+            ):
+                if memory.state != "short_term":
+                    yield [memory.id], f"of the embedding space {space.name}"
+
+    async def orphan(self) -> AsyncIterator[Evidence]:
+        """Find what lacks a memory that it belongs to."""
+        known = {None, *(one.memory.id for one in self.all)}
+        for one in self.all:
+            if one.memory.superseded_by not in known:
+                yield [one.memory.id], "superseded by a memory that is gone"
+        for id, tables in (await self.parts.store.memories.orphans(self.scope)).items():
+            yield [id], f"without its memory: {', '.join(tables)}"
 
 
-def _kept_texts(contents: Contents, kinds: Callable[[str], Iterable[str]]) -> Iterator[Evidence]:
-    """Find texts of memories in any state, or of their history, that hold something of a kind."""
-    for one in contents.all:
-        now = {*_texts(one.memory)}
-        then = {
-            text for state in every_state(one.memory, one.revisions) for text in _texts(state)
-        } - now
-        then |= {revision.why for revision in one.revisions}
-        for place, written in (("", now), ("in its history: ", then)):
-            if found := {kind for text in written for kind in kinds(text)}:
-                yield [one.memory.id], place + ", ".join(sorted(found))
-
-
-def _never_delivered(contents: Contents) -> Iterator[Evidence]:
-    for memory in contents.visible:
-        if not memory.usage.delivered_total and memory.created_at <= contents.now - NEW:
-            yield [memory.id], f"added {memory.created_at.date().isoformat()}"
-
-
-async def _recall_loops(contents: Contents) -> AsyncIterator[Evidence]:
-    """Find what agents and tools said that repeats older memories."""
-    suspects = [one for one in contents.visible if one.origin in ("agent", "tool")]
-    view = await contents.parts.store.memories.view(contents.scope, now=contents.now)
-    queries = [query_terms(memory.content) for memory in suspects]
-    matches = [one.matches for one in await view.texts(queries, limit=CANDIDATES)]
-    held = {memory.id: memory for memory in contents.visible}
-
-    def sources(memory: Memory, found: Iterable[str]) -> Sequence[str]:
-        older = [held[id] for id in found if id in held and _is_older(held[id], memory)]
-        spoken = [Message(text=memory.content, role="agent")]
-        [left], repeated = mask_recalled(spoken, older, names=(contents.scope.user,))
-        return () if left.text else repeated
-
-    for memory, found in zip(suspects, matches, strict=True):
-        size = sum(len(held[id].content) for id in found if id in held)
-        if repeated := await run_in_thread(size, sources, memory, found):
-            yield [memory.id, *repeated], f"what the {memory.origin} said repeats an older memory"
+def _was_to_replace(newer: Memory, older: Memory) -> bool:
+    """Return True if a model's replacement was refused since the older fact was saved."""
+    return is_saved(older) and newer.valid_from is not None
 
 
 def _is_older(other: Memory, memory: Memory) -> bool:
     """Return True if `other` came before a memory and says something else, word for word."""
     came_before = (other.created_at, other.id) < (memory.created_at, memory.id)
     return came_before and _text(other) != _text(memory)
-
-
-async def _without_vectors(contents: Contents) -> AsyncIterator[Evidence]:
-    """Find what lacks a vector that searches go by; those that callers bring lie beside them."""
-    store = contents.parts.store.memories
-    for space in await store.spaces.all():
-        if space.state != "current" or space.name.startswith(EXTERNAL):
-            continue
-        for memory in await store.unembedded(
-            contents.scope, space.number, limit=MAX_UNEMBEDDED, now=contents.now
-        ):
-            if memory.state != "short_term":
-                yield [memory.id], f"of the embedding space {space.name}"
-
-
-async def _orphans(contents: Contents) -> AsyncIterator[Evidence]:
-    known = {one.memory.id for one in contents.all}
-    for memory in (one.memory for one in contents.all):
-        if memory.superseded_by is not None and memory.superseded_by not in known:
-            yield [memory.id], "superseded by a memory that is gone"
-    for id, tables in (await contents.parts.store.memories.orphans(contents.scope)).items():
-        yield [id], f"without its memory: {', '.join(tables)}"
 
 
 def _groups(memories: Iterable[Memory], key: Key) -> Iterable[Sequence[Memory]]:
@@ -266,16 +258,3 @@ def _texts(memory: Memory) -> Iterator[str]:
     yield from (*memory.topics, *memory.tags)
     if memory.metadata:  # a secret is known by the name that stands before it
         yield json.dumps(memory.metadata, ensure_ascii=False)
-
-
-CHECKS: Mapping[Defect, Callable[[Contents], Iterator[Evidence] | AsyncIterator[Evidence]]] = {
-    "exact_duplicate": _exact_duplicates,
-    "near_duplicate": _near_duplicates,
-    "contradiction": _contradictions,
-    "secret": _secrets,
-    "personal_data": _personal_data,
-    "never_delivered": _never_delivered,
-    "recall_loop": _recall_loops,
-    "without_vector": _without_vectors,
-    "orphan": _orphans,
-}
