@@ -15,8 +15,9 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel
 
 from .errors import ConfigurationError, KagentMemoryError
+from .ingestion.providers import Providers
 from .memories import Memories, utc_now, without_secrets
-from .models.llm import open_llm
+from .models.llm import Llm
 from .settings import MemorySettings, compose
 from .stores import standby_lag, store_exists
 from .stores.base import Job
@@ -75,7 +76,12 @@ class Ping(BaseModel):
 
 
 async def examine(
-    uri: str | None = None, *, embedding: Any = None, llm: Any = None, **options: Any
+    uri: str | None = None,
+    *,
+    embedding: Any = None,
+    llm: Any = None,
+    resolve_llm: Callable[[str], Llm | None] | None = None,
+    **options: Any,
 ) -> list[Finding]:
     """Look at everything, and raise nothing of ours. A database that is not there yet is not
     made.
@@ -89,7 +95,9 @@ async def examine(
         if (missing := await _missing(bare, settings)) is not None:
             return [*findings, missing]
         quiet: dict[str, Any] = {**options, "worker": False}
-        memories = await Memories.open(uri, embedding=embedding, llm=llm, **quiet)
+        memories = await Memories.open(
+            uri, embedding=embedding, llm=llm, resolve_llm=resolve_llm, **quiet
+        )
     except KagentMemoryError as error:
         part = "opening" if isinstance(error, ConfigurationError) else "database"
         return [*findings, bad("standby" if "read_uri" in str(error) else part, error)]
@@ -98,7 +106,7 @@ async def examine(
         findings += _of_store(memories.location, answers)
         findings += await _standby(bare, settings)
         findings += _embedder(answers)
-        findings.append(await _model(settings.llm if llm is None else llm, settings))
+        findings.append(await _model(memories.parts.providers))
         findings.append(await of_queue(memories.jobs, utc_now()))
         findings += await _encryption(memories)
     return findings
@@ -218,15 +226,14 @@ def _embedder(answers: Mapping[str, str]) -> list[Finding]:
     return findings
 
 
-async def _model(choice: Any, settings: MemorySettings) -> Finding:
-    if choice is False:
+async def _model(providers: Providers) -> Finding:
+    if not providers.allow_model:
         return Finding("model", "note", "Off: turns are stored as they are said.")
-    if choice is None:
+    if providers.llm is None:
         text = "None set: an agent's own model extracts facts when its sessions are saved."
         return Finding("model", "note", text)
     try:
-        if (model := open_llm(choice, settings)) is not None:
-            await model.complete("Answer with ok set to true.", schema=Ping)
+        await providers.llm.complete("Answer with ok set to true.", schema=Ping)
     except KagentMemoryError as error:
         return bad("model", error)
     return Finding("model", "ok", "It answered a probe.")

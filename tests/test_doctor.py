@@ -154,3 +154,12 @@ def test_a_servers_own_check_becomes_findings_with_advice(
     found = doctor.of_server("http://host", answers)
     assert {finding.part for finding in found if finding.state == "bad"} == bad
     assert all(finding.advice for finding in found if finding.state == "bad")
+
+
+async def test_a_model_that_adk_knows_is_asked(store_uri: str) -> None:
+    """A name that no provider of LiteLLM has is resolved as an agent's is, and that model asked."""
+    house = ScriptedLlm(lambda _: {"ok": True})
+    await (await Memories.open(store_uri, llm=False, worker=False)).close()
+    found = await doctor.examine(store_uri, llm="house-model", resolve_llm=lambda _: house)
+    assert by_part(found)["model"] == Finding("model", "ok", "It answered a probe.")
+    assert len(house.prompts) == 1

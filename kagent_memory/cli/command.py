@@ -131,15 +131,15 @@ class Call:
                 await self._check_there()
             settings["worker"] = settings.get("worker", True) if works else False
 
-        def resolve(name: str) -> Llm | None:
-            # imports ADK, which only the jobs of its agents need
-            from ..adk.adk_llm import resolve_llm
-
-            return resolve_llm(name, self.store()[1])
-
-        memories = await open_memories(self.args.uri, resolve_llm=resolve, **settings)
+        memories = await open_memories(self.args.uri, resolve_llm=self.resolve_llm, **settings)
         async with memories as self.memories:
             yield memories
+
+    def resolve_llm(self, name: str) -> Llm | None:
+        """Return the model that ADK's registry knows by this name, or None."""
+        from ..adk.adk_llm import resolve_llm  # imports ADK, which few commands need
+
+        return resolve_llm(name, self.store()[1])
 
     async def _check_there(self) -> None:
         from ..stores import store_exists

@@ -320,7 +320,9 @@ async def examine(call: Call) -> Answer:
             async with call.opened() as memories:
                 findings = await doctor.examine_server(memories)
         else:
-            findings = await doctor.examine(call.args.uri, **call.settings())
+            findings = await doctor.examine(
+                call.args.uri, resolve_llm=call.resolve_llm, **call.settings()
+            )
     except KagentMemoryError as error:
         findings = [doctor.bad("server", error)]
     lines: list[str] = []

@@ -67,17 +67,16 @@ def route_of(choice: str | EmbeddingConfig, environ: Mapping[str, str]) -> Route
     else:
         config = choice
     prefix = _PREFIXES.get(config.provider)
-    model = (config.deployment if prefix in ("azure", "azure_ai") else None) or config.model
+    model = config.deployment or config.model
     arguments = _arguments(config, environ)
-    first, slash, _ = model.partition("/")
     if prefix is not None:
-        name = model if slash else f"{prefix}/{model}"
+        name = model if "/" in model else f"{prefix}/{model}"
         return Route(name, name, arguments)
     if config.provider != "openai":
         logger.warning(
             "Unknown embedding provider %s; calling it as OpenAI-compatible.", config.provider
         )
-    if slash and first in COMMON_PROVIDERS:
+    if "/" in model and model.partition("/")[0] in COMMON_PROVIDERS:
         return Route(model, model, arguments)
     arguments["custom_llm_provider"] = "openai"
     if config.base_url and not environ.get("OPENAI_API_KEY"):
@@ -92,11 +91,11 @@ def _arguments(config: EmbeddingConfig, environ: Mapping[str, str]) -> dict[str,
     def first(*names: str) -> str | None:
         return next(filter(None, map(environ.get, names)), None)
 
-    base = config.base_url
-    arguments: dict[str, str | None] = {}
+    base = config.endpoint or config.base_url
+    arguments: dict[str, str | None] = {"api_version": config.api_version}
     match _PREFIXES.get(config.provider):
         case "azure":
-            base = config.endpoint or base or first("AZURE_OPENAI_ENDPOINT", "AZURE_API_BASE")
+            base = base or first("AZURE_OPENAI_ENDPOINT", "AZURE_API_BASE")
             if not base:
                 raise ConfigurationError(
                     "Azure OpenAI needs an endpoint; set base_url or AZURE_OPENAI_ENDPOINT."
@@ -104,9 +103,6 @@ def _arguments(config: EmbeddingConfig, environ: Mapping[str, str]) -> dict[str,
             version = first("OPENAI_API_VERSION", "AZURE_API_VERSION") or AZURE_API_VERSION
             arguments["api_version"] = config.api_version or version
             arguments["api_key"] = first("AZURE_OPENAI_API_KEY", "AZURE_API_KEY")
-        case "azure_ai":
-            base = config.endpoint or base
-            arguments["api_version"] = config.api_version
         case "bedrock":
             region = first("AWS_DEFAULT_REGION", "AWS_REGION")
             arguments["aws_region_name"] = region or "us-east-1"

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-from adk.scripted import ScriptedModel, contents, scripted, session_of, texts
+from adk.scripted import scripted, texts
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.lite_llm import LiteLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
-from google.adk.models.registry import LLMRegistry
 from google.genai import errors, types
 from loopback import Loopback
 from pydantic import BaseModel
 
-from kagent_memory import KagentMemoryService, MemorySettings, ModelError
-from kagent_memory.adk.adk_llm import at_hand, resolve_llm
+from kagent_memory import MemorySettings, ModelError
+from kagent_memory.adk.adk_llm import at_hand
 from kagent_memory.errors import ModelUnavailable, TruncatedAnswer
 from kagent_memory.models.llm import metered
 
@@ -139,37 +137,3 @@ async def test_litellms_finish_reasons_reach_us_through_adk(
     with pytest.raises(ModelError) as caught:
         await answered(LiteLlm(model="openai/any"))
     assert type(caught.value) is kind
-
-
-def test_names_are_resolved_by_adks_registry() -> None:
-    """A job's model is made by its name where ADK's registry knows it."""
-
-    class Registered(ScriptedModel):
-        @classmethod
-        def supported_models(cls) -> list[str]:
-            return [r"kagent-memory-test-.*"]
-
-    LLMRegistry.register(Registered)
-    resolved = resolve_llm("kagent-memory-test-1", MemorySettings())
-    assert resolved is not None
-    assert resolved.name == "kagent-memory-test-1"
-    assert resolve_llm("no such model", MemorySettings()) is None
-
-
-async def test_an_agents_model_extracts_facts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The agent's model extracts the facts; its failure stores nothing."""
-    monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 1)
-    monkeypatch.setattr("kagent_memory.memories.opened.CLOSE_SECONDS", 0.05)
-    reply = '{"facts": [{"text": "Ada has a parrot called Grace", "type": "semantic"}]}'
-    async with KagentMemoryService(f"libsql:///{tmp_path}/memory.db") as service:
-        await service.remember(session_of("My parrot is called Grace"), llm=scripted(*[reply] * 4))
-        broken = scripted(*[ConnectionError("down")] * 9)
-        broken.model = "broken"
-        await service.drain()
-        await service.remember(session_of("I live in Oslo", id="s2"), llm=broken)
-        await service.drain(1)
-        assert await contents(service) == ["Ada has a parrot called Grace"]
-        jobs = await service.memories.jobs()
-        assert [job.model for job in jobs if job.kind == "transcript"] == ["broken"]
