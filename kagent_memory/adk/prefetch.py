@@ -68,36 +68,34 @@ class Prefetch:
             given: the service; None: the run's.
         """
         try:
-            service = service_of(context, given)
-            off = mode_of(context.get_invocation_context()) == "off"
-            if service and not off and (turn := context.user_content):
-                await self._insert(context, request, service, turn)
+            service, turn = service_of(context, given), context.user_content
+            if not service or not turn or mode_of(context.get_invocation_context()) == "off":
+                return
+            block = await self._block(context, service)
+            texts = (
+                part.text or "" for content in request.contents for part in content.parts or []
+            )
+            if block and not any(text.startswith(OPENING) for text in texts):
+                insert_before(request.contents, block, turn)
         except Exception as error:
             report("prefetch_memory", error)
 
-    async def _insert(
-        self,
-        context: Context,
-        request: LlmRequest,
-        service: KagentMemoryService,
-        turn: types.Content,
-    ) -> None:
+    async def _block(self, context: Context, service: KagentMemoryService) -> str:
+        """Return the block of this invocation, which is searched for once; "" without one."""
         state = service.sessions.state(context.session)
         if not self.every_turn and not _may_search(state, context):
-            return
+            return ""
         invocation = context.invocation_id
         block = state.prefetched.get((invocation, self))
         if block is None:  # another agent of the run may allow more than this one
-            block = await self._block(context, service, state)
+            block = await self._search(context, service, state)
             others = {key: one for key, one in state.prefetched.items() if key[0] == invocation}
             state.prefetched = {**others, (invocation, self): block}
             if block and not self.every_turn:
                 state.prefetched_in = invocation
-        texts = (part.text or "" for content in request.contents for part in content.parts or [])
-        if block and not any(text.startswith(OPENING) for text in texts):
-            insert_before(request.contents, block, turn)
+        return block
 
-    async def _block(
+    async def _search(
         self, context: Context, service: KagentMemoryService, state: SessionState
     ) -> str:
         """Return the memories that may help with the current message, fenced, oldest first; "" on a
