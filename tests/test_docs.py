@@ -6,6 +6,7 @@ import ast
 import asyncio
 import json
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -142,7 +143,9 @@ def test_a_diagram_is_what_its_script_draws(name: str):
     assert any(f"images/{name}.svg" in page.read_text(encoding="utf-8") for page in PAGES)
 
 
-def test_the_tutorials_program_remembers(tmp_path: Path):
+def test_the_tutorials_program_remembers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
     """The tutorial's program remembers from one run to the next."""
     program = next(blocks(ROOT / "docs/tutorial/agent.md"))
     assert program.count('"gemini-2.5-flash"') == 1
@@ -150,12 +153,12 @@ def test_the_tutorials_program_remembers(tmp_path: Path):
     (tmp_path / "remember.py").write_text(
         rehearsed + program.replace('"gemini-2.5-flash"', "RehearsedModel()")
     )
+    monkeypatch.chdir(tmp_path)
 
     def say(text: str) -> str:
-        command = [sys.executable, "remember.py", text]
-        ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
-        assert ran.returncode == 0, ran.stderr
-        return ran.stdout
+        monkeypatch.setattr(sys, "argv", ["remember.py", text])
+        runpy.run_path("remember.py", run_name="__main__")
+        return capsys.readouterr().out
 
     assert "Noted." in say("Please remember that my favourite tea is oolong.")
     assert "Oolong: I found it in what was prefetched" in say("Which tea is my favourite?")

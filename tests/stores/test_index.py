@@ -396,7 +396,7 @@ WRITES = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=50)
 @given(st.lists(st.tuples(WRITES, st.sets(st.integers(0, 15), max_size=2)), max_size=8))
 def test_an_index_answers_as_one_made_anew(rounds):
     """Whatever was written and erased, packed or not: it holds what each memory said last."""
