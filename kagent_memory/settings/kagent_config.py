@@ -129,7 +129,7 @@ def _documents(config: object) -> Sequence[Any]:
             return list(yaml.safe_load_all(config))
         except yaml.YAMLError as error:
             raise ConfigurationError("kagent's configuration is neither JSON nor YAML.") from error
-    if isinstance(config, bytes) or not isinstance(config, Sequence):
+    if not isinstance(config, list | tuple):
         raise ConfigurationError(
             f"kagent's configuration must be objects or text, not {type(config).__name__}."
         )
