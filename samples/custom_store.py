@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from kagent_memory import Memory, Scope
-from kagent_memory.errors import Conflict, InvalidInput, StoreError
+from kagent_memory.errors import Conflict, StoreError
 from kagent_memory.records import Change, new_id
 from kagent_memory.stores import Adapter, EmbeddingSpaces, MemoryStore, codec, decisions, open_with
 from kagent_memory.stores.base import SESSION_END
@@ -84,15 +84,11 @@ class DictStore(MemoryStore, EmbeddingSpaces):
         await self.all()
         return self._scopes.setdefault(scope.id, Kept(scope))
 
-    async def _width(self, number: int) -> int:
-        for space in await self.all():
-            if space.number == number:
-                return space.dimensions
-        raise InvalidInput(f"There is no embedding space {number} here.")
-
     async def apply(self, scope: Scope, batch: Batch, *, now: datetime) -> Applied:
         kept = await self._kept(scope)
-        batch = checked(batch, batch.space_number and await self._width(batch.space_number))
+        batch = checked(
+            batch, batch.space_number and (await self.numbered(batch.space_number)).dimensions
+        )
         events = {pair for pair in batch.taken if pair[1] != SESSION_END}
         if batch.expected_version not in (None, kept.counts["version"]) or events & kept.taken:
             raise Conflict("The scope was written to meanwhile; read it again and retry.")
@@ -152,7 +148,7 @@ class DictStore(MemoryStore, EmbeddingSpaces):
     async def vectors(
         self, scope: Scope, space_number: int, ids: Sequence[str]
     ) -> dict[str, np.ndarray]:
-        await self._width(space_number)
+        await self.numbered(space_number)
         rows = (await self._kept(scope)).vectors
         return {id: rows[id][space_number] for id in ids if space_number in rows.get(id, {})}
 

@@ -344,8 +344,12 @@ class Writing(Opened):
         Raises:
             NotFound: no such memory, or it has expired or was superseded.
         """
+        from ..stores.values import Delivery
+
         await self.parts.get(scope, id)
-        await self.parts.store.memories.feedback(scope, id, success=success)
+        outcome = {"successes" if success else "failures": {id: 1}}
+        counted = Delivery(scope=scope, at=self.parts.clock(), **outcome)
+        await self.parts.store.memories.count([counted])
 
 
 def text_size(value: object) -> int:

@@ -13,12 +13,11 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 
 from typing_extensions import Unpack
 
 from ..checks import checked_key
-from ..errors import InvalidInput, NotFound
 from ..records import EVERYTHING, Filter, Memory, Revision, Scope, Vector
 from .codec import known
 from .decisions import in_order, page_of
@@ -211,32 +210,6 @@ class MemoryStore(ABC):
         """
         raise refused(self, "evict")
 
-    async def deliver(
-        self, scope: Scope, *, retrieved: Sequence[str], delivered: Sequence[str], now: datetime
-    ) -> None:
-        """`count` of one scope, each memory once."""
-        once = Delivery(
-            scope=scope,
-            retrieved=dict.fromkeys(retrieved, 1),
-            delivered=dict.fromkeys(delivered, 1),
-            at=now,
-        )
-        await self.count([once])
-
-    async def feedback(self, scope: Scope, memory_id: str, *, success: bool) -> None:
-        """Count one success or failure.
-
-        Raises:
-            NotFound: no such memory.
-        """
-        if memory_id not in await self.get(scope, [memory_id], now=EARLIEST, superseded=True):
-            raise NotFound(f"There is no memory {memory_id!r}.")
-        once = {memory_id: 1}
-        counted = Delivery(scope=scope, at=datetime.now(UTC))
-        await self.count(
-            [replace(counted, successes=once) if success else replace(counted, failures=once)]
-        )
-
     # -- one scope: reading ---------------------------------------------------------------------
 
     async def get(
@@ -339,11 +312,7 @@ class MemoryStore(ABC):
         Raises:
             InvalidInput: there is no embedding space of this number.
         """
-        space = next(
-            (space for space in await self.spaces.all() if space.number == space_number), None
-        )
-        if space is None:
-            raise InvalidInput(f"There is no embedding space {space_number} here.")
+        await self.spaces.numbered(space_number)
         visible = await self._passing(scope, Filter(), now)
         embedded = await self.vectors(scope, space_number, [memory.id for memory in visible])
         lacking = [memory for memory in visible if memory.id not in embedded]

@@ -106,8 +106,13 @@ def united(waiting: Mapping[str, Any], later: Mapping[str, Any]) -> Mapping[str,
     known = {message.get("event_id") for message in before} - {None, ""}
     both = [*before, *(message for message in after if message.get("event_id") not in known)]
     if all(message.get("at") for message in both):
-        both.sort(key=lambda message: datetime.fromisoformat(message["at"]))
+        both.sort(key=_said_at)
     return {**later, "messages": both}
+
+
+def _said_at(message: Mapping[str, Any]) -> datetime:
+    at = datetime.fromisoformat(message["at"])
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 def messages_in(payload: Mapping[str, Any]) -> list[Mapping[str, Any]]:

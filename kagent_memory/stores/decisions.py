@@ -163,14 +163,24 @@ def in_order(
     def place(scope: Scope) -> tuple[str, str, str]:
         return scope.tenant, scope.app, scope.user
 
-    wanted = {"tenant": tenant, "user": user, "app": app}
-    parts = {
-        name: checked_text(part, f"The {name}") for name, part in wanted.items() if part is not None
-    }
+    parts = named(tenant=tenant, user=user, app=app)
     found = [
         scope
         for scope in sorted(scopes, key=place)
         if (after is None or place(scope) > place(after))
-        and all(getattr(scope, name) == part for name, part in parts.items())
+        and all(part in (None, getattr(scope, name)) for name, part in parts.items())
     ]
     return found[: None if limit is None else bounded(limit)]
+
+
+def named(**parts: str | None) -> dict[str, str | None]:
+    """Return the parts of scopes that a query is narrowed to, by their names; None: not by this
+    one.
+
+    Raises:
+        InvalidInput: one of them can be no part of a scope.
+    """
+    return {
+        name: None if part is None else checked_text(part, f"The {name}")
+        for name, part in parts.items()
+    }

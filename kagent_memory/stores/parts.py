@@ -16,14 +16,17 @@ from ..records import Scope
 from .base import MemoryStore
 from .codec import event_ids_in, without_events
 from .decisions import in_order
+from .sql.memories import CACHE_MB, SqlMemoryStore
 from .sql.queue import JobQueue
 from .sql.receipts import ReceiptStore
+from .sql.session import Database
 from .sql.tokens import TokenStore
 from .values import (
     Applied,
     Batch,
     ForgottenTenant,
     Job,
+    OpenOptions,
     ScopeQuery,
     ScopeStats,
     Selection,
@@ -87,9 +90,10 @@ class Store:
 
     async def _fresh(self, jobs: Sequence[Job]) -> Sequence[Job]:
         """Return jobs without the messages of events that the memories hold or forgot."""
-        taken = [await self._taken_events(job) for job in jobs]
-        pairs = zip(jobs, taken, strict=True)
-        return [replace(job, payload=without_events(job.payload, taken)) for job, taken in pairs]
+        return [
+            replace(job, payload=without_events(job.payload, await self._taken_events(job)))
+            for job in jobs
+        ]
 
     async def _taken_events(self, job: Job) -> frozenset[str]:
         events = sorted(event_ids_in(job.payload))
@@ -161,3 +165,18 @@ class Store:
         of_jobs = await self.companion.scopes(**which)
         scopes = {*of_jobs, *await self.memories.scopes(**which)}
         return in_order(scopes, limit=which.get("limit", 1000))
+
+
+def store_in(
+    database: Database, options: OpenOptions, *, searches: Database | None = None
+) -> Store:
+    """Return the store that a database keeps all parts of.
+
+    Args:
+        database: keeps them.
+        options: the store was opened with.
+        searches: answers searches and lists, perhaps a little behind; None: the same database.
+    """
+    cache_mb = options.get("cache_mb", CACHE_MB)
+    memories = SqlMemoryStore(database, cache_mb=cache_mb, searches=searches)
+    return Store(memories, JobQueue(database), TokenStore(database), ReceiptStore(database))

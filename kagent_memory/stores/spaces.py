@@ -50,6 +50,17 @@ class EmbeddingSpaces(ABC):
     async def all(self) -> Sequence[EmbeddingSpace]:
         """Return all embedders that ever wrote here, oldest first."""
 
+    async def numbered(self, number: int) -> EmbeddingSpace:
+        """Return the embedding space of a number.
+
+        Raises:
+            InvalidInput: there is none.
+        """
+        for space in await self.all():
+            if space.number == number:
+                return space
+        raise InvalidInput(f"There is no embedding space {number} here.")
+
     @abstractmethod
     async def add(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
         """Return the embedding space of this name and width, made (with its table) if it is new."""

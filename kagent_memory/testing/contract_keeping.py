@@ -14,7 +14,7 @@ import pytest
 
 from ..errors import Conflict, InvalidInput, StoreError
 from ..records import Scope, new_id
-from ..stores.values import Delivery, Pruned
+from ..stores.values import Pruned
 from .fixtures import (
     BEYOND_INT32,
     DAY,
@@ -25,6 +25,7 @@ from .fixtures import (
     a_job,
     a_memory,
     adding,
+    delivery,
     is_refused,
     superseding,
 )
@@ -53,9 +54,7 @@ class KeepingContract(ContractPart):
         [theirs] = await other.write("theirs", ttl_days=1)
         await home.deliver(unpopular.id, times=9)
         await home.deliver(popular.id, times=10)
-        await home.store.memories.deliver(
-            home.scope, retrieved=[unpopular.id], delivered=[], now=home.now
-        )
+        await home.count(retrieved={unpopular.id: 1})
 
         prune, expected = home.store.memories.prune, Pruned(deleted=2, extended=1)
         assert (
@@ -130,8 +129,7 @@ class KeepingContract(ContractPart):
         [memory] = await home.write("zebra", ttl_days=1, session_id="s", event_ids=("e",))
         await home.embed(space, {memory.id: (1, 0)})
         await home.change(memory, importance=0.9)
-        await home.store.memories.feedback(home.scope, memory.id, success=True)
-        await home.deliver(memory.id)
+        await home.count(successes={memory.id: 1}, delivered={memory.id: 1})
         pruned = await home.store.memories.prune(now=later.now, popular_after=10)
         assert pruned == Pruned(deleted=1)
         assert list(await home.store.memories.history(home.scope, memory.id)) == []
@@ -240,13 +238,8 @@ class ConcurrencyContract(ContractPart):
         ]
         chosen = [random.Random(seed).sample(ids, 10) for seed in range(20)]  # noqa: S311
         later = home.now + DAY
-        deliver = home.store.memories.deliver
-        await asyncio.gather(
-            *(
-                deliver(home.scope, retrieved=[*ten, "gone"], delivered=[*ten, "gone"], now=later)
-                for ten in chosen
-            )
-        )
+        used = [delivery(home.scope, *ten, "gone", now=later) for ten in chosen]
+        await asyncio.gather(*(home.store.memories.count([one]) for one in used))
         for id in ids:
             usage, times = (await home.get(id)).usage, sum(id in ten for ten in chosen)
             assert (usage.retrieved, usage.delivered, usage.delivered_total) == (
@@ -325,9 +318,7 @@ class InputContract(ContractPart):
         calls = (
             home.add(a_memory("late")),
             home.forget(everything=True),
-            store.memories.count([Delivery(scope=scope, delivered={"x": 1}, at=NOW)]),
             home.deliver("x"),
-            store.memories.feedback(scope, "x", success=True),
             home.visible("x"),
             home.contents(),
             home.text("x"),

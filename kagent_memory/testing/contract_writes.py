@@ -320,11 +320,8 @@ class HistoryContract(ContractPart):
         assert set((await home.text("rome", "oslo")).matches) == {old.id, new.id}
 
     async def test_feedback_is_counted(self, home: ScopedStore) -> None:
-        """Successes and failures count apart from deliveries; an unknown memory is NotFound."""
+        """Successes and failures count apart from deliveries."""
         [memory] = await home.write("useful")
-        for success in (True, True, False):
-            await home.store.memories.feedback(home.scope, memory.id, success=success)
+        await home.count(successes={memory.id: 2}, failures={memory.id: 1})
         usage = (await home.get(memory.id)).usage
         assert (usage.successes, usage.failures, usage.delivered) == (2, 1, 0)
-        with pytest.raises(NotFound):
-            await home.store.memories.feedback(home.scope, "unknown", success=True)

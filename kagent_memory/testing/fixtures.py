@@ -21,7 +21,7 @@ from ..records import EVERYTHING, Change, Filter, Memory, Scope, Vector, new_id
 from ..stores import Store
 from ..stores.codec import expiry
 from ..stores.columns import NAMED, Places
-from ..stores.values import Applied, Batch, Job, JobKind, ScopeStats, TextMatches
+from ..stores.values import Applied, Batch, Delivery, Job, JobKind, ScopeStats, TextMatches
 from ..stores.view import Nearest, View
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
@@ -110,6 +110,12 @@ def adding(*memories: Memory, explicit: bool = False) -> list[Change]:
     return [Change(kind="add", memory=memory, explicit=explicit) for memory in memories]
 
 
+def delivery(scope: Scope, *ids: str, times: int = 1, now: datetime = NOW) -> Delivery:
+    """Return the counts of memories that were retrieved and delivered so many times."""
+    counts = dict.fromkeys(ids, times)
+    return Delivery(scope=scope, retrieved=counts, delivered=counts, at=now)
+
+
 def changing(memory: Memory, kind: Any = "edit", *, now: datetime = NOW, **values: Any) -> Change:
     """Return the change that replaces a stored memory by one with other values."""
     return Change(
@@ -175,8 +181,11 @@ class ScopedStore:
 
     async def deliver(self, *ids: str, times: int = 1) -> None:
         """Count deliveries of these memories."""
-        for _ in range(times):
-            await self.store.memories.deliver(self.scope, retrieved=[], delivered=ids, now=self.now)
+        await self.count(delivered=dict.fromkeys(ids, times))
+
+    async def count(self, **counts: Mapping[str, int]) -> None:
+        """Count uses of memories, each kind by their ids."""
+        await self.store.memories.count([Delivery(scope=self.scope, at=self.now, **counts)])
 
     async def get(self, memory_id: str) -> Memory:
         """Return a stored memory, active or not."""

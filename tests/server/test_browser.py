@@ -17,7 +17,7 @@ from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 
 from kagent_memory.memories import Memories
 from kagent_memory.records import Fact, Scope
-from kagent_memory.testing.fixtures import a_job
+from kagent_memory.testing.fixtures import a_job, delivery
 
 from .ground import Clock, dead_letter, served
 
@@ -104,8 +104,8 @@ async def _filled() -> Memories:
         ids += await memories.add(SCOPE, [fact], who="tests")
     clock.now = now
     for number, id in enumerate(ids):
-        for _ in range((12, 4, 1, 0)[number % 4]):
-            await memories.store.memories.deliver(SCOPE, retrieved=[id], delivered=[id], now=now)
+        times = (12, 4, 1, 0)[number % 4]
+        await memories.store.memories.count([delivery(SCOPE, id, times=times, now=now)])
     await memories.edit(SCOPE, ids[2], content=LISBON, who="assistant", why="she said so")
     await memories.add(
         Scope("", "eve", "hostile"), [Fact(text, topics=(text[:40],)) for text in HOSTILE]

@@ -27,6 +27,7 @@ from kagent_memory.testing.fixtures import (
     a_scope,
     adding,
     changing,
+    delivery,
     features_of,
     superseding,
     vector,
@@ -221,8 +222,10 @@ class RandomChanges(RuleBasedStateMachine):
     @rule(picked=some, row=rows, success=st.booleans())
     def use(self, picked: list[int], row: list[int], success: bool) -> None:
         ids = self.pick(picked)
-        self.ask("deliver", retrieved=ids, delivered=ids[1:])
-        self.both(lambda store: store.memories.feedback(self.scope, [*ids, ""][0], success=success))
+        outcome = {"successes" if success else "failures": dict.fromkeys(ids[:1], 1)}
+        used = replace(delivery(self.scope, *ids, now=self.now), **outcome)
+        used = replace(used, delivered=dict.fromkeys(ids[1:], 1))
+        self.both(lambda store: store.memories.count([used]))
         self.apply(reinforced=ids)
         self.apply(vectors={id: vector(*row) for id in ids}, space_number=self.space)
 

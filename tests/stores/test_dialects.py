@@ -13,7 +13,7 @@ import pytest
 from kagent_memory.stores import sql
 from kagent_memory.stores.libsql.connection import connect, migrate, value_names
 from kagent_memory.stores.sql import migrations, queries, upgrade
-from kagent_memory.stores.sql.scope_lists import SCOPES_OF
+from kagent_memory.stores.sql.maintenance import SCOPES_OF
 
 OWN_FILES = ("connection", "dialect", "distribution", "migration", "row_security")
 

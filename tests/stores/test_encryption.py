@@ -24,7 +24,7 @@ from kagent_memory.records import Change, Filter, Memory, Revision, new_id
 from kagent_memory.settings import MemorySettings, compose
 from kagent_memory.stores import planning, postings
 from kagent_memory.stores.base import Batch, Job
-from kagent_memory.stores.sql import rotation
+from kagent_memory.stores.sql import maintenance
 from kagent_memory.stores.sql.row_codec import sealed_fields
 from kagent_memory.testing import HashEmbedder
 from kagent_memory.testing.fixtures import NOW, adding, vector
@@ -203,7 +203,7 @@ async def test_a_guess_at_a_text_is_not_confirmed_by_a_digest(uri):
 
 async def test_rotation_to_a_key_and_to_the_next_keeps_all(uri, monkeypatch):
     """Rotation from plain to a key and on to the next keeps all."""
-    monkeypatch.setattr(rotation, "ROWS_AT_ONCE", 3)
+    monkeypatch.setattr(maintenance, "ROWS_AT_ONCE", 3)
     async with await opened(uri) as memories:
         await lived(memories, ADA, 12)
         await lived(memories, BEN, 4)
@@ -228,7 +228,7 @@ async def test_rotation_to_a_key_and_to_the_next_keeps_all(uri, monkeypatch):
 
 async def test_an_interrupted_rotation_goes_on(uri, monkeypatch):
     """A rotation that is killed goes on and readers and writers go on meanwhile."""
-    monkeypatch.setattr(rotation, "ROWS_AT_ONCE", 1)
+    monkeypatch.setattr(maintenance, "ROWS_AT_ONCE", 1)
     async with await opened(uri, OLD) as memories:
         ids = await lived(memories, ADA, 8)
         before = await everything(memories, ADA)

@@ -14,6 +14,7 @@ from server.ground import Clock
 from kagent_memory.memories import Memories
 from kagent_memory.records import Fact, Filter, Scope
 from kagent_memory.stores.base import Facets, MemoryStore
+from kagent_memory.testing.fixtures import delivery
 
 SCOPE = Scope("", "ada", "desk")
 OTHER = Scope("", "bob", "desk")
@@ -79,8 +80,7 @@ async def test_stats_tell_what_the_next_prune_deletes(memories: Memories, clock:
     )
     store, popular = memories.parts.store, memories.settings.popular_after  # pyright: ignore[reportPrivateUsage]
     for id, times in ((ids[0], popular), (ids[1], popular - 1)):
-        for _ in range(times):
-            await store.memories.deliver(SCOPE, retrieved=[id], delivered=[id], now=clock())
+        await store.memories.count([delivery(SCOPE, id, times=times, now=clock())])
     assert (await memories.stats(SCOPE)).unused == 0
     clock.forward(days=5)
     stats = await memories.stats(SCOPE)

@@ -25,7 +25,7 @@ from kagent_memory.stores.postings import packed
 from kagent_memory.stores.sql import index_cache
 from kagent_memory.stores.sql.index_reads import SqlIndexReads, Stand
 from kagent_memory.stores.sql.scripts import run
-from kagent_memory.testing.fixtures import adding, features_of
+from kagent_memory.testing.fixtures import adding, delivery, features_of
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 SCOPE = Scope("t", "u", "a")
@@ -61,7 +61,7 @@ async def test_a_prune_of_another_process_is_seen_at_once(pair):
     soon = NOW + timedelta(days=1)
     kept, gone = (memory(text, expires_at=soon, ttl_days=1) for text in ("kept tea", "gone tea"))
     await add(there, kept, gone)
-    await there.memories.deliver(SCOPE, retrieved=[], delivered=[kept.id], now=NOW)
+    await there.memories.count([delivery(SCOPE, kept.id, now=NOW)])
     assert await found(here, "tea", now=soon) == set()
     await there.memories.prune(now=soon, popular_after=1)
     assert await found(here, "tea", now=soon) == {kept.id}

@@ -21,7 +21,7 @@ from kagent_memory.records import Scope, new_id
 from kagent_memory.stores import sql
 from kagent_memory.stores.postgres.session import statement
 from kagent_memory.stores.sql import queries, upgrade
-from kagent_memory.stores.sql.scope_lists import SCOPES_OF
+from kagent_memory.stores.sql.maintenance import SCOPES_OF
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 SCOPE = Scope("acme", "ada", "notes")

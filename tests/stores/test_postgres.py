@@ -19,7 +19,7 @@ from kagent_memory.records import Scope, new_id
 from kagent_memory.stores import open_store
 from kagent_memory.stores.base import Batch
 from kagent_memory.stores.postgres.session import statement
-from kagent_memory.stores.sql.scope_lists import SCOPES_OF
+from kagent_memory.stores.sql.maintenance import SCOPES_OF
 from kagent_memory.testing import HashEmbedder
 from kagent_memory.testing.fixtures import NOW, a_memory, adding
 

@@ -23,7 +23,6 @@ from kagent_memory.errors import StoreError
 from kagent_memory.records import Scope, new_id
 from kagent_memory.stores import Store, open_store
 from kagent_memory.stores.base import Batch
-from kagent_memory.stores.sql.queue import touching
 from kagent_memory.stores.sql.session import Transaction
 from kagent_memory.stores.view import Nearest
 from kagent_memory.testing.fixtures import NOW, a_job, a_memory, adding
@@ -246,7 +245,7 @@ async def test_a_vanished_client_lets_go_of_its_locks(postgres_uri, monkeypatch)
 
             async def vanish(session: Any) -> None:
                 transaction = Transaction(session, SCOPE)
-                await transaction.rows("touch_scope", **touching(transaction, 0))
+                await transaction.rows("touch_scope", **transaction.touching(0))
                 relay.way = "stall"
                 held.set()
                 await asyncio.sleep(2)  # longer than its transaction may be idle

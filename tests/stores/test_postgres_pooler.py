@@ -27,7 +27,7 @@ from kagent_memory.testing.contract import (
     IsolationContract,
     RoundTripContract,
 )
-from kagent_memory.testing.fixtures import NOW, a_job, a_memory, adding
+from kagent_memory.testing.fixtures import NOW, a_job, a_memory, adding, delivery
 
 SERVERS = 4  # of the pooler, for each database
 
@@ -78,8 +78,7 @@ async def busy_life(uri: str, schema: str) -> None:
             [near] = await view.nearest(space_number, [row], limit=1000)
             assert {one.id for one in listed} == set(matches) == {id for id, _ in near}
             assert {job.key for job in await store.queue.jobs()} == {schema}
-            ids = [memory.id]
-            await store.memories.deliver(scope, retrieved=ids, delivered=ids, now=NOW)
+            await store.memories.count([delivery(scope, memory.id)])
 
 
 async def state_of_servers(uri: str) -> dict[int, Any]:

@@ -26,7 +26,7 @@ from kagent_memory.stores.base import Batch, Token
 from kagent_memory.stores.postgres.connection import fetch
 from kagent_memory.stores.sql import Migration, migrations
 from kagent_memory.testing import HashEmbedder
-from kagent_memory.testing.fixtures import NOW, a_job, a_memory, adding
+from kagent_memory.testing.fixtures import NOW, a_job, a_memory, adding, delivery
 
 ADA, BEN = Scope("acme", "ada", "notes"), Scope("acme-corp", "ada", "notes")
 APP, MAINTENANCE = "kagent_memory_app", "kagent_memory_maintenance"
@@ -132,7 +132,7 @@ async def fill(store: Store) -> None:
         )
         await store.apply(scope, again, now=NOW)
         await store.forget(scope, ids=[second.id], who="me", now=NOW)
-        await store.memories.deliver(scope, retrieved=[first.id], delivered=[first.id], now=NOW)
+        await store.memories.count([delivery(scope, first.id)])
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("kagent_memory.stores.sql.index_cache.PACKED_AT_LEAST", 1)
             await store.memories.view(scope, now=NOW)

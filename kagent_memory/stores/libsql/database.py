@@ -25,9 +25,8 @@ from ...errors import KagentMemoryError, StoreError
 from ...records import Scope
 from ..adapter import Adapter
 from ..encryption import KeyRing
-from ..parts import Store
+from ..parts import Store, store_in
 from ..sql.session import Script
-from ..sql.store import store_in
 from ..values import OpenOptions
 from .connection import MEMORY, Busy, Server, connect, is_migrated, migrate, to_place
 from .session import LibSQLSession

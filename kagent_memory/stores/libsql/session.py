@@ -129,9 +129,12 @@ class LibSQLSession:
     async def run_many(self, query: str, values: Sequence[Values]) -> None:
         """Run the named statement once for each set of values."""
         for start in range(0, len(values), CHUNK_ROWS):
-            sets = values[start : start + CHUNK_ROWS]
-            text = sql(query, sets[0].get("space"))
-            self.connection.run(*((text, bound(text, values)) for values in sets))
+            self.connection.run(
+                *(
+                    (text := sql(query, one.get("space")), bound(text, one))
+                    for one in values[start : start + CHUNK_ROWS]
+                )
+            )
 
     async def about(self) -> Sequence[Row]:
         """See `Session`."""

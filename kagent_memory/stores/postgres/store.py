@@ -12,8 +12,7 @@ from typing_extensions import Unpack, override
 from ...errors import ConfigurationError
 from ..adapter import Adapter
 from ..encryption import KeyRing
-from ..parts import Store
-from ..sql.store import store_in
+from ..parts import Store, store_in
 from ..values import OpenOptions
 from . import embedded_server
 from .connection import Target, connect

@@ -37,15 +37,8 @@ async def filter_values(
     digests: Mapping[str, Any] = {}
     if any(value is not None for value in compared.values()):
         # without keys too: what cannot be seen must not be told as not there
-        await read_salt(session)
+        await session.read_salt()
         digests = session.codec.digests(compared)
     values |= {f"sealed_{name}": digests.get(name) for name in FILTERED}
     values |= {"superseded": bool(filter.superseded), "sources": sources, "filtered": filtered}
     return {**values, "now": now}
-
-
-async def read_salt(session: Transaction) -> bytes:
-    """Let the codec know the scope's salt, which digests are keyed by; empty: there is none yet."""
-    if not session.codec.key and (row := await session.row("scope_row")):
-        session.codec.salt(row)
-    return session.codec.key

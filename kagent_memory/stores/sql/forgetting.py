@@ -12,12 +12,10 @@ from ...records import Memory, Revision
 from ..codec import known
 from ..decisions import tombstones_of
 from ..values import Whole, with_after
-from .filters import read_salt
-from .queue import touch, withdraw
+from .queue import withdraw
 from .receipts import add_receipt
 from .session import Transaction
 from .spaces import erase_vectors
-from .transfer import wholes
 from .write_queries import event_pairs
 
 ERASED_AT_ONCE = 500
@@ -36,7 +34,7 @@ async def forget(
 ) -> tuple[str, ...]:
     """See `Store.forget`."""
     if not dry_run:
-        await touch(session, 1)
+        await session.touch(1)
     which = {"ids": known(ids), "session_id": session_id, "everything": everything}
     erased, reworded = await _lineage(session, await session.ids("chosen_memories", **which))
     facts = {id: whole for id, whole in erased.items() if whole.memory.state != "source"}
@@ -47,7 +45,7 @@ async def forget(
     }
     if facts:
         turns = await session.ids("sources_of", ids=[*facts], **event_pairs(said))
-        erased |= await wholes(session, turns)
+        erased |= await session.wholes(turns)
     gone = tuple(erased)
     if dry_run:
         return gone
@@ -70,7 +68,7 @@ async def evict(
 ) -> tuple[str, ...]:
     """See `MemoryStore.evict`."""
     if not dry_run:
-        await touch(session, 1)
+        await session.touch(1)
     gone = await session.ids("evictable", ids=known(ids), keep=keep, now=now)
     if not dry_run:
         await erase(session, gone)
@@ -105,7 +103,7 @@ async def erase_some(
 
     Gives how many memories it erased, and whether the scope is gone.
     """
-    await touch(session, 1)
+    await session.touch(1)
     gone = await session.ids("some_memories", limit=limit)
     await erase(session, gone)
     ended = len(gone) < limit
@@ -131,12 +129,12 @@ async def _lineage(
     seen, near = set[str](), {*ids}
     told: list[tuple[Whole, Sequence[Revision]]] = []
     while near or told:
-        fresh = await wholes(session, near)
+        fresh = await session.wholes(near)
         erased |= fresh
         seen |= near
         told += [(whole, whole.revisions) for whole in fresh.values()]
         decisions = [pair for whole, part in told for pair in _decisions(whole, part)]
-        holders = await wholes(session, {id for id, _ in decisions} - seen)
+        holders = await session.wholes({id for id, _ in decisions} - seen)
         near = {*await session.ids("kin", ids=[*near])} - seen
         told = []
         for id, decision in decisions:
@@ -205,12 +203,12 @@ async def _tombstones(session: Transaction, erased: Mapping[str, Whole]) -> set[
     """
     if not erased:
         return set()
-    salt = await read_salt(session)
+    salt = await session.read_salt()
     withdrawn = {id for id, whole in erased.items() if _is_withdrawn(whole.memory)}
     partners = (
         {*await session.ids("decided_together", ids=[*withdrawn])} if withdrawn else set[str]()
     )
-    staying = await wholes(session, partners - erased.keys())
+    staying = await session.wholes(partners - erased.keys())
     spared = set[tuple[str, str]]().union(*map(tombstones_of, staying.values()))
     tombstones = set[tuple[str, str]]()
     for id, whole in erased.items():

@@ -38,8 +38,8 @@ from ..values import (
     Whole,
 )
 from ..view import View
-from . import forgetting, pruning, rotation, scope_lists, transfer, write_queries
-from .filters import filter_values, read_salt
+from . import forgetting, maintenance, write_queries
+from .filters import filter_values
 from .index_cache import IndexCache
 from .index_reads import SqlIndexReads, Stand
 from .row_codec import to_scope
@@ -143,7 +143,7 @@ class SqlMemoryStore(MemoryStore):
             )
             for whole in memories
         ]
-        script = partial(transfer.restore, memories=fitting, texts=texts, dry_run=dry_run)
+        script = partial(write_queries.restore, memories=fitting, texts=texts, dry_run=dry_run)
         return await run(self.database, script, scope, write=not dry_run)
 
     @override
@@ -226,7 +226,7 @@ class SqlMemoryStore(MemoryStore):
     ) -> Sequence[Whole]:
         if ids is None:
             ids = await session.ids("scope_memories")
-        return [*(await transfer.wholes(session, ids)).values()]
+        return [*(await session.wholes(ids)).values()]
 
     @override
     @reading
@@ -245,7 +245,7 @@ class SqlMemoryStore(MemoryStore):
         if not slots:
             return []
         if self.database.ring is not None:
-            await read_salt(session)
+            await session.read_salt()
         return await session.memories("in_slots", slots=session.codec.slots(slots), now=now)
 
     @override
@@ -339,7 +339,7 @@ class SqlMemoryStore(MemoryStore):
 
     @override
     async def prune(self, *, now: datetime, popular_after: int, dry_run: bool = False) -> Pruned:
-        total = await pruning.prune(
+        total = await maintenance.prune(
             self.database, now=now, popular_after=popular_after, dry_run=dry_run
         )
         if total.deleted and not dry_run:
@@ -400,7 +400,7 @@ class SqlMemoryStore(MemoryStore):
     @override
     @reading
     async def scopes(self, session: Transaction, **which: Unpack[ScopeQuery]) -> Sequence[Scope]:
-        return await scope_lists.scopes(session, **which)
+        return await maintenance.scopes(session, **which)
 
     @override
     @reading
@@ -414,7 +414,7 @@ class SqlMemoryStore(MemoryStore):
 
     @override
     async def rotate_keys(self, *, dry_run: bool = False) -> Rotated:
-        return await rotation.rotate(self.database, dry_run=dry_run)
+        return await maintenance.rotate(self.database, dry_run=dry_run)
 
 
 async def _prepared(batch: Batch, dimensions: int | None) -> tuple[Batch, planning.Texts]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence, Set
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeAlias
@@ -14,8 +14,9 @@ from ...errors import ConfigurationError, NotFound
 from ...records import Scope
 from .. import codec
 from ..codec import bounded, event_ids_in, is_id, without_events
+from ..decisions import named
 from ..values import Job, JobKind, JobState, PendingJobs, checked_job
-from .row_codec import named, to_scope
+from .row_codec import to_scope
 from .scripts import reading, run, writing
 from .session import Database, Transaction
 
@@ -24,23 +25,6 @@ SERVED = 100
 DUE_SECONDS = 1.0
 Candidate: TypeAlias = tuple[Scope, str, int]
 """Scope, id and fence of a job."""
-
-
-async def touch(session: Transaction, step: int) -> None:
-    """Take the scope's lock, make its row if there is none, and move its version by `step`."""
-    await session.send("touch_scope", **touching(session, step))
-
-
-def touching(session: Transaction, step: int, *, vectors: bool = False) -> dict[str, Any]:
-    """Return the values of `touch_scope`, whose one row is the scope's version and salt."""
-    scope = session.scope
-    return {
-        "scope_id": scope.id,
-        **asdict(scope),
-        "step": step,
-        "vectors": int(vectors),
-        "salt": session.codec.sealed_salt(),
-    }
 
 
 async def put(session: Transaction, jobs: Sequence[Job]) -> None:
@@ -300,7 +284,7 @@ class JobQueue:
         """Delete the jobs of a session, or all of a scope, and take the messages of these events
         out of the others, running ones too, with all texts that were handed over in them.
         """
-        await touch(session, 0)
+        await session.touch(0)
         await withdraw(session, session_id, everything, frozenset(event_ids))
 
     @writing
@@ -313,5 +297,5 @@ class JobQueue:
 
 async def _enqueue(session: Transaction, jobs: Sequence[Job]) -> None:
     for scope in sorted({job.scope for job in jobs}, key=lambda scope: scope.id):
-        await touch(session.of(scope), 0)
+        await session.of(scope).touch(0)
     await put(session, jobs)

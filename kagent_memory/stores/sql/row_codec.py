@@ -15,7 +15,7 @@ from dataclasses import fields
 from hashlib import blake2b
 from typing import Any, TypeAlias, cast
 
-from ...checks import checked_text, json_text
+from ...checks import json_text
 from ...language import tokenizer
 from ...records import Filter, Memory, Revision, Scope, Usage
 from .. import codec
@@ -260,19 +260,6 @@ class RowCodec:
 def to_scope(row: Row) -> Scope:
     """Return the scope of a row with its texts."""
     return Scope(row["tenant"], row["user_id"], row["app"])
-
-
-def named(**parts: str | None) -> dict[str, str | None]:
-    """Return the parts of scopes that a statement is narrowed to, by their names; None: not by this
-    one.
-
-    Raises:
-        InvalidInput: one of them can be no part of a scope.
-    """
-    return {
-        name: None if part is None else checked_text(part, f"The {name}")
-        for name, part in parts.items()
-    }
 
 
 def _place(*parts: object) -> bytes:

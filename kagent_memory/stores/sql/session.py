@@ -7,15 +7,18 @@ their statements by a `Transaction`, which knows whose rows they are.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
 from ...records import Memory, Revision, Scope
+from ..codec import known
 from ..encryption import KeyRing
 from ..spaces import EmbeddingSpace
-from ..values import Job
+from ..values import Job, Whole
 from .row_codec import Row, RowCodec, to_scope
 
 T = TypeVar("T")
@@ -113,6 +116,38 @@ class Transaction:
         """Return the jobs that the named query finds, of any scope."""
         rows = await self.rows(query, **values)
         return [RowCodec(self.session.ring, to_scope(row)).job(row) for row in rows]
+
+    async def wholes(self, ids: Iterable[str]) -> dict[str, Whole]:
+        """Return these memories by their ids, in the order of these: see `MemoryStore.whole`."""
+        if not (ids := known(ids)):
+            return {}
+        memories = await self.memories("stored_memories", ids=ids)
+        histories: dict[str, list[Revision]] = defaultdict(list)
+        for revision in await self.revisions("revisions_of_all", ids=ids):
+            histories[revision.memory_id].append(revision)
+        return {memory.id: Whole(memory, tuple(histories[memory.id])) for memory in memories}
+
+    async def read_salt(self) -> bytes:
+        """Let the codec know the scope's salt, which digests are keyed by; empty: there is none
+        yet.
+        """
+        if not self.codec.key and (row := await self.row("scope_row")):
+            self.codec.salt(row)
+        return self.codec.key
+
+    async def touch(self, step: int) -> None:
+        """Take the scope's lock, make its row if there is none, and move its version by `step`."""
+        await self.send("touch_scope", **self.touching(step))
+
+    def touching(self, step: int, *, vectors: bool = False) -> dict[str, Any]:
+        """Return the values of `touch_scope`, whose one row is the scope's version and salt."""
+        return {
+            "scope_id": self.scope.id,
+            **asdict(self.scope),
+            "step": step,
+            "vectors": int(vectors),
+            "salt": self.codec.sealed_salt(),
+        }
 
     async def several(self, queries: Iterable[tuple[str, Values]]) -> Sequence[Sequence[Row]]:
         """Return the rows of several named queries, asked in as few round trips as possible."""

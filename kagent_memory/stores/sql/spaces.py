@@ -39,9 +39,7 @@ class SqlEmbeddingSpaces(EmbeddingSpaces):
             InvalidInput: there is none of this number.
         """
         if space_number not in self._dimensions:
-            self._dimensions.update((space.number, space.dimensions) for space in await self.all())
-        if space_number not in self._dimensions:
-            raise InvalidInput(f"There is no embedding space {space_number} here.")
+            self._dimensions[space_number] = (await self.numbered(space_number)).dimensions
         return self._dimensions[space_number]
 
     async def searched(self, space_number: int, found: Awaitable[Answer]) -> Answer:
@@ -52,12 +50,9 @@ class SqlEmbeddingSpaces(EmbeddingSpaces):
         """
         try:
             return await found
-        except StoreError as error:
-            if any(space.number == space_number for space in await self.all()):
-                raise
-            raise InvalidInput(
-                f"There is no embedding space {space_number} here any more."
-            ) from error
+        except StoreError:
+            await self.numbered(space_number)
+            raise
 
     @override
     @reading

@@ -1,20 +1,24 @@
-"""Writing one batch, whole or not at all, and the counters beside the memories."""
+"""Writing one batch, whole or not at all, the counters beside the memories, and memories of another
+store.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Final
 
 from ...errors import Conflict, InvalidInput
-from ...records import Change, Memory, Revision, State, Vector
+from ...records import Change, Memory, Revision, State, Usage
 from .. import codec
 from ..codec import is_id, known
+from ..decisions import tombstones_of
 from ..planning import Plan, Texts
-from ..values import Applied, Batch, Delivery, embed_job
+from ..values import Applied, Batch, Delivery, Restored, Whole, embed_job
 from .index_reads import Stand
-from .queue import put, touching
+from .queue import put
 from .session import Row, Transaction
 from .spaces import erase_vectors
 
@@ -41,7 +45,7 @@ async def apply(session: Transaction, batch: Batch, *, texts: Texts, now: dateti
     plan = Plan(
         batch,
         {row["id"]: session.codec.memory(row) for row in met["met_memories"]},
-        stones=await tombstoned(session, _stones(batch.changes, salt)),
+        stones=await _tombstoned(session, _stones(batch.changes, salt)),
         salt=salt,
         positions={row["session_id"]: row["position"] for row in met["next_positions"]},
         texts=texts,
@@ -71,7 +75,7 @@ async def _read(
     """Take the scope's lock; return its row, and the rows that the batch meets, by the statements
     that found them.
     """
-    touch = touching(session, step, vectors=bool(batch.vectors))
+    touch = session.touching(step, vectors=bool(batch.vectors))
     rows = defaultdict[str, Sequence[Row]](tuple)
     if session.codec.ring is not None:  # hashes are keyed by the scope's salt
         rows["touch_scope"] = await session.rows("touch_scope", **touch)
@@ -127,7 +131,7 @@ async def _note_work(session: Transaction, batch: Batch, now: datetime) -> None:
         await session.send(statement, **event_pairs(batch.taken), at=now)
 
 
-async def tombstoned(
+async def _tombstoned(
     session: Transaction, stones: Set[tuple[str, str]]
 ) -> frozenset[tuple[str, str]]:
     """Return those of these tombstones, each a kind and a key, that stand."""
@@ -155,16 +159,9 @@ async def _put_vectors(
     if any(space["is_own"] for space in spaces):
         if alone := sorted(plan.vectors.keys() - plan.standing.keys()):
             await session.send("touch_vectors", space=number, ids=alone)
-        await put_vectors(session, number, plan.vectors)
+        rows = [{"id": id, "embedding": vector} for id, vector in sorted(plan.vectors.items())]
+        await session.run_many("put_vector", rows, space=number)
     return [space["name"] for space in spaces if not space["is_own"]]
-
-
-async def put_vectors(
-    session: Transaction, number: int | None, vectors: Mapping[str, Vector]
-) -> None:
-    """Write vectors of an embedding space, by the ids of their memories."""
-    rows = [{"id": id, "embedding": vector} for id, vector in sorted(vectors.items())]
-    await session.run_many("put_vector", rows, space=number)
 
 
 async def _write(session: Transaction, plan: Plan, texts: Texts, version: int) -> None:
@@ -179,10 +176,10 @@ async def _write(session: Transaction, plan: Plan, texts: Texts, version: int) -
     changed.sort(key=lambda memory: memory.state == "active")
     await session.run_many("replace_memory", map(row, changed))
     await session.run_many("insert_memory", [row(plan.standing[id]) for id in plan.fresh])
-    await insert_revisions(session, plan.revisions)
+    await _insert_revisions(session, plan.revisions)
 
 
-async def insert_revisions(session: Transaction, revisions: Sequence[Revision]) -> None:
+async def _insert_revisions(session: Transaction, revisions: Sequence[Revision]) -> None:
     """Write new revisions."""
     values = [session.codec.revision_values(revision) for revision in revisions]
     await session.run_many("insert_revision", values)
@@ -194,9 +191,73 @@ async def count(session: Transaction, deliveries: Sequence[Delivery]) -> None:
     for delivery in sorted(deliveries, key=lambda each: each.scope.id):
         ids = sorted(known(id for counts in delivery.counts.values() for id in counts))
         counts = {name: [by_id.get(id, 0) for id in ids] for name, by_id in delivery.counts.items()}
-        values += (
-            [{"scope_id": delivery.scope.id, "ids": ids, **counts, "now": delivery.at}]
-            if ids
-            else []
-        )
+        if ids:
+            whose = {"scope_id": delivery.scope.id, "ids": ids}
+            values.append({**whose, **counts, "now": delivery.at})
     await session.run_many("count_usage", values)
+
+
+# -- memories of another store ------------------------------------------------------------------
+
+
+async def restore(
+    session: Transaction, memories: Sequence[Whole], *, texts: Texts, dry_run: bool
+) -> Sequence[Restored]:
+    """See `MemoryStore.restore`."""
+    touch = session.touching(1, vectors=any(whole.vectors for whole in memories))
+    row = await session.row("scope_row" if dry_run else "touch_scope", **touch)
+    salt = session.codec.salt(row) if row else b""
+    outcomes = await _outcomes(session, memories, salt, texts)
+    if dry_run or not row:
+        return outcomes
+    added = [whole for whole, outcome in zip(memories, outcomes, strict=True) if outcome == "added"]
+    rows = [
+        session.codec.memory_values(
+            whole.memory, texts, touched=row["version"], postings=texts.postings(whole.memory)
+        )
+        for whole in added
+    ]
+    await session.run_many("insert_memory", rows)
+    await _insert_revisions(session, [revision for whole in added for revision in whole.revisions])
+    used = (whole.memory for whole in added if whole.memory.usage != Usage())
+    await session.run_many(
+        "restore_usage", [{"id": memory.id, **asdict(memory.usage)} for memory in used]
+    )
+    vectors = [
+        {"id": whole.memory.id, "embedding": vector, "space": number}
+        for whole in added
+        for number, vector in whole.vectors.items()
+    ]
+    await session.run_many("put_vector", vectors)
+    return outcomes
+
+
+async def _outcomes(
+    session: Transaction, memories: Sequence[Whole], salt: bytes, texts: Texts
+) -> Sequence[Restored]:
+    active = {
+        whole.memory.id: texts.identity(whole.memory)
+        for whole in memories
+        if whole.memory.state == "active"
+    }
+    hashes = session.codec.hashes([*{*active.values()}])
+    ids = [whole.memory.id for whole in memories]
+    met = await session.memories("met_memories", ids=ids, hashes=hashes)
+    present = {memory.id for memory in met}
+    # not those of a session alone
+    equal = {texts.identity(memory) for memory in met if memory.state == "active"}
+    stones = [tombstones_of(whole, salt) for whole in memories]
+    standing = await _tombstoned(session, set[tuple[str, str]]().union(*stones))
+    outcomes: list[Restored] = []
+    for id, own in zip(ids, stones, strict=True):
+        if id in present:
+            outcomes.append("present")
+        elif own & standing:
+            outcomes.append("forgotten")
+        elif active.get(id) in equal:
+            outcomes.append("equal")
+        else:
+            outcomes.append("added")
+            present.add(id)
+            equal |= {active[id]} if id in active else set()
+    return outcomes

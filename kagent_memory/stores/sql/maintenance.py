@@ -1,0 +1,179 @@
+"""Work across the scopes of a database: they are listed, pruned, and encrypted anew."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from ...errors import ConfigurationError
+from ...records import Scope
+from ..codec import bounded
+from ..decisions import in_order, named
+from ..planning import Texts
+from ..values import Gone, Pruned, Rotated
+from .forgetting import erase
+from .row_codec import Row, RowCodec, to_scope
+from .scripts import run
+from .session import Database, Transaction
+from .spaces import release_widths
+
+SCOPES_AT_ONCE = 100
+ROWS_AT_ONCE = 200
+_LOWEST = "\x01"
+"""The lowest character that a name may have: no name lies between another one and that one with it
+at its end.
+"""
+SCOPES_OF: Mapping[tuple[str, ...], str] = {
+    (): "scopes",
+    ("tenant",): "scopes_of_tenant",
+    ("app",): "scopes_of_app",
+    ("user",): "scopes_of_user",
+    ("tenant", "app"): "scopes_of_tenant_and_app",
+    ("tenant", "user"): "scopes_of_tenant_and_user",
+    ("app", "user"): "scopes_of_app_and_user",
+    ("tenant", "app", "user"): "scope_of_all",
+}
+"""The statement that lists scopes of which these parts are given."""
+
+
+async def scopes(
+    session: Transaction,
+    *,
+    tenant: str | None = None,
+    user: str | None = None,
+    app: str | None = None,
+    after: Scope | None = None,
+    limit: int = 1000,
+) -> Sequence[Scope]:
+    """See `MemoryStore.scopes`."""
+    parts = named(tenant=tenant, app=app, user=user)
+    given = {name: value for name, value in parts.items() if value is not None}
+    free = [name for name in parts if name not in given]
+    if after is not None and not free:
+        return []
+    first = {f"from_{name}": getattr(after, name) if after else "" for name in free}
+    if after is not None:
+        first[f"from_{free[-1]}"] += _LOWEST
+    others = {f"after_{name}": after and getattr(after, name) for name in parts}
+    short, long = await session.several(
+        [
+            (SCOPES_OF[tuple(given)], {**given, **first, "limit": bounded(limit)}),
+            ("long_scopes", {**parts, **others, "limit": bounded(limit)}),
+        ]
+    )
+    return in_order(map(to_scope, (*short, *long)), limit=limit)
+
+
+async def _found(database: Database, statement: str, **values: Any) -> AsyncIterator[Row]:
+    """Return the scopes that the named query finds, page by page, in the order of their ids."""
+    after: Scope | None = None
+
+    async def page(session: Transaction) -> Sequence[Row]:
+        place = after and after.id
+        return await session.rows(statement, scope_id=place, limit=SCOPES_AT_ONCE, **values)
+
+    while some := await run(database, page, write=False):
+        for row in some:
+            yield row
+        after = to_scope(some[-1])
+
+
+async def prune(database: Database, *, now: datetime, popular_after: int, dry_run: bool) -> Pruned:
+    """Prune all scopes, each in a transaction of its own: see `MemoryStore.prune`."""
+    total = Pruned()
+    script = partial(_prune, now=now, popular_after=popular_after, dry_run=dry_run)
+    async for row in _found(database, "expired_scopes", now=now):
+        total += await run(database, script, to_scope(row), write=not dry_run)
+    if not dry_run:
+        await run(database, release_widths, write=True)
+    return total
+
+
+async def _prune(
+    session: Transaction, *, now: datetime, popular_after: int, dry_run: bool
+) -> Pruned:
+    """Erase what expired in a scope, or let it live on because it was delivered often enough."""
+    if not dry_run:
+        await session.send("advance_version", step=1)
+    expired = await session.rows("expired_memories", now=now, popular_after=popular_after)
+    doomed, popular = ([row["id"] for row in expired if row["lives"] == fate] for fate in (0, 1))
+    if not dry_run:
+        await erase(session, doomed)  # first: the counters are locked after the memories
+        for statement in ("extend_memories", "reset_delivered") if popular else ():
+            await session.send(statement, ids=popular, now=now)
+    gone = tuple(Gone(session.scope, id, "expired") for id in doomed)
+    return Pruned(deleted=len(doomed), extended=len(popular), gone=gone)
+
+
+# -- encrypting anew ----------------------------------------------------------------------------
+
+
+async def rotate(database: Database, *, dry_run: bool) -> Rotated:
+    """Encrypt anew what the current key did not seal, be it plain or sealed by an older key, some
+    rows in one transaction: see `MemoryStore.rotate_keys`.
+    """
+    if (ring := database.ring) is None:
+        raise ConfigurationError(
+            "There is no key to encrypt with: set KAGENT_MEMORY_ENCRYPTION_KEYS=id:key."
+        )
+    scopes, rows = 0, 0
+    reseal = partial(_reseal, header=ring.header)
+    async for row in _found(database, "next_scopes", header=ring.header):
+        if row["stale"]:
+            scopes += 1
+            while not dry_run and (done := await run(database, reseal, to_scope(row), write=True)):
+                rows += done
+    if rows:  # what they said before must not stay in the log
+        await database.erase()
+    return Rotated(key=ring.current, scopes=scopes, rows=rows)
+
+
+async def _reseal(session: Transaction, header: bytes) -> int:
+    """Encrypt some rows of a scope anew, first its salt; return how many, 0 when none was left.
+
+    A row is read and written like any other: the session opens it with the key that it was sealed
+    by, and seals it with the current one.
+    """
+    await session.touch(0)
+    codec = session.codec
+    [row] = await session.rows("scope_row")
+    salt, stored = codec.salt(row), bytes(row["salt"])
+    done = int(not stored.startswith(header))
+    if done:
+        # A plain salt means plain hashes of contents; from now on it keys all of them.
+        plain = await session.rows("content_hashes") if salt == stored else ()
+        await session.send("replace_salt", salt=codec.sealed_salt(salt))
+        hashes = codec.hashes([bytes(row["content_hash"]) for row in plain])
+        keyed = zip(plain, hashes, strict=True)
+        values = [{"id": row["id"], "content_hash": hash} for row, hash in keyed]
+        await session.run_many("replace_hash", values)
+    for stale, write, resealed in TABLES:
+        rows = await session.rows(stale, header=header, limit=ROWS_AT_ONCE)
+        await session.run_many(write, [resealed(codec, row) for row in rows])
+        done += len(rows)
+    if done:  # another one is packed when it is asked for
+        await session.send("erase_scope_index")
+    return done
+
+
+def _memory_values(codec: RowCodec, row: Row) -> dict[str, Any]:
+    terms = bytes(codec.with_terms(row)["postings"])
+    return codec.memory_values(codec.memory(row), Texts(), touched=row["touched"], postings=terms)
+
+
+TABLES: Sequence[tuple[str, str, Callable[[RowCodec, Row], Mapping[str, Any]]]] = (
+    ("stale_memories", "replace_memory", _memory_values),
+    (
+        "stale_revisions",
+        "replace_revision",
+        lambda codec, row: codec.revision_values(codec.revision(row)),
+    ),
+    (
+        "stale_jobs",
+        "reseal_job",
+        lambda codec, row: codec.job_text_values(row["id"], **codec.job_texts(row)),
+    ),
+)
+"""What finds the rows of each table that are to be sealed anew, what writes them, and how."""
