@@ -175,7 +175,7 @@ class Call:
             raise InvalidInput("--app and --user must not be empty; leave them out, or name one.")
         return named != (None, None)
 
-    async def scope(self, *, new: bool = False) -> Scope:
+    async def scope(self) -> Scope:
         """Return the scope that --app, --user and --tenant choose; what is left out is found when
         only one scope fits.
 
@@ -191,7 +191,7 @@ class Call:
         )
         if len(fitting) == 1:
             return fitting[0]
-        if not fitting or new:
+        if not fitting:
             raise NotFound(
                 "Name the agent and the user with --app and --user; there is nothing to choose "
                 "from."

@@ -284,9 +284,8 @@ async def audit(call: Call) -> Answer:
     args = call.args
     named: Sequence[Defect] = args.defect or DEFECTS
     defects: Sequence[Defect] = [name for name in named if name not in args.leave_out]
-    whose: Scopes | None = None
-    if call.names_scope or args.tenant is not None:
-        whose = Scopes(tenant=call.tenant, user=args.user, app=args.app)
+    is_named = call.names_scope or args.tenant is not None
+    whose = Scopes(tenant=call.tenant, user=args.user, app=args.app) if is_named else None
     tell, read = call.progress("read"), 0
 
     def add(more: int) -> None:

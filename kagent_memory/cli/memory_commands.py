@@ -257,7 +257,7 @@ async def add(call: Call) -> Answer:
     if not texts:
         raise InvalidInput("Give at least one text, or lines on standard input.")
     labels = call.given(*LABELLED, "origin")
-    scope = await call.scope(new=True)
+    scope = await call.scope()
     ids = await call.memories.add(scope, [Fact(text, **labels) for text in texts], who=WHO)
     return Answer({"ids": ids}, lines=ids)
 

