@@ -125,6 +125,11 @@ class Verb:
         """
         return next((name for name, kind in self.types.items() if Path in get_args(kind)), "")
 
+    @property
+    def in_query(self) -> bool:
+        """True if a server reads the arguments in the query, for want of a body of its own."""
+        return self.method in ("GET", "DELETE") or bool(self.takes_file)
+
     @cached_property
     def wire_types(self) -> Mapping[str, Any]:
         """The types of the arguments that a server takes: no callbacks, and no files, which are

@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NotRequired, Self, cast
+from typing import TYPE_CHECKING, Any, NotRequired, Self
 from urllib.parse import quote
 
 from typing_extensions import TypedDict, override
@@ -42,7 +42,6 @@ LONGEST_DRAIN_SECONDS = 30.0
 TENANT_STEP = 1000  # memories of a tenant that one request erases
 DRAIN_PAUSE_SECONDS = 0.5
 PIECE = 2**18  # bytes of a file that are sent at once
-IN_QUERY = ("GET", "DELETE")
 OWN_SETTINGS = frozenset({"tenant", "token"})
 
 
@@ -294,7 +293,8 @@ def _request(verb: Verb, arguments: Mapping[str, Any]) -> tuple[str, dict[str, s
     items: list[Fact | str] = arguments.get("items", [])
     metadata = [item.metadata for item in items if isinstance(item, Fact)]
     for one in (arguments.get("metadata"), *metadata):
-        json_text(_plain(one), "The metadata")  # a time in it would become a text
+        if isinstance(one, Mapping):  # a time in it would become a text
+            json_text({**one}, "The metadata")
     values = verb.written(arguments)
     query: dict[str, str] = {}
     if isinstance(arguments.get("scope"), Scope):
@@ -306,17 +306,13 @@ def _request(verb: Verb, arguments: Mapping[str, Any]) -> tuple[str, dict[str, s
         values["scope"] = [_named(one) for one in several]
     in_path = [name for name in values if f"{{{name}}}" in verb.path]
     path = verb.path.format(**{name: quote(values.pop(name), safe="") for name in in_path})
-    if verb.method in IN_QUERY or verb.takes_file:
+    if verb.in_query:
         texts = {
             name: value if isinstance(value, str) else json.dumps(value)
             for name, value in values.items()
         }
         return path, {**query, **texts}, None
     return path, query, json_text(values, "The request", compact=True).encode()
-
-
-def _plain(metadata: Any) -> Any:
-    return dict(cast("Mapping[str, Any]", metadata)) if isinstance(metadata, Mapping) else metadata
 
 
 def _named(scope: Mapping[str, str]) -> dict[str, str]:

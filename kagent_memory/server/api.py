@@ -32,7 +32,6 @@ from .dependencies import (
 from .transfer import exported, imported
 
 JSON = "application/json"
-IN_QUERY = frozenset({"GET", "DELETE"})
 CROSSES_SCOPES = frozenset({"receipts", "check_receipts"})
 TELLS_NOTHING = frozenset({"drain"})
 MAX_ARGUMENTS: Mapping[str, float] = {
@@ -93,7 +92,7 @@ async def _arguments(verb: Verb, request: Request) -> dict[str, Any]:
         NotFound: they are not the caller's.
     """
     query = _query(verb, request)
-    if verb.method in IN_QUERY or verb.takes_file:
+    if verb.in_query:
         values = verb.read_texts(query)
     else:
         if query:

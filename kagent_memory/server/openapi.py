@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from .. import __version__
 from ..memories.verbs import Verb
-from .api import IN_QUERY, JSON, VERBS
+from .api import JSON, VERBS
 
 DESCRIPTION = (
     "Long-term memory for agents: one route a verb. Where a call is about the memories of one "
@@ -88,7 +88,7 @@ def _request(verb: Verb, arguments: Mapping[str, Schema]) -> Schema:
     """Return where the arguments of a verb stand."""
     described = {name: schema for name, schema in arguments.items() if name != "payloads"}
     required, in_query = verb.required - {"scope"}, set[str]()
-    if verb.method in IN_QUERY or verb.takes_file:
+    if verb.in_query:
         in_query |= described.keys()
     if "scope" in described:
         if not _names_several(described["scope"]):
@@ -110,7 +110,7 @@ def _request(verb: Verb, arguments: Mapping[str, Schema]) -> Schema:
     if verb.takes_file:
         file = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
         return {"parameters": parameters, "requestBody": {"required": True, "content": file}}
-    if verb.method in IN_QUERY:
+    if verb.in_query:
         return {"parameters": parameters}
     schema = {
         "type": "object",
