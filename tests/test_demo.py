@@ -131,42 +131,36 @@ def test_the_demo_remembers_across_two_processes(watched: Watched, options: list
     assert watched.notes("reached for ") == []
 
 
-def test_the_demo_removes_nothing_that_it_did_not_make(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    """A directory that holds something is refused and left as it is."""
-    mine = tmp_path / "letter.txt"
-    mine.write_text("Dear Ada")
-    assert main(["demo", "--directory", str(tmp_path)]) == 2
-    assert "not empty" in capsys.readouterr().err
-    assert mine.read_text() == "Dear Ada"
-
-
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "code", "message"),
     [
-        (["--directory", "file"], "Nothing can be written to file"),
-        (["--directory", "/proc/demo"], "Nothing can be written to /proc/demo"),
-        ([], "Invalid value for the setting ttl_days"),
+        (["--directory", "full"], 2, "full is not empty"),
+        (["--directory", "full/letter.txt"], 5, "Nothing can be written to full/letter.txt"),
+        (["--directory", "/proc/demo"], 5, "Nothing can be written to /proc/demo"),
+        ([], 5, "Invalid value for the setting ttl_days"),
     ],
 )
 def test_a_demo_that_fails_says_why_in_one_line(
     options: list[str],
+    code: int,
     message: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ):
-    """A place that cannot be written, or a half that fails, ends it with the family's exit code."""
+    """A place that holds something or cannot be written, or a half that fails, ends it with the
+    family's exit code, and nothing that it did not make is touched.
+    """
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "file").touch()
+    mine = tmp_path / "full/letter.txt"
+    mine.parent.mkdir()
+    mine.write_text("Dear Ada")
     monkeypatch.setenv("KAGENT_MEMORY_TTL_DAYS", "x")
-    assert main(["demo", "--json", *options]) == 5
+    assert main(["demo", "--json", *options]) == code
     captured = capsys.readouterr()
-    error = json.loads(captured.out)["error"]
-    assert error["family"] == "configuration"
-    assert message in error["message"]
+    assert message in json.loads(captured.out)["error"]["message"]
     assert "Traceback" not in captured.out + captured.err
+    assert mine.read_text() == "Dear Ada"
 
 
 def test_an_error_of_a_models_client_is_told_as_ours(
