@@ -84,7 +84,9 @@ class KeepingContract(ContractPart):
         assert await other.contents() == []
 
     async def test_an_eviction_leaves_as_many_as_it_should(self, home: ScopedStore) -> None:
-        """The first of those that are named, unless they are pinned or not visible."""
+        """The first of those that are named, unless they are pinned or not visible; as a dry run
+        tells.
+        """
         other = home.elsewhere()
         if await is_refused(home.store.memories.evict(home.scope, [], keep=9, now=home.now)):
             return
@@ -114,10 +116,11 @@ class KeepingContract(ContractPart):
             third.id,
         ]
         for keep, gone in ((9, ()), (2, (first.id, second.id)), (2, ())):
-            assert (
-                await home.store.memories.evict(home.scope, wanted, keep=keep, now=later.now)
-                == gone
-            )
+            for dry_run in (True, False):
+                erased = await home.store.memories.evict(
+                    home.scope, wanted, keep=keep, now=later.now, dry_run=dry_run
+                )
+                assert erased == gone
         assert await home.version() > version
         assert set(await later.contents()) == {"c", "p"}
         assert await other.contents() == ["theirs"]
