@@ -198,9 +198,10 @@ def _sentence(text: str) -> _Sentence:
     return _Sentence(tuple(clauses), terms, marks)
 
 
-def content_terms(sentence: str) -> frozenset[str]:
-    """Return the content words of a sentence, by what their forms share."""
-    return _sentence(sentence).terms
+def content_terms(text: str) -> frozenset[str]:
+    """Return the content words of a text, by what their forms share."""
+    sentences = map(_sentence, sentences_of(text))
+    return frozenset(term for sentence in sentences for term in sentence.terms)
 
 
 def _is_number(term: str) -> bool:

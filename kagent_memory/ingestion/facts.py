@@ -169,15 +169,7 @@ def with_least_trust(
     """
     if not outputs:
         return facts
-    tool_terms, user_terms = (
-        frozenset(
-            term
-            for text in texts
-            for sentence in sentences_of(text)
-            for term in content_terms(sentence)
-        )
-        for texts in (outputs, of_user)
-    )
+    tool_terms, user_terms = (content_terms("\n".join(texts)) for texts in (outputs, of_user))
 
     def repeats(fact: Fact) -> bool:
         if fact.verbatim and fact.origin == "user":
