@@ -6,10 +6,13 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import redirect_stderr, redirect_stdout
 from datetime import UTC, datetime, timedelta
+from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -59,18 +62,32 @@ def unit(place: int) -> Vector:
     return vector(*(number == place for number in range(768)))
 
 
-def run(sample: str, *arguments: object) -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, str(SAMPLES / sample), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, timeout=300)
+def run(sample: str, *arguments: object) -> tuple[int, bytes, str]:
+    """Return the exit code, the output and the errors of a sample."""
+    out, errors, code = BytesIO(), StringIO(), None
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        TextIOWrapper(out, "utf-8", write_through=True) as stdout,
+        redirect_stdout(stdout),
+        redirect_stderr(errors),
+    ):
+        patch.setattr(sys, "argv", [sample, *map(str, arguments)])
+        patch.syspath_prepend(SAMPLES)
+        try:
+            runpy.run_path(str(SAMPLES / sample), run_name="__main__")
+        except SystemExit as end:
+            code = end.code
+        written = out.getvalue()
+    said = errors.getvalue()
+    return (1, written, said + code) if isinstance(code, str) else (code or 0, written, said)
 
 
 def refused(sample: str, *arguments: object) -> str:
     """Return the error of a sample that stops before its last line."""
-    ran = run(sample, *arguments)
-    assert ran.returncode == 1
-    assert b'"end"' not in ran.stdout
-    assert b"Traceback" not in ran.stderr
-    return ran.stderr.decode()
+    code, out, said = run(sample, *arguments)
+    assert code == 1
+    assert b'"end"' not in out
+    return said
 
 
 async def opened() -> Memories:
@@ -83,11 +100,11 @@ async def imported(
     memories: Memories, folder: Path, sample: str, *arguments: object
 ) -> tuple[Imported, list[str]]:
     """Import a sample's output; return the outcome, and the rows that it named as left out."""
-    ran = run(sample, *arguments)
-    assert ran.returncode == 0, ran.stderr
+    code, out, said = run(sample, *arguments)
+    assert code == 0, said
     path = folder / "converted.jsonl"
-    path.write_bytes(ran.stdout)
-    return await memories.import_(path), ran.stderr.decode().splitlines()
+    path.write_bytes(out)
+    return await memories.import_(path), said.splitlines()
 
 
 async def kept(memories: Memories, user: str, app: str = APP, tenant: str = "") -> list[Memory]:
@@ -227,7 +244,7 @@ async def test_langgraphs_items_belong_to_whom_their_namespace_names(
     for prefix, key, value in rows:
         database.execute("INSERT INTO store VALUES (%s, %s, %s)", (prefix, key, json.dumps(value)))
     # --namespace is required
-    assert run("import_langgraph.py", emptied_uri, "--app", "a").returncode == 2
+    assert run("import_langgraph.py", emptied_uri, "--app", "a")[0] == 2
     assert "pass --app and --user" in refused(
         "import_langgraph.py", emptied_uri, "--namespace", "memories.*"
     )
@@ -327,11 +344,13 @@ def test_a_sample_is_piped_into_the_command(tmp_path):
     """A sample's output is UTF-8 wherever it goes, and importing it twice adds it once."""
     memory = {"id": "x1", "memory": "Likes tea \u2615", "user_id": "ada"}
     (tmp_path / "mem0.json").write_text(json.dumps([memory]))
-    converted = run("import_mem0.py", tmp_path / "mem0.json", "--app", "a").stdout
+    sample = [sys.executable, SAMPLES / "import_mem0.py", tmp_path / "mem0.json", "--app", "a"]
     uri = f"libsql:///{tmp_path}/a.db"
     into = [sys.executable, "-m", "kagent_memory", "import", "-", "--json", "--uri", uri]
     environ = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    converted = subprocess.check_output(sample, timeout=300, env=environ)
     for expected in ((1, 0), (0, 1)):
-        ran = subprocess.run(into, input=converted, capture_output=True, timeout=300, env=environ)
-        answer = json.loads(ran.stdout)
+        answer = json.loads(
+            subprocess.check_output(into, input=converted, timeout=300, env=environ)
+        )
         assert (answer["added"], answer["present"]) == expected
