@@ -81,8 +81,7 @@ class JobQueue:
         # jobs that could be claimed a moment ago: finding them asks every node of a distributed
         # database, and reads the whole queue of any; the claim itself decides
         self._due: list[Candidate] = []
-        self._due_until = 0.0
-        self._due_without: Sequence[tuple[str, str]] = ()
+        self._looked: tuple[Sequence[tuple[str, str]], float] = (), 0.0
 
     async def enqueue(self, jobs: Sequence[Job]) -> None:
         """Queue jobs; return when they are durable. See `Job.key` for coalescing. Crosses
@@ -112,15 +111,15 @@ class JobQueue:
         on who holds a job.
         """
         unreadable: ConfigurationError | None = None
-        if self._due_without != tuple(exclude) or time.monotonic() > self._due_until:
+        without, until = self._looked
+        if without != tuple(exclude) or time.monotonic() > until:
             self._due = []
         while True:
             if not self._due:
                 if unreadable is not None:
                     raise unreadable
                 self._due = [*await self._claimable(now=now, exclude=exclude)]
-                self._due_without = tuple(exclude)
-                self._due_until = time.monotonic() + DUE_SECONDS
+                self._looked = tuple(exclude), time.monotonic() + DUE_SECONDS
             if not self._due:
                 return None
             scope, id, fence = self._due.pop(0)
