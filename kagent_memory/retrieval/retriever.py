@@ -111,8 +111,9 @@ class Retriever:
         )
         texts: dict[str, str] = {}
         if is_small(search.question.terms):  # which the index leaves out
-            newest = await search.view.memories(search.view.newest(MAX_SCANNED))
-            texts = {key: memory.content for key, memory in newest.items()}
+            newest = await run_in_thread(search.size, search.view.newest, MAX_SCANNED)
+            memories = await search.view.memories(newest)
+            texts = {key: memory.content for key, memory in memories.items()}
         size = search.size + sum(map(len, texts.values()))
         matches, trimmed = await run_in_thread(size, by_words, search, texts)
         near = await self._by_meaning(search, matches, trimmed)
