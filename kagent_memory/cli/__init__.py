@@ -83,7 +83,7 @@ def _parser() -> click.Group:
         epilog=f"{AS_IT_STANDS}Exit codes:\n{codes}",
         commands=[tokens],
         no_args_is_help=False,
-        context_settings={"max_content_width": 100},
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
     for command in COMMANDS:
         (tokens if command.title.startswith("token ") else root).add_command(command)
@@ -160,11 +160,19 @@ async def _perform(call: Call) -> int:
     private PostgreSQL.
     """
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    is_ending = False
+
+    def end() -> None:
+        nonlocal is_ending
+        if task is not None and not is_ending:  # a second signal must not break off the closing
+            is_ending = True
+            task.cancel()
+
     with suppress(AttributeError, NotImplementedError, RuntimeError, ValueError):
         # Windows has none of them, nor has another thread
         for number in (signal.SIGTERM, signal.SIGHUP):
-            if task is not None:
-                loop.add_signal_handler(number, task.cancel)
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup sets it
+                loop.add_signal_handler(number, end)
     command = call.command
     async with call.opened(here=command.here) if command.opens else nullcontext():
         answer = await command.run(call)

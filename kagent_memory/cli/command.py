@@ -41,7 +41,7 @@ EXIT_CODES: Mapping[int, str] = {
     7: "the model or embedder is unavailable",
     8: "the answer could not be written",
     130: "interrupted",
-    143: "ended by SIGTERM",
+    143: "ended by SIGTERM or SIGHUP",
 }
 
 

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,8 @@ def test_a_private_postgres_stops_when_serve_is_told_to_end(
         postmaster = int((data / "postmaster.pid").read_text(encoding="utf-8").split()[0])
         assert is_running(postmaster)
         process.send_signal(number)
+        time.sleep(0.2)
+        process.send_signal(number)  # whoever is impatient breaks off nothing
         _, said = process.communicate(timeout=180)
         assert (process.returncode, "Traceback" in said) == (0, False), said
         assert not is_running(postmaster), "the private PostgreSQL is left running"
