@@ -133,7 +133,7 @@ class Outcomes:
         telemetry.listen(self)
 
     def measured(self, name: str, value: float, attributes: telemetry.Attributes) -> None:
-        if name == "standby":
+        if name == "standby_reads":
             self._seen.add(attributes["outcome"])
 
     def __call__(self) -> set[object]:
