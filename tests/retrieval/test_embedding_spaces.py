@@ -97,7 +97,7 @@ async def test_lookups_are_counted(memories: Memories, embedder: Asked):
 
     class Looks:
         def measured(self, name: str, value: float, attributes: Any) -> None:
-            if name == "cache":
+            if name == "cache_lookups":
                 key = attributes["cache"], attributes["result"]
                 counts[key] = counts.get(key, 0) + value
 
