@@ -53,7 +53,7 @@ async def each_aside(
         if weight >= PORTION or number == len(items):
             # no map(): it would take a StopIteration of the work, such as a caller's redact=, for
             # the end of the items
-            done += await run_in_thread(weight, list[T], (work(one) for one in portion))
+            done += await run_in_thread(weight, list[T], (work(each) for each in portion))
             portion, weight = [], 0
     return done
 

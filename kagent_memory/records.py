@@ -419,7 +419,7 @@ class Filter:
     def __post_init__(self) -> None:
         try:
             values = _filter_fields().validate_python(
-                {one.name: getattr(self, one.name) for one in fields(self)}
+                {field.name: getattr(self, field.name) for field in fields(self)}
             )
         except ValidationError as error:
             told = "; ".join(map(": ".join, faults(error)))

@@ -111,7 +111,9 @@ def enable_memory(
     update: dict[str, Any] = {"tools": [*own, *added]}
     present: Any = agent.after_agent_callback or []
     callbacks = cast("list[Any]", present) if isinstance(present, list) else [present]
-    if policy is not None and not any(isinstance(one, AutoSaveCallback) for one in callbacks):
+    if policy is not None and not any(
+        isinstance(callback, AutoSaveCallback) for callback in callbacks
+    ):
         update["after_agent_callback"] = [*callbacks, AutoSaveCallback(policy)]
     return agent.clone(update=update)
 

@@ -61,9 +61,9 @@ def arguments_of(function: Callable[..., Any], *, without: Collection[str] = ())
     """Return a model of the keyword-only arguments of a function, `without` some of them."""
     kinds = get_type_hints(function, include_extras=True)
     fields: dict[str, Any] = {
-        name: (kinds[name], ... if one.default is one.empty else one.default)
-        for name, one in inspect.signature(function).parameters.items()
-        if one.kind is one.KEYWORD_ONLY and name not in without
+        name: (kinds[name], ... if parameter.default is parameter.empty else parameter.default)
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.kind is parameter.KEYWORD_ONLY and name not in without
     }
     return create_model("Arguments", **fields)
 

@@ -125,7 +125,11 @@ def compacted(events: Sequence[Event]) -> tuple[list[Event], float]:
     epoch seconds; 0.0 without one.
     """
     compactions = [event.actions.compaction for event in live_events(events)]
-    ranges = [(one.start_timestamp, one.end_timestamp) for one in compactions if one]
+    ranges = [
+        (compaction.start_timestamp, compaction.end_timestamp)
+        for compaction in compactions
+        if compaction
+    ]
     covered = [
         event
         for event in events

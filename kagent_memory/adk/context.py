@@ -64,8 +64,8 @@ class Run:
         session = self.context.session
         reading, own = self.service.scopes(session.app_name, session.user_id)
         recalled = await self.memories.recall(reading, query, session_id=session.id, **options)
-        found = [of_hit(hit, shared=hit.scope != own) for hit in recalled]
-        return affordable(found, options.get("budget_tokens"), query)
+        entries = [of_hit(hit, shared=hit.scope != own) for hit in recalled]
+        return affordable(entries, options.get("budget_tokens"), query)
 
 
 def ask_person(context: Context, question: str, memories: Sequence[Found]) -> dict[str, Any] | None:
@@ -76,8 +76,8 @@ def ask_person(context: Context, question: str, memories: Sequence[Found]) -> di
         InvalidInput: what they agreed to was something else.
     """
     lines = [
-        f"{memory_line(one.text, at=one.at, origin=one.origin)} ({one.fields['id']})"
-        for one in memories
+        f"{memory_line(memory.text, at=memory.at, origin=memory.origin)} ({memory.fields['id']})"
+        for memory in memories
     ]
     hint = "\n".join([question, *lines])
     if not context.tool_confirmation:

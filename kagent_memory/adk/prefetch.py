@@ -89,7 +89,9 @@ class Prefetch:
         block = state.prefetched.get((invocation, self))
         if block is None:  # another agent of the run may allow more than this one
             block = await self._search(context, service, state)
-            others = {key: one for key, one in state.prefetched.items() if key[0] == invocation}
+            others = {
+                key: entries for key, entries in state.prefetched.items() if key[0] == invocation
+            }
             state.prefetched = {**others, (invocation, self): block}
             if block and not self.every_turn:
                 state.prefetched_in = invocation
@@ -118,17 +120,22 @@ class Prefetch:
             timeout_seconds=self.timeout_seconds,
         )
         try:
-            found = await asyncio.wait_for(service.availability.guard(search), self.timeout_seconds)
+            entries = await asyncio.wait_for(
+                service.availability.guard(search), self.timeout_seconds
+            )
         except Exception as error:
             report("prefetch_memory", error)
             return ""
         # The search lends a hit's neighbours their place; what a tool said stays out however it was
         # found.
-        shown = [one for one in found if self.tool_memories or one.origin != "tool"]
-        shown.sort(key=lambda one: one.at)
-        state.add_recalled(text for one in shown for text in (one.text, *one.said))
+        shown = [entry for entry in entries if self.tool_memories or entry.origin != "tool"]
+        shown.sort(key=lambda entry: entry.at)
+        state.add_recalled(text for entry in shown for text in (entry.text, *entry.said))
         return fenced(
-            [memory_line(one.text, at=one.at, origin=one.origin, said=one.said) for one in shown]
+            [
+                memory_line(entry.text, at=entry.at, origin=entry.origin, said=entry.said)
+                for entry in shown
+            ]
         )
 
 

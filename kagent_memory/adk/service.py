@@ -459,9 +459,9 @@ def _checked_scopes(given: Any) -> tuple[Reading, Scope]:
     match given:
         case Scope():
             return given, given
-        case [[Scope(), *_] as reading, Scope() as writing] if {type(one) for one in reading} == {
-            Scope
-        }:
+        case [[Scope(), *_] as reading, Scope() as writing] if {
+            type(scope) for scope in reading
+        } == {Scope}:
             return reading, writing
         case _:
             raise ConfigurationError(

@@ -270,7 +270,9 @@ class RecallMemoryTool(LoadMemoryTool):
         )
         # a field that the developer's filter sets stays as it is
         named = ((field.name, field.default) for field in fields(Filter))
-        fixed = {name: one for name, unset in named if (one := getattr(self.filter, name)) != unset}
+        fixed = {
+            name: value for name, unset in named if (value := getattr(self.filter, name)) != unset
+        }
         given = self.limit
         default, most = (DEFAULT_LIMIT, MAX_LIMIT) if given is None else (given, given)
         wanted = min(limit or default, most)
@@ -339,8 +341,8 @@ class ForgetMemoryTool(_MemoryTool):
             if not query.strip():
                 raise InvalidInput("ids or query is required.")
             budget = DEFAULT_ANSWER_TOKENS
-            found = await run.find(query, limit=MAX_DECIDED, budget_tokens=budget)
-            return self._listed(run, found)
+            entries = await run.find(query, limit=MAX_DECIDED, budget_tokens=budget)
+            return self._listed(run, entries)
         memories, scope, doomed = run.memories, run.scope, await _named(run, ids)
         linked = (await memories.forget(scope, ids, dry_run=True)).linked
         same = _shown(await _named(run, linked))
@@ -414,15 +416,19 @@ class ConfirmMemoryTool(_MemoryTool):
         if not ids:  # list what waits, newest first, as far as an answer may be long
             which = Filter(superseded="quarantined")
             page = await memories.list(scope, filter=which, limit=MAX_WAITING)
-            listed = affordable([of_memory(one) for one in page.memories], DEFAULT_ANSWER_TOKENS)
+            listed = affordable(
+                [of_memory(memory) for memory in page.memories], DEFAULT_ANSWER_TOKENS
+            )
             more = page.cursor is not None or len(listed) < len(page.memories)
             note = {"message": "More wait than are shown here."} if more else {}
             return {**_shown(listed), **note}
-        held = await _named(run, ids)
-        for one in held:
-            if one.memory.state != "quarantined":
-                raise NotFound(f"No memory {one.memory.id} waits in the quarantine of this scope.")
-        if (asked := ask_person(run.context, _QUESTIONS[decision], held)) is not None:
+        entries = await _named(run, ids)
+        for entry in entries:
+            if entry.memory.state != "quarantined":
+                raise NotFound(
+                    f"No memory {entry.memory.id} waits in the quarantine of this scope."
+                )
+        if (asked := ask_person(run.context, _QUESTIONS[decision], entries)) is not None:
             return asked
 
         decide = memories.confirm if decision == "confirm" else memories.reject
@@ -446,16 +452,16 @@ async def _named(run: Run, ids: Sequence[str]) -> list[Found]:
         NotFound: one is not in the run's own scope.
     """
     named = [await run.memories.get(run.scope, id, superseded=True) for id in ids]
-    return [affordable([of_memory(one)], SHOWN_TOKENS)[0] for one in named]
+    return [affordable([of_memory(memory)], SHOWN_TOKENS)[0] for memory in named]
 
 
 def _shown(memories: Sequence[Found]) -> dict[str, Any]:
-    return fenced_answer([one.fields for one in memories])
+    return fenced_answer([entry.fields for entry in memories])
 
 
 def _token(run: Run, memories: Sequence[Found]) -> str:
     """Return what only an answer that listed exactly these memories can have told."""
     session = run.context.session
-    listed = sorted(one.memory.id for one in memories)
+    listed = sorted(entry.memory.id for entry in memories)
     raw = json.dumps([session.app_name, session.user_id, session.id, listed])
     return blake2b(raw.encode(), digest_size=8).hexdigest()

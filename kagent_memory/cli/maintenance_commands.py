@@ -244,7 +244,7 @@ async def _check_receipts(call: Call) -> Answer:
     check = await call.memories.check_receipts(tenant=call.args.tenant)
     state = "not whole" if check.problems else "whole"
     lines = [
-        *(f"{chain}: {one}." for chain, wrong in check.problems.items() for one in wrong),
+        *(f"{chain}: {problem}." for chain, wrong in check.problems.items() for problem in wrong),
         *(f"{chain} ends with {digest}." for chain, digest in check.heads.items()),
         f"{check.receipts} receipts of {check.chains} tenants: {state}.",
     ]
@@ -293,13 +293,13 @@ async def audit(call: Call) -> Answer:
         read += more
         tell(read)
 
-    found = await call.memories.audit(whose, defects=defects, most=args.limit, progress=add)
-    counts = ", ".join(f"{count} {name}" for name, count in found.counts.items() if count)
-    where = f"{found.memories} memories of {found.scopes} agents and users"
+    report = await call.memories.audit(whose, defects=defects, most=args.limit, progress=add)
+    counts = ", ".join(f"{count} {name}" for name, count in report.counts.items() if count)
+    where = f"{report.memories} memories of {report.scopes} agents and users"
     line = f"{where}: {counts or 'nothing found'}."
-    code = 0 if found.is_clean else FOUND_PROBLEMS
-    columns: Mapping[str, Column] = FINDING_COLUMNS if found.findings else {}
-    return Answer(found, columns, found.findings, [line], code)
+    code = 0 if report.is_clean else FOUND_PROBLEMS
+    columns: Mapping[str, Column] = FINDING_COLUMNS if report.findings else {}
+    return Answer(report, columns, report.findings, [line], code)
 
 
 @command(

@@ -56,7 +56,7 @@ LABELS = (
     option("--importance", "0 to 1", type=float),
     option("--ttl-days", "days to live; 0: for ever", type=int),
 )
-LABELLED = [str(one.name) for one in LABELS]
+LABELLED = [str(label.name) for label in LABELS]
 HIT_COLUMNS: Mapping[str, Column] = {
     title: lambda hit, column=column: value_in(column, hit.memory)
     for title, column in MEMORY_COLUMNS.items()
@@ -78,8 +78,8 @@ COUNT_COLUMNS: Mapping[str, Column] = {
     "EXPIRED": "stats.expired",
     "UNUSED": "stats.unused",
     "DELIVERIES": "stats.delivered_total",
-    "JOBS": lambda one: ", ".join(f"{n} {state}" for state, n in one.stats.jobs.items()),
-    "OLDEST OPEN JOB": lambda one: one.stats.oldest_job_at and age(one.stats.oldest_job_at),
+    "JOBS": lambda row: ", ".join(f"{n} {state}" for state, n in row.stats.jobs.items()),
+    "OLDEST OPEN JOB": lambda row: row.stats.oldest_job_at and age(row.stats.oldest_job_at),
 }
 
 
@@ -214,7 +214,7 @@ async def show(call: Call) -> Answer:
     if named is None:
         named = [scope async for scope in call.memories.each_scope(tenant=call.args.tenant)]
     counted = [Counted(scope, await call.memories.stats(scope)) for scope in named]
-    unused = sum(one.stats.unused for one in counted)
+    unused = sum(row.stats.unused for row in counted)
     lines = [f"{unused} expired unused; the next prune deletes them."] if unused else []
     return Answer(counted, COUNT_COLUMNS, counted, lines)
 

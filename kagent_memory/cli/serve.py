@@ -177,7 +177,7 @@ async def serve(call: Call) -> None:
     """
     args = call.args
     others = HTTP_OPTIONS if args.mcp else MCP_OPTIONS
-    unfit = [one.opts[0] for one in others if one.name in call.typed]
+    unfit = [option.opts[0] for option in others if option.name in call.typed]
     if unfit:
         raise InvalidInput(f"{', '.join(unfit)}: {'not with' if args.mcp else 'only with'} --mcp.")
     await (_serve_mcp(call) if args.mcp else _serve_http(call))

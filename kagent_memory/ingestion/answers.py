@@ -104,7 +104,9 @@ class ExtractedFacts(BaseModel):
         """
         if not isinstance(value, list):
             return value
-        items = [{"text": one} if isinstance(one, str) else one for one in cast("list[Any]", value)]
+        items = [
+            {"text": fact} if isinstance(fact, str) else fact for fact in cast("list[Any]", value)
+        ]
         facts = [item for item in _objects(items) if isinstance(item, BaseModel) or _is_fact(item)]
         if items and not facts:
             raise ValueError("no item of the list is a fact")

@@ -39,12 +39,12 @@ def words(text: str) -> list[str]:
     """Return the words of a text in order: plain ones as stems, all others exactly as they are
     written.
     """
-    found: list[str] = []
+    terms: list[str] = []
     for chunk in unicodedata.normalize("NFC", text).split():
         word = chunk.strip(EDGES)
         is_plain = word.isalpha() and word[1:] == word[1:].lower()
-        found += tokens(word) if is_plain else [word] if word else []
-    return found
+        terms += tokens(word) if is_plain else [word] if word else []
+    return terms
 
 
 def unites(text: str, sources: Sequence[str]) -> bool:
@@ -72,14 +72,16 @@ def united_fields(group: Sequence[Memory]) -> dict[str, Any]:
     """
 
     def each(name: str) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(value for one in group for value in getattr(one, name)))
+        return tuple(dict.fromkeys(value for memory in group for value in getattr(memory, name)))
 
     return {
         **{name: each(name) for name in ("topics", "tags", "event_ids")},
-        "importance": max(one.importance for one in group),
-        "metadata": {key: value for one in group for key, value in one.metadata.items()},
-        "happened_at": max((one.happened_at for one in group if one.happened_at), default=None),
-        "expires_at": latest([one.expires_at for one in group]),
+        "importance": max(memory.importance for memory in group),
+        "metadata": {key: value for memory in group for key, value in memory.metadata.items()},
+        "happened_at": max(
+            (memory.happened_at for memory in group if memory.happened_at), default=None
+        ),
+        "expires_at": latest([memory.expires_at for memory in group]),
     }
 
 

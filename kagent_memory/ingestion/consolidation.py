@@ -76,11 +76,11 @@ class Consolidation:
         now, memories = self.clock(), self.store.memories
         version = await memories.version(scope)
         page = await memories.list(scope, order="newest", limit=MAX_MERGED, now=now)
-        recent = [one for one in page.memories if may_merge(one, saved=saved)]
+        recent = [memory for memory in page.memories if may_merge(memory, saved=saved)]
         view = await memories.view(scope, now=now)
         near, _ = await neighbours(view, self.vectors, recent)
-        found = [memory for some in near.values() for memory, _ in some]
-        bound = await self._bound(scope, [*recent, *found])
+        nearby = [memory for some in near.values() for memory, _ in some]
+        bound = await self._bound(scope, [*recent, *nearby])
         pairs = [pair for pair in alike(recent, near, saved=saved) if bound.isdisjoint(_ids(pair))]
         merges = await plan_merges(pairs, llm, now=now)
         await self._apply(scope, merges, version=version, dry_run=dry_run)
@@ -95,10 +95,10 @@ class Consolidation:
         Raises:
             ModelError: the model is unavailable or its answer cannot be used.
         """
-        held = await self.store.memories.short_term(
+        newest = await self.store.memories.short_term(
             scope, session_id=session_id, limit=MAX_SHORT_TERM_READ, now=self.clock()
         )
-        old = [memory for memory in reversed(held[keep:]) if not memory.verbatim]
+        old = [memory for memory in reversed(newest[keep:]) if not memory.verbatim]
         for of_tools in (False, True):
             some = [memory for memory in old if (memory.origin == "tool") is of_tools]
             await self._sum_up(scope, list(parts(some)), llm)
@@ -113,7 +113,11 @@ class Consolidation:
         old = Filter(types=("episodic",), created_before=now - timedelta(days=days))
         every = [memory async for memory in each(self.store.memories, scope, old, now=now)]
         without |= await self._bound(scope, every)
-        free = [one for one in every if (saved or not one.explicit) and one.id not in without]
+        free = [
+            memory
+            for memory in every
+            if (saved or not memory.explicit) and memory.id not in without
+        ]
         size = sum(len(memory.content) for memory in free)
         return await run_in_thread(size, lambda: topic_groups(free, now=now))
 
@@ -213,7 +217,7 @@ def alike(
         near: index into `memories` → memories that are like it, with their cosine.
         saved: also what callers saved as it is.
     """
-    found = [
+    pairs = [
         (value, *sorted((memories[place], other), key=said, reverse=True))
         for place, some in near.items()
         for other, value in some
@@ -221,8 +225,8 @@ def alike(
     ]
     return [
         (newer, older)
-        for _, newer, older in sorted(found, key=lambda one: -one[0])
-        if all(may_merge(one, saved=saved) for one in (newer, older))
+        for _, newer, older in sorted(pairs, key=lambda pair: -pair[0])
+        if all(may_merge(memory, saved=saved) for memory in (newer, older))
         and _are_of_a_kind(newer, older)
     ]
 
@@ -231,7 +235,10 @@ def _are_of_a_kind(a: Memory, b: Memory) -> bool:
     """Return True for two memories of one type and origin, that fill no slot and have no different
     labels, of which a merge would lose one.
     """
-    kinds = [(one.type, one.category, one.origin, one.is_error, slot_of(one)) for one in (a, b)]
+    kinds = [
+        (memory.type, memory.category, memory.origin, memory.is_error, slot_of(memory))
+        for memory in (a, b)
+    ]
     common = a.metadata.keys() & b.metadata.keys() - _WHENCE
     is_labelled_alike = all(a.metadata[key] == b.metadata[key] for key in common)
     return kinds[0] == kinds[1] and slot_of(a) is None and is_labelled_alike
@@ -250,7 +257,7 @@ def topic_groups(memories: Sequence[Memory], *, now: datetime) -> list[list[Memo
     so that a failing one delays no other.
     """
     shared: dict[tuple[str, str], list[Memory]] = {}
-    for memory in sorted(memories, key=lambda one: (one.created_at, one.id)):
+    for memory in sorted(memories, key=lambda each: (each.created_at, each.id)):
         stays = memory.pinned or memory.verbatim or memory.is_summary
         for key in () if stays or memory.type != "episodic" else _keys(memory):
             shared.setdefault(key, []).append(memory)
@@ -340,7 +347,7 @@ def _common(group: Sequence[Memory], settings: MemorySettings, now: datetime) ->
     """
 
     def shared(name: str) -> Any:
-        values = {getattr(one, name) for one in group}
+        values = {getattr(memory, name) for memory in group}
         return values.pop() if len(values) == 1 else None
 
     helped = sum(memory.usage.successes for memory in group)
@@ -352,7 +359,7 @@ def _common(group: Sequence[Memory], settings: MemorySettings, now: datetime) ->
     tools = list(dict.fromkeys(name for name in used if name and isinstance(name, str)))
     tags = tuple(dict.fromkeys(tag for memory in group for tag in memory.tags))
     days = ttl_days_of(Fact(text="", type="episodic", tags=tags), settings)
-    lives = [one.expires_at for one in group if one.state != "short_term"]
+    lives = [memory.expires_at for memory in group if memory.state != "short_term"]
     ends = latest((expiry(days, now), *lives))
     is_of_user = any(memory.origin == "user" for memory in group)
     metadata = {key: value for key, value in group[0].metadata.items() if key not in _OF_EACH}

@@ -153,15 +153,17 @@ class _Statements:
         """Return the known sentences that hold most of a sentence, each at least two of its content
         words.
         """
-        found: list[frozenset[str]] = []
-        while terms and len(found) < _MAX_SOURCES:
-            near = (one for term in terms for one in self._by_term.get(term, ())[-_MAX_HOLDERS:])
-            best = max(near, key=lambda one: (len(terms & one), -len(one)), default=None)
-            if best is None or (found and len(terms & best) < min(2, len(best))):
+        sources: list[frozenset[str]] = []
+        while terms and len(sources) < _MAX_SOURCES:
+            near = (
+                source for term in terms for source in self._by_term.get(term, ())[-_MAX_HOLDERS:]
+            )
+            best = max(near, key=lambda source: (len(terms & source), -len(source)), default=None)
+            if best is None or (sources and len(terms & best) < min(2, len(best))):
                 break
-            found.append(best)
+            sources.append(best)
             terms -= best
-        return found
+        return sources
 
 
 @lru_cache(maxsize=1 << 15)
@@ -258,9 +260,9 @@ async def without_recalled(
     view = await store.view(scope, now=now)
     matches = await view.texts(list(filter(None, asked)), limit=CANDIDATES)
     ids = dict.fromkeys(id for of_query in matches for id in of_query.matches)
-    held = await view.memories(list(ids))
-    size = sum(map(len, said)) + sum(len(memory.content) for memory in held.values())
-    masked = partial(mask_recalled, messages, held.values(), names=(scope.user,))
+    recalled = await view.memories(list(ids))
+    size = sum(map(len, said)) + sum(len(memory.content) for memory in recalled.values())
+    masked = partial(mask_recalled, messages, recalled.values(), names=(scope.user,))
     left, echoed = await run_in_thread(size, masked)
     return [message for message in left if message.text.strip()], echoed
 

@@ -218,9 +218,9 @@ def taken_back(
     """
     is_made_of_others = {"add", "merge"} == {revision.kind for revision in revisions}
     back = [
-        one
-        for one in revisions
-        if one.kind != "merge" or one.memory_id in current or not is_made_of_others
+        revision
+        for revision in revisions
+        if revision.kind != "merge" or revision.memory_id in current or not is_made_of_others
     ]
     told = ""
     if len(back) < len(revisions) or any(revision.final for revision in revisions):
@@ -239,7 +239,7 @@ def taken_back(
         apart = {revision.memory_id for revision in revisions}
         rows = [("link", _unlinked(row, apart, now)) for row in current.values()]
     else:
-        rows = [(one.kind, _restored(one, current, undone, now)) for one in back]
+        rows = [(revision.kind, _restored(revision, current, undone, now)) for revision in back]
     if not rows:
         raise NotFound("This memory was erased meanwhile; there is nothing to undo.")
     return [

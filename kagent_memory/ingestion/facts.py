@@ -74,7 +74,7 @@ def session_fact(summary: str, said: Sequence[Message], transcript: Transcript) 
     """Return the summary of a session that is over; it outlives the session's short-term memories,
     and has their sources.
     """
-    before = (one.event_ids for one in transcript.earlier if one.state == "short_term")
+    before = (memory.event_ids for memory in transcript.earlier if memory.state == "short_term")
     return Fact(
         text=_plain(summary),
         type="episodic",

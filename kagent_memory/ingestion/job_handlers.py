@@ -152,7 +152,7 @@ class JobHandlers:
         said = [message for message in messages if message.text.strip()]
         heard, echoed = await without_recalled(self.store.memories, job.scope, said, now=now)
         transcript = await self._transcript(job, heard, now)
-        found = await provider.facts(transcript) if heard or transcript.ended else ()
+        extracted = await provider.facts(transcript) if heard or transcript.ended else ()
         keeps = heard and keeps_turns(provider, settings)
         turns = await turns_of(transcript) if keeps else ()
         outputs = [message.text for message in said if message.role == "tool"]
@@ -171,8 +171,8 @@ class JobHandlers:
             said_at=job.created_at,
             max_bytes=settings.max_content_bytes,
         )
-        size = sum(map(len, outputs)) + sum(len(fact.text) for fact in (*found, *turns))
-        facts, turns = await run_in_thread(size, lambda: (kept(found), kept(turns)))
+        size = sum(map(len, outputs)) + sum(len(fact.text) for fact in (*extracted, *turns))
+        facts, turns = await run_in_thread(size, lambda: (kept(extracted), kept(turns)))
         llm = self.providers.consolidator(job)
         new = [to_memory(fact, settings, now=now) for fact in facts]
         near, decided = await self._meet(job.scope, new, llm, now)
@@ -233,19 +233,19 @@ class JobHandlers:
             for place, memory in enumerate(new)
             if not memory.verbatim and memory.state == "active"
         }
-        memories, held = self.store.memories, await self._short_term(scope, now)
+        memories, brief = self.store.memories, await self._short_term(scope, now)
         near: dict[int, list[tuple[Memory, float]]] = {place: [] for place in meeting}
         views: list[tuple[View, StoreEmbedder | None]] = [
             (await memories.view(scope, now=now), self.vectors)
         ]
-        if held:
-            view = await MemoriesView.of(memories, scope, held, short_term=True, now=now)
+        if brief:
+            view = await MemoriesView.of(memories, scope, brief, short_term=True, now=now)
             views.append((view, None))
         for view, vectors in views:
             similar, _ = await neighbours(view, vectors, list(meeting.values()))
             for number, place in enumerate(meeting):
                 near[place] += similar[number]
-        shown = await current(memories, scope, new, near, others=held, now=now)
+        shown = await current(memories, scope, new, near, others=brief, now=now)
         try:
             return near, await decide(new, shown, llm)
         except ModelError as error:  # what was extracted is kept, and not extracted again
@@ -266,9 +266,9 @@ class JobHandlers:
         """
         scope, settings, memories = job.scope, self.settings, self.store.memories
         now, version = self.clock(), await memories.version(scope)
-        held = await self._short_term(scope, now)
-        new = tiered(learnt.new, held, hours=settings.short_term_hours, now=now)
-        near = await current(memories, scope, new, learnt.near, others=held, now=now)
+        brief = await self._short_term(scope, now)
+        new = tiered(learnt.new, brief, hours=settings.short_term_hours, now=now)
+        near = await current(memories, scope, new, learnt.near, others=brief, now=now)
         visible = (await self.store.stats(scope, now=now)).visible if any(near.values()) else 0
 
         def planned(history: Sequence[Memory] = ()) -> Plan:
@@ -285,7 +285,7 @@ class JobHandlers:
             logger.warning(
                 "%d memories more than one job may supersede stay beside new facts.", plan.spared
             )
-        kept = expire_crowd(plan, held, sums_up=learnt.llm is not None)
+        kept = expire_crowd(plan, brief, sums_up=learnt.llm is not None)
         has_summary = any(memory.is_summary for memory in new)
         if learnt.ended and settings.short_term_hours and not has_summary:
             kept[job.session_id] = 0
@@ -308,8 +308,8 @@ class JobHandlers:
         """
         if not ids:
             return ()
-        held = await self.store.memories.get(scope, ids, now=now)
-        turns = (id for memory in held.values() for id in memory.source_ids)
+        memories = await self.store.memories.get(scope, ids, now=now)
+        turns = (id for memory in memories.values() for id in memory.source_ids)
         return tuple(dict.fromkeys((*ids, *turns)))
 
     async def _follow_ups(self, job: Job, plan: Plan, kept: Mapping[str, int]) -> tuple[Job, ...]:

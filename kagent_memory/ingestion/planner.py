@@ -52,7 +52,7 @@ async def decide(new: Sequence[Memory], near: Near, llm: Llm | None) -> dict[int
             some = [] if _stands_alone(fact) else _open(fact, near.get(number, ()))
             if some:
                 offered[number] = {f"M{next(names)}": memory for memory in some}
-                lines = (f"\n  {name}: {_line(one)}" for name, one in offered[number].items())
+                lines = (f"\n  {name}: {_line(memory)}" for name, memory in offered[number].items())
                 texts[number] = f"F{number + 1}: {_line(fact)}{''.join(lines)}"
         return texts
 
@@ -157,7 +157,7 @@ class Plan:
                 among them.
             decided: what a model decided; a memory that it names counts as it is in `near`.
         """
-        for number, fact in sorted(enumerate(new), key=lambda one: said(one[1])):
+        for number, fact in sorted(enumerate(new), key=lambda pair: said(pair[1])):
             self._take(fact, [memory for memory, _ in near.get(number, ())], decided.get(number))
 
     def _take(self, fact: Memory, near: Sequence[Memory], decision: Decision | None) -> None:
@@ -167,7 +167,10 @@ class Plan:
             return
         slot = slot_of(fact)
         own = {id for key in (identity_of(fact), slot or "") if (id := self._added.get(key))}
-        rows = [*(self.rows.get(one.id, one) for one in near), *(self.rows[id] for id in own)]
+        rows = [
+            *(self.rows.get(memory.id, memory) for memory in near),
+            *(self.rows[id] for id in own),
+        ]
         alive = sorted((row for row in rows if row.state in _ALIVE), key=said, reverse=True)
         for row in alive:
             if identity_of(row) == identity_of(fact):
@@ -258,7 +261,7 @@ class Plan:
 
     def _former_values(self, id: str) -> list[Memory]:
         """Return the former values of a memory, and theirs."""
-        values = {**{one.id: one for one in self.history}, **self.rows}.values()
+        values = {**{memory.id: memory for memory in self.history}, **self.rows}.values()
         former: list[Memory] = []
         holders = {id}
         while holders:

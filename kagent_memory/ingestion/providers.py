@@ -185,8 +185,9 @@ class _MadeOfName:
             return await self._inner.complete(prompt, schema=schema)
         except ModelError as error:
             if not any(
-                status_of(one) in (401, 403) or _CREDENTIALS.search(f"{type(one).__name__} {one}")
-                for one in causes(error)
+                status_of(cause) in (401, 403)
+                or _CREDENTIALS.search(f"{type(cause).__name__} {cause}")
+                for cause in causes(error)
             ):
                 raise
             raise ProviderUnavailable(

@@ -45,16 +45,16 @@ def pieces(text: str, most_tokens: int) -> Iterator[str]:
     if estimated_tokens(text) <= most_tokens:
         yield text
         return
-    held: list[str] = []
+    sentences: list[str] = []
     used = 0
     for sentence in _fitting(text, max(most_tokens, 1)):
         cost = estimated_tokens(sentence)
-        if held and used + cost > most_tokens:
-            yield "".join(held).strip()
-            held, used = [], 0
-        held.append(sentence)
+        if sentences and used + cost > most_tokens:
+            yield "".join(sentences).strip()
+            sentences, used = [], 0
+        sentences.append(sentence)
         used += cost
-    if rest := "".join(held).strip():
+    if rest := "".join(sentences).strip():
         yield rest
 
 

@@ -225,11 +225,11 @@ class CompactionAwareSummary:
         facts: list[Fact] = []
         latest = -math.inf
         summaries = [
-            (*one.compaction, one)
-            for one in reversed(transcript)
-            if one.compaction and one.text.strip()
+            (*message.compaction, message)
+            for message in reversed(transcript)
+            if message.compaction and message.text.strip()
         ]
-        for start, end, summary in sorted(summaries, key=lambda one: (one[0], -one[1])):
+        for start, end, summary in sorted(summaries, key=lambda summary: (summary[0], -summary[1])):
             if end <= latest:  # its range is within another one's, or just that of a later summary
                 continue
             latest = end
@@ -237,16 +237,24 @@ class CompactionAwareSummary:
             # others
             first = datetime.fromtimestamp(start, UTC) - timedelta(microseconds=1)
             last = datetime.fromtimestamp(end, UTC)
-            within = [one for one in said if one.at is not None and first <= one.at <= last]
+            within = [
+                message
+                for message in said
+                if message.at is not None and first <= message.at <= last
+            ]
             covered = [summary, *within]
-            rest = [one for one in rest if one.at is None or not first <= one.at <= last]
+            rest = [
+                message for message in rest if message.at is None or not first <= message.at <= last
+            ]
             fact = Fact(
                 text=summary.text.strip(),
                 type="episodic",
                 importance=COMPACTION_IMPORTANCE,
-                origin="tool" if any(one.role == "tool" for one in covered) else "agent",
+                origin="tool" if any(message.role == "tool" for message in covered) else "agent",
                 session_id=transcript.session_id or None,
-                event_ids=tuple(dict.fromkeys(filter(None, (one.event_id for one in covered)))),
+                event_ids=tuple(
+                    dict.fromkeys(filter(None, (message.event_id for message in covered)))
+                ),
                 subject=transcript.session_id or "session",
                 attribute=f"compaction:{start!r}",
                 metadata={"compaction": [start, end]},

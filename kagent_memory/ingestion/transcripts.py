@@ -125,7 +125,10 @@ def to_payload(messages: Sequence[Message], *, ended: bool = False) -> dict[str,
     What memory handed over is not in it: once forgotten, it must not be written anew.
     """
     told = [replace(message, recalled=()) for message in messages]
-    return {"ended": ended, "messages": [_MESSAGE.dump_python(one, mode="json") for one in told]}
+    return {
+        "ended": ended,
+        "messages": [_MESSAGE.dump_python(message, mode="json") for message in told],
+    }
 
 
 def from_payload(payload: Mapping[str, Any]) -> list[Message]:

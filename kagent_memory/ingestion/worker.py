@@ -88,7 +88,7 @@ class Worker:
             while not stop.is_set():
                 seconds = POLL_SECONDS if await self._claim_due() else 4 * POLL_SECONDS
                 seconds *= random.uniform(0.75, 1.25)  # noqa: S311 spreads workers, no secret
-                waits = [asyncio.ensure_future(one.wait()) for one in (self._wake, stop)]
+                waits = [asyncio.ensure_future(event.wait()) for event in (self._wake, stop)]
                 try:
                     await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
                 finally:
@@ -190,11 +190,11 @@ class Worker:
         while True:
             await asyncio.sleep(LEASE_SECONDS / 3)
             try:
-                held = await self.store.renew(job, lease_seconds=lease_seconds(job))
+                is_held = await self.store.renew(job, lease_seconds=lease_seconds(job))
             except KagentMemoryError as error:
                 logger.warning("The lease of job %s could not be renewed: %s", job.id, error)
                 continue
-            if not held:
+            if not is_held:
                 logger.warning("The lease of job %s was lost; another worker has it.", job.id)
                 work.cancel()
                 return
@@ -268,11 +268,11 @@ def _told(error: Exception) -> tuple[str, str]:
     if isinstance(error, KagentMemoryError):
         return f"{type(error).__name__}: {error}" if raised_here(error) else kinds(error), ""
     where = "".join(
-        f"\n{type(one).__name__}"
+        f"\n{type(cause).__name__}"
         + "".join(
             f"\n  {frame.filename}:{frame.lineno} in {frame.name}"
-            for frame in extract_tb(one.__traceback__, limit=-MAX_FRAMES)
+            for frame in extract_tb(cause.__traceback__, limit=-MAX_FRAMES)
         )
-        for one in causes(error)
+        for cause in causes(error)
     )
     return kinds(error), where

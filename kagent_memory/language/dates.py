@@ -82,7 +82,7 @@ def named_spans(query: str, now: datetime) -> list[Span]:
     if not _HINT.search(folded):
         return []
     spans = list(chain(_by_name(folded), _by_number(folded), _by_distance(folded, now.date())))
-    years = (Span(int(found.group())) for found in _LONE_YEAR.finditer(folded))
+    years = (Span(int(match.group())) for match in _LONE_YEAR.finditer(folded))
     return list(dict.fromkeys(spans or years))[:SPANS_AT_MOST]
 
 
@@ -90,7 +90,7 @@ def windows(spans: Sequence[Span]) -> list[tuple[datetime, datetime]]:
     """Return the spans of a known year as times in UTC, each once: from its first moment to the one
     after its last.
     """
-    found: dict[tuple[datetime, datetime], None] = {}
+    distinct: dict[tuple[datetime, datetime], None] = {}
     for span in spans:
         if span.year is None or not MINYEAR <= span.year < MAXYEAR:
             continue
@@ -103,8 +103,8 @@ def windows(spans: Sequence[Span]) -> list[tuple[datetime, datetime]]:
             after = date(span.year + span.month // 12, span.month % 12 + 1, 1)
         else:
             after = date(span.year + 1, 1, 1)
-        found[_midnight(first), _midnight(after)] = None
-    return list(found)
+        distinct[_midnight(first), _midnight(after)] = None
+    return list(distinct)
 
 
 def bare_dates(query: str) -> str | None:
@@ -117,7 +117,7 @@ def bare_dates(query: str) -> str | None:
     folded = query.casefold()
     rest, written = _RELATIVE.sub(" ", folded), list[str]()
     for pattern in (_NUMERIC, _DAY_FIRST, _NAMED, _LONE_YEAR):
-        written += (found.group() for found in pattern.finditer(rest))
+        written += (match.group() for match in pattern.finditer(rest))
         rest = pattern.sub(" ", rest)
     if _asking().issuperset(tokens(rest)):
         return " ".join(written)
@@ -156,37 +156,37 @@ def _midnight(day: date) -> datetime:
 
 
 def _by_name(query: str) -> Iterator[Span]:
-    for found in _NAMED.finditer(query):
-        day = found["before"] or found["after"]
-        start = found.start("month")
-        certain = day or found["year"] or found["month"] not in _DOUBTFUL
+    for match in _NAMED.finditer(query):
+        day = match["before"] or match["after"]
+        start = match.start("month")
+        certain = day or match["year"] or match["month"] not in _DOUBTFUL
         if certain or _LEADING.search(query, max(0, start - _LONGEST_LEADING), start):
-            yield _span(found["year"], found["month"], day)
+            yield _span(match["year"], match["month"], day)
 
 
 def _by_number(query: str) -> Iterator[Span]:
-    for found in _NUMERIC.finditer(query):
-        if 1 <= int(found["month"]) <= 12:
-            yield _span(found["year"], found["month"], found["day"])
-    for found in _DAY_FIRST.finditer(query):
-        first, second = found["first"], found["second"]
+    for match in _NUMERIC.finditer(query):
+        if 1 <= int(match["month"]) <= 12:
+            yield _span(match["year"], match["month"], match["day"])
+    for match in _DAY_FIRST.finditer(query):
+        first, second = match["first"], match["second"]
         readings = (
-            ((first, second), (second, first)) if found["mark"] == "/" else ((first, second),)
+            ((first, second), (second, first)) if match["mark"] == "/" else ((first, second),)
         )
         for day, month in readings:
             if 1 <= int(month) <= 12 and 1 <= int(day) <= 31:
-                yield _span(found["year"], month, day)
+                yield _span(match["year"], month, day)
 
 
 def _by_distance(query: str, today: date) -> Iterator[Span]:
-    for found in _RELATIVE.finditer(query):
-        if found["word"]:
-            yield _on(today - timedelta(days=found["word"] != "today"))
-        elif found["weekday"]:
-            back = (today.weekday() - _WEEKDAYS.index(found["weekday"]) - 1) % 7 + 1
+    for match in _RELATIVE.finditer(query):
+        if match["word"]:
+            yield _on(today - timedelta(days=match["word"] != "today"))
+        elif match["weekday"]:
+            back = (today.weekday() - _WEEKDAYS.index(match["weekday"]) - 1) % 7 + 1
             yield _on(today - timedelta(days=back))
         else:
-            unit, count = found["unit"] or found["units"], found["count"] or "a"
+            unit, count = match["unit"] or match["units"], match["count"] or "a"
             count = int(count) if count.isdigit() else _COUNTS[count]
             if unit == "year":
                 yield Span(today.year - count)

@@ -27,7 +27,7 @@ def respellings(terms: Iterable[str], known: Mapping[str, int]) -> dict[str, lis
         known: those that some memory holds.
     """
     unknown = [term for term in terms if term not in known and _alphabet(term)][:RESPELT_AT_MOST]
-    found: dict[str, list[str]] = {}
+    spellings: dict[str, list[str]] = {}
     for term in unknown:
         letters, edits = _alphabet(term), list[str]()
         for place in range(len(term) + 1):
@@ -38,8 +38,8 @@ def respellings(terms: Iterable[str], known: Mapping[str, int]) -> dict[str, lis
             if after and len(term) >= _CERTAIN_LETTERS:
                 edits.append(before + after[1:])
                 edits += (before + letter + after[1:] for letter in letters if letter != after[0])
-        found[term] = list(dict.fromkeys(edits))
-    return found
+        spellings[term] = list(dict.fromkeys(edits))
+    return spellings
 
 
 def respelt(
@@ -54,10 +54,12 @@ def respelt(
         known: those of all that some memory holds, and how many do.
     """
     meant = {
-        term: sorted(filter(known.__contains__, tried.get(term, ())), key=lambda one: -known[one])
+        term: sorted(
+            filter(known.__contains__, tried.get(term, ())), key=lambda spelling: -known[spelling]
+        )
         for term in terms
     }
-    return {term: found[:_MEANT] for term, found in meant.items() if found}
+    return {term: spellings[:_MEANT] for term, spellings in meant.items() if spellings}
 
 
 def _alphabet(term: str) -> str:

@@ -74,10 +74,10 @@ def tokens(text: str) -> list[str]:
     """
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text).translate(_folding())
-    found: list[str] = []
+    terms: list[str] = []
     for chunk in text.split():
-        found += _remembered(chunk) if len(chunk) <= MAX_TERM_CHARS else _terms(chunk)
-    return found
+        terms += _remembered(chunk) if len(chunk) <= MAX_TERM_CHARS else _terms(chunk)
+    return terms
 
 
 def index_terms(content: str, author: str | None = None) -> Mapping[str, int]:
@@ -240,16 +240,16 @@ def _telling(terms: list[str]) -> list[str]:
 def _terms(chunk: str) -> tuple[str, ...]:
     """The terms of a text without white space."""
     chunk = _THOUSANDS.sub("", chunk) if "," in chunk else chunk
-    found: list[str] = []
+    terms: list[str] = []
     for run in _RUN.findall(chunk):
         if not _IS_UNSPACED.match(run):
-            found += _spaced(run)
+            terms += _spaced(run)
         elif len(run) == 1:
-            found.append(run)
+            terms.append(run)
         else:
-            found += map("".join, pairwise(run))
-            found += _IS_HAN.findall(run)
-    return tuple(found)
+            terms += map("".join, pairwise(run))
+            terms += _IS_HAN.findall(run)
+    return tuple(terms)
 
 
 _remembered = lru_cache(maxsize=1 << 16)(_terms)

@@ -63,8 +63,8 @@ def language_of(text: str) -> str | None:
     """Return the name of the language that most of a text's small words are of; None for English,
     and when none tells.
     """
-    found = _spoken(frozenset(_words(text)))
-    return found.name if found else None
+    language = _spoken(frozenset(_words(text)))
+    return language.name if language else None
 
 
 def word_forms(text: str) -> tuple[dict[str, list[str]], frozenset[str]]:
@@ -81,7 +81,9 @@ def word_forms(text: str) -> tuple[dict[str, list[str]], frozenset[str]]:
     forms: dict[str, list[str]] = {}
     for word in dict.fromkeys(words):
         scripts = (
-            one for letters, one in zip(_LETTERS, _SCRIPTS, strict=True) if letters.match(word)
+            script
+            for letters, script in zip(_LETTERS, _SCRIPTS, strict=True)
+            if letters.match(word)
         )
         language = next(scripts, spoken)
         if (

@@ -36,5 +36,5 @@ def months(*languages: str) -> Mapping[str, int]:
 def weekdays(*languages: str) -> frozenset[str]:
     """Return the names of the days of the week in these languages."""
     return frozenset(
-        name for one in languages for name in table("calendar")[one]["weekdays"].split()
+        name for language in languages for name in table("calendar")[language]["weekdays"].split()
     )

@@ -52,18 +52,18 @@ async def audit_scope(
         if progress is not None:
             progress(len(some))
     contents, counts, findings = Contents(parts, scope, every), Counter[Defect](), list[Finding]()
-    size = sum(len(one.memory.content) * (1 + len(one.revisions)) for one in every)
+    size = sum(len(whole.memory.content) * (1 + len(whole.revisions)) for whole in every)
     for defect in defects:
         check: Iterator[Evidence] | AsyncIterator[Evidence] = getattr(contents, defect)()
-        found = (
-            [one async for one in check]
+        pairs = (
+            [finding async for finding in check]
             if isinstance(check, AsyncIterator)
             else await run_in_thread(size, list[Evidence], check)
         )
-        counts[defect] = len(found)
+        counts[defect] = len(pairs)
         findings += [
             Finding(defect=defect, scope=scope, memory_ids=ids, detail=detail)
-            for ids, detail in sorted((tuple(ids), detail) for ids, detail in found[:most])
+            for ids, detail in sorted((tuple(ids), detail) for ids, detail in pairs[:most])
         ]
     return Audit(scopes=1, memories=len(ids), counts=dict(counts), findings=tuple(findings))
 
@@ -75,7 +75,7 @@ class Contents:
 
     def __init__(self, parts: Components, scope: Scope, every: Sequence[Whole]) -> None:
         self.parts, self.scope, self.all, self.now = parts, scope, every, parts.clock()
-        self.visible = [one.memory for one in every if is_visible(one.memory, self.now)]
+        self.visible = [whole.memory for whole in every if is_visible(whole.memory, self.now)]
 
     def exact_duplicate(self) -> Iterator[Evidence]:
         """Find memories that say the same word for word."""
@@ -99,7 +99,7 @@ class Contents:
         for values in _differing(self.visible, slot_of):
             yield _ids(values), f"{len(values)} values of one attribute"
         for alike in _differing(self.visible, _words):
-            if len({_denies(one) for one in alike}) > 1:
+            if len({_denies(memory) for memory in alike}) > 1:
                 yield _ids(alike), "one denies what the other says"
         for older, newer in _linked(self.visible):
             slot = slot_of(older)
@@ -127,14 +127,14 @@ class Contents:
 
     def _holding(self, kinds: Callable[[str], Iterable[str]]) -> Iterator[Evidence]:
         """Find memories in any state that hold something of a kind, or did in their history."""
-        for one in self.all:
-            now = {*_texts(one.memory)}
-            states = every_state(one.memory, one.revisions)
+        for whole in self.all:
+            now = {*_texts(whole.memory)}
+            states = every_state(whole.memory, whole.revisions)
             then = {text for state in states for text in _texts(state)} - now
-            then |= {revision.why for revision in one.revisions}
+            then |= {revision.why for revision in whole.revisions}
             for place, written in (("", now), ("in its history: ", then)):
-                if found := {kind for text in written for kind in kinds(text)}:
-                    yield [one.memory.id], place + ", ".join(sorted(found))
+                if unmasked := {kind for text in written for kind in kinds(text)}:
+                    yield [whole.memory.id], place + ", ".join(sorted(unmasked))
 
     def never_delivered(self) -> Iterator[Evidence]:
         """Find what is not new and was handed to nobody."""
@@ -144,21 +144,21 @@ class Contents:
 
     async def recall_loop(self) -> AsyncIterator[Evidence]:
         """Find what agents and tools said that repeats older memories."""
-        suspects = [one for one in self.visible if one.origin in ("agent", "tool")]
+        suspects = [each for each in self.visible if each.origin in ("agent", "tool")]
         view = await self.parts.store.memories.view(self.scope, now=self.now)
         queries = [query_terms(memory.content) for memory in suspects]
-        matches = [one.matches for one in await view.texts(queries, limit=CANDIDATES)]
-        held = {memory.id: memory for memory in self.visible}
+        matches = [answer.matches for answer in await view.texts(queries, limit=CANDIDATES)]
+        visible = {memory.id: memory for memory in self.visible}
 
         def sources(memory: Memory, near: Sequence[Memory]) -> Sequence[str]:
-            older = [one for one in near if _is_older(one, memory)]
+            older = [other for other in near if _is_older(other, memory)]
             spoken = [Message(text=memory.content, role="agent")]
             [left], repeated = mask_recalled(spoken, older, names=(self.scope.user,))
             return () if left.text else repeated
 
-        for memory, found in zip(suspects, matches, strict=True):
-            near = [held[id] for id in found if id in held]
-            size = sum(len(one.content) for one in near)
+        for memory, ids in zip(suspects, matches, strict=True):
+            near = [visible[id] for id in ids if id in visible]
+            size = sum(len(other.content) for other in near)
             if repeated := await run_in_thread(size, sources, memory, near):
                 told = f"what the {memory.origin} said repeats an older memory"
                 yield [memory.id, *repeated], told
@@ -179,10 +179,10 @@ class Contents:
 
     async def orphan(self) -> AsyncIterator[Evidence]:
         """Find what lacks a memory that it belongs to."""
-        known = {None, *(one.memory.id for one in self.all)}
-        for one in self.all:
-            if one.memory.superseded_by not in known:
-                yield [one.memory.id], "superseded by a memory that is gone"
+        known = {None, *(whole.memory.id for whole in self.all)}
+        for whole in self.all:
+            if whole.memory.superseded_by not in known:
+                yield [whole.memory.id], "superseded by a memory that is gone"
         for id, tables in (await self.parts.store.memories.orphans(self.scope)).items():
             yield [id], f"without its memory: {', '.join(tables)}"
 
@@ -218,7 +218,7 @@ def _differing(memories: Iterable[Memory], key: Key) -> Iterator[Sequence[Memory
 def _linked(memories: Sequence[Memory]) -> Iterator[tuple[Memory, Memory]]:
     """Yield the linked facts, the one that was said first before the other."""
     facts = {memory.id: memory for memory in memories if not memory.verbatim}
-    pairs = {frozenset((id, other)) for id, one in facts.items() for other in one.links}
+    pairs = {frozenset((id, other)) for id, fact in facts.items() for other in fact.links}
     for pair in pairs:
         if len(pair) > 1 and pair <= facts.keys():
             older, newer = sorted((facts[id] for id in pair), key=said)

@@ -147,16 +147,16 @@ class CallerVectors:
         """
         known, external = await self._store.spaces.all(), external_name(width)
         key = (name or external, width)
-        space = next((one for one in known if one.key == key), None)
+        space = next((each for each in known if each.key == key), None)
         if space is None and name not in (None, external):
-            own = [one for one in known if not one.name.startswith(EXTERNAL)]
-            names = ", ".join(f"{one.name} ({one.dimensions})" for one in own)
+            own = [each for each in known if not each.name.startswith(EXTERNAL)]
+            names = ", ".join(f"{each.name} ({each.dimensions})" for each in own)
             raise InvalidInput(
                 f"No embedding space {name!r} holds vectors of {width} dimensions"
                 + (f"; the embedders' are {names}" if own else "")
                 + f". Vectors of your own are kept by their width, as {external!r}."
             )
-        others = [one for one in known if one.name.startswith(EXTERNAL) and one is not space]
+        others = [each for each in known if each.name.startswith(EXTERNAL) and each is not space]
         if name is None and others:
             for scope in scopes:
                 await self._check_width(scope, width, [*([space] if space else []), *others])

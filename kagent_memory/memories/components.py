@@ -176,8 +176,8 @@ class Components:
         Raises:
             NotFound: no such memory, or it has expired.
         """
-        found = await self.store.memories.get(scope, [id], now=self.clock(), superseded=True)
-        memory = found.get(id)
+        memories = await self.store.memories.get(scope, [id], now=self.clock(), superseded=True)
+        memory = memories.get(id)
         states = {"quarantined"} if quarantined else {*SEARCHED, "short_term"}
         if memory is None or not (superseded or memory.state in states):
             where = "waits in the quarantine of" if quarantined else "in"

@@ -192,8 +192,8 @@ class ExportFile:
 
     def _note_links(self, line: Line) -> None:
         states = every_state(line.memory, line.revisions)
-        successors = {one.superseded_by for one in states if one.superseded_by}
-        if successors or any(one.group is not None for one in line.revisions):
+        successors = {state.superseded_by for state in states if state.superseded_by}
+        if successors or any(revision.group is not None for revision in line.revisions):
             self.linked |= {line.memory.id, *successors}
 
     def _lines(self) -> Iterator[tuple[int, Line]]:

@@ -69,10 +69,12 @@ class Audit:
         every = (*self.findings, *other.findings)
         counts = Counter(self.counts)
         counts.update(other.counts)
-        found = [[one for one in every if one.defect == defect][:most] for defect in DEFECTS]
+        by_defect = [
+            [finding for finding in every if finding.defect == defect][:most] for defect in DEFECTS
+        ]
         return Audit(
             scopes=self.scopes + other.scopes,
             memories=self.memories + other.memories,
             counts=dict(counts),
-            findings=tuple(chain.from_iterable(found)),
+            findings=tuple(chain.from_iterable(by_defect)),
         )

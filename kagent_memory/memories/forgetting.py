@@ -159,8 +159,8 @@ class Forgetting(Opened):
     async def _linked(self, scope: Scope, ids: Sequence[str]) -> tuple[str, ...]:
         """Return the visible memories that these are linked with, without themselves."""
         memories, now = self.parts.store.memories, self.parts.clock()
-        found = await memories.get(scope, ids, now=now, superseded=True)
-        links = {id for memory in found.values() for id in memory.links} - set(ids)
+        stored = await memories.get(scope, ids, now=now, superseded=True)
+        links = {id for memory in stored.values() for id in memory.links} - set(ids)
         return tuple(sorted(await memories.get(scope, sorted(links), now=now)))
 
     async def _forget_matching(

@@ -203,7 +203,9 @@ class Maintenance(Opened):
         """
         from .audit import audit_scope
 
-        wanted: Sequence[Defect] = [one for one in DEFECTS if defects is None or one in defects]
+        wanted: Sequence[Defect] = [
+            defect for defect in DEFECTS if defects is None or defect in defects
+        ]
         total = Audit()
         async for each in self.each_scope(scope):
             part = await audit_scope(self.parts, each, defects=wanted, most=most, progress=progress)
@@ -380,7 +382,9 @@ class Maintenance(Opened):
         """Return how many of the first scopes hold memories without a vector of the embedder."""
         parts = self.parts
         spaces = await parts.store.memories.spaces.all()
-        current = [one for one in spaces if one.name == parts.own_space and one.state == "current"]
+        current = [
+            space for space in spaces if space.name == parts.own_space and space.state == "current"
+        ]
         if not current:
             return 0
         scopes = await parts.store.scopes(limit=CHECKED_SCOPES)

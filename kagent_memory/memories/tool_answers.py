@@ -118,8 +118,8 @@ def affordable(
     most = max(PASSAGE_TOKENS, budget_tokens // len(entries))
     kept: list[Found] = []
     spent = 0
-    for one in entries:
-        entry = _shortened(one, most, question)
+    for offered in entries:
+        entry = _shortened(offered, most, question)
         for form in (entry, _bare(entry)):
             weight = _weight(list(form.fields.values()))
             if spent + weight <= budget_tokens:
@@ -166,8 +166,8 @@ def of_hit(hit: Hit, *, shared: bool = False) -> Found:
     """Return a memory that a search found; `shared`: of a scope that the agent reads and does not
     write.
     """
-    found = of_memory(hit.memory, relevance=round(hit.relevance, 3), shared=shared)
-    return replace(found, said=tuple(turn.content for turn in hit.sources))
+    entry = of_memory(hit.memory, relevance=round(hit.relevance, 3), shared=shared)
+    return replace(entry, said=tuple(turn.content for turn in hit.sources))
 
 
 def of_memory(memory: Memory, *, relevance: float | None = None, shared: bool = False) -> Found:

@@ -60,7 +60,7 @@ async def export(
     """Yield all memories of some scopes as lines; see `Memories.export`."""
     await parts.deliveries.flush()
     every = await parts.store.memories.spaces.all() if vectors else ()
-    spaces = {one.number: Space.of(one) for one in every if one.state != "retired"}
+    spaces = {space.number: Space.of(space) for space in every if space.state != "retired"}
     head = Head(
         format="kagent-memory",
         version=2 if vectors else 1,
@@ -103,13 +103,13 @@ def _lines(
     has_vectors: bool,
 ) -> list[str]:
     lines: list[str] = []
-    for one in memories:
+    for whole in memories:
         vectors = tuple(
-            Numbers(place, tuple(of_space[one.memory.id].tolist()))
+            Numbers(place, tuple(of_space[whole.memory.id].tolist()))
             for place, of_space in enumerate(kept)
-            if one.memory.id in of_space
+            if whole.memory.id in of_space
         )
-        line = Line(scope, one.memory, one.revisions, vectors)
+        line = Line(scope, whole.memory, whole.revisions, vectors)
         text = line_adapter().dump_json(line, exclude=None if has_vectors else {"vectors"})
         lines.append(text.decode().translate(LINE_ENDS))
     return lines
@@ -167,10 +167,12 @@ class Import:
         """Write memories and count the outcomes; return True if any was added."""
         outcomes = await self._outcomes(scope, memories, dry_run=self.dry_run)
         self.counts.update(outcomes)
-        added = [one for one, outcome in zip(memories, outcomes, strict=True) if outcome == "added"]
-        self.vectors += sum(len(one.vectors) for one in added)
+        added = [
+            whole for whole, outcome in zip(memories, outcomes, strict=True) if outcome == "added"
+        ]
+        self.vectors += sum(len(whole.vectors) for whole in added)
         self.parts.retriever.has_short_term |= any(
-            one.memory.state == "short_term" for one in added
+            whole.memory.state == "short_term" for whole in added
         )
         return bool(added)
 
@@ -179,7 +181,7 @@ class Import:
     ) -> Sequence[Restored]:
         if not memories:
             return []
-        memories = [replace(one, vectors={}) for one in memories] if dry_run else memories
+        memories = [replace(whole, vectors={}) for whole in memories] if dry_run else memories
         return await self.parts.store.memories.restore(
             scope, memories, dry_run=dry_run, now=self.parts.clock()
         )
@@ -201,7 +203,7 @@ class Import:
             memories = [Whole(line.memory, line.revisions) for line in lines]
             outcomes = await self._outcomes(scope, memories, dry_run=True)
             pairs = zip(memories, outcomes, strict=True)
-            gone = {one.memory.id for one, outcome in pairs if outcome == "forgotten"}
+            gone = {whole.memory.id for whole, outcome in pairs if outcome == "forgotten"}
             if new := gone - known.get(scope, set()):
                 forgotten[scope] |= new
         if forgotten:
@@ -277,7 +279,9 @@ class Import:
         """Return memories with those of their vectors that the store keeps."""
         memories: list[Whole] = []
         for line in lines:
-            kept = {numbers[key]: one for key, one in self.file.vectors_of(line) if key in numbers}
+            kept = {
+                numbers[key]: vector for key, vector in self.file.vectors_of(line) if key in numbers
+            }
             memories.append(Whole(line.memory, line.revisions, kept))
         return memories
 
@@ -306,6 +310,7 @@ def _bare(line: Line) -> Whole:
         return replace(memory, content=digest, topics=(), tags=(), metadata={})
 
     revisions = [
-        replace(one, before=one.before and bare(one.before), why="") for one in line.revisions
+        replace(revision, before=revision.before and bare(revision.before), why="")
+        for revision in line.revisions
     ]
     return Whole(bare(line.memory), tuple(revisions))

@@ -100,9 +100,13 @@ class Verb:
         self.doc = inspect.getdoc(function) or ""
         self.signature = inspect.signature(function)
         parameters = [*self.signature.parameters.values()][1:]
-        self.required = {one.name for one in parameters if one.default is one.empty}
+        self.required = {
+            parameter.name for parameter in parameters if parameter.default is parameter.empty
+        }
         self.defaults = {
-            one.name: one.default for one in parameters if one.default is not one.empty
+            parameter.name: parameter.default
+            for parameter in parameters
+            if parameter.default is not parameter.empty
         }
 
     @cached_property
@@ -232,7 +236,7 @@ class Verb:
 
 
 def _is_callback(kind: Any) -> bool:
-    return any(getattr(one, "__origin__", None) is Callable for one in (kind, *get_args(kind)))
+    return any(getattr(part, "__origin__", None) is Callable for part in (kind, *get_args(kind)))
 
 
 def _has_parts(kind: Any) -> bool:

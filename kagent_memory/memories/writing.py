@@ -363,7 +363,7 @@ def text_size(value: object) -> int:
             case str() as text:
                 size += len(text)
             case Fact() as fact:
-                left += (getattr(fact, one.name) for one in fields(fact))
+                left += (getattr(fact, field.name) for field in fields(fact))
             case Mapping():
                 pairs = cast("Mapping[object, object]", value)
                 left += pairs.values()

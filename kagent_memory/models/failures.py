@@ -45,15 +45,17 @@ def transient(error: BaseException) -> bool:
     """
     if isinstance(error, KagentMemoryError) and not isinstance(error, ModelError):
         return False
-    for one in causes(error):
-        if isinstance(one, (ModelUnavailable, TimeoutError, ConnectionError, socket.gaierror)):
+    for cause in causes(error):
+        if isinstance(cause, (ModelUnavailable, TimeoutError, ConnectionError, socket.gaierror)):
             return True
-        if isinstance(one, OSError) and one.errno in _AWAY:
+        if isinstance(cause, OSError) and cause.errno in _AWAY:
             return True
-        status = status_of(one)
-        named = any(kind.__name__ in _AWAY_NAMES for kind in type(one).__mro__)
+        status = status_of(cause)
+        named = any(kind.__name__ in _AWAY_NAMES for kind in type(cause).__mro__)
         is_away = (
-            status is not None and status >= 500 and not _TOO_LONG.search(str(one)[:MAX_READ_CHARS])
+            status is not None
+            and status >= 500
+            and not _TOO_LONG.search(str(cause)[:MAX_READ_CHARS])
         )
         if named if status is None else status in _TRANSIENT_STATUS or is_away:
             return True
@@ -65,13 +67,15 @@ def causes(error: BaseException) -> list[BaseException]:
     chain: list[BaseException] = []
     waiting: list[BaseException | None] = [error]
     while waiting and len(chain) < MOST_CAUSES:
-        one = waiting.pop(0)
-        if one is None or one in chain:
+        cause = waiting.pop(0)
+        if cause is None or cause in chain:
             continue
-        chain.append(one)
-        waiting.append(one.__cause__ or (None if one.__suppress_context__ else one.__context__))
-        if isinstance(one, BaseExceptionGroup):
-            waiting += cast("tuple[BaseException, ...]", one.exceptions)
+        chain.append(cause)
+        waiting.append(
+            cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+        )
+        if isinstance(cause, BaseExceptionGroup):
+            waiting += cast("tuple[BaseException, ...]", cause.exceptions)
     return chain
 
 
@@ -109,7 +113,7 @@ def failure(error: Exception, what: str, *, tells: bool = True) -> KagentMemoryE
             "openai/text-embedding-3-small."
         )
     speaks = tells and (
-        status in _TELLING_STATUS or any(isinstance(one, OSError) for one in causes(error))
+        status in _TELLING_STATUS or any(isinstance(cause, OSError) for cause in causes(error))
     )
     reason = (
         " ".join(redact(text).split())[:MAX_REASON_CHARS]
@@ -142,4 +146,4 @@ def kinds(error: BaseException) -> str:
     chain = causes(error)
     frames = traceback.extract_tb(chain[-1].__traceback__)
     place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
-    return " from ".join(type(one).__name__ for one in chain[:5]) + place
+    return " from ".join(type(cause).__name__ for cause in chain[:5]) + place

@@ -54,7 +54,7 @@ def parse_answer(text: str | None, schema: type[Answer]) -> Answer:
         raise ModelError(f"The model returned an empty answer; {schema.__name__} was expected.")
     alone, in_prose = _values(text) if len(text) <= MAX_REPLY_CHARS else ([], [])
     own = alone or in_prose
-    if own and all(one == own[0] for one in own[1:]):
+    if own and all(other == own[0] for other in own[1:]):
         answer = _fitting(own[0], schema)
         if answer is not None and (alone or any(vars(answer).values())):
             return answer
@@ -86,11 +86,11 @@ def _values(text: str) -> tuple[list[Any], list[Any]]:
             depth = max(0, depth + (1 if mark[0] in "[{" else -1))
         else:
             leads = start == begin or _BLOCK.search(text[max(begin, start - _BLOCK_CHARS) : start])
-            found = _value_at(text, start, must=bool(leads))
-            if found is None:  # a bracket of prose
+            parsed = _value_at(text, start, must=bool(leads))
+            if parsed is None:  # a bracket of prose
                 depth = 1
                 continue
-            value, at = found
+            value, at = parsed
             behind = _after_space(text, at)
             ends = behind == len(text) or text.startswith("```", behind)
             if leads and ends:

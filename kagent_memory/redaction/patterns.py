@@ -134,7 +134,7 @@ class Shapes:
                 rule = re.compile(f"{edge}{re.escape(start)}(?:{shape.then})")
                 self._rules.setdefault(start, []).append((shape.kind, rule))
         starts = sorted(self._rules, key=len, reverse=True)
-        every, free = map(_any_of, (starts, [one for one in starts if not _has_edge(one)]))
+        every, free = map(_any_of, (starts, [start for start in starts if not _has_edge(start)]))
         # the edge is looked at first: at most places nothing else need be
         self._anchors = re.compile(f"(?<!{_EDGE})(?:{every})|{free}")
 

@@ -158,11 +158,11 @@ class PersonalData:
 
     def spans(self, text: str) -> list[Span]:
         """Return where personal data stands in a text, in order; what overlaps is one."""
-        found = [(*place, kind) for kind, finder in self._finders for place in finder(text)]
+        places = [(*place, kind) for kind, finder in self._finders for place in finder(text)]
         own = (
             (*match.span(), row.kind) for row in self._own for match in row.pattern.finditer(text)
         )
-        return united((*found, *own))
+        return united((*places, *own))
 
     def mask(self, text: str) -> str:
         """Return the text with `[pii: <kind>]` in place of what it holds."""

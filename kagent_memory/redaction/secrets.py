@@ -219,8 +219,8 @@ def spans(text: str) -> Iterator[Span]:
     # the one capital whose small form is longer: places must stay the same
     low = text.replace("İ", "I").lower()
     yield from _assigned(text, low)
-    for kind, held, pattern, made in _BESIDE:
-        for match in pattern.finditer(low) if any(word in low for word in held) else ():
+    for kind, words, pattern, made in _BESIDE:
+        for match in pattern.finditer(low) if any(word in low for word in words) else ():
             start, end = match.span(match.lastgroup or "value")
             if made and (
                 not _looks_made(text[start:end]) or _is_count(low, match.start(), text, start)

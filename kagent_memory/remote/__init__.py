@@ -292,9 +292,9 @@ def _request(verb: Verb, arguments: Mapping[str, Any]) -> tuple[str, dict[str, s
     """
     items: list[Fact | str] = arguments.get("items", [])
     metadata = [item.metadata for item in items if isinstance(item, Fact)]
-    for one in (arguments.get("metadata"), *metadata):
-        if isinstance(one, Mapping):  # a time in it would become a text
-            json_text({**one}, "The metadata")
+    for given in (arguments.get("metadata"), *metadata):
+        if isinstance(given, Mapping):  # a time in it would become a text
+            json_text({**given}, "The metadata")
     values = verb.written(arguments)
     query: dict[str, str] = {}
     if isinstance(arguments.get("scope"), Scope):
@@ -303,7 +303,7 @@ def _request(verb: Verb, arguments: Mapping[str, Any]) -> tuple[str, dict[str, s
         several: list[dict[str, str]] = (
             [values["scope"]] if "tenant" in values["scope"] else values["scope"]
         )
-        values["scope"] = [_named(one) for one in several]
+        values["scope"] = [_named(scope) for scope in several]
     in_path = [name for name in values if f"{{{name}}}" in verb.path]
     path = verb.path.format(**{name: quote(values.pop(name), safe="") for name in in_path})
     if verb.in_query:

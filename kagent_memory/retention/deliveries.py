@@ -106,9 +106,12 @@ class Deliveries:
                 }
                 part = [
                     Delivery(
-                        scope=scope, retrieved=one.retrieved, delivered=one.delivered, at=one.at
+                        scope=scope,
+                        retrieved=counts.retrieved,
+                        delivered=counts.delivered,
+                        at=counts.at,
                     )
-                    for scope, one in some.items()
+                    for scope, counts in some.items()
                 ]
                 try:
                     await self._store.count(part)

@@ -62,7 +62,9 @@ def to_memory(
     uses the same. A fact of a quarantined origin waits to be confirmed.
     """
     days = max(ttl_days_of(fact, settings) if fact.ttl_days is None else fact.ttl_days, 0)
-    given = {one.name: getattr(fact, one.name) for one in fields(fact) if one.name != "text"}
+    given = {
+        field.name: getattr(fact, field.name) for field in fields(fact) if field.name != "text"
+    }
     given |= {
         "topics": _topics(fact),
         "importance": clamped(fact.importance),

@@ -108,8 +108,8 @@ class Prune:
                 async for page in self._pages(scope, old):
                     faded = await self._due(scope, [*filter(is_faded, page)], is_faded)
                     pruned += await self._erase(scope, faded, "faded")
-                    gone = {one.id for one in faded}
-                    left = [one for one in page if one.id not in gone]
+                    gone = {memory.id for memory in faded}
+                    left = [memory for memory in page if memory.id not in gone]
                     pruned += await self._erase(
                         scope, await self._unimportant(scope, left), "unimportant"
                     )
@@ -125,9 +125,9 @@ class Prune:
             unused = is_old_and_unused(memory, now=self.now, after_days=self._unused_days)
             return unused and weighs(memory, nearest=nearest) < UNIMPORTANT_BELOW
 
-        below = [one for one in memories if is_due(one)]
+        below = [memory for memory in memories if is_due(memory)]
         # their likeness decides
-        edge = [one for one in memories if is_due(one, 1.0) and not is_due(one)]
+        edge = [memory for memory in memories if is_due(memory, 1.0) and not is_due(memory)]
         for memory, value in await self._least_first(scope, edge, below, weighs):
             if value >= UNIMPORTANT_BELOW:
                 break
@@ -143,10 +143,10 @@ class Prune:
 
         async def takes_along_what_is_due(memory: Memory) -> bool:
             merged = await self.store.whole(scope, await self._merged_into(scope, [memory]))
-            living = (one.memory for one in merged if is_visible(one.memory, self.now, True))
+            living = (whole.memory for whole in merged if is_visible(whole.memory, self.now, True))
             return all(map(is_due, living))
 
-        return [one for one in memories if await takes_along_what_is_due(one)]
+        return [memory for memory in memories if await takes_along_what_is_due(memory)]
 
     async def _merged_into(self, scope: Scope, memories: Sequence[Memory]) -> Sequence[str]:
         """Return the ids of what was merged into these memories, which goes with them."""
@@ -157,8 +157,8 @@ class Prune:
     async def _evict(self) -> Pruned:
         """Erase the least important memories, so that no scope holds too many; pinned ones stay."""
         pruned, keep = Pruned(), self.settings.max_memories
-        for scope, held in await self.store.crowded(above=keep, now=self.now):
-            count = held - keep - len(self.doomed.get(scope, ()))
+        for scope, total in await self.store.crowded(above=keep, now=self.now):
+            count = total - keep - len(self.doomed.get(scope, ()))
             if count > 0:
                 doomed = await self._least_important(scope, count)
                 pruned += await self._erase(scope, doomed, "capacity")
@@ -172,8 +172,8 @@ class Prune:
         )
         weighed: list[tuple[float, str, Memory]] = []
         async for page in self._pages(scope):
-            weighed += [(weighs(one), one.id, one) for one in page if not one.pinned]
-            weighed = heapq.nsmallest(count + EXAMINED, weighed, key=lambda one: one[:2])
+            weighed += [(weighs(memory), memory.id, memory) for memory in page if not memory.pinned]
+            weighed = heapq.nsmallest(count + EXAMINED, weighed, key=lambda row: row[:2])
         least = [memory for _, _, memory in weighed]
         certain = least[: max(0, count - EXAMINED)]
         rest = await self._least_first(scope, least[len(certain) :], certain, weighs)
@@ -235,7 +235,7 @@ def least_first(
         likeness: by id, how like other memories it is (-1..1, by their ids); nothing known: unique.
         weighs: the formula with its weights.
     """
-    left = {one.id: one for one in sorted(memories, key=lambda one: one.created_at)}
+    left = {memory.id: memory for memory in sorted(memories, key=lambda memory: memory.created_at)}
     near = {id: dict(likeness.get(id, {})) for id in left}
 
     def weighed(id: str) -> float:

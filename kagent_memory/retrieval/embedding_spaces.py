@@ -106,19 +106,19 @@ class StoreEmbedder:
         """Return the store's own embedding spaces, if this embedder's is among them or there is
         none yet.
         """
-        held = [
+        spaces = [
             space
             for space in await self._store.memories.spaces.all()
             if not space.name.startswith(EXTERNAL)
         ]
         own = [
             space
-            for space in held
+            for space in spaces
             if space.name == self.name and dimensions in (None, space.dimensions)
         ]
-        if not held or any(space.state != "retired" for space in own):
-            return held
-        there = next((space for space in held if space.state == "current"), held[0])
+        if not spaces or any(space.state != "retired" for space in own):
+            return spaces
+        there = next((space for space in spaces if space.state == "current"), spaces[0])
         given = f"{self.name!r}" + (f" ({dimensions} dimensions)" if dimensions else "")
         width = f" and dimensions={there.dimensions}" if there.name == self.name else ""
         raise ConfigurationError(
@@ -140,7 +140,7 @@ class StoreEmbedder:
         """
         if space in ("", self.name):
             return True
-        states = {held.name: held.state for held in await self._store.memories.spaces.all()}
+        states = {space.name: space.state for space in await self._store.memories.spaces.all()}
         return states.get(self.name) == "current" and states.get(space, "retired") == "retired"
 
     async def space(self) -> EmbeddingSpace:
@@ -166,17 +166,17 @@ class StoreEmbedder:
         space, cached = await self.space(), self._cached
         keys = [(tenant, kind, _digest(text)) for text in texts]
         asked = dict(zip(keys, texts, strict=True))
-        found = {key: cached.get(key) for key in asked}
-        fresh = [key for key, row in found.items() if row is None]
+        rows_by_key = {key: cached.get(key) for key in asked}
+        fresh = [key for key, row in rows_by_key.items() if row is None]
         looks = "documents" if kind == "document" else "queries"
-        telemetry.cache_looked_up(looks, hit=True, count=len(found) - len(fresh))
+        telemetry.cache_looked_up(looks, hit=True, count=len(rows_by_key) - len(fresh))
         telemetry.cache_looked_up(looks, hit=False, count=len(fresh))
         rows = await self._asked([asked[key] for key in fresh], kind=kind) if fresh else ()
         for key, row in zip(fresh, rows, strict=True):
             if row is not None:
-                found[key] = cached[key] = own = row.copy()  # keeps no other row in memory
+                rows_by_key[key] = cached[key] = own = row.copy()  # keeps no other row in memory
                 own.flags.writeable = False
-        return space, [found[key] for key in keys]
+        return space, [rows_by_key[key] for key in keys]
 
     async def embed_memories(
         self, scope: Scope, memories: Sequence[Memory]
@@ -303,11 +303,13 @@ async def with_vectors(
         ConfigurationError: it is not the model whose vectors the store holds.
     """
     memories = {change.memory.id: change.memory for change in batch.changes}
-    found = [one for one in memories.values() if one.state in ("active", "short_term", "source")]
-    if vectors is None or not found:
+    lasting = [
+        memory for memory in memories.values() if memory.state in ("active", "short_term", "source")
+    ]
+    if vectors is None or not lasting:
         return batch
     try:
-        space, made = await vectors.embed_memories(scope, found)
+        space, made = await vectors.embed_memories(scope, lasting)
     except ModelError as error:
         if strict and isinstance(error, UnusableAnswer):
             raise

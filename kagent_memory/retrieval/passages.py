@@ -31,14 +31,14 @@ def passage(text: str, question: str, *, max_tokens: int) -> str:
         return text
     sentences = _sentences(text, max_tokens)
     asked = frozenset(query_terms(question))
-    held = [asked.intersection(tokens(sentence)) for sentence in sentences]
+    terms_held = [asked.intersection(tokens(sentence)) for sentence in sentences]
     sizes = [estimated_tokens(sentence) + 1 for sentence in sentences]
-    return " ".join(sentences[_best(held, sizes, max_tokens)])
+    return " ".join(sentences[_best(terms_held, sizes, max_tokens)])
 
 
 def _sentences(text: str, max_tokens: int) -> list[str]:
     """Return the sentences of a text, long ones in pieces that fit."""
-    found: list[str] = []
+    sentences: list[str] = []
     for sentence in filter(str.strip, _SENTENCE.split(text)):
         words = [part for word in sentence.split() for part in _parts(word, max_tokens)]
         piece: list[str] = []
@@ -46,11 +46,11 @@ def _sentences(text: str, max_tokens: int) -> list[str]:
         for word in words:
             size += estimated_tokens(word) + 1
             if piece and size > max_tokens:
-                found.append(" ".join(piece))
+                sentences.append(" ".join(piece))
                 piece, size = [], estimated_tokens(word) + 1
             piece.append(word)
-        found.append(" ".join(piece))
-    return found
+        sentences.append(" ".join(piece))
+    return sentences
 
 
 def _parts(word: str, max_tokens: int) -> list[str]:
@@ -87,10 +87,12 @@ def holding(phrase: str, texts: Mapping[str, str]) -> TermMatrix:
     """
     wanted = tokens(phrase)
     words = {id: tokens(text) for id, text in texts.items()}
-    held = {id: said for id, said in words.items() if {*wanted} <= {*said}}
+    candidates = {id: said for id, said in words.items() if {*wanted} <= {*said}}
     run = f" {' '.join(wanted)} "
-    found = {id: said for id, said in held.items() if run in f" {' '.join(said)} "} or held
+    holders = {
+        id: said for id, said in candidates.items() if run in f" {' '.join(said)} "
+    } or candidates
     terms = [*dict.fromkeys(wanted)]
-    counts = np.array([[said.count(term) for term in terms] for said in found.values()], np.int64)
-    lengths = np.array([*map(len, found.values())], np.int64)
-    return TermMatrix([*found], terms, lengths, counts.reshape(-1, len(terms)))
+    counts = np.array([[said.count(term) for term in terms] for said in holders.values()], np.int64)
+    lengths = np.array([*map(len, holders.values())], np.int64)
+    return TermMatrix([*holders], terms, lengths, counts.reshape(-1, len(terms)))

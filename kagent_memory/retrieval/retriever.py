@@ -44,10 +44,10 @@ MAX_SCANNED = 1_000  # memories read for a query of nothing but stop words
 
 def ranked(search: Search, matches: TextMatches, near: Near, settings: RankSettings) -> Ranking:
     """Return all that was found in order."""
-    found = join(search, matches, near, settings)
-    wanted = {*shortlist(found, search, settings), *search.dated}
+    candidates = join(search, matches, near, settings)
+    wanted = {*shortlist(candidates, search, settings), *search.dated}
     places = search.view.features([*wanted], reach=REACH)
-    return rank(search, found, places, settings)
+    return rank(search, candidates, places, settings)
 
 
 async def _question(search: Search, text: str, history: Sequence[str] = ()) -> Question:
@@ -164,8 +164,8 @@ class Retriever:
         question, added = search.question, search.added
         if search.external_vector is not None:
             space, vector = search.external_vector
-            (found,) = await search.view.nearest(space.number, [vector], limit=search.leg)
-            return Near(found, found)
+            (hits,) = await search.view.nearest(space.number, [vector], limit=search.leg)
+            return Near(hits, hits)
         if self._embedder is None or not question.text.strip():
             return Near()
         asked = [*dict.fromkeys((question.text, trimmed, *([added.text] if added else ())))]
@@ -247,7 +247,9 @@ class Retriever:
         from.
         """
         kept, memories = await with_sources(search, selection.kept, found)
-        size = sum(len(one.content) for one in memories.values()) if search.budget_tokens else 0
+        size = (
+            sum(len(memory.content) for memory in memories.values()) if search.budget_tokens else 0
+        )
         hits = await run_in_thread(size, handed_over, search, kept, memories)
         for key, hit in hits.items() if search.explain else ():
             hits[key] = replace(hit, why=self._why(search, ranking, selection, hit, key))

@@ -46,20 +46,20 @@ async def neighbours(
         queries = [query_terms(f"{memory.content} {memory.attribute or ''}") for memory in memories]
         matches = await view.texts(queries, limit=limit)
         likeness = [
-            _shared_terms(memory, found) | dict(nearest.get(memory.id, ()))
-            for memory, found in zip(memories, matches, strict=True)
+            _shared_terms(memory, shared) | dict(nearest.get(memory.id, ()))
+            for memory, shared in zip(memories, matches, strict=True)
         ]
-        known = await view.memories(list({id for found in likeness for id in found}))
+        known = await view.memories(list({id for likenesses in likeness for id in likenesses}))
         facts = {id: memory for id, memory in known.items() if memory.state != "source"}
         if len(facts) == len(known):
             break
     like = {
         place: [
             (facts[id], value)
-            for id, value in found.items()
+            for id, value in likenesses.items()
             if id in facts and id != memories[place].id
         ]
-        for place, found in enumerate(likeness)
+        for place, likenesses in enumerate(likeness)
     }
     return like, Batch(vectors=made, space_number=space.number if space else None)
 
@@ -76,7 +76,7 @@ async def current(
     """Return the near memories as they are now, and what else fills their slots; `others` count as
     stored.
     """
-    ids = {memory.id for found in near.values() for memory, _ in found}
+    ids = {memory.id for neighbours in near.values() for memory, _ in neighbours}
     known = dict(await store.get(scope, list(ids), now=now))
     known |= {memory.id: memory for memory in others}
     slots = {
@@ -88,17 +88,19 @@ async def current(
     filling = await store.in_slots(scope, list(slots.values()), now=now) if slots else ()
     for memory in (*filling, *others):
         holders.setdefault(slot_key(memory.subject, memory.attribute), []).append(memory)
-    found: dict[int, list[tuple[Memory, float]]] = {}
+    near_facts: dict[int, list[tuple[Memory, float]]] = {}
     for place in {**dict.fromkeys(near), **slots}:
         ones = near.get(place, ())
-        alike = {one.id: (known[one.id], value) for one, value in ones if one.id in known}
-        for one in holders.get(slots.get(place), ()):
-            alike.setdefault(one.id, (one, 1.0))
-        found[place] = [*alike.values()]
-    return found
+        alike = {each.id: (known[each.id], value) for each, value in ones if each.id in known}
+        for holder in holders.get(slots.get(place), ()):
+            alike.setdefault(holder.id, (holder, 1.0))
+        near_facts[place] = [*alike.values()]
+    return near_facts
 
 
 def _shared_terms(memory: Memory, found: TextMatches) -> dict[str, float]:
     own = index_terms(memory.content).keys()
-    shared = {id: (len(own & held.keys()), length) for id, (length, held) in found.matches.items()}
+    shared = {
+        id: (len(own & counts.keys()), length) for id, (length, counts) in found.matches.items()
+    }
     return {id: both / max(1, len(own) + length - both) for id, (both, length) in shared.items()}

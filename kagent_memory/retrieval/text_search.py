@@ -29,9 +29,9 @@ def by_words(search: Search, texts: Mapping[str, str]) -> tuple[TextMatches, str
     matches = _matches(search)
     if not texts:
         matches = _with_other_forms(search, matches) if matches.documents else matches
-    elif found := holding(search.question.text, texts):
-        frequencies = dict.fromkeys(found.terms, len(found))
-        matches = replace(matches, matches=found, frequencies=frequencies)
+    elif holders := holding(search.question.text, texts):
+        frequencies = dict.fromkeys(holders.terms, len(holders))
+        matches = replace(matches, matches=holders, frequencies=frequencies)
     return matches, dense_text(search.question.text, matches)
 
 
@@ -74,7 +74,7 @@ def _with_other_forms(search: Search, matches: TextMatches) -> TextMatches:
     searched = dict.fromkeys(
         form
         for term in terms
-        for form in [one for one in meant.get(term, ()) if one in known] or [term]
+        for form in [other for other in meant.get(term, ()) if other in known] or [term]
     )
     telling = [term for term in searched if term not in question.small_words]
     search.terms = telling if any(term in known for term in telling) else [*searched]

@@ -78,8 +78,8 @@ class ManyViews:
         """Return what the text search finds, counted over all scopes together: no word is rare for
         lying in a small scope, and the same text matches as well in each of them.
         """
-        found = [(number, view.text(terms, limit=limit)) for number, view in self._views]
-        return found[0][1] if len(found) == 1 else self._pooled(terms, found, limit)
+        parts = [(number, view.text(terms, limit=limit)) for number, view in self._views]
+        return parts[0][1] if len(parts) == 1 else self._pooled(terms, parts, limit)
 
     def newest(
         self, limit: int, after: datetime | None = None, before: datetime | None = None
@@ -94,35 +94,35 @@ class ManyViews:
 
     def features(self, keys: Sequence[str], *, reach: int) -> Places:
         """Return where these memories stand in their sessions, and those beside them."""
-        found = [
+        parts = [
             (number, view.features(ids, reach=reach)) for number, view, ids in self._asked(keys)
         ]
         if len(self._views) == 1:
-            return found[0][1]
+            return parts[0][1]
         return Places.joined(
-            [part for _, part in found],
-            [[self._key(number, id) for id in part.ids] for number, part in found],
+            [part for _, part in parts],
+            [[self._key(number, id) for id in part.ids] for number, part in parts],
         )
 
     async def nearest(
         self, space: int, vectors: Sequence[Vector], *, limit: int
     ) -> Sequence[Nearest]:
         """Return for each vector the nearest memories of all scopes, each with its cosine."""
-        found = await few_at_once(
+        answers = await few_at_once(
             [partial(view.nearest, space, vectors, limit=limit) for _, view in self._views]
         )
-        if len(found) == 1:
-            return found[0]
+        if len(answers) == 1:
+            return answers[0]
 
         def best(place: int) -> Nearest:
             rows = [
                 (cosine, id, number)
-                for (number, _), lists in zip(self._views, found, strict=True)
+                for (number, _), lists in zip(self._views, answers, strict=True)
                 for id, cosine in lists[place]
             ]
             return [(self._key(number, id), cosine) for cosine, id, number in nlargest(limit, rows)]
 
-        size = sum(len(near) for lists in found for near in lists)
+        size = sum(len(near) for lists in answers for near in lists)
         return await run_in_thread(size, lambda: [*map(best, range(len(vectors)))])
 
     async def memories(
@@ -135,12 +135,12 @@ class ManyViews:
             Stale: the search went by what was out of date.
         """
         asked = self._asked(keys)
-        found = await few_at_once(
+        answers = await few_at_once(
             [partial(view.memories, ids, superseded=superseded) for _, view, ids in asked]
         )
         return {
             self._key(number, id): memory
-            for (number, _, _), some in zip(asked, found, strict=True)
+            for (number, _, _), some in zip(asked, answers, strict=True)
             for id, memory in some.items()
         }
 
@@ -153,11 +153,11 @@ class ManyViews:
         ever = ManyViews(views)
         size = ever.size(len(terms))
         matches = (await run_in_thread(size, ever.text, terms, limit=MAX_EXCLUSIONS)).matches
-        found = await ever.memories(matches.ids)
-        visible = await self.memories([*found])
+        memories = await ever.memories(matches.ids)
+        visible = await self.memories([*memories])
         return {
-            key: one.state if one.state not in ("active", "source") else "expired"
-            for key, one in found.items()
+            key: memory.state if memory.state not in ("active", "source") else "expired"
+            for key, memory in memories.items()
             if key not in visible
         }
 
@@ -201,11 +201,11 @@ class ManyViews:
             counts[:, [known.index(term) for term in some.terms]] = some.counts
             return counts
 
-        held = np.concatenate([*map(aligned, matches)])
+        term_counts = np.concatenate([*map(aligned, matches)])
         lengths = np.concatenate([some.lengths for some in matches])
         ids = np.array([id for some in matches for id in some.ids], np.str_)
         keys = [self._key(number, id) for number, part in parts for id in part.matches.ids]
-        worth = ((held > 0) @ np.array([1 / frequencies[term] for term in known])).round(12)
+        worth = ((term_counts > 0) @ np.array([1 / frequencies[term] for term in known])).round(12)
         best: list[int] = np.lexsort((ids, worth))[::-1][:limit].tolist()
         documents = sum(part.documents for _, part in parts)
         length = sum(part.documents * part.average_length for _, part in parts)
@@ -213,7 +213,9 @@ class ManyViews:
             documents=documents,
             average_length=length / documents if documents else 0.0,
             frequencies=frequencies,
-            matches=TermMatrix([keys[row] for row in best], known, lengths[best], held[best]),
+            matches=TermMatrix(
+                [keys[row] for row in best], known, lengths[best], term_counts[best]
+            ),
         )
 
 
@@ -257,12 +259,12 @@ async def open_views(
         )
     own: list[View] = []
     for scope in scopes if session_id and has_short_term else ():
-        held = await source.short_term(
+        brief = await source.short_term(
             scope, session_id=session_id, limit=MAX_SHORT_TERM, now=search.now
         )
-        if held:
+        if brief:
             view = MemoriesView.of(
-                source, scope, held, short_term=True, filter=search.filter, now=search.now
+                source, scope, brief, short_term=True, filter=search.filter, now=search.now
             )
             own.append(await view)
     # of a view that is trusted, memories would have to be asked for
@@ -309,9 +311,9 @@ async def past_views(
             source,
             scope,
             [
-                one
-                for one in memories
-                if one.state != "short_term" or (session_id and one.session_id == session_id)
+                memory
+                for memory in memories
+                if memory.state != "short_term" or (session_id and memory.session_id == session_id)
             ],
             short_term=True,
             vectors=partial(_past_vectors, source, embedder, scope, reworded),
@@ -350,10 +352,14 @@ def state_at(whole: Whole, at: datetime) -> Memory | None:
     so when it was said.
     """
     today = whole.memory
-    states = [one.before for one in whole.revisions if one.before is not None] or [today]
-    if at < min(one.valid_from or one.said_at or one.created_at for one in (*states, today)):
+    states = [revision.before for revision in whole.revisions if revision.before is not None] or [
+        today
+    ]
+    if at < min(
+        state.valid_from or state.said_at or state.created_at for state in (*states, today)
+    ):
         return None
-    former = next((one for one in whole.revisions if one.at > at), None)
+    former = next((revision for revision in whole.revisions if revision.at > at), None)
     memory = (today if former is None else former.before) or states[0]
     if (
         today.state == "superseded"

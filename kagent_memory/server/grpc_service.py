@@ -167,7 +167,7 @@ def _fields(message: Message) -> Fields:
                 fields["memory"] = _fields(value)
             case "items":
                 check_count(len(value))
-                fields["items"] = [_fields(one) for one in value]
+                fields["items"] = [_fields(item) for item in value]
             case "vector":
                 if len(value) > DIMENSIONS:
                     check_width(len(value))

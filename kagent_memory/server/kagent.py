@@ -72,8 +72,8 @@ async def add_batch(memories: Memories, caller: Caller, items: Sequence[Item]) -
 
 async def _store(memories: Memories, caller: Caller, items: Sequence[Item]) -> list[str]:
     by_scope: dict[Scope, list[Item]] = {}
-    for one in items:
-        by_scope.setdefault(_scopes(memories, caller, one)[0], []).append(one)
+    for item in items:
+        by_scope.setdefault(_scopes(memories, caller, item)[0], []).append(item)
     parts = copy(memories.parts)
     # the contract bounds no content, so the request does
     parts.settings = replace(parts.settings, max_content_bytes=sys.maxsize)
@@ -82,8 +82,8 @@ async def _store(memories: Memories, caller: Caller, items: Sequence[Item]) -> l
     for scope, group in by_scope.items():
         ids += await unbounded.add(
             scope,
-            [one.fact for one in group],
-            embedding=[one.array for one in group],
+            [item.fact for item in group],
+            embedding=[item.array for item in group],
             embedding_space=EMBEDDING_SPACE,
             who="kagent",
         )
@@ -104,9 +104,9 @@ async def search(memories: Memories, caller: Caller, asked: Search) -> dict[str,
     # kagent's order of things: the limit first, then the floor; but only what is handed over counts
     # as delivered
     kept = [hit for hit in hits[: asked.rows] if not asked.min_score or hit[0] >= asked.min_score]
-    for one in scopes:
-        ids = [memory.id for _, memory, scope in kept if scope == one]
-        memories.parts.deliveries.count(one, retrieved=ids, delivered=ids)
+    for own in scopes:
+        ids = [memory.id for _, memory, scope in kept if scope == own]
+        memories.parts.deliveries.count(own, retrieved=ids, delivered=ids)
     return {"memories": [found(memory, cosine) for cosine, memory, _ in kept]}
 
 
@@ -119,7 +119,7 @@ async def list_all(memories: Memories, caller: Caller, asked: Named) -> dict[str
 
 
 def _listed(rows: Sequence[Memory]) -> list[dict[str, Any]]:
-    return [listed(one) for one in sorted(rows, key=lambda one: -one.usage.delivered)]
+    return [listed(memory) for memory in sorted(rows, key=lambda memory: -memory.usage.delivered)]
 
 
 async def delete(memories: Memories, caller: Caller, asked: Named) -> dict[str, Any]:

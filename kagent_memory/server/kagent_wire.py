@@ -74,8 +74,8 @@ class Sent(BaseModel):
         if not isinstance(value, dict):
             return {} if value is None else value
         named = cast("dict[str, object]", value)
-        found = {**{key.lower(): part for key, part in named.items()}, **named}
-        return {key: part for key, part in found.items() if part is not None}
+        parts = {**{key.lower(): part for key, part in named.items()}, **named}
+        return {key: part for key, part in parts.items() if part is not None}
 
 
 class Named(Sent):
@@ -186,7 +186,7 @@ def batch_of(fields: object) -> list[Item]:
     if not items:
         raise InvalidInput("Empty batch")
     check_count(len(items))
-    return [_checked(Item, one, MISSING_IN_BATCH) for one in items]
+    return [_checked(Item, item, MISSING_IN_BATCH) for item in items]
 
 
 def search_of(fields: object) -> Search:

@@ -165,7 +165,7 @@ async def _forget(
 
 
 async def _shown(memories: Memories, scope: Scope, ids: Sequence[str]) -> Answer:
-    return await _fenced([of_memory(one) for one in await existing(memories, scope, ids)])
+    return await _fenced([of_memory(memory) for memory in await existing(memories, scope, ids)])
 
 
 def _token(scope: Scope, ids: Sequence[str]) -> str:
@@ -176,9 +176,9 @@ def _token(scope: Scope, ids: Sequence[str]) -> str:
 
 async def _fenced(entries: Sequence[Found]) -> Answer:
     def escape() -> Answer:
-        return fenced_answer([one.fields for one in affordable(entries, DEFAULT_ANSWER_TOKENS)])
+        return fenced_answer([entry.fields for entry in affordable(entries, DEFAULT_ANSWER_TOKENS)])
 
-    return await run_in_thread(sum(len(one.text) for one in entries), escape)
+    return await run_in_thread(sum(len(entry.text) for entry in entries), escape)
 
 
 def _tool(

@@ -132,7 +132,7 @@ async def _hits(
     if also := chosen["also"].strip():  # another user of the same agent
         searched.append(replace(scope, user=also))
     return await memories_of(request).recall(
-        [caller_of(request).checked(one) for one in searched],
+        [caller_of(request).checked(scope) for scope in searched],
         query,
         limit=FOUND,
         filter=replace(filter, superseded=False),
@@ -211,9 +211,9 @@ async def _memory_page(
     linked: dict[str, list[Memory]] = {}
     for other in (*memory.links, *memory.source_ids):
         with suppress(NotFound):  # it has expired
-            one = await memories.get(scope, other)
+            related = await memories.get(scope, other)
             said = "Facts from it" if memory.state == "source" else "Also said as"
-            linked.setdefault("Said as" if one.state == "source" else said, []).append(one)
+            linked.setdefault("Said as" if related.state == "source" else said, []).append(related)
     return page(
         request,
         "memory.html",

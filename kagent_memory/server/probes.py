@@ -93,7 +93,7 @@ async def _store(memories: Memories) -> Mapping[str, str]:
     known = set(about["migrations"].split(", "))
     is_libsql = memories.location.removeprefix("kagent+").startswith("libsql")
     wanted = migrations("libsql" if is_libsql else "postgres")
-    is_whole = all(f"{one.number} {one.name}" in known for one in wanted)
+    is_whole = all(f"{step.number} {step.name}" in known for step in wanted)
     return {
         "database": database,
         "migrations": OK if is_whole else "missing: run kagent-memory migrate",

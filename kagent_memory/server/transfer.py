@@ -34,14 +34,14 @@ async def exported(lines: AsyncGenerator[str]) -> StreamingResponse:
     ahead = [await anext(lines), await anext(lines)]  # what is asked for is checked after the first
 
     async def pieces() -> AsyncIterator[str]:
-        held, size = ahead, 0
+        waiting, size = ahead, 0
         async for line in lines:
-            held.append(line)
+            waiting.append(line)
             size += len(line)
             if size >= SENT_AT_ONCE:
-                yield "".join(f"{one}\n" for one in held)
-                held, size = [], 0
-        yield "".join(f"{one}\n" for one in held)
+                yield "".join(f"{line}\n" for line in waiting)
+                waiting, size = [], 0
+        yield "".join(f"{line}\n" for line in waiting)
 
     return StreamingResponse(pieces(), media_type=MEDIA_TYPE, headers={"cache-control": "no-store"})
 
@@ -57,8 +57,8 @@ async def imported(request: Request, memories: Memories, **options: Any) -> Stre
         async with aclosing(told):
             yield _line(first)
             try:
-                async for one in told:
-                    yield _line(one)
+                async for line in told:
+                    yield _line(line)
             except KagentMemoryError as error:
                 yield _line(
                     {
@@ -102,11 +102,11 @@ async def _imported(
 
 async def _spool(request: Request, path: Path) -> None:
     """Write a body to a file, which is read twice."""
-    held = bytearray()
+    buffered = bytearray()
     with path.open("wb") as file:
         async for piece in request.stream():
-            held += piece
-            if len(held) >= WRITTEN_AT_ONCE:
-                await run_in_thread(LONG, file.write, bytes(held))
-                held.clear()
-        file.write(held)
+            buffered += piece
+            if len(buffered) >= WRITTEN_AT_ONCE:
+                await run_in_thread(LONG, file.write, bytes(buffered))
+                buffered.clear()
+        file.write(buffered)

@@ -258,7 +258,7 @@ class MemoryStore(ABC):
         """Return a scope as a search reads it: what it holds now; or with `cached` what this
         process took it to hold last, until `View.memories` says that it is stale.
         """
-        memories = [one.memory for one in await self.whole(scope)]
+        memories = [whole.memory for whole in await self.whole(scope)]
         return await MemoriesView.of(self, scope, memories, filter=filter, now=now)
 
     async def in_slots(

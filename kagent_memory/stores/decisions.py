@@ -164,13 +164,13 @@ def in_order(
         return scope.tenant, scope.app, scope.user
 
     parts = named(tenant=tenant, user=user, app=app)
-    found = [
+    listed = [
         scope
         for scope in sorted(scopes, key=place)
         if (after is None or place(scope) > place(after))
         and all(part in (None, getattr(scope, name)) for name, part in parts.items())
     ]
-    return found[: None if limit is None else bounded(limit)]
+    return listed[: None if limit is None else bounded(limit)]
 
 
 def named(**parts: str | None) -> dict[str, str | None]:

@@ -198,17 +198,17 @@ class ScopeIndex:
     def text(self, terms: Iterable[str], limit: int, visible: Mask) -> TextMatches:
         """Return what `View.text` promises, of the visible rows."""
         terms = list(dict.fromkeys(terms))
-        held = self.postings.of(terms)
-        held = held.where(visible[held.rows])
-        often = np.bincount(held.terms, minlength=len(terms))
-        found: list[int] = often.nonzero()[0].tolist()
+        postings = self.postings.of(terms)
+        postings = postings.where(visible[postings.rows])
+        often = np.bincount(postings.terms, minlength=len(terms))
+        columns: list[int] = often.nonzero()[0].tolist()
         documents = int(visible.sum())
         length = int(self.columns["length"][visible].sum())
         return TextMatches(
             documents=documents,
             average_length=length / documents if documents else 0.0,
-            frequencies={terms[number]: int(often[number]) for number in found},
-            matches=self._rarest([terms[number] for number in found], held, often, limit),
+            frequencies={terms[number]: int(often[number]) for number in columns},
+            matches=self._rarest([terms[number] for number in columns], postings, often, limit),
         )
 
     def _rarest(self, terms: Sequence[str], held: Postings, often: Rows, limit: int) -> TermMatrix:
@@ -267,24 +267,24 @@ class ScopeIndex:
 
 def _indexed(entries: Sequence[Entry]) -> ScopeIndex:
     """Return the index of these memories alone, in their order."""
-    texts = (name for one in entries for name in (one.session_id, one.author) if name)
+    texts = (name for entry in entries for name in (entry.session_id, entry.author) if name)
     numbers = {name: number for number, name in enumerate(dict.fromkeys(texts))}
     rows = [
         (
-            numbers.get(one.session_id or "", -1),
-            NONE if one.position is None else one.position,
-            numbers.get(one.author or "", -1),
-            one.importance,
-            ticks(one.created_at, NONE),
-            ticks(one.happened_at, NONE),
-            one.chars,
-            one.asks,
+            numbers.get(entry.session_id or "", -1),
+            NONE if entry.position is None else entry.position,
+            numbers.get(entry.author or "", -1),
+            entry.importance,
+            ticks(entry.created_at, NONE),
+            ticks(entry.happened_at, NONE),
+            entry.chars,
+            entry.asks,
             False,
             0,
-            ticks(one.expires_at, NEVER),
-            one.active,
+            ticks(entry.expires_at, NEVER),
+            entry.active,
         )
-        for one in entries
+        for entry in entries
     ]
     columns = np.array(rows, COLUMNS)
     postings = Postings.unpacked([entry.postings for entry in entries])
@@ -296,4 +296,4 @@ def _indexed(entries: Sequence[Entry]) -> ScopeIndex:
         if own := time_terms_of(entries[row].author):
             others = keys_of(TIME_TERMS - own)
             columns["names_a_time"][row] = np.isin(timed.terms[timed.rows == row], others).any()
-    return ScopeIndex([one.id for one in entries], columns, [*numbers], postings)
+    return ScopeIndex([entry.id for entry in entries], columns, [*numbers], postings)

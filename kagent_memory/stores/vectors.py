@@ -54,11 +54,13 @@ class VectorColumn:
         """Make room for so many vectors at once: to grow part by part copies all that came
         before.
         """
-        held = len(self._norms)
-        if count > held:
-            more = max(count, held + held // 4) - held
-            matrix = np.zeros((held + more, self._matrix.shape[1]), np.float32)  # not touched yet
-            matrix[:held] = self._matrix
+        capacity = len(self._norms)
+        if count > capacity:
+            more = max(count, capacity + capacity // 4) - capacity
+            matrix = np.zeros(
+                (capacity + more, self._matrix.shape[1]), np.float32
+            )  # not touched yet
+            matrix[:capacity] = self._matrix
             self._matrix = matrix
             self._norms = np.pad(self._norms, (0, more), constant_values=1.0)
 
@@ -104,11 +106,11 @@ class VectorColumn:
             answers: list[Nearest] = []
             for query in queries:
                 kept = query.astype(np.float16).astype(np.float32)  # as a database compares it
-                found, cosines = self._nearest(kept, places, limit)
-                order = rows[found].argsort()
-                found, cosines = rows[found][order], cosines[order]
+                best_places, cosines = self._nearest(kept, places, limit)
+                order = rows[best_places].argsort()
+                best_places, cosines = rows[best_places][order], cosines[order]
                 first = best(cosines, limit)
-                ids = index.ids_of(found[first])
+                ids = index.ids_of(best_places[first])
                 answers.append(list(zip(ids, cosines[first].tolist(), strict=True)))
             return answers
 

@@ -201,15 +201,15 @@ class MemoriesView(View):
             index = ScopeIndex().updated(
                 [
                     entry_of(
-                        replace(one, state="active")
-                        if short_term and one.state == "short_term"
-                        else one,
-                        postings(one),
+                        replace(memory, state="active")
+                        if short_term and memory.state == "short_term"
+                        else memory,
+                        postings(memory),
                     )
-                    for one in memories
+                    for memory in memories
                 ]
             )
-            known = {one.id: one for one in memories}
+            known = {memory.id: memory for memory in memories}
             return cls(source, scope, known, index, vectors=vectors, filter=filter, now=now)
 
         size = sum(ENTRY_WEIGHT + len(memory.content) for memory in memories)
@@ -232,8 +232,8 @@ class MemoriesView(View):
         self, ids: Sequence[str], *, superseded: bool = False
     ) -> Mapping[str, Memory]:
         visible = self._index.visible(self._now, superseded=superseded, among=ids)
-        found = {*self._index.ids_of(visible)}
-        return {id: self._memories[id] for id in ids if id in found}
+        visible_ids = {*self._index.ids_of(visible)}
+        return {id: self._memories[id] for id in ids if id in visible_ids}
 
     @override
     async def under(self, filter: Filter, now: datetime) -> MemoriesView:

@@ -172,8 +172,8 @@ class AdkMemoryConformance:
         content = types.Content(role="user", parts=[types.Part(text=KEY)])
         entry = MemoryEntry(content=content, author="user", custom_metadata={"from": "a form"})
         await service.add_memory(app_name=APP, user_id=USER, memories=[entry])
-        [found] = await self.entries(service, "spare key")
-        assert (texts([found]), found.custom_metadata.get("from")) == ([KEY], "a form")
+        [answer] = await self.entries(service, "spare key")
+        assert (texts([answer]), answer.custom_metadata.get("from")) == ([KEY], "a form")
 
     async def test_what_was_deleted_does_not_come_back(self, service: BaseMemoryService) -> None:
         """Neither at once nor when its session is added again; the rest stays."""

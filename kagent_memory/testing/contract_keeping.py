@@ -242,7 +242,7 @@ class ConcurrencyContract(ContractPart):
         chosen = [random.Random(seed).sample(ids, 10) for seed in range(20)]  # noqa: S311
         later = home.now + DAY
         used = [delivery(home.scope, *ten, "gone", now=later) for ten in chosen]
-        await asyncio.gather(*(home.store.memories.count([one]) for one in used))
+        await asyncio.gather(*(home.store.memories.count([delivery]) for delivery in used))
         for id in ids:
             usage, times = (await home.get(id)).usage, sum(id in ten for ten in chosen)
             assert (usage.retrieved, usage.delivered, usage.delivered_total) == (

@@ -140,11 +140,11 @@ def _exact(names: Sequence[Collection[str]], text: TextMatches, counts: Numbers)
     them.
     """
     columns = {term: column for column, term in enumerate(text.matches.terms)}
-    held = np.zeros(len(counts), np.bool_)
+    exact = np.zeros(len(counts), np.bool_)
     for terms in names:
         if columns.keys() >= {*terms} and _rarest(terms, text) <= _few(text):
-            held |= (counts[:, [columns[term] for term in terms]] > 0).all(axis=1)
-    return held
+            exact |= (counts[:, [columns[term] for term in terms]] > 0).all(axis=1)
+    return exact
 
 
 def _rarest(terms: Collection[str], text: TextMatches) -> int:

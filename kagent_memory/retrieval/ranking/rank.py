@@ -68,19 +68,19 @@ class Ranking:
         """Return what found a memory, and what each sign added to its score; nothing found the
         successor of one that was found.
         """
-        found, ids = self.candidates, self.table.places.ids
+        candidates, ids = self.candidates, self.table.places.ids
         if memory_id not in ids:
             return {"legs": [], "scores": {}}
         spot = ids.index(memory_id)
         row = int(self.table.rows[spot])
-        words, cosine = found.counts @ found.idf, float(found.cosines[row])
+        words, cosine = candidates.counts @ candidates.idf, float(candidates.cosines[row])
         why: dict[str, Any] = {"legs": []}
-        if found.counts[row].any():
+        if candidates.counts[row].any():
             why["legs"].append("text")
             why["text_rank"] = 1 + int((words > words[row]).sum())
         if cosine == cosine:  # NaN is not
             why["legs"].append("vector")
-            why["vector_rank"] = 1 + int((found.cosines > cosine).sum())
+            why["vector_rank"] = 1 + int((candidates.cosines > cosine).sum())
             why["cosine"] = round(cosine, 6)
         if self.table.dated[spot]:
             why["legs"].append("date")
@@ -210,20 +210,20 @@ def _signs(search: Search, table: Table, settings: RankSettings) -> dict[str, Nu
 
     A long text speaks for itself, so that the weight of what surrounds it goes to its own match.
     """
-    found, places = table.candidates, table.places
-    long = wordiness(found.average_length)
+    candidates, places = table.candidates, table.places
+    long = wordiness(candidates.average_length)
 
     def match(words: Numbers, dense: Numbers) -> Numbers:
-        both = fused(found, words, share_of_best(dense), search, settings)
+        both = fused(candidates, words, share_of_best(dense), search, settings)
         return np.maximum(both, table.dated) if search.date_only else both
 
     counts, dense = table.around()
-    words_around = bm25(found, counts, table.lengths)
+    words_around = bm25(candidates, counts, table.lengths)
     # a session has no length here: of its turns only those that match and their neighbours are at
     # hand
     in_session, nearest = table.of_sessions()
-    by_session = bm25(found, in_session, np.full(len(nearest), found.average_length))
-    own = match(bm25(found, table.counts, table.lengths), table.dense)
+    by_session = bm25(candidates, in_session, np.full(len(nearest), candidates.average_length))
+    own = match(bm25(candidates, table.counts, table.lengths), table.dense)
     session = match(by_session[table.sessions], nearest[table.sessions])
     asked = np.append(words_around * table.asks, 0.0)  # the last stands for no turn
     signs: dict[str, Numbers] = {

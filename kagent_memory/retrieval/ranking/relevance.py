@@ -53,8 +53,8 @@ def relevance(
         named: the query names who said one of the memories.
     """
     query = search.question.text
-    held = candidates.counts[rows] > 0
-    share = (held @ candidates.idf) / (float(candidates.idf.sum()) + candidates.missing or 1.0)
+    holds = candidates.counts[rows] > 0
+    share = (holds @ candidates.idf) / (float(candidates.idf.sum()) + candidates.missing or 1.0)
     is_look_up = len(query.split()) <= _LOOK_UP_WORDS
     in_full = dated & search.date_only | (share > 0.99) & is_look_up
     seen = candidates.cosines[~np.isnan(candidates.cosines)]
@@ -63,7 +63,7 @@ def relevance(
     above = np.maximum(0.0, np.nan_to_num(candidates.cosines[rows]) - usual) / (1 - usual)
     nearness = search.trust * above
     telling = [len(term) > 2 or not term.isdecimal() for term in candidates.terms]
-    words = held[:, telling].sum(axis=1)
+    words = holds[:, telling].sum(axis=1)
     by_words = (
         _BIAS
         + _SHARE * share

@@ -128,7 +128,7 @@ def _distinct(
         linked = [other for other in kept if other.id in memory.links]
         if said in seen:
             left_out[hit.id] = "duplicate"
-        elif same := [one for one in linked if not _contradict(memory, memories[one.id])]:
+        elif same := [other for other in linked if not _contradict(memory, memories[other.id])]:
             other = same[0]
             is_nearer = _likeness(search, memory) > _likeness(search, memories[other.id])
             if is_nearer and other.score - hit.score < _TIE * other.score:
@@ -136,7 +136,7 @@ def _distinct(
             left_out[hit.id] = "same"
         else:
             seen.add(said)
-            older = [one for one in linked if _said(memories[one.id]) < _said(memory)]
+            older = [other for other in linked if _said(memories[other.id]) < _said(memory)]
             kept.insert(kept.index(older[0]) if older else len(kept), hit)
     return kept
 
@@ -184,11 +184,11 @@ async def with_sources(
     successors: dict[str, str] = {}
     fresh = [key for key in chain(*facts.values()) if key not in known]
     while fresh:
-        found = await view.memories(fresh, superseded=True)
-        known |= {key: fact for key, fact in found.items() if fact.state == "active"}
+        loaded = await view.memories(fresh, superseded=True)
+        known |= {key: fact for key, fact in loaded.items() if fact.state == "active"}
         later = {
             key: view.key_of(key, fact.superseded_by)
-            for key, fact in found.items()
+            for key, fact in loaded.items()
             if fact.state == "superseded" and fact.superseded_by
         }
         successors |= later

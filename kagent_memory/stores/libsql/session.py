@@ -131,8 +131,8 @@ class LibSQLSession:
         for start in range(0, len(values), CHUNK_ROWS):
             self.connection.run(
                 *(
-                    (text := sql(query, one.get("space")), bound(text, one))
-                    for one in values[start : start + CHUNK_ROWS]
+                    (text := sql(query, row.get("space")), bound(text, row))
+                    for row in values[start : start + CHUNK_ROWS]
                 )
             )
 

@@ -118,7 +118,7 @@ class IndexCache:
         self._max_bytes, self._keep = max_bytes, keep
         # the one searched last stays, even where it alone is larger
         self._cached = LRUCache[bytes, Cached](
-            2 * max_bytes, lambda one: min(one.size, 2 * max_bytes)
+            2 * max_bytes, lambda cached: min(cached.size, 2 * max_bytes)
         )
         self._packing = set[asyncio.Task[None]]()
         # of one scope's vectors at a time, where the database searches them meanwhile

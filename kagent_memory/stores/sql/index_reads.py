@@ -109,13 +109,13 @@ class SqlIndexReads:
         Raises:
             Behind: this database has not seen as much.
         """
-        found = await _changes(session, since, may_lag=self._may_lag)
-        if found is None or filter == EVERYTHING:
-            return found
+        changes = await _changes(session, since, may_lag=self._may_lag)
+        if changes is None or filter == EVERYTHING:
+            return changes
         values = await filter_values(session, filter, now, sources=True)
         if not values["filtered"]:
-            return found
-        return replace(found, matching=await session.ids("passing", **values))
+            return changes
+        return replace(changes, matching=await session.ids("passing", **values))
 
     @reading
     async def entries(
@@ -146,8 +146,8 @@ class SqlIndexReads:
         rows = await session.rows("unchanged_memories", ids=wanted, now=now, **values)
         if not rows:
             raise Stale
-        found = {row["id"]: session.codec.memory(row) for row in rows if row["id"] is not None}
-        return {id: found[id] for id in wanted if id in found}
+        memories = {row["id"]: session.codec.memory(row) for row in rows if row["id"] is not None}
+        return {id: memories[id] for id in wanted if id in memories}
 
     async def vectors(
         self,
@@ -166,10 +166,10 @@ class SqlIndexReads:
             Behind: this database does not stand there yet.
         """
         values = {"version": since, "ids": ids, "limit": limit + 1}
-        found, half = await self._rows(scope, "vectors_since", space_number, stand, **values)
-        if not found or bytes(found[0]["salt"]) != stand.salt or found[0]["memories"] > limit:
+        rows, half = await self._rows(scope, "vectors_since", space_number, stand, **values)
+        if not rows or bytes(rows[0]["salt"]) != stand.salt or rows[0]["memories"] > limit:
             return None
-        [row] = found
+        [row] = rows
         numbers = np.frombuffer(row["sent"] or b"", half)
         return VectorPage(_stand(row), ids_in(row["ids"] or ""), numbers)
 
@@ -189,11 +189,11 @@ class SqlIndexReads:
         query = "search_vector" if among is None else "search_vector_among"
         values = {"vectors": vectors, "limit": limit, "among": among, "hidden": hidden}
         rows, _ = await self._rows(scope, query, space_number, None, **values)
-        found: list[Nearest] = [[] for _ in vectors]
+        hits: list[Nearest] = [[] for _ in vectors]
         for row in rows:
             scores: list[float] = (np.array(row["scores"], np.float64) / 1e6).tolist()
-            found[row["number"] - 1] = list(zip(ids_in(row["ids"]), scores, strict=True))
-        return found
+            hits[row["number"] - 1] = list(zip(ids_in(row["ids"]), scores, strict=True))
+        return hits
 
     async def _rows(
         self,
@@ -210,28 +210,28 @@ class SqlIndexReads:
         """
 
         async def read(session: Transaction) -> tuple[Sequence[Row], np.dtype[np.float16]]:
-            found = await session.rows(query, space=space_number, **values)
-            _check_not_older(found, since if self._may_lag else None)
-            return found, session.session.half
+            rows = await session.rows(query, space=space_number, **values)
+            _check_not_older(rows, since if self._may_lag else None)
+            return rows, session.session.half
 
-        found = run(self.reads, read, scope, write=False)
-        return await self.spaces.searched(space_number, found)
+        reading_rows = run(self.reads, read, scope, write=False)
+        return await self.spaces.searched(space_number, reading_rows)
 
 
 async def _changes(session: Transaction, since: Stand | None, *, may_lag: bool) -> Changes | None:
     """Return what happened since. The row comes first: what is written meanwhile is at worst told
     twice.
     """
-    found = await session.rows("unseen_scope" if since is None else "scope_row")
-    _check_not_older(found, since if may_lag else None)
-    if not found:
+    rows = await session.rows("unseen_scope" if since is None else "scope_row")
+    _check_not_older(rows, since if may_lag else None)
+    if not rows:
         return None
-    session.codec.salt(found[0])
-    stand = _stand(found[0])
+    session.codec.salt(rows[0])
+    stand = _stand(rows[0])
     if since is None or since.salt != stand.salt or since.version > stand.version:
-        if since is not None and not (found := await session.rows("unseen_scope")):
+        if since is not None and not (rows := await session.rows("unseen_scope")):
             return None
-        return await _whole(session, found[0])
+        return await _whole(session, rows[0])
     if (since.version, since.erased) == (stand.version, stand.erased):
         return Changes(stand)
     left = await _written_since(session, 0) if since.erased != stand.erased else None

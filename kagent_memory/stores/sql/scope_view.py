@@ -60,10 +60,10 @@ class ScopeView(View):
         steady = store.indexes.steady(scope) if cached and filter == EVERYTHING else None
         if steady is not None:
             return cls(store, steady, None, filter=filter, now=now, trusted=True)
-        found, matching = await store.indexes.current(
+        scope_index, matching = await store.indexes.current(
             scope, store.index_reads, filter=filter, now=now
         )
-        view = partial(cls, store, found, matching, filter=filter, now=now, trusted=False)
+        view = partial(cls, store, scope_index, matching, filter=filter, now=now, trusted=False)
         return await run_in_thread(len(matching or ()), view)
 
     @override
@@ -91,7 +91,7 @@ class ScopeView(View):
         """
         index, visible = self._index, self._visible
         is_told_hidden = 2 * visible.sum() > len(visible)
-        found = await self._reads.nearest(
+        hits = await self._reads.nearest(
             self.scope,
             space_number,
             vectors,
@@ -99,7 +99,7 @@ class ScopeView(View):
             among=None if is_told_hidden else index.ids_of(visible),
             hidden=index.ids_of(~visible) if is_told_hidden else (),
         )
-        return [[hit for hit in near if hit[0] in index.rows] for near in found]
+        return [[hit for hit in near if hit[0] in index.rows] for near in hits]
 
     @override
     async def memories(
