@@ -13,7 +13,8 @@ MODEL  ?=
 EMBEDDING ?=
 BIN    := $(VENV)/bin
 COMMA  := ,
-EXTRAS := $(strip $(if $(filter-out gemini-%,$(MODEL))$(filter-out local/%,$(EMBEDDING)),litellm) $(if $(filter local/%,$(EMBEDDING)),local) $(if $(filter postgres,$(STORE)),pgserver))
+LOCAL  := local/% sentence-transformers/%
+EXTRAS := $(strip $(if $(filter-out gemini-%,$(MODEL))$(filter-out $(LOCAL),$(EMBEDDING)),litellm) $(if $(filter $(LOCAL),$(EMBEDDING)),local) $(if $(filter postgres,$(STORE)),pgserver))
 EXTRAS := $(subst $() ,$(COMMA),$(EXTRAS))
 APT    := chromium fonts-noto-cjk fonts-noto-color-emoji pgbouncer
 

@@ -61,6 +61,8 @@ def read_table(file: str | Path, key: str, kind: type[Entry], setting: str) -> l
         table = tomllib.loads(Path(file).read_text("utf-8"))
         if set(table) != {key}:
             raise ValueError(f"it holds {', '.join(table) or 'nothing'}")
+        if not table[key]:
+            raise ValueError("it holds no entry")
         entry = TypeAdapter(kind)
         return [entry.validate_python(row) for row in table[key]]
     except (OSError, ValueError, TypeError, re.error) as error:
@@ -68,6 +70,13 @@ def read_table(file: str | Path, key: str, kind: type[Entry], setting: str) -> l
         raise ConfigurationError(
             f"{setting}: {file} is not a table of [[{key}]] entries: {reason}."
         ) from None
+
+
+_EDGE = "[A-Za-z0-9]"
+
+
+def _has_edge(start: str) -> bool:
+    return start[0] not in "?&"
 
 
 Kind: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9 ._\-]{0,63}$")]
@@ -84,8 +93,13 @@ class Shape:
     then: str
 
     def __post_init__(self) -> None:
-        if re.match(self.then, ""):
+        if any(self.rule(start).fullmatch(start) for start in self.starts):
             raise ValueError(f"the `then` of {self.kind} matches the empty string")
+
+    def rule(self, start: str) -> re.Pattern[str]:
+        """Return the expression for the secrets that begin with one of the starts."""
+        edge = f"(?<!{_EDGE})" if _has_edge(start) else ""
+        return re.compile(f"{edge}{re.escape(start)}(?:{self.then})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +120,6 @@ KINDS = {
     *(f"{label} private key" for label in _NAMED_KEYS),
 }
 
-_EDGE = "[A-Za-z0-9]"
-
-
-def _has_edge(start: str) -> bool:
-    return start[0] not in "?&"
-
-
 def _any_of(starts: Sequence[str]) -> str:
     """Return an expression that finds the first of these that fits; at most places it has to try
     but one.
@@ -130,9 +137,7 @@ class Shapes:
         self._rules: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
         for shape in (*VENDORS, *more):
             for start in shape.starts:
-                edge = f"(?<!{_EDGE})" if _has_edge(start) else ""
-                rule = re.compile(f"{edge}{re.escape(start)}(?:{shape.then})")
-                self._rules.setdefault(start, []).append((shape.kind, rule))
+                self._rules.setdefault(start, []).append((shape.kind, shape.rule(start)))
         starts = sorted(self._rules, key=len, reverse=True)
         every, free = map(_any_of, (starts, [start for start in starts if not _has_edge(start)]))
         # the edge is looked at first: at most places nothing else need be

@@ -50,11 +50,19 @@ POLICIES: Mapping[str, Policy] = {
 def days_by_name(value: object) -> object:
     """Return the mapping that a text such as `episodic:30,tag=invoice:3650` means; anything else as
     it is.
+
+    Raises:
+        ValueError: a part has no name.
     """
     if not isinstance(value, str):
         return value
-    parts = (part.rpartition(":") for part in value.split(",") if part.strip())
-    return {name.strip(): days.strip() for name, _, days in parts}
+    days: dict[str, str] = {}
+    for part in filter(None, map(str.strip, value.split(","))):
+        name, _, number = part.rpartition(":")
+        if not name.strip():
+            raise ValueError(f"{part!r} is not NAME:DAYS, as in episodic:30,tag=invoice:3650")
+        days[name.strip()] = number.strip()
+    return days
 
 
 def check_names(days: Mapping[str, int]) -> Mapping[str, int]:

@@ -168,6 +168,7 @@ def test_own_kinds_come_from_a_table(tmp_path) -> None:
         "[[pii]]\nkind = 'email'\npattern = 'a'\n",
         "[[pi]]\nkind = 'x'\npattern = 'a'\n",
         "[[pii]]\nkind = 'x'\npattern = 'a'\nregion = 'US'\n",
+        "pii = []",
         "",
     ],
 )

@@ -165,6 +165,7 @@ def test_a_table_of_a_user_s_own_is_known_too(tmp_path):
     [
         "not toml",
         "secret = 3",
+        "secret = []",
         '[[secret]]\nkind = "x"',
         '[[secret]]\nkind = "x"\nstarts = "acme"\nthen = "a"',
         '[[secret]]\nkind = "x"\nstarts = []\nthen = "a"',
@@ -172,6 +173,10 @@ def test_a_table_of_a_user_s_own_is_known_too(tmp_path):
         '[[secret]]\nkind = "x]"\nstarts = ["a"]\nthen = "a"',
         '[[secret]]\nkind = "x"\nstarts = ["a"]\nthen = "("',
         '[[secret]]\nkind = "x"\nstarts = ["a"]\nthen = "a*"',
+        '[[secret]]\nkind = "x"\nstarts = ["a"]\nthen = "(?<=a)"',
+        '[[secret]]\nkind = "x"\nstarts = ["a"]\nthen = "(?i)b"',
+        '[[secrets]]\nkind = "x"\nstarts = ["a"]\nthen = "b"',
+        '[[secret]]\nkind = "x"\nstarts = ["a"]\nthen = "b"\nregion = "US"',
     ],
 )
 def test_a_table_that_is_none_is_refused(table, tmp_path):
