@@ -120,6 +120,7 @@ KINDS = {
     *(f"{label} private key" for label in _NAMED_KEYS),
 }
 
+
 def _any_of(starts: Sequence[str]) -> str:
     """Return an expression that finds the first of these that fits; at most places it has to try
     but one.

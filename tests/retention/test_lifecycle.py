@@ -99,7 +99,7 @@ def test_values_that_do_not_fit_are_refused(setting: str, wrong: Any):
 @pytest.mark.parametrize("text", ["episodic", ":3", "episodic:3, semantic"])
 def test_a_time_to_live_without_a_name_is_shown_how(text: str):
     """A part of `ttl_days_by` that is no pair is refused with the form that it should have."""
-    with pytest.raises(ConfigurationError, match="ttl_days_by: .* is not NAME:DAYS"):
+    with pytest.raises(ConfigurationError, match=r"ttl_days_by: .* is not NAME:DAYS"):
         MemorySettings().updated({"ttl_days_by": text})
 
 
