@@ -62,10 +62,10 @@ def mask_recalled(
     """Return the messages without what memory had said, and the ids of the memories said again.
 
     A tool's answer that holds recalled texts goes whole. Of what agents and tools say, every
-    sentence goes that is an echo: half of its content words were recalled, no clause of it says
-    something new beside them, and it adds no number, identifier, name or denial. What the user says
-    stays, also a repeat word for word; only a block that was injected beside other lines goes.
-    Messages that nothing is left of have no text.
+    sentence goes that is an echo: its content words were recalled, but for one in a clause of its own
+    beside all of a recalled sentence's, and it adds no number, identifier, name or denial. What the
+    user says stays, also a repeat word for word; only a block that was injected beside other lines
+    goes. Messages that nothing is left of have no text.
 
     Args:
         messages: a transcript in its order.
@@ -140,10 +140,8 @@ class _Statements:
             return False
         # who is addressed: "Yes, Ada, …"
         known |= {clause[0] for clause in clauses if len(clause) == 1} & self._by_term.keys()
-        told = (clause for clause in clauses if not known.isdisjoint(clause))
-        # characters of scripts without spaces are parts of words
-        adds = any(term < _FIRST_UNSPACED for clause in told for term in set(clause) - known)
-        if adds or 2 * len(terms & known) < len(terms) or not marks <= known:
+        is_whole = all(source <= terms for source in sources)
+        if _adds(clauses, known, beside=int(is_whole)) or not marks <= known:
             return False
         for source in sources:
             self.echoed |= self._ids[source]
@@ -198,6 +196,27 @@ def _sentence(text: str) -> _Sentence:
             marks = marks.union(*(told for _, told in words))
     terms = frozenset(term for clause in clauses for term in clause)
     return _Sentence(tuple(clauses), terms, marks)
+
+
+def _adds(clauses: Iterable[Sequence[str]], known: frozenset[str], *, beside: int) -> bool:
+    """Return True if a sentence says more than what is known.
+
+    Scripts without spaces are read in parts of words, of which one in four may be another.
+
+    Args:
+        clauses: of the sentence; those that say something known must add no word to it.
+        known: content words and marks.
+        beside: how many words the other clauses may hold, as in "…, so I'll avoid those".
+    """
+    others, parts = set[str](), set[str]()
+    for clause in clauses:
+        words = {term for term in clause if term < _FIRST_UNSPACED}
+        parts |= set(clause) - words
+        if known.isdisjoint(clause):
+            others |= words
+        elif not words <= known:
+            return True
+    return len(others) > beside or 4 * len(parts - known) > len(parts)
 
 
 def content_terms(text: str) -> frozenset[str]:
