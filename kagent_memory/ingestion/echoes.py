@@ -62,10 +62,10 @@ def mask_recalled(
     """Return the messages without what memory had said, and the ids of the memories said again.
 
     A tool's answer that holds recalled texts goes whole. Of what agents and tools say, every
-    sentence goes that is an echo: its content words were recalled, but for one in a clause of its own
-    beside all of a recalled sentence's, and it adds no number, identifier, name or denial. What the
-    user says stays, also a repeat word for word; only a block that was injected beside other lines
-    goes. Messages that nothing is left of have no text.
+    sentence goes that is an echo: its content words were recalled, but for one in a clause of its
+    own beside all of a recalled sentence's, and it adds no number, identifier, name or denial. What
+    the user says stays, also a repeat word for word; only a block that was injected beside other
+    lines goes. Messages that nothing is left of have no text.
 
     Args:
         messages: a transcript in its order.
