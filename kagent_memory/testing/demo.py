@@ -18,6 +18,7 @@ from ..adk.agent import MemoryPlugin, enable_memory
 from ..adk.service import KagentMemoryService
 from ..concurrency import new_loop
 from ..errors import KagentMemoryError
+from ..models.calls import check_provider
 from ..models.failures import failure
 from .agents import Chat, RehearsedModel
 
@@ -58,6 +59,7 @@ def run_half(number: int, uri: str, app: str, user: str, model: str) -> list[str
 async def _half(number: int, uri: str, app: str, user: str, model: str) -> list[str]:
     llm: BaseLlm | str = model or RehearsedModel()
     if model and not model.startswith("gemini-"):
+        check_provider(model)
         from google.adk.models.lite_llm import LiteLlm  # takes a second to import
 
         llm = LiteLlm(model=model)

@@ -143,6 +143,22 @@ async def test_a_model_is_loaded_once_its_files_are_there(cache: Path) -> None:
     assert (await embedder.embed(["tea"], kind="document")).shape == (1, 8)
 
 
+async def test_a_hub_that_is_away_is_asked_once(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the files of a model cannot be fetched, a call fails at once."""
+    monkeypatch.delenv("HF_HUB_OFFLINE")
+    monkeypatch.setattr("fastembed.common.model_management.model_info", _away)
+    start = time.monotonic()
+    with pytest.raises(ModelUnavailable):
+        await opened("local/tests/words").embed(["tea"], kind="document")
+    assert time.monotonic() - start < 2  # fastembed's first pause is of 3 seconds
+
+
+def _away(*_: Any, **__: Any) -> None:
+    raise OSError("the hub is away")
+
+
 async def test_a_cross_encoder_scores_in_order(cache: Path) -> None:
     """Each document has its score, in order, however many there are."""
     cached(cache, "tests/pairs", SCORES)
@@ -167,6 +183,7 @@ async def test_calls_of_a_model_run_one_at_a_time(monkeypatch: pytest.MonkeyPatc
             return [[1.0, 2.0] for _ in texts]
 
     monkeypatch.setattr(fastembed, "TextEmbedding", Slow)
+    monkeypatch.setattr(Slow, "download_files_from_huggingface", lambda *_, **__: "")
     embedder = opened("local/all-MiniLM-L6-v2")
     await asyncio.gather(*(embedder.embed([str(n)], kind="document") for n in range(5)))
 
@@ -175,14 +192,16 @@ async def test_a_loading_model_delays_no_save(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A local model that loads for ever delays a save no longer than its bound."""
-    saved, waited = threading.Event(), list[bool]()
+    loading, saved, waited = threading.Event(), threading.Event(), list[bool]()
 
     class Loading(fastembed.TextEmbedding):
         def __init__(self, name: str) -> None:
+            loading.set()
             waited.append(saved.wait(60))
             raise OSError("the hub did not answer")
 
     monkeypatch.setattr(fastembed, "TextEmbedding", Loading)
+    monkeypatch.setattr(Loading, "download_files_from_huggingface", lambda *_, **__: "")
     options: dict[str, Any] = {
         "embedding": "local/all-MiniLM-L6-v2",
         "model_timeout_seconds": 0.3,
@@ -190,6 +209,7 @@ async def test_a_loading_model_delays_no_save(
     }
     async with await Memories.open(f"libsql:///{tmp_path}/memory.db", **options) as memories:
         [id] = await memories.add(Scope("t", "u", "a"), ["Ada likes oolong."])
+        assert loading.is_set()
         assert waited == [], "the save waited until the loading was given up"
         saved.set()
         assert (await memories.get(Scope("t", "u", "a"), id)).content == "Ada likes oolong."
