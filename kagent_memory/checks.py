@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from .errors import InvalidInput
 
-LONGEST_NAME = 1024  # characters of a tenant's, user's or app's
+MAX_NAME_CHARS = 1024  # characters of a tenant's, user's or app's
 MAX_KEY_BYTES = 1024  # of what a row is found by, such as an id or a session's
 DEEPEST = 100
 MAX_PLACE_CHARS = 200  # of the place of a fault, which a caller may have named
@@ -64,9 +64,9 @@ def checked_name(value: str, what: str) -> str:
     Raises:
         InvalidInput: no text that can be kept, or too long.
     """
-    if len(checked_text(value, what)) > LONGEST_NAME:
+    if len(checked_text(value, what)) > MAX_NAME_CHARS:
         raise InvalidInput(
-            f"{what} has {len(value):,} characters; at most {LONGEST_NAME:,} are allowed."
+            f"{what} has {len(value):,} characters; at most {MAX_NAME_CHARS:,} are allowed."
         )
     return value
 

@@ -25,7 +25,7 @@ from .stores.encryption import KeyRing
 
 LOOKED_AT = 1000
 SCOPES = 20
-MOST_BEHIND_SECONDS = 5.0
+MAX_BEHIND_SECONDS = 5.0
 ADVICE: Mapping[str, str] = {
     "check": "Take a token that is bound to nothing, or ask where the server is started.",
     "cluster": "Spread them with `kagent-memory migrate --distribute`.",
@@ -163,7 +163,7 @@ async def _standby(uri: str, settings: MemorySettings) -> list[Finding]:
     )
     if lag.migration != lag.of_primary:
         return [bad("standby", text)]
-    if lag.seconds < MOST_BEHIND_SECONDS:
+    if lag.seconds < MAX_BEHIND_SECONDS:
         return [Finding("standby", "ok", text)]
     return [Finding("standby", "note", text, ADVICE["standby"])]
 

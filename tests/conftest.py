@@ -354,7 +354,7 @@ def packs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every search keeps the scope's index in the database."""
     from kagent_memory.stores.sql import index_cache
 
-    monkeypatch.setattr(index_cache, "PACKED_AT_LEAST", 1)
+    monkeypatch.setattr(index_cache, "MIN_PACKED", 1)
 
 
 KEYS = (

@@ -28,7 +28,7 @@ MAX_SLOT_CHARS = 120
 SESSION_SUMMARY = "session:summary"
 SUMMARY_IMPORTANCE = 0.6
 _YEAR_OR_MONTH = re.compile(r"(\d{4})(?:-(\d{2}))?")
-_FURTHEST = timedelta(days=100 * 365)
+_MAX_DISTANCE = timedelta(days=100 * 365)
 
 
 def read_fact(item: ExtractedFact, part: Sequence[Message], transcript: Transcript) -> Fact | None:
@@ -100,7 +100,7 @@ def resolved_time(value: str, now: datetime) -> datetime | None:
     try:
         read = datetime.fromisoformat(text)
         read = (read if read.tzinfo else read.replace(tzinfo=UTC)).astimezone(UTC)
-        return read if abs(read - now) <= _FURTHEST else None
+        return read if abs(read - now) <= _MAX_DISTANCE else None
     except (ValueError, OverflowError):
         return None
 

@@ -22,7 +22,7 @@ from .summary_provider import PassthroughSummary, SummaryProvider, bind, needs_l
 
 logger = logging.getLogger(__name__)
 
-MOST_BROUGHT = 10_000
+MAX_BROUGHT = 10_000
 _CREDENTIALS = re.compile(r"api[_ ]?key|credentials|AuthenticationError", re.IGNORECASE)
 _TURNS_EMBEDDED = (
     "Turns are embedded as they were said; facts would embed better: give llm= a model."
@@ -71,7 +71,7 @@ class Providers:
 
     def __post_init__(self) -> None:
         self._resolved: dict[str, Llm] = {}
-        self._brought = LRUCache[tuple[bytes, str, str, str], Llm](MOST_BROUGHT)
+        self._brought = LRUCache[tuple[bytes, str, str, str], Llm](MAX_BROUGHT)
         plain = [LlmSummary(), PassthroughSummary(), *filter(None, [self.summary])]
         self._providers: dict[str, SummaryProvider] = {
             provider_name(provider): provider

@@ -12,7 +12,7 @@ from ..records import Message
 
 SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n+")
 MESSAGE_TOKENS = 16  # the number, time and speaker that stand before each message
-LEAST_HALF_TOKENS = 64
+MIN_HALF_TOKENS = 64
 MAX_SENTENCE_CHARS = 500
 
 
@@ -36,7 +36,7 @@ def parts(messages: Sequence[Message], most_tokens: int) -> list[list[Message]]:
 def halves(part: Sequence[Message]) -> list[list[Message]]:
     """Return the part in two or three of about half its length; none if it is too short."""
     cost = sum(estimated_tokens(message.text) + MESSAGE_TOKENS for message in part)
-    smaller = parts(part, max(cost // 2 + MESSAGE_TOKENS, LEAST_HALF_TOKENS))
+    smaller = parts(part, max(cost // 2 + MESSAGE_TOKENS, MIN_HALF_TOKENS))
     return smaller if len(smaller) > 1 else []
 
 

@@ -30,7 +30,7 @@ from .summary_provider import (
     with_settings,
 )
 
-LEAST_PART_TOKENS = 256
+MIN_PART_TOKENS = 256
 COMPACTION_IMPORTANCE = 0.6
 REUSING = "compaction-aware"
 
@@ -122,7 +122,7 @@ class LlmSummary:
         facts: list[Fact] = []
         told = ""
         schema = ExtractedSession if transcript.ended else ExtractedFacts
-        waiting = deque(await asyncio.to_thread(parts, said, max(room, LEAST_PART_TOKENS)) or [[]])
+        waiting = deque(await asyncio.to_thread(parts, said, max(room, MIN_PART_TOKENS)) or [[]])
         while waiting:
             part = waiting.popleft()
             try:

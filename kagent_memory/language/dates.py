@@ -47,9 +47,9 @@ _LEADING = re.compile(
     r"\b(?:in|on|of|by|since|until|before|after|during|from|to|this|last|next|late|early|mid|and"
     r"|en|de|im|seit)[ -]$"
 )
-_LONGEST_LEADING = 10  # characters
+_MAX_LEADING_CHARS = 10  # characters
 # that a query names; a pasted log names thousands, and each is compared with every candidate
-SPANS_AT_MOST = 32
+MAX_SPANS = 32
 # What asks for all there was at a time, as stop words do, and says nothing of what it was about.
 _ASKED = """
 happen occur event events news do done work plan planned talk discuss chat speak mention tell write
@@ -83,7 +83,7 @@ def named_spans(query: str, now: datetime) -> list[Span]:
         return []
     spans = list(chain(_by_name(folded), _by_number(folded), _by_distance(folded, now.date())))
     years = (Span(int(match.group())) for match in _LONE_YEAR.finditer(folded))
-    return list(dict.fromkeys(spans or years))[:SPANS_AT_MOST]
+    return list(dict.fromkeys(spans or years))[:MAX_SPANS]
 
 
 def windows(spans: Sequence[Span]) -> list[tuple[datetime, datetime]]:
@@ -160,7 +160,7 @@ def _by_name(query: str) -> Iterator[Span]:
         day = match["before"] or match["after"]
         start = match.start("month")
         certain = day or match["year"] or match["month"] not in _DOUBTFUL
-        if certain or _LEADING.search(query, max(0, start - _LONGEST_LEADING), start):
+        if certain or _LEADING.search(query, max(0, start - _MAX_LEADING_CHARS), start):
             yield _span(match["year"], match["month"], day)
 
 

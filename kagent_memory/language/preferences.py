@@ -12,7 +12,7 @@ PREFERENCE_TERM = "\x1fpreference"
 """The index term of texts that state a preference; no text has it as a word."""
 
 USER = "user"  # who ADK says wrote what a person typed
-_MOST_CHARS = 2_000
+_MAX_CHARS = 2_000
 _APOSTROPHES = str.maketrans("’‘", "''")
 
 
@@ -28,7 +28,7 @@ def states_preference(text: str, author: str | None = None) -> bool:
     """
     if author not in (None, USER):
         return False
-    return _is_preference(text[:_MOST_CHARS])
+    return _is_preference(text[:_MAX_CHARS])
 
 
 @lru_cache(maxsize=256)  # a text is asked about for its topics and for its index terms

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-RESPELT_AT_MOST: Final = 3  # words of one query
-_LEAST_LETTERS = 4
-_MOST_LETTERS = 24
+MAX_RESPELT: Final = 3  # words of one query
+_MIN_LETTERS = 4
+_MAX_LETTERS = 24
 _CERTAIN_LETTERS = 5  # shorter words differ from many others by one letter
 _ALPHABETS = tuple(
     "".join(map(chr, range(ord(first), ord(last) + 1)))
@@ -26,7 +26,7 @@ def respellings(terms: Iterable[str], known: Mapping[str, int]) -> dict[str, lis
         terms: of a query, as indexed.
         known: those that some memory holds.
     """
-    unknown = [term for term in terms if term not in known and _alphabet(term)][:RESPELT_AT_MOST]
+    unknown = [term for term in terms if term not in known and _alphabet(term)][:MAX_RESPELT]
     spellings: dict[str, list[str]] = {}
     for term in unknown:
         letters, edits = _alphabet(term), list[str]()
@@ -66,6 +66,6 @@ def _alphabet(term: str) -> str:
     """Return the letters that a word is written with; none for a number, an identifier, or a word
     of unsuited length.
     """
-    if not _LEAST_LETTERS <= len(term) <= _MOST_LETTERS:
+    if not _MIN_LETTERS <= len(term) <= _MAX_LETTERS:
         return ""
     return next((letters for letters in _ALPHABETS if all(map(letters.__contains__, term))), "")

@@ -21,13 +21,13 @@ _WHEN = re.compile(
 _WHAT_THEN = re.compile(
     r", (?:what|who|whom|whose|where|which|how|why|did|do|does|was|were|is|are)\b"
 )
-_MOST_CHARS = 300
+_MAX_CHARS = 300
 _MARKS = "¿¡\"'“„«‘([*- "
 
 
 def asks_when(query: str) -> bool:
     """Return True if a question in English, German, Spanish or French asks for a time."""
-    folded = " ".join(query[:_MOST_CHARS].casefold().split()).lstrip(_MARKS)
+    folded = " ".join(query[:_MAX_CHARS].casefold().split()).lstrip(_MARKS)
     return bool(_WHEN.match(folded)) and not _WHAT_THEN.search(folded)
 
 

@@ -57,12 +57,12 @@ _WORD_OF_SLOT = re.compile(r"\w+")
 _ARTICLES = frozenset(
     ("the", "a", "an", "my", "his", "her", "their", "der", "die", "das", "le", "la", "el")
 )
-_LONGEST_SLOT_PART = 100  # characters, as the migration that began to keep slots cuts them
+_MAX_SLOT_PART_CHARS = 100  # characters, as the migration that began to keep slots cuts them
 EDGES = "\"'“”‘’«»„‹›()[]{}<>*,;:!?…¿¡.。！？"
 _ENDS = ".!…"
 _JOINTS = re.compile("['’-]")
-_LONGEST_SYMBOL = 3  # letters of what a number counts that may be a unit
-_SHORTEST_SHOUTED = 2  # letters of a word in capitals that is rather an acronym
+_MAX_SYMBOL_CHARS = 3  # letters of what a number counts that may be a unit
+_MIN_SHOUTED_CHARS = 2  # letters of a word in capitals that is rather an acronym
 
 
 def tokens(text: str) -> list[str]:
@@ -170,10 +170,10 @@ def slot(subject: str | None, attribute: str | None) -> str | None:
         return None
     parts = list[str]()
     for part in (subject, attribute):
-        folded = unicodedata.normalize("NFKC", part[: 4 * _LONGEST_SLOT_PART]).casefold()
+        folded = unicodedata.normalize("NFKC", part[: 4 * _MAX_SLOT_PART_CHARS]).casefold()
         words = _WORD_OF_SLOT.findall(folded)
         telling = [word for word in words if word not in _ARTICLES]
-        parts.append(" ".join(telling or words)[:_LONGEST_SLOT_PART])
+        parts.append(" ".join(telling or words)[:_MAX_SLOT_PART_CHARS])
     return "\n".join(parts) if all(parts) else None
 
 
@@ -203,7 +203,7 @@ def _is_plain(word: str, *, begins: bool, counted: bool) -> bool:
         counted: a number stands in front of it, so that it may be a unit.
     """
     letters = word.isalpha() or all(map(str.isalpha, _JOINTS.split(word)))
-    if not letters or (counted and len(word) <= _LONGEST_SYMBOL):
+    if not letters or (counted and len(word) <= _MAX_SYMBOL_CHARS):
         return False
     if len(word) == 1:
         return word == "I" or (begins and _holds_together(word))
@@ -213,7 +213,7 @@ def _is_plain(word: str, *, begins: bool, counted: bool) -> bool:
         return True
     return (
         word.isupper()
-        and len(word) > _SHORTEST_SHOUTED
+        and len(word) > _MIN_SHOUTED_CHARS
         and not (_holds_together(word) or word.lower() in _acronyms())
     )
 

@@ -19,9 +19,9 @@ from typing import Final, NamedTuple, Protocol
 from .tokenizer import STOP_WORDS, tokens
 from .word_lists import table
 
-WORDS_AT_MOST: Final = 8  # of one query
-_MOST_CHARS = 1_000
-_LEAST_LETTERS = 3
+MAX_WORDS: Final = 8  # of one query
+_MAX_CHARS = 1_000
+_MIN_LETTERS = 3
 _WORD = re.compile(r"[^\W\d_]+")
 
 
@@ -73,7 +73,7 @@ def word_forms(text: str) -> tuple[dict[str, list[str]], frozenset[str]]:
 
     Nothing for a query in English, in a language not known here, or in none that can be told.
     """
-    words = list(_words(text[:_MOST_CHARS]))
+    words = list(_words(text[:_MAX_CHARS]))
     spoken = _spoken(frozenset(words))
     if spoken is None and text.isascii():
         return {}, frozenset()
@@ -86,19 +86,14 @@ def word_forms(text: str) -> tuple[dict[str, list[str]], frozenset[str]]:
             if letters.match(word)
         )
         language = next(scripts, spoken)
-        if (
-            language
-            and len(word) >= _LEAST_LETTERS
-            and word not in small
-            and len(forms) < WORDS_AT_MOST
-        ):
+        if language and len(word) >= _MIN_LETTERS and word not in small and len(forms) < MAX_WORDS:
             [term, *_] = tokens(word) or [word]
             forms[term] = [form for form in _forms(language.name, word) if form != term]
     return forms, frozenset(term for word in small.intersection(words) for term in tokens(word))
 
 
 def _words(text: str) -> Iterator[str]:
-    folded = text[:_MOST_CHARS].casefold()
+    folded = text[:_MAX_CHARS].casefold()
     if not folded.isascii():
         apart = unicodedata.normalize("NFKD", folded)
         folded = unicodedata.normalize(
@@ -131,7 +126,7 @@ def _spoken(words: frozenset[str]) -> _Language | None:
 def _forms(name: str, word: str) -> tuple[str, ...]:
     language = _STEMMED[name]
     stem = _stemmer(name).stemWord(word)
-    if len(stem) < _LEAST_LETTERS:
+    if len(stem) < _MIN_LETTERS:
         return ()
     ends = dict.fromkeys(("", *(next(_words(end), end) for end in language.ends.split())))
     # the word too: what its stemmer takes for an ending may be part of it

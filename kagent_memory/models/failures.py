@@ -14,7 +14,7 @@ from ..errors import ConfigurationError, KagentMemoryError, ModelError, ModelUna
 
 MAX_REASON_CHARS = 300
 MAX_READ_CHARS = 4_000
-MOST_CAUSES = 20
+MAX_CAUSES = 20
 _STATUS = re.compile("[1-5][0-9][0-9]")
 _TRANSIENT_STATUS = frozenset({408, 409, 425, 429})
 # of the account or the address, not of what was sent
@@ -66,7 +66,7 @@ def causes(error: BaseException) -> list[BaseException]:
     """Return the error and what it came from, newest first; of a group every member."""
     chain: list[BaseException] = []
     waiting: list[BaseException | None] = [error]
-    while waiting and len(chain) < MOST_CAUSES:
+    while waiting and len(chain) < MAX_CAUSES:
         cause = waiting.pop(0)
         if cause is None or cause in chain:
             continue

@@ -65,7 +65,7 @@ _CALLED = re.compile(
     re.IGNORECASE,
 )
 _SEPARATORS = re.compile(r"[ ./\-]+")
-_MOST_GROUPS = 7
+_MAX_GROUPS = 7
 _SHORTER = 3  # groups of a number that may be another one
 _BEFORE = 48  # characters that are looked at for what names a number
 _REGIONS = ("US", "GB", "DE", "FR", "ES", "IT", "IN", "BR", "JP", "CN", "AU")
@@ -266,7 +266,7 @@ class _Phones:
                 number = _PHONE_GROUP.sub("", number)
 
     def _is_phone(self, number: str, called: bool) -> bool:
-        if number.count("(") > 1 or len(_SEPARATORS.findall(number)) > _MOST_GROUPS:
+        if number.count("(") > 1 or len(_SEPARATORS.findall(number)) > _MAX_GROUPS:
             return False
         if number.startswith(("+", "00")):
             return self._parsed("+" + number.lstrip("+0"), None, valid=False)

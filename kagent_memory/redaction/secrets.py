@@ -199,7 +199,7 @@ _BESIDE: tuple[tuple[str, Sequence[str], re.Pattern[str], bool], ...] = (
 )
 _COMMANDS = ("mysql", "mariadb", "sshpass", "redis-cli")
 KINDS = frozenset(("credit card", *(kind for kind, *_ in (*_NAMES, *_BESIDE))))
-_LEAST = {"token": 8, "api key": 6, "aws secret key": 16}
+_MIN_CHARS = {"token": 8, "api key": 6, "aws secret key": 16}
 
 
 _SEPARATORS = str.maketrans("", "", " -")
@@ -260,7 +260,7 @@ def _assigned(text: str, low: str) -> Iterator[Span]:
             if low.startswith("pwd", name.start()) and _PATH.match(text, start):
                 continue
             said = text[start:end]
-            is_long = len(said) >= _LEAST.get(kind, 3) and (
+            is_long = len(said) >= _MIN_CHARS.get(kind, 3) and (
                 kind != "token" or len(said) >= 20 or _looks_made(said)
             )
             # words of a script that no password is written in

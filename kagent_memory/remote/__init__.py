@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 SCHEMES = ("http", "https")
 ANSWER_SECONDS = 60.0
-LONGEST_DRAIN_SECONDS = 30.0
+MAX_DRAIN_SECONDS = 30.0
 TENANT_STEP = 1000  # memories of a tenant that one request erases
 DRAIN_PAUSE_SECONDS = 0.5
 PIECE = 2**18  # bytes of a file that are sent at once
@@ -233,7 +233,7 @@ class RemoteMemories(Memories):
         end = time.monotonic() + arguments.get("timeout", verb.defaults["timeout"])
         while (left := end - time.monotonic()) > 0:
             try:
-                if await self._send(verb, {"timeout": min(left, LONGEST_DRAIN_SECONDS)}):
+                if await self._send(verb, {"timeout": min(left, MAX_DRAIN_SECONDS)}):
                     return True
             except StoreError:
                 return False

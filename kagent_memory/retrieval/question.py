@@ -38,7 +38,7 @@ _POINTING = re.compile("|".join(map(re.escape, POINTERS_UNSPACED)))
 _POLITE = re.compile(rf"(?:{'|'.join(POLITE_ENDINGS)})$")
 # up to so many words a query's first capital letter is a name's, not a sentence's
 _LOOK_UP_WORDS = 3
-_LEAST_DIGITS = 3
+_MIN_DIGITS = 3
 _QUOTED = re.compile(r"[\"“„«]([^\"“”„«»]{2,80})[\"”“»]")
 _SENTENCE_ENDS = (".", "!", "?", ":")
 _EDGES = "\"'“”‘’«»„()[]{}<>*,;:!?….。！？%‰°$€£¥"
@@ -46,7 +46,7 @@ _INNER_SIGN = re.compile(r"[^\W_][-_./:@\\+#]+[^\W_]|[a-z][A-Z]|[@#+]")
 UNRELATED = ("The tea is green.", "Trains leave at noon.")
 _LAST_LATIN = "\u024f"
 _STEPS = (11, -11, 5, -5)
-_LEAST_TRUST = 0.1
+_MIN_TRUST = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ def _named(words: Sequence[str]) -> Iterator[frozenset[str]]:
     for word in words:
         bare = word.strip(_EDGES).removesuffix("'s").removesuffix("’s")
         if any(map(str.isdigit, bare)) or _INNER_SIGN.search(bare):
-            if not bare.isdecimal() or len(bare) >= _LEAST_DIGITS:
+            if not bare.isdecimal() or len(bare) >= _MIN_DIGITS:
                 yield frozenset((max(tokens(bare), key=len, default=""),)) - {""}
         elif bare[:1].isupper() and not begins and bare.casefold() not in STOP_WORDS:
             yield frozenset(tokens(bare)) - STOP_WORDS
@@ -203,9 +203,7 @@ def trust(text: Vector, other: Vector, *unrelated: Vector) -> float:
     """
     room = 1 - _cosine(*unrelated)
     return (
-        min(1.0, max(_LEAST_TRUST, (1 - _cosine(text, other)) / room))
-        if room > _LEAST_TRUST
-        else 1.0
+        min(1.0, max(_MIN_TRUST, (1 - _cosine(text, other)) / room)) if room > _MIN_TRUST else 1.0
     )
 
 

@@ -37,7 +37,7 @@ from .views import open_views
 NOT_EMBEDDED = "embedder: these memories have no vectors yet; they are found by words until then"
 """In `Recall.degraded`, while what a store held before it had an embedder is embedded."""
 
-RERANK_AT_MOST = 50
+MAX_RERANKED = 50
 SPARE = 5
 MAX_SCANNED = 1_000  # memories read for a query of nothing but stop words
 
@@ -211,7 +211,7 @@ class Retriever:
             importance, weights=self._importance, policy=self._settings.policy, now=search.now
         )
         limit = search.limit
-        wanted = max(limit + SPARE, RERANK_AT_MOST if self._reranker else 0)
+        wanted = max(limit + SPARE, MAX_RERANKED if self._reranker else 0)
         while True:
             head = ranking.ranked[:wanted]
             memories = await search.view.memories([row.id for row in head])
@@ -276,7 +276,7 @@ class Retriever:
         """Return the ranking with the best of it in the reranker's order."""
         if self._reranker is None or len(ranked) < 2:
             return ranked
-        head = [row for row in ranked[:RERANK_AT_MOST] if row.id in memories]
+        head = [row for row in ranked[:MAX_RERANKED] if row.id in memories]
         texts = [memories[row.id].content for row in head]
         rerank = partial(self._reranker.rerank, search.question.text, texts)
         scores = await self._reranking.ask(search, rerank)
@@ -288,4 +288,4 @@ class Retriever:
         ordered = [
             head[number]._replace(score=score) for number, score in zip(order, falling, strict=True)
         ]
-        return [*ordered, *ranked[RERANK_AT_MOST:]]
+        return [*ordered, *ranked[MAX_RERANKED:]]

@@ -21,7 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from ..checks import DEEPEST, LONGEST_NAME, too_deep
+from ..checks import DEEPEST, MAX_NAME_CHARS, too_deep
 from ..errors import InvalidInput
 from ..records import Fact, Memory, Vector
 from ..stores.base import checked_vector
@@ -92,9 +92,9 @@ class Named(Sent):
         """
         if not (self.agent_name and self.user_id):
             raise InvalidInput(missing)
-        if max(len(self.agent_name), len(self.user_id)) > LONGEST_NAME:
+        if max(len(self.agent_name), len(self.user_id)) > MAX_NAME_CHARS:
             raise InvalidInput(
-                f"agent_name and user_id must have at most {LONGEST_NAME} characters"
+                f"agent_name and user_id must have at most {MAX_NAME_CHARS} characters"
             )
 
 

@@ -15,7 +15,7 @@ from ..errors import InvalidInput, NotFound
 from ..records import Scope
 from .dependencies import caller_of, media_type, memories_of, tenant_of, who
 
-MOST_BESIDE = 20
+MAX_BESIDE_SCOPES = 20
 MISSING = (
     "Name the agent and the user in the URL, /mcp?app=…&user=…; a user's token names the "
     "user by itself."
@@ -72,9 +72,9 @@ def _scopes_of(request: Request) -> list[Scope]:
     if not app or not user:
         raise InvalidInput(MISSING)
     apps, users = named.getlist("beside_app"), named.getlist("beside_user")
-    if len(apps) != len(users) or len(apps) > MOST_BESIDE or not all((*apps, *users)):
+    if len(apps) != len(users) or len(apps) > MAX_BESIDE_SCOPES or not all((*apps, *users)):
         raise InvalidInput(
-            f"beside_app and beside_user go in pairs, at most {MOST_BESIDE} of them."
+            f"beside_app and beside_user go in pairs, at most {MAX_BESIDE_SCOPES} of them."
         )
     pairs = ((app, user), *zip(apps, users, strict=True))
     return list(dict.fromkeys(caller.checked(Scope(tenant, user, app)) for app, user in pairs))

@@ -27,14 +27,14 @@ EMBEDDER_FRESH_SECONDS = 60.0  # its calls may cost money
 PATIENCE_SECONDS = 2.0
 QUEUE_PATIENCE_SECONDS = 5.0
 OK, AWAY, SLOW = "ok", "unavailable", "no answer in time"
-MOST_DEAD = 1000
+MAX_DEAD = 1000
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 PREFIX = "kagent_memory_"
 UP = "store_up"
 GAUGES: Mapping[str, str] = {
     "queue_open_jobs": "Accepted jobs that are not done.",
     "queue_oldest_job_age_seconds": "How long the oldest open job waits; 0 without one.",
-    "queue_dead_letters": f"Jobs that no retry mends, up to {MOST_DEAD:,}.",
+    "queue_dead_letters": f"Jobs that no retry mends, up to {MAX_DEAD:,}.",
     UP: "Whether the database answered when last asked.",
 }
 NO_EXTRA = (
@@ -165,7 +165,7 @@ class PrometheusMetrics:
         try:
             async with asyncio.timeout(QUEUE_PATIENCE_SECONDS):
                 pending = await queue.pending(now=now)
-                dead = await queue.jobs(state="dead", limit=MOST_DEAD, payloads=False)
+                dead = await queue.jobs(state="dead", limit=MAX_DEAD, payloads=False)
         except (KagentMemoryError, TimeoutError):
             self._gauges[UP].set(0)
             return

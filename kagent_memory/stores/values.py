@@ -382,7 +382,7 @@ class Facets:
 
 
 PruneReason: TypeAlias = Literal["expired", "faded", "unimportant", "capacity"]
-LISTED_AT_MOST = 100_000
+MAX_LISTED = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -429,7 +429,7 @@ class Pruned:
 
     def __add__(self, other: Pruned) -> Pruned:
         total = {name: count + other.counts[name] for name, count in self.counts.items()}
-        return Pruned(**total, gone=(*self.gone, *other.gone)[:LISTED_AT_MOST])
+        return Pruned(**total, gone=(*self.gone, *other.gone)[:MAX_LISTED])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["MemoriesView", "Nearest", "Stale", "View"]
 
 # what a search does in the time of one character of what else is worked on in a thread:
-LEAST = 100  # however little there is
+MIN_SIZE = 100  # however little there is
 MEMORIES = 50  # are looked up for one term
 VECTOR_BYTES = 4_000  # are compared with one query
 
@@ -60,7 +60,7 @@ class View(ABC):
 
     def size(self, terms: int) -> int:
         """Return how long a search by so many terms takes, as `run_in_thread` counts."""
-        return LEAST + (1 + terms) * len(self._index.ids) // MEMORIES
+        return MIN_SIZE + (1 + terms) * len(self._index.ids) // MEMORIES
 
     def text(self, terms: Sequence[str], *, limit: int) -> TextMatches:
         """Return the memories that hold any of the terms, rarest terms first, and the counts for

@@ -1,7 +1,7 @@
 import pytest
 
 from kagent_memory import Memories, Scope
-from kagent_memory.language.word_forms import WORDS_AT_MOST, word_forms
+from kagent_memory.language.word_forms import MAX_WORDS, word_forms
 
 ANN = Scope("", "ann", "demo")
 NOTES = [
@@ -46,6 +46,6 @@ def test_what_a_long_text_costs_is_bounded() -> None:
         f"die Versicherung{chr(97 + number % 26)}{chr(97 + number // 26)}" for number in range(600)
     )
     forms, _ = word_forms(words)
-    assert 0 < len(forms) <= WORDS_AT_MOST
+    assert 0 < len(forms) <= MAX_WORDS
     assert max(map(len, forms.values())) < 500
     assert word_forms("\u0644" * 50_000)[0].keys() <= {"\u0644" * 64}

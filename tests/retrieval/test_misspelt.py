@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kagent_memory import Memories, Recall, Scope
-from kagent_memory.language.respelling import RESPELT_AT_MOST, respellings
+from kagent_memory.language.respelling import MAX_RESPELT, respellings
 
 ANN, BOB = Scope("", "ann", "demo"), Scope("", "bob", "demo")
 NOTES = [
@@ -94,6 +94,6 @@ def test_what_a_pasted_log_costs_is_bounded() -> None:
         "".join(random.Random(number).choices(string.ascii_lowercase, k=9)) for number in range(500)
     ]
     tried = respellings(words, {})
-    assert list(tried) == words[:RESPELT_AT_MOST]
-    assert sum(map(len, tried.values())) < RESPELT_AT_MOST * 600
+    assert list(tried) == words[:MAX_RESPELT]
+    assert sum(map(len, tried.values())) < MAX_RESPELT * 600
     assert respellings(["x" * 10_000, "1234", "a1b2c3"], {}) == {}

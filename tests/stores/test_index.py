@@ -108,7 +108,7 @@ async def test_the_cache_is_bounded_by_one_setting(monkeypatch):
 @pytest.fixture
 def loaded(monkeypatch):
     """How many memories indexes took in one by one; every index is packed at once."""
-    monkeypatch.setattr(index_cache, "PACKED_AT_LEAST", 1)
+    monkeypatch.setattr(index_cache, "MIN_PACKED", 1)
     monkeypatch.setattr(index_cache, "PACKED_SHARE", 10**9)
     taken, updated = Counter(), ScopeIndex.updated
 
@@ -274,7 +274,7 @@ async def test_what_is_left_after_an_erasure_is_packed_anew(pair, loaded, who):
 
 async def test_closing_packs_what_is_new(tmp_path, loaded, monkeypatch):
     """Closing a store packs the indexes that hold enough news."""
-    monkeypatch.setattr(index_cache, "PACKED_AT_LEAST", 5)
+    monkeypatch.setattr(index_cache, "MIN_PACKED", 5)
     monkeypatch.setattr(index_cache, "PACKED_SHARE", 1)
     uri = f"libsql:///{tmp_path}/memory.db"
     async with await open_store(uri) as store:

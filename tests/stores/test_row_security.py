@@ -134,7 +134,7 @@ async def fill(store: Store) -> None:
         await store.forget(scope, ids=[second.id], who="me", now=NOW)
         await store.memories.count([delivery(scope, first.id)])
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("kagent_memory.stores.sql.index_cache.PACKED_AT_LEAST", 1)
+            patch.setattr("kagent_memory.stores.sql.index_cache.MIN_PACKED", 1)
             await store.memories.view(scope, now=NOW)
             memories: Any = store.memories
             await asyncio.wait(memories.indexes._packing)

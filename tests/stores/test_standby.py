@@ -154,8 +154,8 @@ def schema() -> str:
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A standby that was away is tried again at once."""
-    monkeypatch.setattr(standby_module, "SHORTEST_PAUSE_SECONDS", 0.0)
-    monkeypatch.setattr(standby_module, "LONGEST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(standby_module, "MIN_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(standby_module, "MAX_PAUSE_SECONDS", 0.0)
 
 
 async def opened(pair: Pair, schema: str, uri: str = "", **options: Any) -> Memories:
@@ -415,7 +415,7 @@ async def test_the_doctor_tells_how_far_the_standby_is(pair, schema, monkeypatch
             rf"the primary's at {newest}\.",
             found.text,
         )
-        monkeypatch.setattr(doctor, "MOST_BEHIND_SECONDS", 0.0)
+        monkeypatch.setattr(doctor, "MAX_BEHIND_SECONDS", 0.0)
         with pair.paused():
             await memories.add(ADA, ["Ada keeps the red parcel"])
             lag = await standby_lag(pair.primary, pair.standby, schema=schema)

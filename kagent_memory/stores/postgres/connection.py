@@ -33,7 +33,7 @@ DIALECT = "postgres"
 CONNECT_SECONDS = 3
 NETWORK_SECONDS = 2.0  # beyond the server's own limit, whose answer leaves the connection usable
 SETTLE_SECONDS = 1.0
-SLOWEST_BYTES_PER_SECOND = 250_000
+MIN_BYTES_PER_SECOND = 250_000
 IDLE_TRANSACTION_SECONDS = 60.0  # a client that vanished lets go of its locks
 KEEPALIVES = {
     "keepalives_idle": 30,

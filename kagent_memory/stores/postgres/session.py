@@ -27,7 +27,7 @@ from ..sql.session import Values
 from .connection import (
     CONNECT_SECONDS,
     DIALECT,
-    SLOWEST_BYTES_PER_SECOND,
+    MIN_BYTES_PER_SECOND,
     AnyConnection,
     Traits,
     named_rows,
@@ -228,7 +228,7 @@ class PostgresSession:
         if not batch:
             return []
         sizes = [_size(values) for _, values in batch]
-        seconds = self._traits.target.answer_seconds + sum(sizes) / SLOWEST_BYTES_PER_SECOND
+        seconds = self._traits.target.answer_seconds + sum(sizes) / MIN_BYTES_PER_SECOND
         # The server's clock runs from a statement's text on: what is large goes alone, when the
         # server knows that.
         is_large = max(sizes) > LARGE_BYTES

@@ -22,11 +22,11 @@ from .session import EVERY_SCOPE
 
 logger = logging.getLogger(__name__)
 
-SHORTEST_PAUSE_SECONDS = 1.0
-LONGEST_PAUSE_SECONDS = 30.0
+MIN_PAUSE_SECONDS = 1.0
+MAX_PAUSE_SECONDS = 30.0
 LAG_SECONDS = 5.0  # behind for longer than this, it is no longer only on its way
 LOOK_SECONDS = 10
-MOST_SCOPES = 10_000
+MAX_SCOPES = 10_000
 T = TypeVar("T")
 
 
@@ -52,7 +52,7 @@ class Standby:
         self._floor = primary["position"], self._loop.time()
         self._written: dict[bytes, tuple[int, float]] = {}
         self._unplaced = set[bytes]()
-        self._pause = SHORTEST_PAUSE_SECONDS
+        self._pause = MIN_PAUSE_SECONDS
         self._again_at: float | None = None
 
     def is_asked(self) -> bool:
@@ -62,7 +62,7 @@ class Standby:
         if (now := self._loop.time()) < self._again_at:
             telemetry.standby_asked("away")
             return False
-        self._pause = min(2 * self._pause, LONGEST_PAUSE_SECONDS)
+        self._pause = min(2 * self._pause, MAX_PAUSE_SECONDS)
         self._again_at = now + self._pause
         return True
 
@@ -77,7 +77,7 @@ class Standby:
         place = position, self._loop.time()
         if EVERY_SCOPE in scopes:
             self._floor = max(self._floor, place)
-        if len(self._written) + len(scopes) > MOST_SCOPES:
+        if len(self._written) + len(scopes) > MAX_SCOPES:
             self._floor = max(self._floor, *self._written.values())
             self._written.clear()
         self._written |= {scope: max(self._written.get(scope, place), place) for scope in scopes}
@@ -118,7 +118,7 @@ class Standby:
         telemetry.standby_asked("answered")
         if self.trouble is not None:
             logger.info("The standby of read_uri answers again.")
-        self.trouble, self._again_at, self._pause = None, None, SHORTEST_PAUSE_SECONDS
+        self.trouble, self._again_at, self._pause = None, None, MIN_PAUSE_SECONDS
 
     def lags(self, reason: str) -> None:
         """Note that it is behind, for a reason worth telling where there is one."""

@@ -24,7 +24,7 @@ from .index_reads import Changes, SqlIndexReads, Stand
 
 LOAD_ROWS = 250
 MAX_PACKED_BYTES = 64 * 2**20
-PACKED_AT_LEAST = 50
+MIN_PACKED = 50
 PACKED_SHARE = 10
 PACKING_AT_ONCE = 2
 PACKING_SECONDS = 5.0
@@ -134,7 +134,7 @@ class IndexCache:
                 if self._packing:
                     await asyncio.wait(self._packing)
                 for cached in [*self._cached.values()]:
-                    if cached.news >= PACKED_AT_LEAST and cached.stand is not None:
+                    if cached.news >= MIN_PACKED and cached.stand is not None:
                         await self._pack(cached, cached.stand, cached.index)
         await cancel_and_wait(*self._loading, *self._packing)
         self._cached.clear()
@@ -219,7 +219,7 @@ class IndexCache:
             self._cached[cached.scope.id] = cached
         since = (len(cached.index.ids) - cached.news) // PACKED_SHARE
         if (
-            cached.news >= max(PACKED_AT_LEAST, since)
+            cached.news >= max(MIN_PACKED, since)
             and len(self._packing) < PACKING_AT_ONCE
             and cached.stand is not None
         ):

@@ -21,7 +21,7 @@ from .spaces import release_widths
 
 SCOPES_AT_ONCE = 100
 ROWS_AT_ONCE = 200
-_LOWEST = "\x01"
+_FIRST_CHARACTER = "\x01"
 """The lowest character that a name may have: no name lies between another one and that one with it
 at its end.
 """
@@ -55,7 +55,7 @@ async def scopes(
         return []
     first = {f"from_{name}": getattr(after, name) if after else "" for name in free}
     if after is not None:
-        first[f"from_{free[-1]}"] += _LOWEST
+        first[f"from_{free[-1]}"] += _FIRST_CHARACTER
     others = {f"after_{name}": after and getattr(after, name) for name in parts}
     short, long = await session.several(
         [
