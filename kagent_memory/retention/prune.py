@@ -138,21 +138,17 @@ class Prune:
         self, scope: Scope, memories: Sequence[Memory], is_due: Callable[[Memory], bool]
     ) -> Sequence[Memory]:
         """Return the memories that stand for nothing that would stay, were it there by itself."""
-        if not memories or not await self._merged_into(scope, memories):
+        if not memories:
             return memories
-
-        async def takes_along_what_is_due(memory: Memory) -> bool:
-            merged = await self.store.whole(scope, await self._merged_into(scope, [memory]))
-            living = (whole.memory for whole in merged if is_visible(whole.memory, self.now, True))
-            return all(map(is_due, living))
-
-        return [memory for memory in memories if await takes_along_what_is_due(memory)]
-
-    async def _merged_into(self, scope: Scope, memories: Sequence[Memory]) -> Sequence[str]:
-        """Return the ids of what was merged into these memories, which goes with them."""
         ids = [memory.id for memory in memories]
         gone = await self.store.evict(scope, ids, keep=0, now=self.now, dry_run=True)
-        return [id for id in gone if id not in ids]
+        merged = await self.store.whole(scope, [*{*gone}.difference(ids)])
+        living = (whole.memory for whole in merged if is_visible(whole.memory, self.now, True))
+        if all(map(is_due, living)):
+            return memories
+        middle = len(memories) // 2  # halved to find which of them hold what is not due
+        halves = (memories[:middle], memories[middle:]) if middle else ()
+        return [memory for half in halves for memory in await self._due(scope, half, is_due)]
 
     async def _evict(self) -> Pruned:
         """Erase the least important memories, so that no scope holds too many; pinned ones stay."""
@@ -186,10 +182,12 @@ class Prune:
         gone: Sequence[Memory],
         weighs: Callable[..., float],
     ) -> Iterator[tuple[Memory, float]]:
-        """Order memories by `least_first`; none is like those that are `gone`."""
+        """Order memories by `least_first`; none is like those that are `gone`, or doomed."""
+        if not memories:  # most scopes: they are not read for it
+            return iter(())
         view = await self.store.view(scope, now=self.now)
         near, _ = await neighbours(view, self.vectors, memories)
-        ids = {memory.id for memory in gone}
+        ids = {memory.id for memory in gone} | self.doomed.get(scope, set())
         likeness = {
             memories[place].id: {other.id: value for other, value in similar if other.id not in ids}
             for place, similar in near.items()

@@ -332,7 +332,7 @@ async def test_what_a_prune_erases_takes_along_what_it_stands_for(part, store_ur
 
 @pytest.mark.parametrize("part", [{"half_life_days": 30}, UNIMPORTANT], ids=["faded", "unused"])
 async def test_a_summary_stays_while_one_that_it_stands_for_would(part):
-    """The prune spares a summary one of whose originals it would have spared."""
+    """The prune spares a summary one of whose originals it would have spared, and nothing else."""
     async with await opened(**part) as memories:
         ids = await memories.add(ADA, episodes(importance=0.4))
         for _ in range(12):
@@ -342,9 +342,12 @@ async def test_a_summary_stays_while_one_that_it_stands_for_would(part):
             await memories.edit(ADA, ids[0], importance=1.0)
         summary = (await summed_up(memories)).id
         await memories.edit(ADA, summary, importance=0.1)
+        others = ("Bob sails near Bergen", "Lima was cold in June", "The spare key is blue")
+        due = await memories.add(ADA, [Fact(text, importance=0.1) for text in others])
         later(memories, days=110 if part["half_life_days"] else 400)
-        assert not (await memories.prune(dry_run=True)).gone
-        assert not (await memories.prune()).gone
+        for dry_run in (True, False):
+            gone = (await memories.prune(dry_run=dry_run)).gone
+            assert {one.memory_id for one in gone} == {*due}
 
 
 async def test_what_was_replaced_stays_history_when_the_other_goes():

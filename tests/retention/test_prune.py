@@ -13,7 +13,7 @@ from kagent_memory import Fact, Memories
 from kagent_memory.retention import prune
 from kagent_memory.retrieval.ranking import RankSettings
 from kagent_memory.retrieval.ranking.importance import ImportanceWeights
-from kagent_memory.stores.base import Pruned
+from kagent_memory.stores.base import MemoryStore, Pruned
 from kagent_memory.testing import FrozenClock, HashEmbedder
 
 HOBBIES = (
@@ -72,6 +72,30 @@ async def test_a_prune_gives_each_memory_that_goes_with_its_reason(store_uri: st
         assert (done, {one.memory_id for one in done.gone}) == (would, told.keys())
         assert len(await listed(memories)) == 4
         assert await memories.prune() == Pruned()
+
+
+async def test_a_dry_run_spares_the_twin_of_what_fades(store_uri: str):
+    """What is unimportant only beside its twin stays, in a dry run too, where the twin goes."""
+    async with await opened(store_uri, policy="tiers", half_life_days=100) as memories:
+        text = "The blue gateway in Oslo restarts on Monday after backups of a large old database"
+        facts = [Fact(text, importance=0.1), Fact(f"{text} ended", importance=1.0)]
+        [faded, twin] = await memories.add(ADA, facts)
+        later(memories, days=185)
+        for dry_run in (True, False):
+            pruned = await memories.prune(dry_run=dry_run)
+            assert [one.memory_id for one in pruned.gone] == [faded]
+        await memories.add(ADA, [text])
+        assert [one.memory_id for one in (await memories.prune()).gone] == [twin]
+
+
+async def test_a_prune_searches_no_scope_without_need(store_uri: str, monkeypatch: Any):
+    """A scope in which likeness decides about nothing is not searched."""
+    async with await opened(store_uri, policy="tiers", half_life_days=100) as memories:
+        await memories.add(ADA, ["Ada sails", Fact("Grace paints", importance=0.05)])
+        monkeypatch.delattr(type(memories.store.memories), "view")
+        monkeypatch.delattr(MemoryStore, "view")
+        later(memories, days=150)
+        assert (await memories.prune()).faded == 1
 
 
 @LEGS
