@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TypeAlias, TypeVar
 
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
+from ..checks import faults
 from ..errors import ConfigurationError
 
 Entry = TypeVar("Entry")
@@ -61,15 +62,17 @@ def read_table(file: str | Path, key: str, kind: type[Entry], setting: str) -> l
         table = tomllib.loads(Path(file).read_text("utf-8"))
         if set(table) != {key}:
             raise ValueError(f"it holds {', '.join(table) or 'nothing'}")
-        if not table[key]:
+        if not isinstance(table[key], list) or not table[key]:
             raise ValueError("it holds no entry")
         entry = TypeAdapter(kind)
         return [entry.validate_python(row) for row in table[key]]
-    except (OSError, ValueError, TypeError, re.error) as error:
-        reason = " ".join(str(error).split())[:300]
-        raise ConfigurationError(
-            f"{setting}: {file} is not a table of [[{key}]] entries: {reason}."
-        ) from None
+    except ValidationError as error:  # its own words repeat what the file says
+        reason = "; ".join(f"{place}: {told}" if place else told for place, told in faults(error))
+    except (OSError, ValueError, re.error) as error:
+        reason = str(error)
+    raise ConfigurationError(
+        f"{setting}: {file} is not a table of [[{key}]] entries: {' '.join(reason.split())[:300]}."
+    )
 
 
 _EDGE = "[A-Za-z0-9]"

@@ -11,6 +11,7 @@ from kagent_memory.errors import ConfigurationError
 from kagent_memory.memories import Memories
 from kagent_memory.records import Scope
 from kagent_memory.redaction import KINDS, kinds_in, redact, redactor
+from kagent_memory.redaction.personal_data import PersonalData
 
 # Made up here, from pieces: no real secret, and none that a scanner of this repository takes for
 # one.
@@ -184,6 +185,17 @@ def test_a_table_that_is_none_is_refused(table, tmp_path):
     (tmp_path / "ours.toml").write_text(table)
     with pytest.raises(ConfigurationError, match=r"ours\.toml"):
         redactor(tmp_path / "ours.toml")
+
+
+@pytest.mark.parametrize("key", ["secret", "pii"])
+@pytest.mark.parametrize("row", ['kind = "a"\nexample = "my-own-key"', 'kind = "My-own-key"'])
+def test_a_refused_table_is_not_quoted(tmp_path, key: str, row: str):
+    """The refusal of a table names the fields at fault and repeats nothing that they say."""
+    table = tmp_path / "ours.toml"
+    table.write_text(f"[[{key}]]\n{row}\n")
+    with pytest.raises(ConfigurationError, match="(example|kind): ") as refused:
+        redactor(table) if key == "secret" else PersonalData(table=table)
+    assert "y-own-key" not in str(refused.value)
 
 
 async def test_a_table_is_a_setting(tmp_path):
