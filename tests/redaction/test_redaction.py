@@ -193,7 +193,7 @@ def test_a_refused_table_is_not_quoted(tmp_path, key: str, row: str):
     """The refusal of a table names the fields at fault and repeats nothing that they say."""
     table = tmp_path / "ours.toml"
     table.write_text(f"[[{key}]]\n{row}\n")
-    with pytest.raises(ConfigurationError, match="(example|kind): ") as refused:
+    with pytest.raises(ConfigurationError, match=r"(example|kind): ") as refused:
         redactor(table) if key == "secret" else PersonalData(table=table)
     assert "y-own-key" not in str(refused.value)
 
