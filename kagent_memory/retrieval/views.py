@@ -153,7 +153,7 @@ class ManyViews:
         ever = ManyViews(views)
         size = ever.size(len(terms))
         matches = (await run_in_thread(size, ever.text, terms, limit=MAX_EXCLUSIONS)).matches
-        memories = await ever.memories(matches.ids)
+        memories = await ever.memories(matches.ids, superseded=True)
         visible = await self.memories([*memories])
         return {
             key: memory.state if memory.state not in ("active", "source") else "expired"

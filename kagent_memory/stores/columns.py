@@ -27,6 +27,7 @@ COLUMNS = np.dtype(
         ("length", "<i4"),
         ("expires", "<i8"),
         ("active", "?"),
+        ("turn", "?"),
     ]
 )
 NAMED = ("session", "author")

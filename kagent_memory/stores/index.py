@@ -44,7 +44,7 @@ ENTRY_WEIGHT = 20
 SCOPE_BYTES = 4000  # of an index that holds nothing yet
 _TIME_KEYS = keys_of(TIME_TERMS)
 # count up when the columns, the stemming or the terms for times change
-FORMAT = b"kagent_memory index 4\n"
+FORMAT = b"kagent_memory index 5\n"
 _PARTS = 6  # that `packed` writes
 
 
@@ -56,6 +56,7 @@ class Entry(NamedTuple):
         asks: whether its content ends with a question mark (?, ？ or ؟), white space aside.
         expires_at: when readers cease to see it; None: never, as with pinned ones.
         active: whether searches see it until then.
+        turn: whether it is a kept turn, which is no memory of its own.
         postings: its packed terms (`postings.packed`).
     """
 
@@ -70,6 +71,7 @@ class Entry(NamedTuple):
     asks: bool = False
     expires_at: datetime | None = None
     active: bool = True
+    turn: bool = False
     postings: bytes = b""
 
 
@@ -87,6 +89,7 @@ def entry_of(memory: Memory, postings: bytes) -> Entry:
         asks=is_question(memory.content),
         expires_at=None if memory.pinned else memory.expires_at,
         active=memory.state in SEARCHED,
+        turn=memory.state == "source",
         postings=postings,
     )
 
@@ -230,7 +233,7 @@ class ScopeIndex:
         self, limit: int, visible: Mask, after: datetime | None, before: datetime | None
     ) -> list[tuple[int, str]]:
         """Return what `View.newest` promises, of the visible rows."""
-        rows = visible.nonzero()[0]
+        rows = (visible & ~self.columns["turn"]).nonzero()[0]
         if after is not None or before is not None:
             happened = self.columns["happened"][rows]
             rows = rows[(happened >= ticks(after, NONE + 1)) & (happened < ticks(before, NEVER))]
@@ -283,6 +286,7 @@ def _indexed(entries: Sequence[Entry]) -> ScopeIndex:
             0,
             ticks(entry.expires_at, NEVER),
             entry.active,
+            entry.turn,
         )
         for entry in entries
     ]

@@ -84,7 +84,8 @@ class View(ABC):
     def newest(
         self, limit: int, after: datetime | None = None, before: datetime | None = None
     ) -> list[tuple[int, str]]:
-        """Return the newest memories, each after the time it was made, ties by id descending.
+        """Return the newest memories, each after the time it was made, ties by id descending; kept
+        turns are none of their own.
 
         Args:
             limit: how many at most.

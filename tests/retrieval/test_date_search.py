@@ -9,7 +9,9 @@ import pytest
 
 from kagent_memory.memories import Memories
 from kagent_memory.records import Fact, Filter, Recall, Scope
+from kagent_memory.stores.base import Batch
 from kagent_memory.testing import HashEmbedder
+from kagent_memory.testing.fixtures import a_memory, adding
 
 SCOPE = Scope("acme", "ada", "desk")
 DAY = datetime(2024, 5, 3, 9, tzinfo=UTC)
@@ -97,3 +99,18 @@ async def test_a_date_finds_no_other_day_s_memories_by_itself(store_uri: str):
         await memories.add(SCOPE, [Fact(KAYAK, happened_at=DAY), Fact(PASTA)])
         assert texts(await memories.recall(SCOPE, "What happened on 5 May 2024?")) == set()
         assert texts(await memories.recall(SCOPE, "What happened on 3 May?")) == set()
+
+
+@pytest.mark.parametrize("query", ["What happened on 3 May 2024?", "Who is it?"])
+async def test_the_turns_of_a_day_leave_room_for_its_facts(store_uri: str, query: str):
+    """What is asked for by a day, or in stop words alone, are facts: not the turns kept beside."""
+    now = datetime.now(UTC)
+    fact = a_memory("Who is it? The plumber.", happened_at=DAY)
+    turns = [
+        a_memory("Who is it? " * number, state="source", happened_at=DAY, now=now)
+        for number in range(1, 120)
+    ]
+    async with await Memories.open(store_uri, worker=False) as memories:
+        await memories.store.apply(SCOPE, Batch(changes=adding(fact, *turns)), now=now)
+        found = await memories.recall(SCOPE, query, limit=3)
+        assert texts(found) == {fact.content}

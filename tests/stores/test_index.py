@@ -361,6 +361,7 @@ def placed(id: str, *terms: str, number: int = 0) -> Entry:
         asks=number % 2 == 0,
         expires_at=None if number % 4 else NOW + timedelta(hours=number),
         active=number % 6 != 5,
+        turn=number % 6 == 4,
         postings=packed(dict.fromkeys(terms, 1 + number * 100)),
     )
 
@@ -378,6 +379,7 @@ def told(index: ScopeIndex, ids: list[str]) -> list[Any]:
                 answers += [dict(found.matches), list(found.matches), found.documents]
                 answers += [found.average_length, found.frequencies]
         visible = index.visible(now)
+        answers += [index.newest(limit, visible, None, NOW) for limit in (1, 9)]
         for id in ids:
             answers += [features_of(index.features([id], reach, visible)) for reach in (0, 1, 3)]
     return answers

@@ -42,11 +42,10 @@ class ScopeView(View):
         now: datetime,
         trusted: bool,
     ) -> None:
-        index, superseded = cached.index, bool(filter.superseded)
-        visible = index.visible(now, superseded=superseded, among=matching)
+        index = cached.index
+        visible = index.visible(now, superseded=bool(filter.superseded), among=matching)
         super().__init__(store, cached.scope, index, visible, now=now)
         self._store, self._reads, self._cached = store, store.index_reads, cached
-        self._superseded = superseded
         self._trusted = cached.stand if trusted else None
         self._searched_vectors = False  # before anybody was asked
 
@@ -106,9 +105,7 @@ class ScopeView(View):
         self, ids: Sequence[str], *, superseded: bool = False
     ) -> Mapping[str, Memory]:
         if self._trusted is None or superseded:
-            return await self.source.get(
-                self.scope, ids, now=self._now, superseded=superseded or self._superseded
-            )
+            return await self.source.get(self.scope, ids, now=self._now, superseded=superseded)
         stand, self._trusted = self._trusted, None
         try:
             return await self._reads.unchanged(

@@ -180,8 +180,8 @@ WHERE s.scope_id = :scope_id
 -- What the scope's index holds of these memories.
 SELECT m.id, m.session_id, m.position, m.author, m.importance, m.created_at, m.happened_at,
     length(m.content) AS chars, substr(rtrim(m.content, char(9, 10, 13, 32)), -1) IN ('?', '？', '؟') AS asks,
-    m.state IN ('active', 'source') AS active, CASE WHEN NOT m.pinned THEN m.expires_at END AS expires_at,
-    m.postings, m.sealed IS NOT NULL AS is_sealed
+    m.state IN ('active', 'source') AS active, m.state = 'source' AS turn,
+    CASE WHEN NOT m.pinned THEN m.expires_at END AS expires_at, m.postings, m.sealed IS NOT NULL AS is_sealed
 FROM memory AS m
 WHERE m.scope_id = :scope_id AND m.id IN (SELECT value FROM json_each(:ids))
 
