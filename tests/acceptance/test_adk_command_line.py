@@ -11,14 +11,19 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import uvicorn
 from click.testing import CliRunner
+from fastapi.testclient import TestClient
 from relay import free_port
+
+from kagent_memory.adk.registry import main
 
 ADK = [sys.executable, "-m", "google.adk.cli"]
 AGENT = """
@@ -30,9 +35,12 @@ root_agent = enable_memory(LlmAgent(name="remembering", model=RehearsedModel()))
 """
 
 
-def post(url: str, body: Any) -> Any:
+Post = Callable[[str, Any], Any]
+
+
+def post(url: str, path: str, body: Any) -> Any:
     request = urllib.request.Request(
-        url,
+        url + path,
         data=json.dumps(body).encode(),
         headers={"Content-Type": "application/json"},
         method="POST",
@@ -70,11 +78,11 @@ def served(command: list[str], folder: Path, **environ: str) -> Iterator[str]:
         process.wait(120)
 
 
-def say(url: str, app: str, session: str, text: str) -> str:
-    post(f"{url}/apps/{app}/users/ada/sessions/{session}", {})
+def say(post: Post, app: str, session: str, text: str) -> str:
+    post(f"/apps/{app}/users/ada/sessions/{session}", {})
     message = {"role": "user", "parts": [{"text": text}]}
     body = {"appName": app, "userId": "ada", "sessionId": session, "newMessage": message}
-    return json.dumps(post(f"{url}/run", body))
+    return json.dumps(post("/run", body))
 
 
 def write_agent(folder: Path) -> None:
@@ -83,9 +91,9 @@ def write_agent(folder: Path) -> None:
     (folder / "__init__.py").write_text("from . import agent\n")
 
 
-def remembers(url: str, app: str) -> None:
-    assert "Noted." in say(url, app, "one", "Please remember that my favourite tea is oolong.")
-    answer = say(url, app, "two", "Which tea is my favourite?")
+def remembers(post: Post, app: str) -> None:
+    assert "Noted." in say(post, app, "one", "Please remember that my favourite tea is oolong.")
+    answer = say(post, app, "two", "Which tea is my favourite?")
     assert "Oolong: I found it in what was prefetched" in answer
 
 
@@ -96,7 +104,29 @@ def test_a_server_of_adk_remembers_in_a_second_session(tmp_path: Path) -> None:
     (tmp_path / "agents/services.yaml").write_text(f"services:\n  - {service}\n")
     uri = "kagent:///memory.db?llm=false"
     with served([*ADK, "web", "--memory_service_uri", uri], tmp_path) as url:
-        remembers(url, "remembering")
+        remembers(partial(post, url), "remembering")
+    assert (tmp_path / "memory.db").is_file()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+def test_our_command_is_adks_and_knows_our_schemes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`kagent-memory-adk` is ADK's own command line, where any of our schemes names a store."""
+    write_agent(tmp_path / "agents/recalling")
+
+    def run(server: uvicorn.Server) -> None:
+        app: Any = server.config.app
+        with TestClient(app, base_url="http://127.0.0.1:8000") as client:
+            remembers(lambda path, body: client.post(path, json=body).json(), "recalling")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(uvicorn.Server, "run", run)
+    uri = ["--memory_service_uri", "libsql:///memory.db?llm=false"]
+    monkeypatch.setattr(sys, "argv", ["kagent-memory-adk", "api_server", *uri, "agents"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert not ended.value.code
     assert (tmp_path / "memory.db").is_file()
 
 
@@ -148,5 +178,5 @@ def test_an_adk_deployment_knows_our_scheme(
     path = os.pathsep.join([str(image), os.environ.get("PYTHONPATH", "")])
     store = f"libsql:///{tmp_path}/memory.db?llm=false"
     with served([*ADK, *words[1:-1]], image, PYTHONPATH=path, KAGENT_MEMORY_URI=store) as url:
-        remembers(url, "assistant")
+        remembers(partial(post, url), "assistant")
     assert (tmp_path / "memory.db").is_file()

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from google.adk.cli.service_registry import ServiceRegistry, get_service_registry
+from google.adk.cli.service_registry import get_service_registry
 
 from kagent_memory import KagentMemoryService, register
-from kagent_memory.adk.registry import main
 
 from .scripted import Chat, names, scripted
 
@@ -28,18 +27,6 @@ def test_registering_teaches_our_schemes_once_and_again(tmp_path: Path) -> None:
         assert isinstance(
             registry.create_memory_service(uri, agents_dir="agents"), KagentMemoryService
         )
-
-
-def test_our_command_is_adks_and_knows_our_schemes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`kagent-memory-adk` is ADK's own command line, run with our schemes."""
-    registry, ran = ServiceRegistry(), list[Any]()
-    monkeypatch.setattr("kagent_memory.adk.registry.get_service_registry", lambda: registry)
-    monkeypatch.setattr(
-        "google.adk.cli.cli_tools_click.main",
-        lambda: ran.append(registry.create_memory_service("kagent://")),
-    )
-    main()
-    assert isinstance(ran[0], KagentMemoryService)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
