@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from ..errors import ConfigurationError, ModelUnavailable, needs_extra
 
@@ -29,6 +29,8 @@ class LocalModel:
         ConfigurationError: the extra is not installed, or fastembed knows no such model.
     """
 
+    advice: ClassVar[str] = ""
+
     def __init__(self, name: str, model: str, module: str, kind: str) -> None:
         try:
             self._kind = getattr(import_module(module), kind)
@@ -37,8 +39,7 @@ class LocalModel:
         known = {row["model"].lower(): row for row in self._kind.list_supported_models()}
         if model.lower() not in known:
             raise ConfigurationError(
-                f"fastembed has no {kind} {model!r}; choose one that it lists. Replace the vectors "
-                "of another embedder with `kagent-memory reembed`."
+                f"fastembed lists no {kind} {model!r}; choose one that it does.{self.advice}"
             )
         self.name = name
         self._known = known[model.lower()]
@@ -98,6 +99,8 @@ class LocalEmbedder(LocalModel):
     Raises:
         ConfigurationError: see `LocalModel`.
     """
+
+    advice = " Replace the vectors of another embedder with `kagent-memory reembed`."
 
     def __init__(self, model: str) -> None:
         path = model.removeprefix("local/").removeprefix(ORGANISATION)

@@ -79,7 +79,7 @@ def route_of(choice: str | EmbeddingConfig, environ: Mapping[str, str]) -> Route
     if "/" in model and model.partition("/")[0] in COMMON_PROVIDERS:
         return Route(model, model, arguments)
     arguments["custom_llm_provider"] = "openai"
-    if config.base_url and not environ.get("OPENAI_API_KEY"):
+    if "api_base" in arguments and not environ.get("OPENAI_API_KEY"):
         # servers of one's own seldom want one, and OpenAI's client insists
         arguments["api_key"] = "none"
     return Route(f"openai/{model}", model, arguments)

@@ -50,13 +50,14 @@ async def test_texts_become_float32_rows_in_their_order(provider: Loopback, choi
     np.testing.assert_allclose(rows, [vector("green tea", 8), vector("coffee", 8)], rtol=1e-6)
 
 
-async def test_a_base_url_is_enough_for_ones_own_server(
-    provider: Loopback, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("address", ["base_url", "endpoint"])
+async def test_an_address_is_enough_for_ones_own_server(
+    provider: Loopback, monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
-    """A server of one's own needs a base URL and no key."""
+    """A server of one's own needs an address and no key."""
     monkeypatch.delenv("OPENAI_API_KEY")
     monkeypatch.delenv("OPENAI_API_BASE")
-    config = {"provider": "openai", "model": "BAAI/bge-m3", "base_url": f"{provider.url}/"}
+    config = {"provider": "openai", "model": "BAAI/bge-m3", address: f"{provider.url}/"}
     await opened(config).embed(["tea"], kind="query")
     assert provider.bodies("/v1/embeddings")[0]["model"] == "BAAI/bge-m3"
 
