@@ -26,11 +26,17 @@ def dying_of_ctrl_c() -> Generator[None]:
 with dying_of_ctrl_c():
     import asyncio
     import logging
+    import os
     from collections.abc import Sequence
     from contextlib import nullcontext, suppress
 
     import click
-    from click.shell_completion import BashComplete, FishComplete, ZshComplete
+    from click.shell_completion import (
+        BashComplete,
+        FishComplete,
+        ZshComplete,
+        shell_complete,
+    )
     from typing_extensions import override
 
     from .. import __version__
@@ -54,6 +60,7 @@ COMMANDS = [
     if isinstance(command, Command)
 ]
 PROGRAM = "kagent-memory"
+COMPLETE = "_KAGENT_MEMORY_COMPLETE"  # set by the scripts of shells
 SHELLS = {kind.name: kind for kind in (BashComplete, FishComplete, ZshComplete)}
 UNWRITABLE = 8
 
@@ -61,7 +68,7 @@ UNWRITABLE = 8
 def _complete(ctx: click.Context, _option: click.Parameter, shell: str | None) -> None:
     """Print the script that completes commands in a shell, and end."""
     if shell is not None:
-        click.echo(SHELLS[shell](PARSER, {}, PROGRAM, "_KAGENT_MEMORY_COMPLETE").source())
+        click.echo(SHELLS[shell](PARSER, {}, PROGRAM, COMPLETE).source())
         ctx.exit()
 
 
@@ -81,12 +88,19 @@ def _parser() -> click.Group:
         PROGRAM,
         help="Long-term memory for agents: serve it, look into it, keep it.",
         epilog=f"{AS_IT_STANDS}Exit codes:\n{codes}",
-        commands=[tokens],
         no_args_is_help=False,
-        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+        context_settings={
+            "help_option_names": ["-h", "--help"],
+            "max_content_width": 100,
+            "show_default": True,
+        },
     )
     for command in COMMANDS:
-        (tokens if command.title.startswith("token ") else root).add_command(command)
+        if command.title.startswith("token "):
+            root.add_command(tokens)
+            tokens.add_command(command)
+        else:
+            root.add_command(command)
     completion = click.option(
         "--completion",
         type=click.Choice([*SHELLS]),
@@ -107,9 +121,18 @@ def parse(words: Sequence[str]) -> Call | int:
 
     Raises:
         ClickException: they do not fit.
+        BrokenPipeError: whoever reads the help went away.
+        UnwritableOutput: the help cannot be written.
     """
+    # not by click's own main: it ends with 1 where the reader of a help went away
     with writing():
-        return PARSER.main(words, PROGRAM, standalone_mode=False)
+        if asked := os.environ.get(COMPLETE):
+            return shell_complete(PARSER, {}, PROGRAM, COMPLETE, asked)
+        try:
+            with PARSER.make_context(PROGRAM, [*words]) as context:
+                return PARSER.invoke(context)
+        except click.exceptions.Exit as end:
+            return end.exit_code
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -124,7 +147,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _run(words, say)
         finally:
             say.flush()
-    except (KeyboardInterrupt, click.Abort):
+    except KeyboardInterrupt:
         return 130
     except asyncio.CancelledError:
         return 143

@@ -211,10 +211,12 @@ class Call:
         """Return the id that begins with `text`; the text itself where no id does.
 
         Raises:
-            InvalidInput: several ids begin with it.
+            InvalidInput: several ids begin with it, or it is empty.
         """
         from ..memories.reading import each_memory
 
+        if not text:  # most likely a variable of the shell that holds nothing
+            raise InvalidInput("An id must not be empty.")
         if len(text) >= ID_LENGTH:
             return text
         ever = each_memory(self.memories, scope, filter=Filter(superseded=True))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..checks import parsed_time
-from ..errors import InvalidInput
+from ..errors import InvalidInput, NotFound, family_of
 from ..memories.reading import existing, sentences_of
 from ..records import MEMORY_TYPES, ORIGINS, Fact, Filter, Hit, Memory, Scope, Scopes, WhichScopes
 from .command import (
@@ -38,6 +38,7 @@ from .output import (
 )
 
 if TYPE_CHECKING:
+    from ..memories.forgetting import Forgotten
     from ..stores.base import Order, ScopeStats
 
 MAX_SHOWN = 100  # rows of a dry run
@@ -274,7 +275,7 @@ def _lines() -> list[str]:
     *MEMORY_OPTIONS,
     option("--content", "the new text"),
     *LABELS,
-    option("--why", "for the history", default=""),
+    option("--why", "for the history", default="", show_default=False),
 )
 async def edit(call: Call) -> Answer:
     """Change a memory; the former state stays in its history.
@@ -336,11 +337,41 @@ async def forget(call: Call) -> Answer:
         raise InvalidInput(
             f"This erases all memories of {scope.app} about {scope.user}; say --yes to do it."
         )
-    ids = [await call.whole_id(scope, id) for id in args.ids] or None
+    there, missing = await _told_apart(call, scope, args.ids)
     gone = await call.memories.forget(
-        scope, ids, **conditions, everything=args.everything, dry_run=args.dry_run, who=WHO
+        scope,
+        there or missing or None,  # where there is none of them, this says so
+        **conditions,
+        everything=args.everything,
+        dry_run=args.dry_run,
+        who=WHO,
     )
-    if not args.dry_run:
+    answer = await _forgotten(call, scope, gone)
+    if not missing:
+        return answer
+    call.say.note(f"kagent-memory: No memory {', '.join(map(printable, missing))} in this scope.")
+    value = answer.value | {"not_found": missing}
+    return replace(answer, value=value, code=family_of(NotFound()).exit_code)
+
+
+async def _told_apart(
+    call: Call, scope: Scope, named: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """Return the ids that are there, expired ones too, and those that are not."""
+    there: list[str] = []
+    missing: list[str] = []
+    for text in named:
+        id = await call.whole_id(scope, text)
+        try:
+            await call.memories.forget(scope, [id], dry_run=True)
+            there.append(id)
+        except NotFound:
+            missing.append(id)
+    return there, missing
+
+
+async def _forgotten(call: Call, scope: Scope, gone: Forgotten) -> Answer:
+    if not call.args.dry_run:
         return Answer({"forgotten": [*gone]}, lines=[f"{len(gone)} forgotten."])
     value, lines = {"would_forget": [*gone]}, [f"{len(gone)} would be forgotten."]
     if gone.linked:

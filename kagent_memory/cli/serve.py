@@ -44,7 +44,9 @@ MARKS = {"ok": ("ok  ", "green"), "note": ("note", "yellow"), "bad": ("BAD ", "r
     "demo",
     option("--directory", "an empty or new one for its memories (default: a new temporary one)"),
     option("--store", "where", type=click.Choice(("libsql", "postgres")), default="libsql"),
-    option("--model", "the agent's model (default: a rehearsed one)", default=""),
+    option(
+        "--model", "the agent's model (default: a rehearsed one)", default="", show_default=False
+    ),
     uses_store=False,
     opens=False,
 )
@@ -239,7 +241,7 @@ async def _serve_mcp(call: Call) -> None:
     "token create",
     option("--user", "only this user's memories (default: the whole tenant's)"),
     flag("--operator", "opens every tenant, and what crosses them: prune and doctor over HTTP"),
-    option("--label", "a name to recognise it by", default=""),
+    option("--label", "a name to recognise it by", default="", show_default=False),
     option("--days", "days it is valid (default: until revoked)", type=click.IntRange(1, 36_500)),
     makes=True,
     here=True,

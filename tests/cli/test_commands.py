@@ -34,9 +34,19 @@ def test_forget_erases_what_is_there_and_names_the_rest(run: Any, id: str):
     """`forget` erases the ids that are there, and names the others with the code of not found."""
     unknown = new_id(datetime.now(UTC))
     told = run("forget", id, unknown, *OF_ADA)
-    assert (told.code, told.out) == (run("show", unknown, *OF_ADA).code, "")
+    assert (told.code, told.out) == (run("show", unknown, *OF_ADA).code, "1 forgotten.\n")
     assert unknown in told.err
-    assert run("forget", id, *OF_ADA).code == 3
+    [other] = run("add", "Ada likes coffee", *OF_ADA, "--json").json["ids"]
+    told = run("forget", unknown, other, *OF_ADA, "--json")
+    assert told.json == {"forgotten": [other], "not_found": [unknown]}
+    assert run("forget", id, other, *OF_ADA).code == told.code == 3
+
+
+def test_an_empty_id_is_refused(run: Any, id: str):
+    """An empty id names nothing, also where a scope has a single memory."""
+    told = run("forget", "", *OF_ADA)
+    assert (told.code, "must not be empty" in told.err) == (2, True)
+    assert run("show", id, *OF_ADA).code == 0
 
 
 def test_every_example_is_a_command_that_parses():
