@@ -15,6 +15,7 @@ from .errors import InvalidInput
 MAX_NAME_CHARS = 1024  # characters of a tenant's, user's or app's
 MAX_KEY_BYTES = 1024  # of what a row is found by, such as an id or a session's
 DEEPEST = 100
+MAX_FAULTS = 5  # that an error names
 MAX_PLACE_CHARS = 200  # of the place of a fault, which a caller may have named
 
 
@@ -22,7 +23,7 @@ def faults(error: ValidationError) -> list[tuple[str, str]]:
     """Return where values do not fit and what is taken instead, never what was given."""
     return [
         (
-            ".".join(map(str, fault["loc"]))[:MAX_PLACE_CHARS],
+            valid_text(".".join(map(str, fault["loc"]))[:MAX_PLACE_CHARS]),
             fault["msg"].removeprefix("Value error, ").removesuffix("."),
         )
         for fault in error.errors(include_url=False, include_context=False, include_input=False)
@@ -79,6 +80,18 @@ def checked_key(value: str, what: str) -> str:
     """
     if len(value.encode()) > MAX_KEY_BYTES:
         raise InvalidInput(f"{what} is longer than {MAX_KEY_BYTES} bytes; use a shorter one.")
+    return value
+
+
+def checked_scalar(value: Any) -> Any:
+    """Return `value` itself, a scalar of JSON; by itself pydantic takes for a float whatever can be
+    made one, such as a truth value of numpy.
+
+    Raises:
+        InvalidInput: it is none.
+    """
+    if not isinstance(value, str | int | float | None):
+        raise InvalidInput("The value must be a text, a number, true, false or null.")
     return value
 
 

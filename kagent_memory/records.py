@@ -26,9 +26,17 @@ from typing import (
     overload,
 )
 
-from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
 
-from .checks import checked_name, checked_text, checked_time, faults, fields_adapter
+from .checks import (
+    MAX_FAULTS,
+    checked_name,
+    checked_scalar,
+    checked_text,
+    checked_time,
+    faults,
+    fields_adapter,
+)
 from .errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -52,6 +60,7 @@ Count: TypeAlias = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
 ID_PATTERN = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 Id: TypeAlias = Annotated[str, Field(pattern=ID_PATTERN)]
 Several: Final = Field(max_length=1000, strict=False)  # also in a list
+Scalar: TypeAlias = Annotated[str | int | float | bool | None, BeforeValidator(checked_scalar)]
 
 MEMORY_TYPES: tuple[MemoryType, ...] = ("semantic", "episodic", "procedural", "reflective")
 # memories, and the kept turns that facts come from
@@ -403,9 +412,7 @@ class Filter:
     topics: Annotated[tuple[Text, ...], Several] = ()
     tags: Annotated[tuple[Text, ...], Several] = ()
     origins: Annotated[tuple[Origin, ...], Several] = ()
-    metadata: Annotated[Mapping[Text, str | int | float | bool | None], Several] = field(
-        default_factory=dict[str, Any]
-    )
+    metadata: Annotated[Mapping[Text, Scalar], Several] = field(default_factory=dict[str, Any])
     session_id: Text | None = None
     author: Text | None = None
     category: Text | None = None
@@ -422,7 +429,7 @@ class Filter:
                 {field.name: getattr(self, field.name) for field in fields(self)}
             )
         except ValidationError as error:
-            told = "; ".join(map(": ".join, faults(error)))
+            told = "; ".join(map(": ".join, faults(error)[:MAX_FAULTS]))
             raise InvalidInput(f"A filter does not fit: {told}.") from None
         for name, value in values.items():
             object.__setattr__(self, name, value)

@@ -27,12 +27,10 @@ from typing import (
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import SchemaValidator, from_json
 
-from ..checks import faults, fields_adapter
+from ..checks import MAX_FAULTS, faults, fields_adapter
 from ..errors import InvalidInput
 
 Method = TypeVar("Method", bound=Callable[..., Any])
-MAX_FAULTS = 5
-"""Faults of a request that are named."""
 MAX_UNKNOWN = 1000
 # pydantic's parser ends there
 JSON_ADVICE = "send one JSON value in UTF-8, nested at most 200 levels deep"
