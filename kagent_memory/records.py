@@ -429,8 +429,8 @@ class Filter:
                 {field.name: getattr(self, field.name) for field in fields(self)}
             )
         except ValidationError as error:
-            told = "; ".join(map(": ".join, faults(error)[:MAX_FAULTS]))
-            raise InvalidInput(f"A filter does not fit: {told}.") from None
+            messages = "; ".join(map(": ".join, faults(error)[:MAX_FAULTS]))
+            raise InvalidInput(f"A filter does not fit: {messages}.") from None
         for name, value in values.items():
             object.__setattr__(self, name, value)
 

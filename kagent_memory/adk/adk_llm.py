@@ -73,10 +73,10 @@ class AdkLlm(StructuredLlm):
         """Return the error of a problem that ADK named."""
         if problem == types.FinishReason.MAX_TOKENS.name:
             return TruncatedAnswer(f"The model {self.name} was cut off at its output limit.")
-        told = problem if _ERROR_CODE.fullmatch(problem) else "an error"
-        away = told in _PASSING or told.startswith("5") or told == "429"
+        code = problem if _ERROR_CODE.fullmatch(problem) else "an error"
+        away = code in _PASSING or code.startswith("5") or code == "429"
         kind = ModelUnavailable if away else ModelError
-        return kind(f"The model {self.name} answered the error {told}.")
+        return kind(f"The model {self.name} answered the error {code}.")
 
 
 def at_hand(model: BaseLlm, settings: MemorySettings) -> Llm:

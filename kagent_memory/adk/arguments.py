@@ -77,9 +77,9 @@ def read(model: type[Model], given: Mapping[str, Any]) -> Model:
     try:
         return model.model_validate(given)
     except ValidationError as error:
-        where, told = faults(error)[0]
+        where, message = faults(error)[0]
         name = where.partition(".")[0]
-        raise InvalidInput(f"{name}: {told.removeprefix('Input should be ')}.") from None
+        raise InvalidInput(f"{name}: {message.removeprefix('Input should be ')}.") from None
 
 
 def _listed(labels: object) -> object:

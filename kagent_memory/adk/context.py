@@ -101,9 +101,12 @@ def _confirmed_hint(context: Context) -> str | None:
     answered = {response.id for response in responses if response.name == CONFIRMATION}
     for event in events:
         # a call that a model made up is not among these
-        asked = answered & (event.long_running_tool_ids or set())
+        call_ids = answered & (event.long_running_tool_ids or set())
         for call in event.get_function_calls():
             args = call.args or {}
-            if call.id in asked and args["originalFunctionCall"]["id"] == context.function_call_id:
+            if (
+                call.id in call_ids
+                and args["originalFunctionCall"]["id"] == context.function_call_id
+            ):
                 return args["toolConfirmation"].get("hint")
     return None

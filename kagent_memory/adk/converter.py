@@ -80,8 +80,8 @@ def messages(events: Sequence[Event], prefetched: Iterable[str] = ()) -> list[Me
         except Exception as error:  # a tool answers with any object; the other turns must not wait
             unreadable.append(f"{event.id[:MAX_ID_CHARS]!r} ({type(error).__name__})")
     if unreadable:
-        number, some = len(unreadable), ", ".join(unreadable[:MAX_NAMED])
-        log.warning("%s events could not be read and were left out: %s", number, some)
+        number, names = len(unreadable), ", ".join(unreadable[:MAX_NAMED])
+        log.warning("%s events could not be read and were left out: %s", number, names)
     recalled = [*prefetched, *(text for message in heard for text in message.recalled)]
     if heard and recalled:
         heard[-1] = replace(heard[-1], recalled=tuple(dict.fromkeys(recalled))[-MAX_RECALLED:])
@@ -304,9 +304,12 @@ def to_fields(custom_metadata: Mapping[str, object] | None) -> dict[str, Any]:
     Raises:
         InvalidInput: a key that we understand has a value that does not fit.
     """
-    given = read(_Fields, custom_metadata or {})
-    fields = given.model_dump(include=set(_Fields.model_fields))
-    days = given.ttl if given.ttl_days is None else given.ttl_days
-    fields |= {"ttl_days": None if days is None else math.ceil(days), "metadata": given.model_extra}
+    metadata = read(_Fields, custom_metadata or {})
+    fields = metadata.model_dump(include=set(_Fields.model_fields))
+    days = metadata.ttl if metadata.ttl_days is None else metadata.ttl_days
+    fields |= {
+        "ttl_days": None if days is None else math.ceil(days),
+        "metadata": metadata.model_extra,
+    }
     del fields["ttl"]
     return {name: value for name, value in fields.items() if value not in (None, (), {})}

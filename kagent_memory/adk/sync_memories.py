@@ -60,12 +60,12 @@ def _next_lines(verb: Verb, args: tuple[Any, ...], kwargs: Mapping[str, Any]) ->
     async def take(memories: Memories) -> list[str]:
         if not begun:
             begun.append(memories.perform(verb, args, kwargs))
-        taken: list[str] = []
+        batch: list[str] = []
         async for line in begun[0]:
-            taken.append(line)
-            if len(taken) == LINES_AT_ONCE:
+            batch.append(line)
+            if len(batch) == LINES_AT_ONCE:
                 break
-        return taken
+        return batch
 
     return take
 

@@ -124,9 +124,9 @@ class _MemoryTool(BaseTool):
 
         async def answer() -> dict[str, Any]:
             # models give "" and null for what they leave out
-            given = {name: value for name, value in args.items() if value not in (None, "")}
+            arguments = {name: value for name, value in args.items() if value not in (None, "")}
             return await self.answer(
-                Run(service, tool_context), **dict(read(self._arguments, given))
+                Run(service, tool_context), **dict(read(self._arguments, arguments))
             )
 
         return await answered(self.name, service.availability.guard(answer()))
@@ -259,7 +259,7 @@ class RecallMemoryTool(LoadMemoryTool):
             bool, Field(description="Only what was remembered in this conversation.")
         ] = False,
     ) -> dict[str, Any]:
-        asked = Filter(
+        narrowed = Filter(
             types=types,
             topics=topics,
             tags=tags,
@@ -273,10 +273,12 @@ class RecallMemoryTool(LoadMemoryTool):
         fixed = {
             name: value for name, unset in named if (value := getattr(self.filter, name)) != unset
         }
-        given = self.limit
-        default, most = (DEFAULT_LIMIT, MAX_LIMIT) if given is None else (given, given)
+        fixed_limit = self.limit
+        default, most = (
+            (DEFAULT_LIMIT, MAX_LIMIT) if fixed_limit is None else (fixed_limit, fixed_limit)
+        )
         wanted = min(limit or default, most)
-        return await self._found(run, query, limit=wanted, filter=replace(asked, **fixed))
+        return await self._found(run, query, limit=wanted, filter=replace(narrowed, **fixed))
 
 
 Who = Literal["model", "person"]
@@ -348,9 +350,9 @@ class ForgetMemoryTool(_MemoryTool):
         same = _shown(await _named(run, linked))
         beside = {"linked": {**same, "message": LINKED}} if linked else {}
         if self.confirm == "person":
-            asked = ask_person(run.context, "Erase these memories for good?", doomed)
-            if asked is not None:
-                return {**asked, **beside}
+            pending = ask_person(run.context, "Erase these memories for good?", doomed)
+            if pending is not None:
+                return {**pending, **beside}
         elif token != _token(run, doomed):
             return {**self._listed(run, doomed), **beside}
         erased = await memories.forget(scope, ids, who=self.name)
@@ -428,8 +430,8 @@ class ConfirmMemoryTool(_MemoryTool):
                 raise NotFound(
                     f"No memory {entry.memory.id} waits in the quarantine of this scope."
                 )
-        if (asked := ask_person(run.context, _QUESTIONS[decision], entries)) is not None:
-            return asked
+        if (pending := ask_person(run.context, _QUESTIONS[decision], entries)) is not None:
+            return pending
 
         decide = memories.confirm if decision == "confirm" else memories.reject
         failed: dict[str, str] = {}

@@ -196,10 +196,10 @@ class Call:
                 "Name the agent and the user with --app and --user; there is nothing to choose "
                 "from."
             )
-        some = "; ".join(f"--app {scope.app} --user {scope.user}" for scope in fitting[:5])
+        examples = "; ".join(f"--app {scope.app} --user {scope.user}" for scope in fitting[:5])
         many = "Many" if len(fitting) == MAX_SCOPES else str(len(fitting))
         raise NotFound(
-            f"{many} agents and users match; name one with --app and --user, such as {some}."
+            f"{many} agents and users match; name one with --app and --user, such as {examples}."
         )
 
     async def memory(self) -> tuple[Scope, str]:
@@ -229,12 +229,12 @@ class Call:
 
     def progress(self, what: str) -> Callable[[int], None]:
         """Return a function that takes how many are done and says so at every thousandth."""
-        told = 0
+        reported = 0
 
         def tell(done: int) -> None:
-            nonlocal told
-            if done // TELL_EVERY > told:
-                told = done // TELL_EVERY
+            nonlocal reported
+            if done // TELL_EVERY > reported:
+                reported = done // TELL_EVERY
                 self.say.note(f"{done} memories {what}.")
 
         return tell

@@ -79,7 +79,7 @@ class Consolidation:
         recent = [memory for memory in page.memories if may_merge(memory, saved=saved)]
         view = await memories.view(scope, now=now)
         near, _ = await neighbours(view, self.vectors, recent)
-        nearby = [memory for some in near.values() for memory, _ in some]
+        nearby = [memory for neighbours in near.values() for memory, _ in neighbours]
         bound = await self._bound(scope, [*recent, *nearby])
         pairs = [pair for pair in alike(recent, near, saved=saved) if bound.isdisjoint(_ids(pair))]
         merges = await plan_merges(pairs, llm, now=now)
@@ -100,8 +100,8 @@ class Consolidation:
         )
         old = [memory for memory in reversed(newest[keep:]) if not memory.verbatim]
         for of_tools in (False, True):
-            some = [memory for memory in old if (memory.origin == "tool") is of_tools]
-            await self._sum_up(scope, list(parts(some)), llm)
+            memories = [memory for memory in old if (memory.origin == "tool") is of_tools]
+            await self._sum_up(scope, list(parts(memories)), llm)
 
     async def _old_groups(
         self, scope: Scope, *, saved: bool, without: Set[str]
@@ -166,12 +166,12 @@ class Consolidation:
 
     async def _bound(self, scope: Scope, memories: Sequence[Memory]) -> Set[str]:
         """Return the ids of those memories whose vectors their callers brought."""
-        store, asked = self.store.memories, list(_ids(memories))
+        store, ids = self.store.memories, list(_ids(memories))
         return {
             id
             for space in await store.spaces.all()
-            if asked and space.name.startswith(EXTERNAL)
-            for id in await store.vectors(scope, space.number, asked)
+            if ids and space.name.startswith(EXTERNAL)
+            for id in await store.vectors(scope, space.number, ids)
         }
 
 
@@ -219,8 +219,8 @@ def alike(
     """
     pairs = [
         (value, *sorted((memories[place], other), key=said, reverse=True))
-        for place, some in near.items()
-        for other, value in some
+        for place, neighbours in near.items()
+        for other, value in neighbours
         if value >= MIN_SIMILARITY
     ]
     return [

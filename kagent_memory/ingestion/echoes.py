@@ -193,7 +193,7 @@ def _sentence(text: str) -> _Sentence:
         content = tuple(key for keys, _ in words for key in keys)
         if not all(map(_is_number, content)):  # "1.", "Fact 2:", "No problem,"
             clauses.append(content)
-            marks = marks.union(*(told for _, told in words))
+            marks = marks.union(*(negations for _, negations in words))
     terms = frozenset(term for clause in clauses for term in clause)
     return _Sentence(tuple(clauses), terms, marks)
 
@@ -275,9 +275,9 @@ async def without_recalled(
     said = [message.text for message in messages if message.role != "user" and message.text.strip()]
     if not said:
         return list(messages), ()
-    asked = await run_in_thread(sum(map(len, said)), lambda: list(map(query_terms, said)))
+    queries = await run_in_thread(sum(map(len, said)), lambda: list(map(query_terms, said)))
     view = await store.view(scope, now=now)
-    matches = await view.texts(list(filter(None, asked)), limit=CANDIDATES)
+    matches = await view.texts(list(filter(None, queries)), limit=CANDIDATES)
     ids = dict.fromkeys(id for of_query in matches for id in of_query.matches)
     recalled = await view.memories(list(ids))
     size = sum(map(len, said)) + sum(len(memory.content) for memory in recalled.values())

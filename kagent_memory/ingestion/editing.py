@@ -222,7 +222,7 @@ def taken_back(
         for revision in revisions
         if revision.kind != "merge" or revision.memory_id in current or not is_made_of_others
     ]
-    told = ""
+    remark = ""
     if len(back) < len(revisions) or any(revision.final for revision in revisions):
         if not is_made_of_others:
             raise Conflict(
@@ -233,7 +233,7 @@ def taken_back(
             raise Conflict(
                 "All that this memory was made of has expired; an undo would bring nothing back."
             )
-        told = f": {len(back) - 1} of those it was made of came back, the others have expired"
+        remark = f": {len(back) - 1} of those it was made of came back, the others have expired"
     group = new_id(now)
     if any(revision.kind == "link" for revision in revisions):
         apart = {revision.memory_id for revision in revisions}
@@ -243,7 +243,7 @@ def taken_back(
     if not rows:
         raise NotFound("This memory was erased meanwhile; there is nothing to undo.")
     return [
-        Change(kind="undo", memory=row, who=who, why=f"undo {kind}{told}", group=group)
+        Change(kind="undo", memory=row, who=who, why=f"undo {kind}{remark}", group=group)
         for kind, row in rows
     ]
 

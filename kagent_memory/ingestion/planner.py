@@ -49,17 +49,17 @@ async def decide(new: Sequence[Memory], near: Near, llm: Llm | None) -> dict[int
         names = count(1)  # through all facts: each name stands once in a prompt
         texts: dict[int, str] = {}
         for number, fact in enumerate(new):
-            some = [] if _stands_alone(fact) else _open(fact, near.get(number, ()))
-            if some:
-                offered[number] = {f"M{next(names)}": memory for memory in some}
+            memories = [] if _stands_alone(fact) else _open(fact, near.get(number, ()))
+            if memories:
+                offered[number] = {f"M{next(names)}": memory for memory in memories}
                 lines = (f"\n  {name}: {_line(memory)}" for name, memory in offered[number].items())
                 texts[number] = f"F{number + 1}: {_line(fact)}{''.join(lines)}"
         return texts
 
     for batch in batches((await run_in_thread(size_of(new, near), shown)).items()):
-        asked = filled(prompt("consolidate_facts"), facts="\n".join(batch.values()))
+        request = filled(prompt("consolidate_facts"), facts="\n".join(batch.values()))
         named = {f"F{number + 1}": number for number in batch}
-        for item in (await llm.complete(asked, schema=Decisions)).decisions:
+        for item in (await llm.complete(request, schema=Decisions)).decisions:
             if (number := named.pop(item.fact, None)) is None:
                 continue
             memory = offered[number].get(item.memory or "")
@@ -78,7 +78,7 @@ async def decide(new: Sequence[Memory], near: Near, llm: Llm | None) -> dict[int
 
 def size_of(new: Sequence[Memory], near: Near) -> int:
     """Return about how many characters a plan has to read."""
-    shown = (memory for some in near.values() for memory, _ in some)
+    shown = (memory for neighbours in near.values() for memory, _ in neighbours)
     return sum(len(memory.content) for memory in (*new, *shown))
 
 
@@ -265,13 +265,13 @@ class Plan:
         former: list[Memory] = []
         holders = {id}
         while holders:
-            some = [
+            values_then = [
                 value
                 for value in values
                 if value.state == "superseded" and value.superseded_by in holders
             ]
-            former += some
-            holders = {value.id for value in some}
+            former += values_then
+            holders = {value.id for value in values_then}
         return former
 
     def _retire(

@@ -104,9 +104,9 @@ class Providers:
         if needs_llm(provider) and not llm:
             provider = PassthroughSummary()
         if self.summary is None and not llm and not compaction:
-            told = [_NO_MODEL] * self.allow_model + [_TURNS_EMBEDDED] * self.embeds
-            if told and not self._warned:
-                logger.warning(" ".join(told))
+            reasons = [_NO_MODEL] * self.allow_model + [_TURNS_EMBEDDED] * self.embeds
+            if reasons and not self._warned:
+                logger.warning(" ".join(reasons))
             self._warned = True
         if compaction and not isinstance(provider, CompactionAwareSummary):
             provider = CompactionAwareSummary(provider)
@@ -154,13 +154,13 @@ class Providers:
             return self._resolved[name]
         if self.resolve is not None and self.allow_model:
             try:
-                made = self.resolve(name)
+                model = self.resolve(name)
             except KagentMemoryError as error:
                 raise ProviderUnavailable(
                     f"The model {name!r} cannot be made here: {error}"
                 ) from error
-            if made is not None:
-                return self._resolved.setdefault(name, _MadeOfName(made))
+            if model is not None:
+                return self._resolved.setdefault(name, _MadeOfName(model))
         elsewhere = any(place[1] == name for place in self._brought)
         raise ProviderUnavailable(f"No model {name!r} in this process.", everywhere=not elsewhere)
 

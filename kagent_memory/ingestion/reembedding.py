@@ -56,7 +56,7 @@ async def reembed(
         clock: the time now (aware UTC).
         progress: is told how many memories are embedded so far.
     """
-    made = await space.space()
+    target = await space.space()
     refused = defaultdict[Scope, set[str]](set)  # is not asked for again in the next round
     done = 0
 
@@ -73,15 +73,15 @@ async def reembed(
     while before < done:  # what was written meanwhile may lack a vector again
         before = done
         async for scopes in store.memories.all_scopes(at_once=SCOPES_AT_ONCE):
-            lacking = await store.memories.lacking_vectors(scopes, made.number, now=clock())
+            lacking = await store.memories.lacking_vectors(scopes, target.number, now=clock())
             for start in range(0, len(lacking), SIDE_BY_SIDE):
-                some = map(embed, lacking[start : start + SIDE_BY_SIDE])
+                batch = map(embed, lacking[start : start + SIDE_BY_SIDE])
                 # after an error, what is on its way is still kept
-                for error in await asyncio.gather(*some, return_exceptions=True):
+                for error in await asyncio.gather(*batch, return_exceptions=True):
                     if error is not None:
                         raise error
-    await store.memories.spaces.finish_replacing(made.number)
-    return Reembedded(embedding=made.name, dimensions=made.dimensions, memories=done)
+    await store.memories.spaces.finish_replacing(target.number)
+    return Reembedded(embedding=target.name, dimensions=target.dimensions, memories=done)
 
 
 async def _embedded(
@@ -116,7 +116,7 @@ async def backfill(
     Until then such memories are found by words. The embedder itself is not asked: a store that
     holds no vector of it lacks them all. Begun again at each opening, it goes on where it stopped.
     """
-    told = False
+    has_warned = False
     try:
         spaces = await store.memories.spaces.all()
         own = [space for space in spaces if space.name == vectors.name]
@@ -127,8 +127,8 @@ async def backfill(
             lacking = scopes
             for space in own[:1]:
                 lacking = await store.memories.lacking_vectors(scopes, space.number, now=now)
-            if lacking and not told:
-                told = True
+            if lacking and not has_warned:
+                has_warned = True
                 logger.warning(
                     "Some memories here have no vector of %r yet: they are embedded in the "
                     "background, and found by words until then.",

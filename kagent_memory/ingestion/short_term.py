@@ -60,7 +60,7 @@ def expire_crowd(plan: Plan, held: Sequence[Memory], *, sums_up: bool) -> dict[s
     for memory in sorted(rows, key=lambda row: (row.created_at, row.id), reverse=True):
         if memory.state == "short_term":
             sessions[memory.session_id].append(memory)
-    crowd = [memory for some in sessions.values() for memory in some[MAX_SHORT_TERM:]]
+    crowd = [memory for memories in sessions.values() for memory in memories[MAX_SHORT_TERM:]]
     for memory in crowd:
         if memory.verbatim or not sums_up:
             plan.put("update", replace(memory, expires_at=plan.now), memory, why=CROWDED)

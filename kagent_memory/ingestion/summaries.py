@@ -97,9 +97,9 @@ class LlmSummary:
         return self if self.llm is None else self._with(_opened(self.llm, settings))
 
     def _with(self, llm: Llm | None) -> LlmSummary:
-        made: LlmSummary = copy(self)
-        made._llm = llm
-        return made
+        summary: LlmSummary = copy(self)
+        summary._llm = llm
+        return summary
 
     async def facts(self, transcript: Transcript) -> Sequence[Fact]:
         """Return what the model finds worth keeping; nothing said, no call.
@@ -120,7 +120,7 @@ class LlmSummary:
             return []
         room = self.max_prompt_tokens - estimated_tokens(self._filled([], transcript, summary))
         facts: list[Fact] = []
-        told = ""
+        new_summary = ""
         schema = ExtractedSession if transcript.ended else ExtractedFacts
         waiting = deque(await asyncio.to_thread(parts, said, max(room, MIN_PART_TOKENS)) or [[]])
         while waiting:
@@ -137,16 +137,16 @@ class LlmSummary:
             extracted = (read_fact(item, part, transcript) for item in answer.facts)
             facts += (fact for fact in extracted if fact is not None)
             if isinstance(answer, ExtractedSession):
-                told = answer.summary.strip() or told
-                summary = told or summary
-        return [*facts, session_fact(told, said, transcript)] if told else facts
+                new_summary = answer.summary.strip() or new_summary
+                summary = new_summary or summary
+        return [*facts, session_fact(new_summary, said, transcript)] if new_summary else facts
 
     def _filled(self, part: Sequence[Message], transcript: Transcript, earlier: str) -> str:
         template = self.prompt or prompt("extract_facts")
         if "{transcript}" not in template:
             template += "\n\n<transcript>\n{transcript}\n</transcript>"
         examples = [
-            f'Said: "{said}" Facts: {"; ".join(given) or "none"}' for said, given in self.examples
+            f'Said: "{said}" Facts: {"; ".join(facts) or "none"}' for said, facts in self.examples
         ]
         keep = f"Keep only what concerns: {', '.join(self.topics)}.\n" if self.topics else ""
         leave = (

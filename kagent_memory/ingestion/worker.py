@@ -114,7 +114,7 @@ class Worker:
     async def _claim_due(self) -> bool:
         """Start due jobs while there is room; return False if the queue cannot be read."""
         self._wake.clear()
-        asked = time.monotonic()
+        now = time.monotonic()
         while len(self._running) < self.at_once:
             try:
                 # stopped in the middle, it would leave a lease to expire
@@ -126,8 +126,8 @@ class Worker:
                 self._error = str(error)
                 return False
             self._error = ""
-        if asked >= self._measure_at:
-            self._measure_at = asked + MEASURE_SECONDS
+        if now >= self._measure_at:
+            self._measure_at = now + MEASURE_SECONDS
             await self._measure()
         return True
 
@@ -171,8 +171,8 @@ class Worker:
         try:
             done = await work
             self.finished += 1
-            told = "Job %s (%s) done: %d model calls, %d tokens."
-            logger.info(told, job.id, job.kind, done.calls, done.tokens)
+            message = "Job %s (%s) done: %d model calls, %d tokens."
+            logger.info(message, job.id, job.kind, done.calls, done.tokens)
         except asyncio.CancelledError:
             if heart.done():
                 return
@@ -217,13 +217,13 @@ class Worker:
         misconfigured = isinstance(error, ConfigurationError)
         passes = isinstance(error, StoreError) or transient(error)
         job = replace(job, failures=job.failures + (not passes))
-        told, where = await asyncio.to_thread(_told, error)
-        told = self.redact(told)
-        logger.warning("Job %s failed (attempt %d): %s%s", job.id, job.attempts, told, where)
+        reason, where = await asyncio.to_thread(_told, error)
+        reason = self.redact(reason)
+        logger.warning("Job %s failed (attempt %d): %s%s", job.id, job.attempts, reason, where)
         pause = pause_seconds(job.attempts if passes else job.failures)
         worn_out = job.failures >= MAX_FAILURES and not passes and job.kind != "embed"
         await self._give_back(
-            job, told[:MAX_ERROR_CHARS], pause=pause, dead=misconfigured or worn_out
+            job, reason[:MAX_ERROR_CHARS], pause=pause, dead=misconfigured or worn_out
         )
 
     async def _give_back(

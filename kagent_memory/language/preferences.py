@@ -48,16 +48,16 @@ def _languages() -> Sequence[tuple[Sequence[str], re.Pattern[str]]]:
 
 
 def _forms(lists: Mapping[str, str]) -> tuple[Sequence[str], re.Pattern[str]]:
-    told = {name: _phrases(text) for name, text in lists.items()}
-    start = rf"(?:^|[.!?:;,\-(]\s*)(?:(?:{_any_of(told.pop('please', ()))}),? )?"
+    phrases = {name: _phrases(text) for name, text in lists.items()}
+    start = rf"(?:^|[.!?:;,\-(]\s*)(?:(?:{_any_of(phrases.pop('please', ()))}),? )?"
     forms = {
         "opens": rf"{start}(?:%s),? (?!\W|mind\b)",  # but not "Never mind"
         "follows": rf"{start}\w+ (?:%s)\b",
         "states": r"\b(?:%s)\b",
         "anywhere": r"(?:%s)",
     }
-    pattern = "|".join(forms[name] % _any_of(some) for name, some in told.items())
-    return [phrase for some in told.values() for phrase in some], re.compile(pattern)
+    pattern = "|".join(forms[name] % _any_of(forms_of) for name, forms_of in phrases.items())
+    return [phrase for some in phrases.values() for phrase in some], re.compile(pattern)
 
 
 def _phrases(text: str) -> tuple[str, ...]:

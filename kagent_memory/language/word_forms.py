@@ -130,9 +130,9 @@ def _forms(name: str, word: str) -> tuple[str, ...]:
         return ()
     ends = dict.fromkeys(("", *(next(_words(end), end) for end in language.ends.split())))
     # the word too: what its stemmer takes for an ending may be part of it
-    made = list(dict.fromkeys(begin + end for begin in (stem, word) for end in ends))
-    made += [begin + form for begin in language.begins.split() for form in made]
-    return tuple(dict.fromkeys(term for form in made for term in tokens(form)[:1]))
+    forms = list(dict.fromkeys(begin + end for begin in (stem, word) for end in ends))
+    forms += [begin + form for begin in language.begins.split() for form in forms]
+    return tuple(dict.fromkeys(term for form in forms for term in tokens(form)[:1]))
 
 
 def _stemmer(name: str) -> _Stemmer:

@@ -47,10 +47,10 @@ async def audit_scope(
     await parts.deliveries.flush()  # what was delivered a moment ago has been delivered
     ids, every = await store.kept(scope, Filter()), list[Whole]()
     for start in range(0, len(ids), PART):
-        some = await store.whole(scope, ids[start : start + PART])
-        every += some
+        part = await store.whole(scope, ids[start : start + PART])
+        every += part
         if progress is not None:
-            progress(len(some))
+            progress(len(part))
     contents, counts, findings = Contents(parts, scope, every), Counter[Defect](), list[Finding]()
     size = sum(len(whole.memory.content) * (1 + len(whole.revisions)) for whole in every)
     for defect in defects:
@@ -160,8 +160,8 @@ class Contents:
             near = [visible[id] for id in ids if id in visible]
             size = sum(len(other.content) for other in near)
             if repeated := await run_in_thread(size, sources, memory, near):
-                told = f"what the {memory.origin} said repeats an older memory"
-                yield [memory.id, *repeated], told
+                detail = f"what the {memory.origin} said repeats an older memory"
+                yield [memory.id, *repeated], detail
 
     async def without_vector(self) -> AsyncIterator[Evidence]:
         """Find what lacks a vector that searches go by; those that callers bring lie beside

@@ -210,10 +210,10 @@ class ExportFile:
                     if number == 1:
                         self.spaces = Head.model_validate_json(text).embedding_spaces
                     elif text.startswith(b'{"end"'):
-                        told = End.model_validate_json(text).memories
-                        if told != count or any(text.strip() for _, text in lines):
+                        stated = End.model_validate_json(text).memories
+                        if stated != count or any(text.strip() for _, text in lines):
                             raise InvalidInput(
-                                f"{path} should hold {told} memories and holds {count}, or more "
+                                f"{path} should hold {stated} memories and holds {count}, or more "
                                 "follows; export it again."
                             )
                         return

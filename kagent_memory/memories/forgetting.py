@@ -330,11 +330,11 @@ def _joined(filter: Filter, named: Mapping[str, Any], tag: str | None) -> Filter
     Raises:
         InvalidInput: it has one of them already.
     """
-    given = {name: value for name, value in named.items() if value is not None}
-    if twice := [name for name in given if getattr(filter, name) is not None]:
+    conditions = {name: value for name, value in named.items() if value is not None}
+    if twice := [name for name in conditions if getattr(filter, name) is not None]:
         raise InvalidInput(f"The filter names {', '.join(twice)} too; name it once.")
     tags = () if tag is None else (tag,)
-    return replace(filter, tags=(*filter.tags, *tags), **given)
+    return replace(filter, tags=(*filter.tags, *tags), **conditions)
 
 
 def checked_tenant(tenant: str) -> str:

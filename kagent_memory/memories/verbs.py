@@ -182,7 +182,7 @@ class Verb:
         Raises:
             InvalidInput: JSON cannot hold one.
         """
-        given = {
+        stated = {
             name: value
             for name, value in arguments.items()
             if name in self.wire_types
@@ -190,7 +190,7 @@ class Verb:
         }
         try:
             return self.wire_parameters.dump_python(
-                given, mode="json", exclude_defaults=True, warnings=False
+                stated, mode="json", exclude_defaults=True, warnings=False
             )
         except ValueError as error:
             raise InvalidInput(
@@ -264,9 +264,9 @@ def _faults(error: ValidationError) -> str:
     """Name what does not fit and what is taken instead, never what was given."""
     if error.error_count() > MAX_UNKNOWN:
         return f"{error.error_count():,} arguments are unknown or do not fit."
-    told = [": ".join(filter(None, fault)) for fault in faults(error)[:MAX_FAULTS]]
-    advice = [JSON_ADVICE] if told[0].startswith("Invalid JSON") else []
-    return "; ".join([*told, *advice]).encode(errors="replace").decode()
+    messages = [": ".join(filter(None, fault)) for fault in faults(error)[:MAX_FAULTS]]
+    advice = [JSON_ADVICE] if messages[0].startswith("Invalid JSON") else []
+    return "; ".join([*messages, *advice]).encode(errors="replace").decode()
 
 
 def _is_same(value: object, default: object) -> bool:

@@ -214,11 +214,11 @@ class Writing(Opened):
             "ttl_days": ttl_days,
             "happened_at": happened_at,
         }
-        given = {name: value for name, value in values.items() if value is not None}
-        if not given:
+        changes = {name: value for name, value in values.items() if value is not None}
+        if not changes:
             raise InvalidInput(NOTHING_GIVEN)
         why = await self.parts.masked(why, "why")  # it is kept as memories are
-        return await self._edited("edit", scope, id, given, revision=revision, who=who, why=why)
+        return await self._edited("edit", scope, id, changes, revision=revision, who=who, why=why)
 
     @verb("PUT /memories/{id}/pin", durable=True)
     async def pin(self, scope: Scope, id: str, pinned: bool = True, *, who: Who = "") -> Memory:

@@ -140,10 +140,10 @@ def _unreadable(text: str, error: Exception) -> ModelError:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         raise ValueError("a key occurs twice")  # which of both was meant nobody can say
-    return made
+    return members
 
 
 # strict=False: small models write line breaks inside strings

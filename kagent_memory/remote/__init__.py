@@ -257,15 +257,15 @@ class RemoteMemories(Memories):
         done: Imported | None = None
         async with aclosing(self._server.lines(verb.method, path, query, content)) as lines:
             async for line in lines:
-                told = json.loads(line)
-                if "error" in told:
+                event = json.loads(line)
+                if "error" in event:
                     raise error_of(
-                        told["error"], f"The server {self.location} could not import it."
+                        event["error"], f"The server {self.location} could not import it."
                     )
-                if "imported" in told:
-                    done = verb.answer.validate_python(told["imported"])
+                if "imported" in event:
+                    done = verb.answer.validate_python(event["imported"])
                 elif progress is not None:
-                    progress(told["done"])
+                    progress(event["done"])
         if done is None:
             raise StoreError(
                 f"The import into {self.location} was cut off; call it again to continue."
@@ -292,9 +292,9 @@ def _request(verb: Verb, arguments: Mapping[str, Any]) -> tuple[str, dict[str, s
     """
     items: list[Fact | str] = arguments.get("items", [])
     metadata = [item.metadata for item in items if isinstance(item, Fact)]
-    for given in (arguments.get("metadata"), *metadata):
-        if isinstance(given, Mapping):  # a time in it would become a text
-            json_text({**given}, "The metadata")
+    for data in (arguments.get("metadata"), *metadata):
+        if isinstance(data, Mapping):  # a time in it would become a text
+            json_text({**data}, "The metadata")
     values = verb.written(arguments)
     query: dict[str, str] = {}
     if isinstance(arguments.get("scope"), Scope):

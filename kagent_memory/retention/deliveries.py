@@ -100,7 +100,7 @@ class Deliveries:
         async with self._writing:
             scopes = list(self._waiting)  # what is noted meanwhile waits for the next time
             for start in range(0, len(scopes), SCOPES_AT_ONCE):
-                some = {
+                tallies = {
                     scope: self._waiting.pop(scope)
                     for scope in scopes[start : start + SCOPES_AT_ONCE]
                 }
@@ -111,15 +111,15 @@ class Deliveries:
                         delivered=counts.delivered,
                         at=counts.at,
                     )
-                    for scope, counts in some.items()
+                    for scope, counts in tallies.items()
                 ]
                 try:
                     await self._store.count(part)
                 except Exception:  # a write that has begun goes on when its caller is cancelled
-                    for scope, tally in some.items():
+                    for scope, tally in tallies.items():
                         self._add(scope, tally)
                     raise
-                telemetry.delivered(sum(tally.delivered.total() for tally in some.values()))
+                telemetry.delivered(sum(tally.delivered.total() for tally in tallies.values()))
             if not self._waiting:
                 self._is_due.clear()
                 self._all_counted.set()

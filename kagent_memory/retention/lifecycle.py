@@ -62,10 +62,10 @@ def to_memory(
     uses the same. A fact of a quarantined origin waits to be confirmed.
     """
     days = max(ttl_days_of(fact, settings) if fact.ttl_days is None else fact.ttl_days, 0)
-    given = {
+    values = {
         field.name: getattr(fact, field.name) for field in fields(fact) if field.name != "text"
     }
-    given |= {
+    values |= {
         "topics": _topics(fact),
         "importance": clamped(fact.importance),
         "said_at": now if fact.said_at is None else min(fact.said_at, now),
@@ -79,7 +79,7 @@ def to_memory(
         expires_at=expiry(days, now),
         explicit=explicit,
         state="quarantined" if fact.origin in settings.quarantine else "active",
-        **given,
+        **values,
     )
 
 

@@ -103,8 +103,8 @@ class Prune:
         pruned = Pruned()
         old = Filter(created_before=self.now - timedelta(days=at_least_days))
         is_faded = partial(has_faded, now=self.now, half_life_days=self.settings.half_life_days)
-        async for some in self.store.all_scopes(at_once=PAGE):
-            for scope in some:
+        async for page_of_scopes in self.store.all_scopes(at_once=PAGE):
+            for scope in page_of_scopes:
                 async for page in self._pages(scope, old):
                     faded = await self._due(scope, [*filter(is_faded, page)], is_faded)
                     pruned += await self._erase(scope, faded, "faded")

@@ -119,11 +119,11 @@ class StoreEmbedder:
         if not spaces or any(space.state != "retired" for space in own):
             return spaces
         there = next((space for space in spaces if space.state == "current"), spaces[0])
-        given = f"{self.name!r}" + (f" ({dimensions} dimensions)" if dimensions else "")
+        named = f"{self.name!r}" + (f" ({dimensions} dimensions)" if dimensions else "")
         width = f" and dimensions={there.dimensions}" if there.name == self.name else ""
         raise ConfigurationError(
             f"This store holds vectors of {there.name!r} ({there.dimensions} dimensions), and "
-            f"{given} was given. Open "
+            f"{named} was given. Open "
             f"it with embedding={there.name!r}{width}; or have it embedded anew: `kagent-memory "
             "reembed --embedding "
             f"{self.name}`, or Memories.reembed."
@@ -165,13 +165,13 @@ class StoreEmbedder:
         """
         space, cached = await self.space(), self._cached
         keys = [(tenant, kind, _digest(text)) for text in texts]
-        asked = dict(zip(keys, texts, strict=True))
-        rows_by_key = {key: cached.get(key) for key in asked}
+        text_by_key = dict(zip(keys, texts, strict=True))
+        rows_by_key = {key: cached.get(key) for key in text_by_key}
         fresh = [key for key, row in rows_by_key.items() if row is None]
         looks = "documents" if kind == "document" else "queries"
         telemetry.cache_looked_up(looks, hit=True, count=len(rows_by_key) - len(fresh))
         telemetry.cache_looked_up(looks, hit=False, count=len(fresh))
-        rows = await self._asked([asked[key] for key in fresh], kind=kind) if fresh else ()
+        rows = await self._asked([text_by_key[key] for key in fresh], kind=kind) if fresh else ()
         for key, row in zip(fresh, rows, strict=True):
             if row is not None:
                 rows_by_key[key] = cached[key] = own = row.copy()  # keeps no other row in memory
@@ -188,8 +188,8 @@ class StoreEmbedder:
         """
         texts = [memory.content for memory in memories]
         space, rows = await self.embed(texts, kind="document", tenant=scope.tenant)
-        made = zip(memories, rows, strict=True)
-        return space, {memory.id: row for memory, row in made if row is not None}
+        pairs = zip(memories, rows, strict=True)
+        return space, {memory.id: row for memory, row in pairs if row is not None}
 
     async def ping(self) -> None:
         """Embed a word, whatever is cached.
@@ -266,16 +266,16 @@ async def embed_some(
         scope, space.number, limit=limit + len(refused), now=clock()
     )
     lacking = [memory for memory in unembedded if memory.id not in refused][:limit]
-    _, made = await vectors.embed_memories(scope, lacking)
+    _, made_vectors = await vectors.embed_memories(scope, lacking)
     batch = Batch(
-        vectors=made,
+        vectors=made_vectors,
         space_number=space.number,
         job=job if len(lacking) < limit else None,
         expected_version=version,
     )
     if batch.vectors or batch.job:
         await store.apply(scope, batch, now=clock())
-    refused.update(memory.id for memory in lacking if memory.id not in made)
+    refused.update(memory.id for memory in lacking if memory.id not in made_vectors)
     return len(lacking)
 
 
@@ -309,10 +309,10 @@ async def with_vectors(
     if vectors is None or not lasting:
         return batch
     try:
-        space, made = await vectors.embed_memories(scope, lasting)
+        space, made_vectors = await vectors.embed_memories(scope, lasting)
     except ModelError as error:
         if strict and isinstance(error, UnusableAnswer):
             raise
         logger.warning("Memories were stored without vectors and will be embedded later: %s", error)
         return replace(batch, jobs=(*batch.jobs, embed_job(scope, now)))
-    return replace(batch, vectors=made, space_number=space.number)
+    return replace(batch, vectors=made_vectors, space_number=space.number)

@@ -30,8 +30,8 @@ def passage(text: str, question: str, *, max_tokens: int) -> str:
     if estimated_tokens(text) <= max_tokens:
         return text
     sentences = _sentences(text, max_tokens)
-    asked = frozenset(query_terms(question))
-    terms_held = [asked.intersection(tokens(sentence)) for sentence in sentences]
+    wanted = frozenset(query_terms(question))
+    terms_held = [wanted.intersection(tokens(sentence)) for sentence in sentences]
     sizes = [estimated_tokens(sentence) + 1 for sentence in sentences]
     return " ".join(sentences[_best(terms_held, sizes, max_tokens)])
 

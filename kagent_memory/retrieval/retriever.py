@@ -151,10 +151,10 @@ class Retriever:
         """Make out what is asked for, with the help of a model where that is set."""
         search.question = await _question(search, search.text, search.history)
         if self._settings.rewrite and self._llm is not None:
-            asked = search.question.text
-            ask = partial(rewrite, self._llm, asked, search.history)
+            question = search.question.text
+            ask = partial(rewrite, self._llm, question, search.history)
             text = await self._rewriting.ask(search, ask)
-            if text is not None and text != asked:
+            if text is not None and text != question:
                 search.added = await _question(search, text)
 
     async def _by_meaning(self, search: Search, matches: TextMatches, trimmed: str) -> Near:
@@ -168,10 +168,10 @@ class Retriever:
             return Near(hits, hits)
         if self._embedder is None or not question.text.strip():
             return Near()
-        asked = [*dict.fromkeys((question.text, trimmed, *([added.text] if added else ())))]
+        queries = [*dict.fromkeys((question.text, trimmed, *([added.text] if added else ())))]
         scripts = (question.disguised, *UNRELATED) if question.disguised else ()
         # some letters have no other in their script
-        texts, tenant = [*dict.fromkeys((*asked, *scripts))], search.scopes[0].tenant
+        texts, tenant = [*dict.fromkeys((*queries, *scripts))], search.scopes[0].tenant
         embed = partial(self._embedder.embed, texts, kind="query", tenant=tenant)
         answer = await self._embedding.ask(search, embed)
         if answer is None:
@@ -185,7 +185,7 @@ class Retriever:
             search.trust = trust(*(vectors[text] for text in (question.text, *scripts)))
         try:
             lists = await search.view.nearest(
-                space.number, [vectors[text] for text in asked], limit=search.leg
+                space.number, [vectors[text] for text in queries], limit=search.leg
             )
         except InvalidInput:
             search.degraded.append(
@@ -193,7 +193,7 @@ class Retriever:
                 "embedder's and dropped; open the store with that one"
             )
             return Near()
-        nearest = dict(zip(asked, lists, strict=True))
+        nearest = dict(zip(queries, lists, strict=True))
         full, lacking = nearest[question.text], matches.documents - len(nearest[question.text])
         if full and lacking > 0 and len(full) < search.leg:  # it reached all that have a vector
             search.degraded.append(

@@ -187,12 +187,12 @@ async def rewrite(llm: Llm, text: str, earlier: Sequence[str] = ()) -> str:
     Raises:
         ModelError: the model is away or answers what cannot be used.
     """
-    asked = filled(
+    request = filled(
         prompt("rewrite_query"),
         message=escaped(text),
         earlier="\n".join(map(escaped, earlier[-EARLIER_TURNS:])),
     )
-    answer = await llm.complete(asked, schema=SearchQuery)
+    answer = await llm.complete(request, schema=SearchQuery)
     # as an embedder and a database take it: valid Unicode without NUL, not endless
     query = unescaped(answer.query[:MAX_REWRITE_CHARS]).encode(errors="replace").decode()
     return query.replace("\0", " ").strip() or text

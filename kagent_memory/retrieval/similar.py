@@ -30,19 +30,19 @@ async def neighbours(
     An embedder that is down leaves the text leg. Kept turns are no neighbours of facts.
     """
     space: EmbeddingSpace | None = None
-    made: Mapping[str, Vector] = {}
+    own_vectors: Mapping[str, Vector] = {}
     if vectors is not None and memories:
         try:
-            space, made = await vectors.embed_memories(view.scope, memories)
+            space, own_vectors = await vectors.embed_memories(view.scope, memories)
         except ModelError as error:
             logger.warning("Looking for similar memories by words only: %s", error)
     for limit in (NEAREST, BEYOND_TURNS):
         near = (
-            await view.nearest(space.number, list(made.values()), limit=limit)
-            if space and made
+            await view.nearest(space.number, list(own_vectors.values()), limit=limit)
+            if space and own_vectors
             else []
         )
-        nearest = dict(zip(made, near, strict=True))
+        nearest = dict(zip(own_vectors, near, strict=True))
         queries = [query_terms(f"{memory.content} {memory.attribute or ''}") for memory in memories]
         matches = await view.texts(queries, limit=limit)
         likeness = [
@@ -61,7 +61,7 @@ async def neighbours(
         ]
         for place, likenesses in enumerate(likeness)
     }
-    return like, Batch(vectors=made, space_number=space.number if space else None)
+    return like, Batch(vectors=own_vectors, space_number=space.number if space else None)
 
 
 async def current(

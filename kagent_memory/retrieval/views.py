@@ -134,14 +134,14 @@ class ManyViews:
         Raises:
             Stale: the search went by what was out of date.
         """
-        asked = self._asked(keys)
+        requests = self._asked(keys)
         answers = await few_at_once(
-            [partial(view.memories, ids, superseded=superseded) for _, view, ids in asked]
+            [partial(view.memories, ids, superseded=superseded) for _, view, ids in requests]
         )
         return {
             self._key(number, id): memory
-            for (number, _, _), some in zip(asked, answers, strict=True)
-            for id, memory in some.items()
+            for (number, _, _), memories in zip(requests, answers, strict=True)
+            for id, memory in memories.items()
         }
 
     async def exclusions(self, terms: Sequence[str], filter: Filter) -> Mapping[str, Exclusion]:
@@ -202,8 +202,8 @@ class ManyViews:
             return counts
 
         term_counts = np.concatenate([*map(aligned, matches)])
-        lengths = np.concatenate([some.lengths for some in matches])
-        ids = np.array([id for some in matches for id in some.ids], np.str_)
+        lengths = np.concatenate([part_matches.lengths for part_matches in matches])
+        ids = np.array([id for part_matches in matches for id in part_matches.ids], np.str_)
         keys = [self._key(number, id) for number, part in parts for id in part.matches.ids]
         worth = ((term_counts > 0) @ np.array([1 / frequencies[term] for term in known])).round(12)
         best: list[int] = np.lexsort((ids, worth))[::-1][:limit].tolist()
@@ -225,11 +225,11 @@ async def few_at_once(calls: Sequence[Callable[[], Awaitable[Answer]]]) -> list[
         return [await calls[0]()]
     answers: list[Answer] = []
     for start in range(0, len(calls), SCOPES_AT_ONCE):
-        some = [asyncio.ensure_future(call()) for call in calls[start : start + SCOPES_AT_ONCE]]
+        batch = [asyncio.ensure_future(call()) for call in calls[start : start + SCOPES_AT_ONCE]]
         try:
-            answers += await asyncio.gather(*some)
+            answers += await asyncio.gather(*batch)
         finally:
-            await cancel_and_wait(*some)
+            await cancel_and_wait(*batch)
     return answers
 
 
@@ -252,7 +252,7 @@ async def open_views(
         has_short_term: whether sessions keep memories for themselves.
     """
     source, scopes, session_id = store.reader, search.scopes, search.session_id
-    taken = partial(source.view, filter=search.filter, now=search.now)
+    view_of = partial(source.view, filter=search.filter, now=search.now)
     if search.as_of is not None:
         return ManyViews(
             await past_views(source, embedder, scopes, search.now, search.filter, session_id)
@@ -269,7 +269,7 @@ async def open_views(
             own.append(await view)
     # of a view that is trusted, memories would have to be asked for
     cached = len(scopes) == 1 and not again and not own
-    views = await few_at_once([partial(taken, scope, cached=cached) for scope in scopes])
+    views = await few_at_once([partial(view_of, scope, cached=cached) for scope in scopes])
     return ManyViews(views, own)
 
 
@@ -338,11 +338,11 @@ async def _past_vectors(
     if not anew or embedder is None:
         return kept
     try:
-        space, made = await embedder.embed_memories(scope, anew)
+        space, made_vectors = await embedder.embed_memories(scope, anew)
     except ModelError as error:
         logger.warning("What was reworded since is searched by words only: %s", error)
         return kept
-    return {**kept, **made} if space.number == space_number else kept
+    return {**kept, **made_vectors} if space.number == space_number else kept
 
 
 def state_at(whole: Whole, at: datetime) -> Memory | None:

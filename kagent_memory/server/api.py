@@ -192,9 +192,9 @@ async def _whose(verb: Verb, request: Request, values: dict[str, Any]) -> dict[s
 
 
 def _scope(verb: Verb, request: Request, values: dict[str, Any]) -> dict[str, Any]:
-    caller, given = caller_of(request), values.get("scope")
-    if given:
-        for scope in [given] if isinstance(given, Scope | Scopes) else given:
+    caller, named = caller_of(request), values.get("scope")
+    if named:
+        for scope in [named] if isinstance(named, Scope | Scopes) else named:
             caller.checked(scope)
         return {}
     # it need not be one scope

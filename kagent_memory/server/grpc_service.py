@@ -58,17 +58,17 @@ Context: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
 
 def descriptors() -> FileDescriptorSet:
     """Return the descriptors of what the contract imports and, last, of the contract."""
-    made = files("kagent_memory.server").joinpath("kagent.binpb").read_bytes()
-    return FileDescriptorSet.FromString(made)
+    packed = files("kagent_memory.server").joinpath("kagent.binpb").read_bytes()
+    return FileDescriptorSet.FromString(packed)
 
 
 @cache
 def pool() -> DescriptorPool:
     """Return the descriptors in a pool of their own."""
-    made = DescriptorPool()
+    descriptor_pool = DescriptorPool()
     for file in descriptors().file:
-        made.AddSerializedFile(file.SerializeToString())
-    return made
+        descriptor_pool.AddSerializedFile(file.SerializeToString())
+    return descriptor_pool
 
 
 @cache
@@ -100,8 +100,8 @@ class _Service:
                 raw = await _only(requests)
                 is_long = method == "Search" and len(raw) > LONG_BODY
                 async with self._admission.turn(who, is_long=is_long):
-                    asked = await run_in_thread(len(raw), _read, takes, raw, verb.read)
-                    answer = await verb.answer(self._memories, caller, asked)
+                    request = await run_in_thread(len(raw), _read, takes, raw, verb.read)
+                    answer = await verb.answer(self._memories, caller, request)
                     return await run_in_thread(size_of(answer), _written, gives, answer)
         except Exception as error:
             code, text = _status(error, verb.failed)

@@ -174,8 +174,8 @@ def _handler_of(verb: KagentVerb) -> Callable[[Request], Awaitable[Response]]:
             return verb.read(decoded(body) if verb.method == "POST" else query)
 
         try:
-            asked = await run_in_thread(len(body), read)
-            answer = await verb.answer(memories_of(request), caller_of(request), asked)
+            parsed = await run_in_thread(len(body), read)
+            answer = await verb.answer(memories_of(request), caller_of(request), parsed)
         except (InvalidInput, NotFound):
             raise
         except KagentMemoryError as error:

@@ -209,9 +209,9 @@ def named_of(fields: Mapping[str, str]) -> Named:
 
 
 def _checked(kind: type[Asked], fields: object, missing: str) -> Asked:
-    asked = _read(kind, fields)
-    asked.check(missing)
-    return asked
+    parsed = _read(kind, fields)
+    parsed.check(missing)
+    return parsed
 
 
 T = TypeVar("T", bound=Sent)

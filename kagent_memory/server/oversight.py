@@ -83,9 +83,9 @@ async def dashboard(request: Request, scope: PageScope) -> Response:
 
 def growth(rows: Sequence[Memory], now: datetime) -> Series:
     """Count today's memories that existed at the end of each of the last 30 days."""
-    made = sorted(memory.created_at.date() for memory in rows)
+    dates = sorted(memory.created_at.date() for memory in rows)
     days = [now.date() - timedelta(days=back) for back in range(DAYS - 1, -1, -1)]
-    return [(day.strftime("%d %b"), bisect_right(made, day)) for day in days]
+    return [(day.strftime("%d %b"), bisect_right(dates, day)) for day in days]
 
 
 def delivered(rows: Sequence[Memory]) -> Series:
@@ -152,7 +152,7 @@ async def receipts(request: Request, scope: PageScope) -> Response:
     after = int(text) if text.isdecimal() and len(text) < 10 else 0
     listed = await memories.receipts(tenant=tenant, after=after, limit=SHOWN)
     checked = await memories.check_receipts(tenant=tenant)
-    problems = [problem for some in checked.problems.values() for problem in some]
+    problems = [problem for faults in checked.problems.values() for problem in faults]
     return page(
         request,
         "receipts.html",

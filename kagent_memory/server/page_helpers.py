@@ -170,7 +170,7 @@ def scope_query(scope: Scope, **more: Any) -> str:
 @cache
 def environment() -> Environment:
     """Return the one environment; every value is escaped, an unknown name is an error."""
-    made = Environment(
+    jinja = Environment(
         loader=PackageLoader("kagent_memory.server"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -184,6 +184,6 @@ def environment() -> Environment:
         "kind": KINDS.get,
         "sentences": sentences_of,
     }
-    made.filters.update(filters)
-    made.globals.update(scope_query=scope_query)  # pyright: ignore[reportCallIssue, reportArgumentType]
-    return made
+    jinja.filters.update(filters)
+    jinja.globals.update(scope_query=scope_query)  # pyright: ignore[reportCallIssue, reportArgumentType]
+    return jinja

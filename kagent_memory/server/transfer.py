@@ -50,14 +50,14 @@ async def imported(request: Request, memories: Memories, **options: Any) -> Stre
     """Import a request's body. Answer JSON lines: `{"done": N}` while it goes on, at the end
     `{"imported": …}`, or `{"error": …}` when that comes after the answer began.
     """
-    told = _imported(request, memories, options)
-    first = await anext(told)
+    events = _imported(request, memories, options)
+    first = await anext(events)
 
     async def lines() -> AsyncIterator[str]:
-        async with aclosing(told):
+        async with aclosing(events):
             yield _line(first)
             try:
-                async for line in told:
+                async for line in events:
                     yield _line(line)
             except KagentMemoryError as error:
                 yield _line(

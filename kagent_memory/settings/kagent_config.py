@@ -66,19 +66,19 @@ class EmbeddingConfig(BaseModel):
     def _from_json(cls, value: Any) -> Any:
         if not isinstance(value, Mapping):
             return value
-        given: dict[str, Any] = {str(key): item for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] raw JSON
-        kind = given.pop("type", None)
-        given["provider"] = given.get("provider") or kind
-        if unknown := sorted(set(given) - set(cls.model_fields)):
+        fields: dict[str, Any] = {str(key): item for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] raw JSON
+        kind = fields.pop("type", None)
+        fields["provider"] = fields.get("provider") or kind
+        if unknown := sorted(set(fields) - set(cls.model_fields)):
             logger.warning(
                 "Unknown keys in the embedding configuration are ignored: %s", ", ".join(unknown)
             )
-        if str(given["provider"]) in WITHOUT_EMBEDDINGS:
+        if str(fields["provider"]) in WITHOUT_EMBEDDINGS:
             raise ValueError(
-                f"{given['provider']} has no embedding models; choose one of openai, azure_openai, "
-                "ollama, gemini, vertex_ai, bedrock or foundry"
+                f"{fields['provider']} has no embedding models; choose one of openai, "
+                "azure_openai, ollama, gemini, vertex_ai, bedrock or foundry"
             )
-        return given
+        return fields
 
     @classmethod
     def parsed(cls, value: object) -> Self:

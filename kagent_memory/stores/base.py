@@ -415,17 +415,17 @@ class MemoryStore(ABC):
         """
         counted = [
             (scope, (await self.stats(scope, now=now)).visible)
-            async for some in self.all_scopes(at_once=PAGE)
-            for scope in some
+            async for page in self.all_scopes(at_once=PAGE)
+            for scope in page
         ]
         return [(scope, visible) for scope, visible in counted if visible > above]
 
     async def all_scopes(self, *, at_once: int) -> AsyncIterator[Sequence[Scope]]:
         """Return every scope, so many at a time, in the order of `scopes`. Crosses scopes."""
         after: Scope | None = None
-        while some := await self.scopes(after=after, limit=at_once):
-            yield some
-            after = some[-1]
+        while page := await self.scopes(after=after, limit=at_once):
+            yield page
+            after = page[-1]
 
     @abstractmethod
     async def scopes(self, **which: Unpack[ScopeQuery]) -> Sequence[Scope]:

@@ -69,7 +69,7 @@ class Places:
             columns = np.concatenate([columns, renamed(part.columns, numbers)])
             names += part.names
         ids = [id for part in parts for id in part.ids]
-        named = [key for some in keys for key in some]
+        named = [key for part in keys for key in part]
         order = sorted(range(len(ids)), key=ids.__getitem__)
         return cls([named[row] for row in order], columns[order], names)
 

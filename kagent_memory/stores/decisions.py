@@ -44,8 +44,8 @@ def page_of(
             for memory in rows
             if (place(memory) < last if order == "newest" else place(memory) > last)
         ]
-    some = rows[: bounded(limit)]
-    return Page(memories=tuple(some), cursor=page_cursor(some, order, len(rows) > len(some)))
+    page = rows[: bounded(limit)]
+    return Page(memories=tuple(page), cursor=page_cursor(page, order, len(rows) > len(page)))
 
 
 def page_cursor(page: Sequence[Memory], order: Order, more: bool) -> str | None:

@@ -116,10 +116,10 @@ def checked_vector(vector: object, dimensions: int | None) -> Vector:
         InvalidInput: no flat sequence of numbers, another length, NaN or infinite, or zero.
     """
     try:
-        given = np.asarray(vector)
-        if given.dtype.kind not in "fiuO":
+        array = np.asarray(vector)
+        if array.dtype.kind not in "fiuO":
             raise TypeError
-        numbers = given.astype(np.float64)
+        numbers = array.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput("A vector must be a flat sequence of numbers.") from error
     if numbers.ndim != 1 or (dimensions is not None and numbers.shape[0] != dimensions):

@@ -58,8 +58,8 @@ class ScriptedModel(BaseLlm):
     requests: list[LlmRequest] = Field(default_factory=list[LlmRequest])
 
     def __init__(self, *steps: Step, **fields: Any) -> None:
-        given: dict[str, Any] = {"steps": list(steps), **fields}
-        super().__init__(**given)
+        values: dict[str, Any] = {"steps": list(steps), **fields}
+        super().__init__(**values)
 
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False

@@ -99,13 +99,13 @@ class RoundTripContract(ContractPart):
         metadata: dict[str, Any],
     ) -> None:
         """In every field that takes them."""
-        home, some = home.elsewhere(), tuple(labels)
+        home, words = home.elsewhere(), tuple(labels)
         who: dict[str, Any] = {
             "author": name,
             "subject": name,
             "attribute": name,
-            "topics": some,
-            "tags": some,
+            "topics": words,
+            "tags": words,
         }
         memory = a_memory(content, metadata=metadata, **who)
         await home.add(memory)

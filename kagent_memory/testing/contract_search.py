@@ -107,7 +107,7 @@ class TextSearchContract(ContractPart):
         """The length, whether it asks and whether it names a time, an author's name aside; kept
         when it changes.
         """
-        told = [
+        cases = [
             ("Why? ", None, True, False),
             ("لماذا؟\n", None, True, False),
             ("Why? Because", None, False, False),
@@ -116,10 +116,10 @@ class TextSearchContract(ContractPart):
             ("April came back", "April", False, False),
             ("April came back on Friday", "April", False, True),
         ]
-        memories = [a_memory(content, author=author) for content, author, *_ in told]
+        memories = [a_memory(content, author=author) for content, author, *_ in cases]
         await home.add(*memories)
         places = await home.features(*(memory.id for memory in memories))
-        for memory, (content, _, *expected) in zip(memories, told, strict=True):
+        for memory, (content, _, *expected) in zip(memories, cases, strict=True):
             place = places[memory.id]
             assert (place["chars"], place["asks"]) == (len(content), expected[0]), content
             assert place["names_a_time"] == expected[1], content
@@ -180,9 +180,9 @@ class VectorSearchContract(ContractPart):
         """For any vectors, any number of queries and any limit."""
         home, space = home.elsewhere(), await home.space(3)
         vectors = await add_rows(home, space, *(vector(*row) for row in stored))
-        asked = [vector(*query) for query in queries]
-        hits = await (await home.view()).nearest(space, asked, limit=limit)
-        assert hits == [nearest(vectors, query, limit) for query in asked]
+        vectors_asked = [vector(*query) for query in queries]
+        hits = await (await home.view()).nearest(space, vectors_asked, limit=limit)
+        assert hits == [nearest(vectors, query, limit) for query in vectors_asked]
 
     async def test_a_thousand_memories_of_others_take_no_place(self, home: ScopedStore) -> None:
         """Closer vectors and the words of other scopes change neither the hits nor the counts."""

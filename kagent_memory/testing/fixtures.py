@@ -90,14 +90,14 @@ def a_memory(
     content: str, *, now: datetime = NOW, ttl_days: int | None = None, **values: Any
 ) -> Memory:
     """Return a memory as a caller makes it, not yet stored."""
-    made: dict[str, Any] = {"id": new_id(), "created_at": now, "updated_at": now, **values}
-    return Memory(content=content, ttl_days=ttl_days, expires_at=expiry(ttl_days, now), **made)
+    fields: dict[str, Any] = {"id": new_id(), "created_at": now, "updated_at": now, **values}
+    return Memory(content=content, ttl_days=ttl_days, expires_at=expiry(ttl_days, now), **fields)
 
 
 def a_job(scope: Scope, kind: JobKind = "transcript", *, now: datetime = NOW, **values: Any) -> Job:
     """Return a job that is due at `now`."""
-    made: dict[str, Any] = {"run_after": now, "created_at": now, **values}
-    return Job(id=new_id(), scope=scope, kind=kind, **made)
+    fields: dict[str, Any] = {"run_after": now, "created_at": now, **values}
+    return Job(id=new_id(), scope=scope, kind=kind, **fields)
 
 
 def vector(*numbers: float) -> Vector:
@@ -263,8 +263,8 @@ class ScopedStore:
 
     async def try_claim(self, owner: str = "me", **values: Any) -> Job | None:
         """Claim a job of any scope; None when there is none to claim."""
-        asked: dict[str, Any] = {"now": self.now, "lease_seconds": 30, **values}
-        return await self.store.queue.claim(owner, **asked)
+        options: dict[str, Any] = {"now": self.now, "lease_seconds": 30, **values}
+        return await self.store.queue.claim(owner, **options)
 
     async def claim(self, owner: str = "me", **values: Any) -> Job:
         """Claim a job of any scope, which there must be."""

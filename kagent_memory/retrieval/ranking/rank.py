@@ -225,12 +225,12 @@ def _signs(search: Search, table: Table, settings: RankSettings) -> dict[str, Nu
     by_session = bm25(candidates, in_session, np.full(len(nearest), candidates.average_length))
     own = match(bm25(candidates, table.counts, table.lengths), table.dense)
     session = match(by_session[table.sessions], nearest[table.sessions])
-    asked = np.append(words_around * table.asks, 0.0)  # the last stands for no turn
+    asks = np.append(words_around * table.asks, 0.0)  # the last stands for no turn
     signs: dict[str, Numbers] = {
         "match": (settings.match + long * (settings.window + settings.session)) * own,
         "window": (1 - long) * settings.window * match(words_around, dense),
         "session": (1 - long) * settings.session * session,
-        "answer": (1 - long) * settings.answer * asked[table.beside(-1)],
+        "answer": (1 - long) * settings.answer * asks[table.beside(-1)],
         "substance": settings.substance * _substance(table, long),
     }
     if search.question.spans or asks_when(search.question.text):

@@ -223,7 +223,7 @@ def handed_over(
     for row in kept:
         left -= min(estimated_tokens(memories[row.id].content), PASSAGE_TOKENS)
     hits: dict[str, Hit] = {}
-    taken: set[str] = set()
+    shown: set[str] = set()
     for row in kept:
         memory, turns = memories[row.id], list[Memory]()
         excerpt = memory.content
@@ -231,9 +231,9 @@ def handed_over(
             excerpt = passage(excerpt, question, max_tokens=PASSAGE_TOKENS)
         for id in memory.source_ids:
             turn = memories.get(key := search.view.key_of(row.id, id))
-            if turn is None or turn.state != "source" or key in taken:
+            if turn is None or turn.state != "source" or key in shown:
                 continue
-            taken.add(key)
+            shown.add(key)
             if budget is not None:
                 if left < MIN_PASSAGE_TOKENS:
                     continue

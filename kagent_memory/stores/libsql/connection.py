@@ -220,8 +220,8 @@ class FileConnection(Connection):
             return [self._run(sql, values) for sql, values in statements]
 
     def _run(self, sql: str, values: Mapping[str, Value]) -> Answer:
-        given = [values[name] for name in value_names(sql)] if self._by_place else values
-        cursor = self._driver.execute(sql, given)
+        bound = [values[name] for name in value_names(sql)] if self._by_place else values
+        cursor = self._driver.execute(sql, bound)
         rows = cursor.fetchall() or ()  # an open cursor would keep its lock
         return Answer([column[0] for column in cursor.description or ()], rows, cursor.rowcount)
 

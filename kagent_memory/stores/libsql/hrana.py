@@ -28,10 +28,10 @@ MAX_QUOTED = 300  # characters of the server's words
 _AGAIN = (408, 425, 429, 502, 503, 504)
 _VALUES: Mapping[str, Callable[[Mapping[str, Any]], Value]] = {
     "null": lambda _: None,
-    "integer": lambda given: int(given["value"]),
-    "float": lambda given: float(given["value"]),
-    "text": lambda given: str(given["value"]),
-    "blob": lambda given: from_base64(given["base64"]),  # sqld leaves the padding out
+    "integer": lambda cell: int(cell["value"]),
+    "float": lambda cell: float(cell["value"]),
+    "text": lambda cell: str(cell["value"]),
+    "blob": lambda cell: from_base64(cell["base64"]),  # sqld leaves the padding out
 }
 _NOT_OURS = (
     ValueError, LookupError, TypeError, AttributeError, RecursionError, httpx.InvalidURL,
@@ -177,12 +177,12 @@ class ServerConnection(Connection):
             unknown = unknown and not isinstance(error, httpx.ConnectTimeout | httpx.ConnectError)
             if isinstance(error, httpx.TimeoutException):
                 self._resting_until = time.monotonic() + REST_SECONDS
-        told = f"The libSQL server {at} cannot be reached or broke off ({self._quoted(cause)})"
+        message = f"The libSQL server {at} cannot be reached or broke off ({self._quoted(cause)})"
         if unknown:
             return StoreError(
-                f"{told}; whether this was written is unknown: read it again before you retry."
+                f"{message}; whether this was written is unknown: read it again before you retry."
             )
-        return (Busy if again else StoreError)(f"{told}; nothing was written.")
+        return (Busy if again else StoreError)(f"{message}; nothing was written.")
 
     def _quoted(self, told: str) -> str:
         """Shorten the words of a server or client, without the token."""

@@ -106,8 +106,8 @@ class Pool:
         """
         owned = callable(given) and not isinstance(given, AsyncConnectionPool)
         if owned:
-            made = cast("Callable[[], object]", given)()
-            given = await made if inspect.isawaitable(made) else made
+            result = cast("Callable[[], object]", given)()
+            given = await result if inspect.isawaitable(result) else result
         if not isinstance(given, AsyncConnectionPool):
             raise ConfigurationError(
                 "pool= takes an open psycopg_pool.AsyncConnectionPool of this event loop, or a "

@@ -147,8 +147,8 @@ async def _distribute(
             if name == "scope":
                 await connection.execute(_TEXT["distribute_scope"], {"shards": shards})
             else:
-                made = "distribute_table" if place == "by scope" else "refer_to_table"
-                await connection.execute(_TEXT[made], {"name": name})
+                query = "distribute_table" if place == "by scope" else "refer_to_table"
+                await connection.execute(_TEXT[query], {"name": name})
     except psycopg.Error as error:
         if "not allowed on this node" in str(error):
             raise ConfigurationError(

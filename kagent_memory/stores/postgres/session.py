@@ -157,8 +157,8 @@ class PostgresSession:
 
     async def several(self, queries: Sequence[tuple[str, Values]]) -> Sequence[Sequence[Row]]:
         """Return the rows of several named queries."""
-        asked = [self._statement(query, values) for query, values in queries]
-        return [await cursor.fetchall() for cursor in await self._flush(*asked)]
+        statements = [self._statement(query, values) for query, values in queries]
+        return [await cursor.fetchall() for cursor in await self._flush(*statements)]
 
     async def run(self, query: str, values: Values) -> int:
         """Return how many rows the named statement changed."""

@@ -209,8 +209,8 @@ async def open_standby(
     try:
         wrong = standby.wrong_with(await pool.use(node_of))
     except psycopg.Error as error:
-        told = refused(error)
-        wrong = told if isinstance(told, ConfigurationError) else None
+        problem = refused(error)
+        wrong = problem if isinstance(problem, ConfigurationError) else None
         standby.failed(_words(error))
     if wrong:
         await pool.close()

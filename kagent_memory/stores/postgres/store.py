@@ -75,8 +75,8 @@ async def _open(conninfo: str, options: OpenOptions) -> Store:
     )
     size, reads = options.get("pool_size", 10), None
     ring = KeyRing.parse(options.get("encryption_keys"))
-    if (given := options.get("pool")) is not None:
-        pool = await Pool.lent(given, target)
+    if (lent := options.get("pool")) is not None:
+        pool = await Pool.lent(lent, target)
     else:
         pool = await Pool(target, size=size).open()
     database = PostgresDatabase(pool, ring=ring)

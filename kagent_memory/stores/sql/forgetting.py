@@ -79,8 +79,8 @@ async def erase(session: Transaction, ids: Sequence[str]) -> None:
     """Delete these memories of a scope and all that belongs to them; the scope's lock is held."""
     ids = sorted(ids)
     for start in range(0, len(ids), ERASED_AT_ONCE):
-        some = ids[start : start + ERASED_AT_ONCE]
-        await erase_vectors(session, ids=some)
+        batch = ids[start : start + ERASED_AT_ONCE]
+        await erase_vectors(session, ids=batch)
         # The memories before their counters: who counts meanwhile is waited for, and what they
         # counted goes too.
         for statement in (
@@ -92,7 +92,7 @@ async def erase(session: Transaction, ids: Sequence[str]) -> None:
             "erase_scope_index",
             "mark_erased",
         ):
-            await session.send(statement, ids=some)
+            await session.send(statement, ids=batch)
 
 
 async def erase_some(
@@ -127,23 +127,23 @@ async def _lineage(
     erased: dict[str, Whole] = {}
     parts: dict[tuple[str, int], Sequence[Revision]] = {}
     seen, near = set[str](), {*ids}
-    told: list[tuple[Whole, Sequence[Revision]]] = []
-    while near or told:
+    pending: list[tuple[Whole, Sequence[Revision]]] = []
+    while near or pending:
         fresh = await session.wholes(near)
         erased |= fresh
         seen |= near
-        told += [(whole, whole.revisions) for whole in fresh.values()]
-        decisions = [pair for whole, part in told for pair in _decisions(whole, part)]
+        pending += [(whole, whole.revisions) for whole in fresh.values()]
+        decisions = [pair for whole, part in pending for pair in _decisions(whole, part)]
         holders = await session.wholes({id for id, _ in decisions} - seen)
         near = {*await session.ids("kin", ids=[*near])} - seen
-        told = []
+        pending = []
         for id, decision in decisions:
             part = _brought(holders[id], decision) if id in holders else ()
             if part is None:
                 near.add(id)
             elif part and (id, part[0].revision) not in parts:
                 parts[id, part[0].revision] = part
-                told.append((holders[id], part))
+                pending.append((holders[id], part))
     clean: dict[tuple[str, int], Revision] = {}
     for (id, _), part in sorted(parts.items(), reverse=True):  # of nested ones the outer is last
         if id not in erased and (former := part[0].before):

@@ -314,10 +314,10 @@ class IndexCache:
         try:
             lacking = await run_in_thread(len(index.ids), column.lacking, index)
             for start in range(0, max(1, len(lacking)), at_once):
-                some = lacking[start : start + at_once]
+                batch = lacking[start : start + at_once]
                 limit = at_once + MAX_CHANGED
                 page = await reads.vectors(
-                    cached.scope, space_number, stand, some, since=since, limit=limit
+                    cached.scope, space_number, stand, batch, since=since, limit=limit
                 )
                 if page is None:  # too much changed, or the scope was made anew
                     cached.vectors.pop(space_number, None)

@@ -49,8 +49,8 @@ async def scopes(
 ) -> Sequence[Scope]:
     """See `MemoryStore.scopes`."""
     parts = named(tenant=tenant, app=app, user=user)
-    given = {name: value for name, value in parts.items() if value is not None}
-    free = [name for name in parts if name not in given]
+    fixed = {name: value for name, value in parts.items() if value is not None}
+    free = [name for name in parts if name not in fixed]
     if after is not None and not free:
         return []
     first = {f"from_{name}": getattr(after, name) if after else "" for name in free}
@@ -59,7 +59,7 @@ async def scopes(
     others = {f"after_{name}": after and getattr(after, name) for name in parts}
     short, long = await session.several(
         [
-            (SCOPES_OF[tuple(given)], {**given, **first, "limit": bounded(limit)}),
+            (SCOPES_OF[tuple(fixed)], {**fixed, **first, "limit": bounded(limit)}),
             ("long_scopes", {**parts, **others, "limit": bounded(limit)}),
         ]
     )
@@ -74,10 +74,10 @@ async def _found(database: Database, statement: str, **values: Any) -> AsyncIter
         place = after and after.id
         return await session.rows(statement, scope_id=place, limit=SCOPES_AT_ONCE, **values)
 
-    while some := await run(database, page, write=False):
-        for row in some:
+    while page_rows := await run(database, page, write=False):
+        for row in page_rows:
             yield row
-        after = to_scope(some[-1])
+        after = to_scope(page_rows[-1])
 
 
 async def prune(database: Database, *, now: datetime, popular_after: int, dry_run: bool) -> Pruned:

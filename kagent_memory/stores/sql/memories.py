@@ -370,8 +370,8 @@ class SqlMemoryStore(MemoryStore):
     async def _leave(self, session: Transaction, tenant: str) -> tuple[int, Sequence[Scope]]:
         """Revoke a tenant's tokens; return how many, and some scopes of which anything is left."""
         tokens = await session.run("drop_tokens", tenant=tenant)
-        asked = {"tenant": tenant, "limit": SCOPES_AT_ONCE}
-        answers = await session.several([("tenant_scopes", asked), ("long_tenant_scopes", asked)])
+        values = {"tenant": tenant, "limit": SCOPES_AT_ONCE}
+        answers = await session.several([("tenant_scopes", values), ("long_tenant_scopes", values)])
         scopes = [to_scope(row) for rows in answers for row in rows]
         if not scopes:
             await session.run("erase_widths", tenant=tenant)

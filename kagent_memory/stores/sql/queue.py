@@ -37,8 +37,8 @@ async def put(session: Transaction, jobs: Sequence[Job]) -> None:
         own = session.of(job.scope)
         same = {"kind": job.kind, "key": job.key}
         brought = {"session_id": job.session_id, "event_ids": sorted(event_ids_in(job.payload))}
-        waiting, taken = await own.several([("queued_job", same), ("taken_events", brought)])
-        payload = without_events(job.payload, {row["event_id"] for row in taken})
+        waiting, ingested = await own.several([("queued_job", same), ("taken_events", brought)])
+        payload = without_events(job.payload, {row["event_id"] for row in ingested})
         for row in waiting:
             earlier = own.codec.job_texts(row)["payload"]
             job = replace(job, id=row["id"])
@@ -202,8 +202,10 @@ class JobQueue:
         `attempts` and `failures` of `job` too.
         """
         state: JobState = "dead" if dead else "queued"
-        given = replace(job, state=state, run_after=run_after, error=error, payload=payload or {})
-        values = session.codec.job_values(given)
+        released = replace(
+            job, state=state, run_after=run_after, error=error, payload=payload or {}
+        )
+        values = session.codec.job_values(released)
         if payload is None:
             values["payload"] = None
         return bool(await session.run("release_job", **values))

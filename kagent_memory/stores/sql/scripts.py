@@ -65,8 +65,8 @@ def _verb(
 ) -> Callable[Concatenate[AnyPart, P], CoroutineType[Any, Any, T]]:
     @wraps(script)
     async def verb(part: AnyPart, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        given: object = args[0] if args else kwargs.get("scope")
-        whose = given.scope if isinstance(given, Job) else given
+        first: object = args[0] if args else kwargs.get("scope")
+        whose = first.scope if isinstance(first, Job) else first
         return await run(
             part.database if write else part.reads,
             lambda transaction: script(part, transaction, *args, **kwargs),

@@ -81,9 +81,9 @@ async def _read(
         rows["touch_scope"] = await session.rows("touch_scope", **touch)
         session.codec.salt(rows["touch_scope"][0])
     questions = {"touch_scope": touch, **_questions(session, batch, texts)}
-    asked = [name for name in questions if name not in rows]
-    answers = await session.several((name, questions[name]) for name in asked)
-    rows.update(zip(asked, answers, strict=True))
+    names = [name for name in questions if name not in rows]
+    answers = await session.several((name, questions[name]) for name in names)
+    rows.update(zip(names, answers, strict=True))
     return rows
 
 
@@ -99,7 +99,7 @@ def _questions(session: Transaction, batch: Batch, texts: Texts) -> dict[str, di
         "taken_pairs": event_pairs(batch.taken),
         "written_spaces": {"number": batch.space_number if batch.vectors else None},
     }
-    return {name: given for name, given in values.items() if any(given.values())}
+    return {name: parameters for name, parameters in values.items() if any(parameters.values())}
 
 
 def event_pairs(pairs: Iterable[tuple[str | None, str]]) -> dict[str, Any]:
@@ -165,10 +165,10 @@ async def _put_vectors(
 
 
 async def _write(session: Transaction, plan: Plan, texts: Texts, version: int) -> None:
-    told = {*plan.fresh, *plan.reworded}
+    changed_ids = {*plan.fresh, *plan.reworded}
 
     def row(memory: Memory) -> dict[str, Any]:
-        postings = texts.postings(memory) if memory.id in told else None
+        postings = texts.postings(memory) if memory.id in changed_ids else None
         return session.codec.memory_values(memory, texts, touched=version, postings=postings)
 
     fresh = {*plan.fresh}
