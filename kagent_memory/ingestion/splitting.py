@@ -10,7 +10,8 @@ from itertools import pairwise
 from ..language.tokenizer import estimated_tokens
 from ..records import Message
 
-SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n+")
+_NO_TITLE = r"(?<!\b(?:Dr|Mr|Ms|St|Sr)\.)(?<!\bMrs\.)(?<!\bProf\.)"
+SENTENCE_END = re.compile(rf"(?<=[.!?…]){_NO_TITLE}\s+|(?<=[。！？])|\n+")
 MESSAGE_TOKENS = 16  # the number, time and speaker that stand before each message
 MIN_HALF_TOKENS = 64
 MAX_SENTENCE_CHARS = 500
