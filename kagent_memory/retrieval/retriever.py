@@ -140,7 +140,9 @@ class Retriever:
             return None
         is_general = isinstance(gate, WordGate) and not (tool or is_fact) and gate.is_general(text)
         if is_general and search.scopes:
-            views, terms = await open_views(self._store, None, search), query_terms(text)
+            # to read the whole past is too much for a question whether to search at all
+            views = await open_views(self._store, None, replace(search, as_of=None))
+            terms = query_terms(text)
             size = views.size(len(terms))
             matches = await run_in_thread(size, views.text, terms, limit=0)
             if is_known(terms, identifiers(text), matches.frequencies):
