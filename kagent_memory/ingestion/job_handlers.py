@@ -235,10 +235,10 @@ class JobHandlers:
         }
         memories, brief = self.store.memories, await self._short_term(scope, now)
         near: dict[int, list[tuple[Memory, float]]] = {place: [] for place in meeting}
-        views: list[tuple[View, StoreEmbedder | None]] = [
-            (await memories.view(scope, now=now), self.vectors)
-        ]
-        if brief:
+        views: list[tuple[View, StoreEmbedder | None]] = []
+        if meeting:
+            views.append((await memories.view(scope, now=now), self.vectors))
+        if meeting and brief:
             view = await MemoriesView.of(memories, scope, brief, short_term=True, now=now)
             views.append((view, None))
         for view, vectors in views:

@@ -17,6 +17,7 @@ import pytest
 from kagent_memory.errors import Conflict
 from kagent_memory.memories import Memories
 from kagent_memory.records import Fact, Scope
+from kagent_memory.stores.base import MemoryStore
 from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
 
 from .ground import SCOPE, Embedding, contents, opened, said, stated
@@ -43,6 +44,16 @@ async def test_a_session_is_taken_in_once_however_often_it_comes(store_uri: str)
             "spare key" not in prompt.partition("<transcript")[2]
             for prompt in llm.prompts[asked : asked + 1]
         )
+
+
+async def test_turns_that_meet_no_fact_search_nothing(monkeypatch: pytest.MonkeyPatch):
+    """What a user said is kept word for word without reading what the scope holds."""
+    async with opened(llm=False) as memories:
+        monkeypatch.delattr(type(memories.store.memories), "view")
+        monkeypatch.delattr(MemoryStore, "view")
+        await memories.remember(SCOPE, [said("The cat is called Mog.", "e1")], "s1")
+        await memories.work(until_idle=True)
+        assert await contents(memories) == ["The cat is called Mog."]
 
 
 @pytest.mark.parametrize("jobs", [120, pytest.param(500, marks=pytest.mark.slow)])
