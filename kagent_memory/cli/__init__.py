@@ -170,8 +170,11 @@ def _run(words: Sequence[str], say: Output) -> int:
             level = logging.WARNING if getattr(call.args, "mcp", False) else logging.INFO
             say = set_up_logging(log_format, say, level=level)
         call.say = say
-        with asyncio.Runner(loop_factory=new_loop) as runner:
-            return runner.run(_perform(call))
+        try:
+            with asyncio.Runner(loop_factory=new_loop) as runner:
+                return runner.run(_perform(call))
+        finally:
+            call.ignore_signals()
     except click.ClickException as error:
         return _fail(InvalidInput(error.format_message()), say)
     except KagentMemoryError as error:
@@ -182,20 +185,8 @@ async def _perform(call: Call) -> int:
     """Run a command; a signal ends it as Ctrl-C does, so that what it opened is closed, such as a
     private PostgreSQL.
     """
-    task, loop = asyncio.current_task(), asyncio.get_running_loop()
-    is_ending = False
-
-    def end() -> None:
-        nonlocal is_ending
-        if task is not None and not is_ending:  # a second signal must not break off the closing
-            is_ending = True
-            task.cancel()
-
-    with suppress(AttributeError, NotImplementedError, RuntimeError, ValueError):
-        # Windows has none of them, nor has another thread
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup sets it
-                loop.add_signal_handler(number, end)
+    with suppress(AttributeError):  # Windows has no SIGHUP
+        call.end_at(signal.SIGTERM, signal.SIGHUP)
     command = call.command
     async with call.opened(here=command.here) if command.opens else nullcontext():
         answer = await command.run(call)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import os
+import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence, Set
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -70,6 +72,8 @@ class Call:
         args: the values of options, by name.
         typed: names of those that do not have their default.
         memories: those that the command line chooses, while they are open.
+        is_ending: a signal has cancelled it.
+        signals: those that may.
     """
 
     command: Command
@@ -77,6 +81,33 @@ class Call:
     typed: Set[str]
     say: Output = field(init=False)
     memories: Memories = field(init=False)
+    is_ending: bool = field(default=False, init=False)
+    signals: list[int] = field(default_factory=list[int], init=False)
+
+    def end_at(self, *signals: int) -> None:
+        """Let signals cancel the running task. One that comes later must not break off the closing
+        of what is open.
+        """
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+
+        def end() -> None:
+            if task is not None and not self.is_ending:
+                self.is_ending = True
+                task.cancel()
+
+        with suppress(NotImplementedError, RuntimeError, ValueError):
+            # Windows has none of them, nor has another thread
+            for number in signals:
+                if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup sets it
+                    loop.add_signal_handler(number, end)
+                    self.signals.append(number)
+
+    def ignore_signals(self) -> None:
+        """Ignore signals from now on, if one has cancelled the task: what the interpreter closes at
+        its end, such as a private PostgreSQL, is not broken off either.
+        """
+        for number in self.signals if self.is_ending else ():
+            signal.signal(number, signal.SIG_IGN)
 
     def given(self, *names: str) -> dict[str, Any]:
         """Return those of these options that the command line gives, by name."""

@@ -5,10 +5,12 @@ export, import.
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from shutil import copyfileobj
 
@@ -84,22 +86,32 @@ async def worker(call: Call) -> Answer | None:
         if args.until_idle:
             done = await memories.work(until_idle=True)
             return Answer({"jobs": done}, lines=[f"{done} jobs done."])
-        call.say.note(f"Working on {memories.location}; stop with Ctrl-C.")
-        with suppress(asyncio.CancelledError):  # by a signal
-            await _wait(call)
+        with _waiting(call) as wait:
+            call.end_at(signal.SIGINT)
+            call.say.note(f"Working on {memories.location}; stop with Ctrl-C.")
+            with suppress(asyncio.CancelledError):  # by a signal
+                await wait()
         call.say.note("Stopping.")
     return None
 
 
-async def _wait(call: Call) -> None:
-    """Wait to be cancelled; meanwhile answer probes and `/metrics` on --port, if one is given."""
+@contextmanager
+def _waiting(call: Call) -> Generator[Callable[[], Awaitable[None]]]:
+    """Yield what waits to be cancelled, and meanwhile answers probes and `/metrics` on --port, if
+    one is given.
+    """
     args = call.args
-    if args.port is not None:
-        with needs("server", "--port"):
-            from ..server.app import create_probes
-            from ..server.serving import bound_socket, serve
-        with bound_socket(args.host, args.port) as port:
-            await serve(create_probes(call.memories), port)
+    if args.port is None:
+        yield _wait
+        return
+    with needs("server", "--port"):
+        from ..server.app import create_probes
+        from ..server.serving import bound_socket, serve
+    with bound_socket(args.host, args.port) as port:
+        yield partial(serve, create_probes(call.memories), port)
+
+
+async def _wait() -> None:
     stopped = asyncio.Event()
     while True:  # on Windows a signal wakes no loop
         with suppress(TimeoutError):

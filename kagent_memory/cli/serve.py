@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -217,6 +218,7 @@ async def _serve_http(call: Call) -> None:
             async with grpc as grpc_port:
                 also = f", gRPC on {host}:{grpc_port}" if grpc_port else ""
                 at = f"http://{host}:{port.getsockname()[1]}"
+                call.end_at(signal.SIGINT)
                 call.say.note(f"Memories of {memories.location} on {at}{also}; stop with Ctrl-C.")
                 with suppress(asyncio.CancelledError):  # by a signal
                     await serve_on(app, port)
