@@ -237,7 +237,7 @@ def _await_compaction(
             raise
 
     waiting = asyncio.create_task(wait(), name="kagent-memory-compaction")
-    service.sessions.looks[waiting] = lambda: asyncio.create_task(look(), context=context)
+    service.sessions.looks[waiting] = lambda: asyncio.create_task(look(), context=context.copy())
     waiting.add_done_callback(service.sessions.looks.pop)
 
 
