@@ -154,6 +154,8 @@ def test_the_tutorials_program_remembers(
         rehearsed + program.replace('"gemini-2.5-flash"', "RehearsedModel()")
     )
     monkeypatch.chdir(tmp_path)
+    # a busy machine is no database that answers nothing
+    monkeypatch.setattr("kagent_memory.adk.loop_thread.PATIENCE_SECONDS", 60.0)
 
     def say(text: str) -> str:
         monkeypatch.setattr(sys, "argv", ["remember.py", text])
