@@ -118,14 +118,17 @@ class Relay:
         return await asyncio.start_server(self._accept, sock=listening)
 
     async def _cut(self) -> None:
-        for writer in list(self._writers):
-            writer.transport.abort()
+        while self._writers:
+            self._writers.pop().transport.abort()
 
     async def _end(self) -> None:
         self.way = "flow"
         self._server.close()
+        await asyncio.sleep(0.01)  # who was just accepted is served by now, and cut as well
         await self._cut()
         await asyncio.wait({asyncio.ensure_future(asyncio.sleep(0)), *self._serving})
+        await self._cut()  # what they opened meanwhile
+        await asyncio.sleep(0)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.accepted += 1
@@ -159,8 +162,7 @@ class Relay:
         except OSError:
             return
         finally:
-            writer.close()
-            self._writers.discard(writer)
+            writer.close()  # which may wait until all is sent: `cut` resets it still
 
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -177,8 +179,7 @@ class Relay:
                     writer.write(piece)
                     await writer.drain()
         finally:
-            writer.close()
-            self._writers.discard(writer)
+            writer.close()  # which may wait until all is sent: `cut` resets it still
 
 
 def free_port() -> int:
