@@ -4,27 +4,30 @@ one already.
 
 from __future__ import annotations
 
-import gc
 import json
-import sys
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from loopback import Loopback
+from loopback import Loopback, hang_up
+
+from kagent_memory import cli
 
 from .conftest import OF_ADA, Run
 
 
 @pytest.fixture(autouse=True)
-def _clients_go_with_their_loop() -> Iterator[None]:
-    """Collect what LiteLLM keeps open for a command's loop, which is closed, in this test."""
-    yield
-    if module := sys.modules.get("litellm"):
-        module.in_memory_llm_clients_cache.flush_cache()
-    with warnings.catch_warnings(action="ignore", category=ResourceWarning):
-        gc.collect()
+def _clients_go_with_their_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Close what LiteLLM keeps open for a command's loop before the loop is."""
+    perform: Callable[..., Any] = cli._perform
+
+    async def performed(*given: Any) -> int:
+        try:
+            return await perform(*given)
+        finally:
+            await hang_up()
+
+    monkeypatch.setattr(cli, "_perform", performed)
 
 
 @pytest.fixture
