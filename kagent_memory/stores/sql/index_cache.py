@@ -76,6 +76,8 @@ class Cached:
             left: the ids of all others; None: nothing else is gone.
             packed: an index, or b"" for an empty one, that takes the place of what is kept.
         """
+        if not entries and not gone and left is None and packed is None:
+            return  # the version alone has moved
 
         def updated() -> tuple[ScopeIndex, Collection[str]]:
             index = self.index if packed is None else ScopeIndex()
