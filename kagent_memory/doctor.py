@@ -20,8 +20,8 @@ from .memories import Memories, utc_now, without_secrets
 from .models.llm import Llm
 from .settings import MemorySettings, compose
 from .stores import standby_lag, store_exists
-from .stores.base import Job
 from .stores.encryption import KeyRing
+from .stores.values import Job
 
 LOOKED_AT = 1000
 SCOPES = 20

@@ -20,10 +20,17 @@ from kagent_memory import Memory, Scope
 from kagent_memory.errors import Conflict, StoreError
 from kagent_memory.records import Change, new_id
 from kagent_memory.stores import Adapter, EmbeddingSpaces, MemoryStore, codec, decisions, open_with
-from kagent_memory.stores.base import SESSION_END
 from kagent_memory.stores.planning import Plan, Texts, checked
 from kagent_memory.stores.spaces import EmbeddingSpace
-from kagent_memory.stores.values import Applied, Batch, Delivery, Pruned, ScopeStats, Whole
+from kagent_memory.stores.values import (
+    SESSION_END,
+    Applied,
+    Batch,
+    Delivery,
+    Pruned,
+    ScopeStats,
+    Whole,
+)
 
 
 @dataclass

@@ -39,7 +39,7 @@ from .output import (
 
 if TYPE_CHECKING:
     from ..memories.forgetting import Forgotten
-    from ..stores.base import Order, ScopeStats
+    from ..stores.values import Order, ScopeStats
 
 MAX_SHOWN = 100  # rows of a dry run
 ORDERS: tuple[Order, ...] = ("newest", "oldest")

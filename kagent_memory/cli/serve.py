@@ -35,7 +35,7 @@ from .output import Answer, Column, day, styled
 
 if TYPE_CHECKING:
     from ..memories import Memories
-    from ..stores.base import Token
+    from ..stores.values import Token
 
 DEMO = "demo", "ada"  # its app and user
 MARKS = {"ok": ("ok  ", "green"), "note": ("note", "yellow"), "bad": ("BAD ", "red")}

@@ -22,9 +22,10 @@ from ..retrieval.embedding_spaces import EXTERNAL, StoreEmbedder, with_vectors
 from ..retrieval.similar import Near, neighbours
 from ..settings import MemorySettings
 from ..stores import Store
-from ..stores.base import Batch, each
+from ..stores.base import each
 from ..stores.codec import expiry
 from ..stores.planning import identity_of, slot_of
+from ..stores.values import Batch
 from .answers import GroupSummary
 from .comparing import joined, may_merge, said, unites
 from .planner import UNITED, decide

@@ -12,14 +12,13 @@ from typing import Annotated, Any, cast
 
 from pydantic import BaseModel, Field, StrictBool, StrictStr, TypeAdapter, ValidationError
 
-from ..checks import DEEPEST, checked_text, checked_time, faults, json_text, too_deep
+from ..checks import DEEPEST, checked_key, checked_text, checked_time, faults, json_text, too_deep
 from ..errors import Conflict, InvalidInput, NotFound
 from ..records import Change, Fact, Memory, MemoryType, Origin, Revision, new_id
 from ..redaction import masked_id
 from ..redaction import redact as mask_secrets
 from ..redaction.personal_data import PersonalDataRefused
 from ..retention.lifecycle import revised
-from ..stores.base import checked_key
 from ..stores.codec import expiry, renewed
 
 

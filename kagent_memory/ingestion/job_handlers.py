@@ -23,8 +23,9 @@ from ..retrieval.embedding_spaces import StoreEmbedder, embed_some, with_vectors
 from ..retrieval.similar import Near, current, neighbours
 from ..settings import MemorySettings
 from ..stores import Store
-from ..stores.base import SESSION_END, Batch, Job, each
+from ..stores.base import each
 from ..stores.planning import slot_of
+from ..stores.values import SESSION_END, Batch, Job
 from ..stores.view import MemoriesView, View
 from .answers import Decision
 from .comparing import may_merge

@@ -16,7 +16,7 @@ from ..errors import KagentMemoryError, ModelError
 from ..models.calls import qualified
 from ..models.failures import causes, status_of
 from ..models.llm import Answer, Llm
-from ..stores.base import Job
+from ..stores.values import Job
 from .summaries import CompactionAwareSummary, LlmSummary
 from .summary_provider import PassthroughSummary, SummaryProvider, bind, needs_llm, provider_name
 

@@ -13,7 +13,7 @@ from ..errors import Conflict, KagentMemoryError
 from ..records import Scope
 from ..retrieval.embedding_spaces import StoreEmbedder, embed_some
 from ..stores import Store
-from ..stores.base import embed_job
+from ..stores.values import embed_job
 
 logger = logging.getLogger(__name__)
 

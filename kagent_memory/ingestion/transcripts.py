@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from ..checks import checked_text, checked_time, valid_text
+from ..checks import checked_key, checked_text, checked_time, valid_text
 from ..concurrency import run_in_thread
 from ..errors import InvalidInput
 from ..models.llm import Llm
@@ -26,7 +26,7 @@ from ..redaction import Redactor
 from ..redaction import redact as mask_secrets
 from ..redaction.personal_data import PersonalDataRefused
 from ..stores import Store
-from ..stores.base import Job, checked_key
+from ..stores.values import Job
 from .echoes import mask_recalled
 from .editing import checked_fact, checked_session_id, fitting
 from .providers import Providers

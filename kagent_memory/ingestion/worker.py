@@ -21,7 +21,7 @@ from ..models.llm import metered
 from ..records import new_id
 from ..redaction import redact as mask_secrets
 from ..stores import JobQueue
-from ..stores.base import Job
+from ..stores.values import Job
 from .providers import ProviderUnavailable
 
 logger = logging.getLogger(__name__)

@@ -17,9 +17,9 @@ from ..language.tokenizer import STOP_WORDS, denying_terms, identity, query_term
 from ..records import Filter, Memory, Message, Scope
 from ..redaction import kinds_in
 from ..redaction.personal_data import WITHOUT_LIBRARIES, PersonalData
-from ..stores.base import EXTERNAL
 from ..stores.filter_match import is_visible
 from ..stores.planning import slot_of
+from ..stores.spaces import EXTERNAL
 from ..stores.values import Whole, every_state
 from .components import Components
 from .findings import Audit, Defect, Finding, Progress

@@ -11,14 +11,9 @@ import numpy as np
 from ..errors import InvalidInput
 from ..records import Memory, Scope, Vector
 from ..settings.kagent_config import DIMENSIONS
-from ..stores.base import (
-    EXTERNAL,
-    Batch,
-    EmbeddingSpace,
-    MemoryStore,
-    checked_vector,
-    external_name,
-)
+from ..stores.base import MemoryStore
+from ..stores.spaces import EXTERNAL, EmbeddingSpace, checked_vector, external_name
+from ..stores.values import Batch
 
 # of vectors of their own that the callers of one tenant keep, each a table; kagent's aside
 MAX_WIDTHS = 8

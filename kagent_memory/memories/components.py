@@ -36,8 +36,7 @@ from ..retrieval.ranking.importance import ImportanceWeights
 from ..retrieval.retriever import Retriever
 from ..settings import MemorySettings
 from ..stores import Store, open_store
-from ..stores.base import Batch, Pruned
-from ..stores.values import OpenOptions
+from ..stores.values import Batch, OpenOptions, Pruned
 from .caller_vectors import CallerVectors
 from .opened import BACKFILL
 from .tokens import Tokens

@@ -20,10 +20,9 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError, model_valid
 from ..checks import checked_text, faults
 from ..errors import InvalidInput
 from ..records import MAX_LINKS, Change, Memory, Revision, Scope, Vector
-from ..stores.base import EXTERNAL, Batch, EmbeddingSpace, checked_vector, external_name
 from ..stores.planning import checked
-from ..stores.spaces import SpaceKey
-from ..stores.values import every_state
+from ..stores.spaces import EXTERNAL, EmbeddingSpace, SpaceKey, checked_vector, external_name
+from ..stores.values import Batch, every_state
 
 MAX_SPACES = 1000
 MAX_DIMENSIONS = 65_536

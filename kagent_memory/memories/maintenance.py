@@ -19,8 +19,7 @@ from .verbs import verb
 if TYPE_CHECKING:
     from ..ingestion.reembedding import Reembedded
     from ..models.embedding import EmbedderChoice
-    from ..stores.base import Job, Pruned, ScopeStats
-    from ..stores.values import JobState, Rotated
+    from ..stores.values import Job, JobState, Pruned, Rotated, ScopeStats
     from .transfer import Imported
     from .types import Count, Defects, Name
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ..retrieval.query import Gate
     from ..retrieval.ranking import RankSettings
     from ..retrieval.ranking.importance import ImportanceWeights
-    from ..stores.base import Facets, Order, Page
+    from ..stores.values import Facets, Order, Page
     from .types import Cosine, Count, Hits, Seconds
 
 MAX_SCOPES = 1000

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from ..records import new_id
 from ..stores import TokenStore
-from ..stores.base import Token
+from ..stores.values import Token
 
 PREFIX = "kmem_"
 

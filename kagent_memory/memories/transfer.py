@@ -14,9 +14,8 @@ from ..errors import StoreError
 from ..records import Filter, Memory, Scope, Vector
 from ..retrieval.embedding_spaces import same_model
 from ..stores import Store, open_store
-from ..stores.base import EXTERNAL, EmbeddingSpace, embed_job, external_name
-from ..stores.spaces import SpaceKey
-from ..stores.values import Restored, Whole
+from ..stores.spaces import EXTERNAL, EmbeddingSpace, SpaceKey, external_name
+from ..stores.values import Restored, Whole, embed_job
 from .components import Components
 from .export_file import (
     LINE_ENDS,

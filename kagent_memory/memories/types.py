@@ -50,7 +50,7 @@ def _array(value: Any, read: ValidatorFunctionWrapHandler, info: ValidationInfo)
 
 
 def _numbers(vector: object) -> list[float]:
-    from ..stores.base import checked_vector
+    from ..stores.spaces import checked_vector
 
     return checked_vector(vector, None).tolist()
 

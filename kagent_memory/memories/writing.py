@@ -126,7 +126,7 @@ class Writing(Opened):
         """
         from ..ingestion.editing import kept_fact, superseding
         from ..retention.lifecycle import to_memory
-        from ..stores.base import Batch
+        from ..stores.values import Batch
 
         parts = self.parts
         settings, now = parts.settings, parts.clock()
@@ -243,7 +243,7 @@ class Writing(Opened):
     ) -> Memory:
         from ..ingestion.editing import edited
         from ..retention.lifecycle import promoted
-        from ..stores.base import Batch
+        from ..stores.values import Batch
 
         parts = self.parts
         with parts.operation("update_memory", scope):

@@ -29,9 +29,9 @@ from ..retrieval.similar import neighbours
 from ..settings import MemorySettings
 from ..settings.policies import POLICIES
 from ..stores import JobQueue
-from ..stores.base import MemoryStore, Pruned
+from ..stores.base import MemoryStore
 from ..stores.filter_match import is_visible
-from ..stores.values import Gone, PruneReason
+from ..stores.values import Gone, Pruned, PruneReason
 from .lifecycle import UNIMPORTANT_BELOW, has_faded, is_old_and_unused
 
 logger = logging.getLogger(__name__)

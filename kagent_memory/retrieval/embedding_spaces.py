@@ -20,7 +20,8 @@ from ..models.embedding import ADVICE, PROBE, CheckedEmbedder, Embedder, Kind
 from ..records import Memory, Scope, Vector
 from ..settings import MemorySettings
 from ..stores import Store
-from ..stores.base import EXTERNAL, Batch, EmbeddingSpace, embed_job
+from ..stores.spaces import EXTERNAL, EmbeddingSpace
+from ..stores.values import Batch, embed_job
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from itertools import accumulate, chain
 import numpy as np
 
 from ..language.tokenizer import estimated_tokens, query_terms, tokens
-from ..stores.base import TermMatrix
+from ..stores.values import TermMatrix
 
 _SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+")
 

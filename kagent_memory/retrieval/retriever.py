@@ -15,8 +15,9 @@ from ..models.reranking import Reranker
 from ..records import GATED, Exclusion, Hit, Memory, Mode, Recall
 from ..settings import MemorySettings
 from ..settings.policies import POLICIES
-from ..stores.base import MemoryStore, TextMatches
+from ..stores.base import MemoryStore
 from ..stores.filter_match import matches_filter
+from ..stores.values import TextMatches
 from ..stores.view import Stale
 from .embedding_spaces import StoreEmbedder
 from .query import Gate, WordGate, is_known

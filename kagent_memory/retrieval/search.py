@@ -17,7 +17,7 @@ from ..models.llm import Llm
 from ..models.prompts import filled, prompt
 from ..models.prompts.escaping import escaped, unescaped
 from ..records import EVERYTHING, Filter, Scope, Vector
-from ..stores.base import EmbeddingSpace
+from ..stores.spaces import EmbeddingSpace
 from .question import EARLIER_TURNS, Question, is_small
 
 if TYPE_CHECKING:

@@ -10,7 +10,9 @@ from ..errors import ModelError
 from ..language.tokenizer import index_terms, query_terms
 from ..language.tokenizer import slot as slot_key
 from ..records import Memory, Scope, Vector
-from ..stores.base import Batch, EmbeddingSpace, MemoryStore, TextMatches
+from ..stores.base import MemoryStore
+from ..stores.spaces import EmbeddingSpace
+from ..stores.values import Batch, TextMatches
 from ..stores.view import View
 from .embedding_spaces import StoreEmbedder
 

@@ -9,7 +9,7 @@ from itertools import chain
 from ..language.preferences import PREFERENCE_TERM
 from ..language.respelling import respellings, respelt
 from ..language.tokenizer import query_terms
-from ..stores.base import TextMatches
+from ..stores.values import TextMatches
 from .passages import holding
 from .ranking.candidates import dense_text, keeps_what_is_asked
 from .search import Search

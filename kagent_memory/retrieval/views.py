@@ -19,9 +19,9 @@ import numpy as np
 from ..concurrency import cancel_and_wait, run_in_thread
 from ..errors import InvalidInput, ModelError
 from ..records import EVERYTHING, Exclusion, Filter, LeftOut, Memory, Scope, Vector
-from ..stores.base import EARLIEST, MemoryStore, TermMatrix, TextMatches
+from ..stores.base import MemoryStore
 from ..stores.columns import Places
-from ..stores.values import Numbers, Whole
+from ..stores.values import EARLIEST, Numbers, TermMatrix, TextMatches, Whole
 from ..stores.vectors import Nearest
 from ..stores.view import MemoriesView, View
 from .embedding_spaces import StoreEmbedder

@@ -11,7 +11,7 @@ from starlette.datastructures import Headers
 
 from ..errors import ConfigurationError, InvalidInput, NotFound
 from ..records import Scope, Scopes
-from ..stores.base import Token
+from ..stores.values import Token
 
 AnyScope = TypeVar("AnyScope", Scope, Scopes, Scope | Scopes)
 COOKIE = "kagent_memory_token"

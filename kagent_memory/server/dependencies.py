@@ -11,7 +11,7 @@ from ..checks import checked_name
 from ..errors import InvalidInput, NotFound
 from ..memories import Memories
 from ..records import Scope
-from ..stores.base import Job, JobState
+from ..stores.values import Job, JobState
 from .auth import Access, Caller
 
 NAMES = ("tenant", "user", "app")

@@ -22,7 +22,7 @@ from ..errors import InvalidInput, KagentMemoryError, NotFound
 from ..memories import Memories
 from ..memories.reading import each_memory
 from ..records import Memory, Scope
-from ..stores.base import external_name
+from ..stores.spaces import external_name
 from .auth import Caller
 from .dependencies import caller_of, memories_of
 from .kagent_wire import (

@@ -24,7 +24,7 @@ from pydantic import (
 from ..checks import DEEPEST, MAX_NAME_CHARS, too_deep
 from ..errors import InvalidInput
 from ..records import Fact, Memory, Vector
-from ..stores.base import checked_vector
+from ..stores.spaces import checked_vector
 
 DIMENSIONS = 768
 MAX_ITEMS = 50

@@ -17,7 +17,7 @@ from ..errors import InvalidInput, KagentMemoryError, NotFound
 from ..memories import Memories
 from ..memories.reading import each_memory, existing
 from ..records import Memory, Scope
-from ..stores.base import Job, JobState
+from ..stores.values import Job, JobState
 from .api import VERBS
 from .dependencies import caller_of, memories_of, own_job, tenant_wide, visible_jobs
 from .error_responses import told

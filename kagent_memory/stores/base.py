@@ -17,30 +17,19 @@ from datetime import datetime
 
 from typing_extensions import Unpack
 
-from ..checks import checked_key
 from ..records import EVERYTHING, Filter, Memory, Revision, Scope, Vector
 from .codec import known
 from .decisions import in_order, page_of
 from .filter_match import is_searched, is_visible, matches_filter
 from .planning import slot_of
-from .spaces import (
-    EXTERNAL,
-    EmbeddingSpace,
-    EmbeddingSpaces,
-    checked_vector,
-    external_name,
-    refused,
-)
+from .spaces import EmbeddingSpaces, refused
 from .values import (
     EARLIEST,
-    SESSION_END,
     Applied,
     Batch,
     Delivery,
     Facets,
     ForgottenTenant,
-    Job,
-    JobState,
     Order,
     Page,
     Pruned,
@@ -49,36 +38,9 @@ from .values import (
     ScopeQuery,
     ScopeStats,
     Selection,
-    TermMatrix,
-    TextMatches,
-    Token,
     Whole,
-    embed_job,
 )
 from .view import MemoriesView, View
-
-__all__ = [
-    "EARLIEST",
-    "EXTERNAL",
-    "SESSION_END",
-    "Batch",
-    "EmbeddingSpace",
-    "Facets",
-    "Job",
-    "JobState",
-    "MemoryStore",
-    "Order",
-    "Page",
-    "Pruned",
-    "ScopeStats",
-    "TermMatrix",
-    "TextMatches",
-    "Token",
-    "checked_key",
-    "checked_vector",
-    "embed_job",
-    "external_name",
-]
 
 PAGE = 500
 

@@ -20,7 +20,7 @@ from kagent_memory.cli import COMMANDS, main, parse
 from kagent_memory.cli.command import Call
 from kagent_memory.memories import Memories
 from kagent_memory.records import new_id
-from kagent_memory.stores.base import Job
+from kagent_memory.stores.values import Job
 
 from .conftest import OF_ADA, SCOPE, dead_letter
 

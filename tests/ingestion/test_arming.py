@@ -15,7 +15,7 @@ import pytest
 
 from kagent_memory.memories import Memories
 from kagent_memory.records import Fact, Message, Scope
-from kagent_memory.stores.base import Job
+from kagent_memory.stores.values import Job
 from kagent_memory.testing import FrozenClock, ScriptedLlm
 
 from .ground import SCOPE, contents, opened

@@ -11,8 +11,7 @@ import pytest
 from kagent_memory import Fact, InvalidInput, Memories, NotFound, Scope, Scopes
 from kagent_memory.memories.findings import DEFECTS, Audit
 from kagent_memory.records import Memory, Revision, new_id
-from kagent_memory.stores.base import Batch
-from kagent_memory.stores.values import Whole
+from kagent_memory.stores.values import Batch, Whole
 from kagent_memory.testing import HashEmbedder
 from memories import opening
 from memories.opening import ADA, GRACE, START, TickingClock, later

@@ -14,7 +14,7 @@ from kagent_memory.errors import InvalidInput
 from kagent_memory.memories import Memories
 from kagent_memory.memories.caller_vectors import MAX_WIDTHS
 from kagent_memory.records import Scope
-from kagent_memory.stores.base import external_name
+from kagent_memory.stores.spaces import external_name
 from kagent_memory.testing import HashEmbedder
 from memories.opening import ADA, opened
 

@@ -14,7 +14,7 @@ import pytest
 from kagent_memory import Change, Fact, Memories, Memory
 from kagent_memory.ingestion.editing import retired
 from kagent_memory.records import new_id
-from kagent_memory.stores.base import Batch
+from kagent_memory.stores.values import Batch
 from kagent_memory.testing import HashEmbedder
 from memories.opening import ADA, CANARY, HOUR, START, TickingClock, kept, opened
 

@@ -16,7 +16,7 @@ import pytest
 from kagent_memory import Fact, Filter, InvalidInput, Memories, Recall, Scope, Scopes
 from kagent_memory.memories import memories as module
 from kagent_memory.records import new_id
-from kagent_memory.stores.base import Batch
+from kagent_memory.stores.values import Batch
 from kagent_memory.testing import HashEmbedder
 from kagent_memory.testing.fixtures import NOW, a_memory, adding, vector
 from memories.opening import opened

@@ -15,7 +15,7 @@ from server.ground import client_of, served
 from kagent_memory import Change, Fact, Filter, Memories, Scope
 from kagent_memory.errors import Conflict, NotFound
 from kagent_memory.remote import RemoteMemories
-from kagent_memory.stores.base import Batch
+from kagent_memory.stores.values import Batch
 from kagent_memory.testing import FrozenClock, HashEmbedder
 from memories.opening import DAY, START, later, listed, opened
 

@@ -13,7 +13,7 @@ from memories.opening import ADA, START, later, opened
 from kagent_memory import Memories, Scope
 from kagent_memory.errors import StoreError
 from kagent_memory.retention.deliveries import GATHER_SECONDS
-from kagent_memory.stores.base import Pruned
+from kagent_memory.stores.values import Pruned
 from kagent_memory.testing import FrozenClock
 
 RECALLS = int(10 * GATHER_SECONDS)

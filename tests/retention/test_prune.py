@@ -13,7 +13,8 @@ from kagent_memory import Fact, Memories
 from kagent_memory.retention import prune
 from kagent_memory.retrieval.ranking import RankSettings
 from kagent_memory.retrieval.ranking.importance import ImportanceWeights
-from kagent_memory.stores.base import MemoryStore, Pruned
+from kagent_memory.stores.base import MemoryStore
+from kagent_memory.stores.values import Pruned
 from kagent_memory.testing import FrozenClock, HashEmbedder
 
 HOBBIES = (

@@ -9,7 +9,7 @@ import pytest
 
 from kagent_memory.memories import Memories
 from kagent_memory.records import Fact, Filter, Recall, Scope
-from kagent_memory.stores.base import Batch
+from kagent_memory.stores.values import Batch
 from kagent_memory.testing import HashEmbedder
 from kagent_memory.testing.fixtures import a_memory, adding
 

@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 from kagent_memory.errors import KagentMemoryError
 from kagent_memory.records import Change, Filter, Memory
 from kagent_memory.stores import Store, open_store
-from kagent_memory.stores.base import Batch, Order
+from kagent_memory.stores.values import Batch, Order
 from kagent_memory.testing.fixtures import (
     DAY,
     NOW,

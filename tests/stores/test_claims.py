@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kagent_memory.records import Scope
 from kagent_memory.stores import Store, open_store
-from kagent_memory.stores.base import Job
+from kagent_memory.stores.values import Job
 from kagent_memory.testing.fixtures import NOW, a_job
 
 A = Scope("acme", "a", "desk")

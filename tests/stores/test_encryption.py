@@ -23,9 +23,9 @@ from kagent_memory.errors import ConfigurationError, StoreError
 from kagent_memory.records import Change, Filter, Memory, Revision, new_id
 from kagent_memory.settings import MemorySettings, compose
 from kagent_memory.stores import planning, postings
-from kagent_memory.stores.base import Batch, Job
 from kagent_memory.stores.sql import maintenance
 from kagent_memory.stores.sql.row_codec import sealed_fields
+from kagent_memory.stores.values import Batch, Job
 from kagent_memory.testing import HashEmbedder
 from kagent_memory.testing.fixtures import NOW, adding, vector
 

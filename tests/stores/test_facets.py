@@ -13,7 +13,8 @@ from server.ground import Clock
 
 from kagent_memory.memories import Memories
 from kagent_memory.records import Fact, Filter, Scope
-from kagent_memory.stores.base import Facets, MemoryStore
+from kagent_memory.stores.base import MemoryStore
+from kagent_memory.stores.values import Facets
 from kagent_memory.testing.fixtures import delivery
 
 SCOPE = Scope("", "ada", "desk")

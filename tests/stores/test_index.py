@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 from kagent_memory import StoreError
 from kagent_memory.records import Change, Filter, Memory, Scope, new_id
 from kagent_memory.stores import Store, open_store
-from kagent_memory.stores.base import Batch
 from kagent_memory.stores.index import Entry, ScopeIndex
 from kagent_memory.stores.postings import packed
 from kagent_memory.stores.sql import index_cache
 from kagent_memory.stores.sql.index_reads import SqlIndexReads, Stand
 from kagent_memory.stores.sql.scripts import run
+from kagent_memory.stores.values import Batch
 from kagent_memory.testing.fixtures import adding, delivery, features_of
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

@@ -18,10 +18,10 @@ from kagent_memory import Memories
 from kagent_memory.errors import ConfigurationError, InvalidInput, StoreError
 from kagent_memory.records import Scope
 from kagent_memory.stores import open_store, sql
-from kagent_memory.stores.base import Batch
 from kagent_memory.stores.libsql import database
 from kagent_memory.stores.libsql.connection import connect, migrate
 from kagent_memory.stores.sql import Migration, migrations
+from kagent_memory.stores.values import Batch
 from kagent_memory.testing.fixtures import DAY, NOW, a_job, a_memory, adding
 
 SCOPE = Scope("acme", "ann", "notes")
@@ -207,7 +207,7 @@ WRITER = """
 import asyncio, sys
 from kagent_memory.records import Scope
 from kagent_memory.stores import open_store, sql
-from kagent_memory.stores.base import Batch
+from kagent_memory.stores.values import Batch
 from kagent_memory.testing.fixtures import NOW, a_memory, adding
 
 async def main(path, key, name, count):

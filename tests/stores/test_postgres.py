@@ -17,9 +17,9 @@ from kagent_memory import Memories
 from kagent_memory.errors import ConfigurationError, StoreError
 from kagent_memory.records import Scope, new_id
 from kagent_memory.stores import open_store
-from kagent_memory.stores.base import Batch
 from kagent_memory.stores.postgres.session import statement
 from kagent_memory.stores.sql.maintenance import SCOPES_OF
+from kagent_memory.stores.values import Batch
 from kagent_memory.testing import HashEmbedder
 from kagent_memory.testing.fixtures import NOW, a_memory, adding
 

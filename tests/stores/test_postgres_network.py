@@ -22,8 +22,8 @@ from kagent_memory import Memories
 from kagent_memory.errors import StoreError
 from kagent_memory.records import Scope, new_id
 from kagent_memory.stores import Store, open_store
-from kagent_memory.stores.base import Batch
 from kagent_memory.stores.sql.session import Transaction
+from kagent_memory.stores.values import Batch
 from kagent_memory.stores.view import Nearest
 from kagent_memory.testing.fixtures import NOW, a_job, a_memory, adding
 

@@ -19,8 +19,8 @@ from relay import at, execute
 
 from kagent_memory.records import Scope
 from kagent_memory.stores import open_store
-from kagent_memory.stores.base import Batch
 from kagent_memory.stores.sql import migrations
+from kagent_memory.stores.values import Batch
 from kagent_memory.testing.contract import (
     ApplyContract,
     ConcurrencyContract,

@@ -12,10 +12,10 @@ from kagent_memory.records import Fact, Filter, Memory, Message, Scope
 from kagent_memory.retrieval.embedding_spaces import StoreEmbedder
 from kagent_memory.retrieval.similar import neighbours
 from kagent_memory.stores import open_store
-from kagent_memory.stores.base import Batch
 from kagent_memory.stores.libsql.database import Database
 from kagent_memory.stores.libsql.session import LibSQLSession
 from kagent_memory.stores.postgres.session import PostgresSession
+from kagent_memory.stores.values import Batch
 from kagent_memory.testing import HashEmbedder
 from kagent_memory.testing.fixtures import NOW, a_memory, adding
 

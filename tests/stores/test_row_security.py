@@ -22,9 +22,9 @@ from kagent_memory.cli import main
 from kagent_memory.errors import ConfigurationError
 from kagent_memory.records import Change, Scope, new_id
 from kagent_memory.stores import Store, open_store, sql
-from kagent_memory.stores.base import Batch, Token
 from kagent_memory.stores.postgres.connection import fetch
 from kagent_memory.stores.sql import Migration, migrations
+from kagent_memory.stores.values import Batch, Token
 from kagent_memory.testing import HashEmbedder
 from kagent_memory.testing.fixtures import NOW, a_job, a_memory, adding, delivery
 

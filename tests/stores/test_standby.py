@@ -32,12 +32,11 @@ from kagent_memory.errors import ConfigurationError, StoreError
 from kagent_memory.records import Scope
 from kagent_memory.settings import MemorySettings
 from kagent_memory.stores import open_store, standby_lag
-from kagent_memory.stores.base import Batch
 from kagent_memory.stores.postgres import standby as standby_module
 from kagent_memory.stores.postgres.connection import Target
 from kagent_memory.stores.postgres.database import Pool
 from kagent_memory.stores.sql import migrations
-from kagent_memory.stores.values import Behind
+from kagent_memory.stores.values import Batch, Behind
 from kagent_memory.testing import HashEmbedder
 from kagent_memory.testing.fixtures import vector
 

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...language.tokenizer import STOP_WORDS, tokens
-from ...stores.base import TextMatches
 from ...stores.columns import Mask
+from ...stores.values import TextMatches
 from ..search import Search
 from . import RankSettings
 
