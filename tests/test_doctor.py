@@ -4,22 +4,24 @@ what to do.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import psycopg
 import pytest
 
 from kagent_memory import doctor
-from kagent_memory.doctor import Finding
-from kagent_memory.errors import ModelError
+from kagent_memory.doctor import Diagnosis
+from kagent_memory.errors import ModelError, StoreError
 from kagent_memory.memories import Memories
 from kagent_memory.records import Scope
 from kagent_memory.stores.sql import migrations
 from kagent_memory.testing import HashEmbedder, ScriptedLlm
 
 
-def by_part(findings: list[Finding]) -> dict[str, Finding]:
+def by_part(findings: Sequence[Diagnosis]) -> dict[str, Diagnosis]:
     return {finding.part: finding for finding in findings}
 
 
@@ -29,7 +31,7 @@ async def test_versions_and_migrations_are_those_of_the_database(store_uri: str)
     found = by_part(await doctor.examine(store_uri, llm=False))
     dialect = "postgres" if store_uri.startswith("postgres") else "libsql"
     applied = ", ".join(f"{step.number} {step.name}" for step in migrations(dialect))
-    assert found["migrations"] == Finding("migrations", "ok", f"Applied: {applied}.")
+    assert found["migrations"] == Diagnosis("migrations", "ok", f"Applied: {applied}.")
     assert (found["permissions"].state, found["extension"].state) == ("ok", "ok")
     if dialect == "postgres":
         with psycopg.connect(store_uri) as connection:
@@ -86,13 +88,6 @@ async def test_a_missing_directory_is_told_in_full(
     assert "writable" in found[-1].advice
 
 
-def test_a_store_that_cannot_be_written_is_told_what_to_do() -> None:
-    """Rights to grant are spoken of only where some are named."""
-    found = doctor.of_server("http://host", {**ANSWERS, "writing": "read-only"})
-    [unwritable] = [finding for finding in found if finding.state == "bad"]
-    assert unwritable.advice == "Give this user the right to write."
-
-
 @pytest.mark.parametrize("name", UNOPENED)
 async def test_what_cannot_be_opened_is_told(tmp_path: Path, name: str) -> None:
     """A store that cannot be opened is one bad finding, with what to do."""
@@ -129,31 +124,40 @@ async def test_settings_that_have_their_model_are_no_finding() -> None:
     assert [finding.part for finding in found if finding.state == "bad"] == []
 
 
-ANSWERS = {
-    "store": "ok", "embedding": "ok", "database": "X 1", "extension": "Y 2",
-    "migrations": "1 initial", "writing": "ok",
-}  # fmt: skip
+ABOUT = {"database": "X 1", "extension": "Y 2", "migrations": "1 initial"}
 
 
 @pytest.mark.parametrize(
-    ("answers", "bad"),
+    ("about", "bad"),
     [
-        (ANSWERS, set()),
-        ({"store": "memory unavailable", "embedding": "ok"}, {"database"}),
-        ({**ANSWERS, "embedding": "no key"}, {"embedder"}),
-        ({name: answer for name, answer in ANSWERS.items() if name != "extension"}, {"extension"}),
-        ({**ANSWERS, "lacking": "a"}, {"permissions"}),
-        ({**ANSWERS, "writing": "read-only"}, {"permissions"}),
-        ({"store": "Not for a caller that is bound."}, {"check"}),
+        (ABOUT, set()),
+        (StoreError("memory unavailable"), {"database"}),
+        ({"database": "X 1"}, {"extension"}),
+        ({**ABOUT, "lacking": "a"}, {"permissions"}),
     ],
+    ids=str,
 )
-def test_a_servers_own_check_becomes_findings_with_advice(
-    answers: dict[str, str], bad: set[str]
+async def test_what_a_store_lacks_is_told_with_advice(
+    monkeypatch: pytest.MonkeyPatch, about: Any, bad: set[str]
 ) -> None:
-    """Each failure that a server reports becomes a finding with advice."""
-    found = doctor.of_server("http://host", answers)
-    assert {finding.part for finding in found if finding.state == "bad"} == bad
-    assert all(finding.advice for finding in found if finding.state == "bad")
+    """What a store says that it lacks, or that it is away, is a bad finding with advice."""
+    async with await Memories.open("libsql:///:memory:", llm=False, worker=False) as memories:
+        told = AsyncMock(side_effect=[about])
+        monkeypatch.setattr(type(memories.store.memories), "about", told)
+        found = await memories.check()
+    assert {one.part for one in found if one.state == "bad"} == bad
+    assert all(one.advice for one in found if one.state == "bad")
+
+
+async def test_a_store_that_cannot_be_written_is_told_what_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rights to grant are spoken of only where some are named."""
+    async with await Memories.open("libsql:///:memory:", llm=False, worker=False) as memories:
+        refused = AsyncMock(side_effect=StoreError("read-only"))
+        monkeypatch.setattr(type(memories.store.queue), "lease", refused)
+        found = by_part(await memories.check())
+    assert found["permissions"].advice == "Give this user the right to write."
 
 
 async def test_a_model_that_adk_knows_is_asked(store_uri: str) -> None:
@@ -161,5 +165,5 @@ async def test_a_model_that_adk_knows_is_asked(store_uri: str) -> None:
     house = ScriptedLlm(lambda _: {"ok": True})
     await (await Memories.open(store_uri, llm=False, worker=False)).close()
     found = await doctor.examine(store_uri, llm="house-model", resolve_llm=lambda _: house)
-    assert by_part(found)["model"] == Finding("model", "ok", "It answered a probe.")
+    assert by_part(found)["model"] == Diagnosis("model", "ok", "It answered a probe.")
     assert len(house.prompts) == 1

@@ -317,22 +317,23 @@ async def examine(call: Call) -> Answer:
         kagent-memory doctor --uri postgresql://memory@db/agents --embedding ollama/nomic-embed-text
     """
     from .. import doctor
+    from ..memories.diagnosis import bad
     from ..remote import is_remote
 
     try:
         if is_remote(call.args.uri):
             async with call.opened() as memories:
-                findings = await doctor.examine_server(memories)
+                found = await doctor.examine_server(memories)
         else:
-            findings = await doctor.examine(
+            found = await doctor.examine(
                 call.args.uri, resolve_llm=call.resolve_llm, **call.settings()
             )
     except KagentMemoryError as error:
-        findings = [doctor.bad("server", error)]
+        found = [bad("server", error)]
     lines: list[str] = []
-    for finding in findings:
-        lines.append(f"{styled(*MARKS[finding.state])}  {finding.part:<12}{finding.text}")
-        if finding.advice:
-            lines.append(f"      {'':<12}→ {finding.advice}")
-    is_bad = any(finding.state == "bad" for finding in findings)
-    return Answer(findings, lines=lines, code=FOUND_PROBLEMS if is_bad else 0)
+    for each in found:
+        lines.append(f"{styled(*MARKS[each.state])}  {each.part:<12}{each.text}")
+        if each.advice:
+            lines.append(f"      {'':<12}→ {each.advice}")
+    is_bad = any(each.state == "bad" for each in found)
+    return Answer(found, lines=lines, code=FOUND_PROBLEMS if is_bad else 0)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .. import telemetry
 from ..concurrency import run_in_thread
-from ..errors import ConfigurationError, KagentMemoryError
-from ..records import Change, Scope, Scopes, new_id
+from ..errors import ConfigurationError
+from ..records import Change, Scope, Scopes
 from .findings import DEFECTS, MAX_FINDINGS, Audit, Defect, Progress
 from .opened import Opened
 from .verbs import verb
@@ -20,11 +20,9 @@ if TYPE_CHECKING:
     from ..ingestion.reembedding import Reembedded
     from ..models.embedding import EmbedderChoice
     from ..stores.values import Job, JobState, Pruned, Rotated, ScopeStats
+    from .diagnosis import Diagnosis
     from .transfer import Imported
     from .types import Count, Defects, Name
-
-CHECKED_SCOPES = 1000
-"""Scopes that `check` looks for memories without vectors in."""
 
 
 class Maintenance(Opened):
@@ -349,53 +347,10 @@ class Maintenance(Opened):
         return await self.parts.store.memories.rotate_keys(dry_run=dry_run)
 
     @verb("GET /check")
-    async def check(self) -> Mapping[str, str]:
-        """Return what a doctor wants to know; raises nothing of ours.
-
-        Returns:
-            `store` and `embedding`: "ok", or what is wrong ("keyword mode" without an embedder);
-            and what the store says about itself: `database`, `extension`, `migrations`, the `nodes`
-            of a Citus cluster with the tables that are `undistributed`, and the rights it is
-            `lacking`. Where none is lacking, `writing`: "ok" when a row could be
-            written, or what is wrong.
+    async def check(self) -> Sequence[Diagnosis]:
+        """Look at the database, its rights, queue and keys, the embedder and the model, each of
+        which is asked; say what to do about what does not work. Raises nothing of ours.
         """
-        parts, findings = self.parts, {"store": "ok", "embedding": "keyword mode"}
-        try:
-            findings.update(await parts.store.memories.about())
-        except KagentMemoryError as error:
-            findings["store"] = str(error)
-        else:
-            if "lacking" not in findings:
-                findings["writing"] = await _outcome(
-                    parts.store.queue.lease("doctor", new_id(), seconds=1)
-                )
-        if parts.vectors is not None:
-            findings["embedding"] = await _outcome(parts.vectors.ping())
-        if findings["store"] == findings["embedding"] == "ok" and (
-            lacking := await self._unembedded()
-        ):
-            findings["unembedded"] = str(lacking)
-        return findings
+        from .diagnosis import diagnose
 
-    async def _unembedded(self) -> int:
-        """Return how many of the first scopes hold memories without a vector of the embedder."""
-        parts = self.parts
-        spaces = await parts.store.memories.spaces.all()
-        current = [
-            space for space in spaces if space.name == parts.own_space and space.state == "current"
-        ]
-        if not current:
-            return 0
-        scopes = await parts.store.scopes(limit=CHECKED_SCOPES)
-        return len(
-            await parts.store.memories.lacking_vectors(scopes, current[0].number, now=parts.clock())
-        )
-
-
-async def _outcome(attempt: Awaitable[object]) -> str:
-    """Return "ok" if an attempt succeeds, else what is wrong."""
-    try:
-        await attempt
-    except KagentMemoryError as error:
-        return str(error)
-    return "ok"
+        return await diagnose(self.parts)

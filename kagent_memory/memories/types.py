@@ -88,7 +88,7 @@ def namespace() -> Mapping[str, Any]:
     from .. import records
     from ..ingestion import reembedding
     from ..stores import base, receipts, values
-    from . import findings, forgetting, transfer
+    from . import diagnosis, findings, forgetting, transfer
 
     own = {
         "Name": Name,
@@ -110,6 +110,16 @@ def namespace() -> Mapping[str, Any]:
         "WhichScopes": SomeScopes | Sequence[SomeScopes],
     }
     names: dict[str, Any] = {}
-    for module in (records, reembedding, base, receipts, values, findings, transfer, forgetting):
+    for module in (
+        records,
+        reembedding,
+        base,
+        receipts,
+        values,
+        findings,
+        transfer,
+        forgetting,
+        diagnosis,
+    ):
         names |= vars(module)
     return {**names, **own}

@@ -19,7 +19,7 @@ from typing_extensions import TypedDict, override
 
 from ..checks import json_text
 from ..concurrency import run_in_thread
-from ..errors import ConfigurationError, KagentMemoryError, StoreError
+from ..errors import ConfigurationError, StoreError
 from ..memories.export_file import opened
 from ..memories.findings import MAX_FINDINGS, Audit
 from ..memories.memories import Memories
@@ -222,12 +222,6 @@ class RemoteMemories(Memories):
             if (progress := arguments.get("progress")) is not None:
                 progress(part.memories)
         return total
-
-    async def _check(self, verb: Verb, arguments: dict[str, Any]) -> Mapping[str, str]:
-        try:
-            return await self._send(verb, arguments)
-        except KagentMemoryError as error:
-            return {"store": str(error)}
 
     async def _drain(self, verb: Verb, arguments: dict[str, Any]) -> bool:
         end = time.monotonic() + arguments.get("timeout", verb.defaults["timeout"])

@@ -12,7 +12,6 @@ from typing import Any
 import httpx
 import pytest
 
-from kagent_memory import doctor
 from kagent_memory.errors import ConfigurationError, ModelError, ModelUnavailable
 from kagent_memory.ingestion.worker import MAX_PAUSE_SECONDS, pause_seconds
 from kagent_memory.memories import Memories
@@ -158,7 +157,7 @@ async def test_an_outage_of_hours_loses_nothing_and_its_age_is_seen(store_uri: s
         assert stats.jobs == {"queued": 2}
         assert stats.oldest_job_at == begun
         assert not await memories.drain(0)
-        looked_at = await doctor.of_queue(memories.jobs, clock())
+        [looked_at] = [one for one in await memories.check() if one.part == "queue"]
         assert (looked_at.state, f"{hours}.0 h" in looked_at.text) == ("note", True)
     llm.reply = stated
     async with opened(store_uri, **options) as restarted:

@@ -396,7 +396,7 @@ async def test_a_wrong_read_uri_is_told_when_the_store_is_opened(pair, schema, t
     assert "open-sesame" not in repr(MemorySettings(read_uri=secret))
 
 
-async def told(pair: Pair, schema: str, read_uri: str) -> doctor.Finding:
+async def told(pair: Pair, schema: str, read_uri: str) -> doctor.Diagnosis:
     found = await doctor.examine(pair.primary, llm=False, postgres_schema=schema, read_uri=read_uri)
     [finding] = [one for one in found if one.part == "standby"]
     return finding

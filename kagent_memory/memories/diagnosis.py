@@ -1,0 +1,202 @@
+"""Checks of a store, its embedder, model and queue, each with the cure of what it finds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import BaseModel
+
+from ..errors import KagentMemoryError
+from ..records import Filter, new_id
+from ..stores.encryption import KeyRing
+from ..stores.values import Job
+from .components import Components
+
+PROBE_SECONDS = 45  # for a model to answer
+LOOKED_AT = 1000  # jobs; and scopes, for memories without vectors
+DECRYPTED_SCOPES = 20
+ADVICE: Mapping[str, str] = {
+    "check": "Take a token that is bound to nothing, or ask where the server is started.",
+    "cluster": "Spread them with `kagent-memory migrate --distribute`.",
+    "database": "Start the database, see its log, and check host, port and password.",
+    "embedder": "Start the embedder, or correct its name, base_url and API key.",
+    "encryption": "Set KAGENT_MEMORY_ENCRYPTION_KEYS as the other processes have it.",
+    "extension": "Install pgvector 0.7 or newer.",
+    "failing": "They run by themselves when the cause is gone; see `kagent-memory jobs`.",
+    "file": "Make it writable for this user, or correct the URI.",
+    "keywords": "Set embedding= (KAGENT_MEMORY_EMBEDDING), for example ollama/nomic-embed-text, to "
+    "find by meaning.",
+    "model": "Correct the model's name and API key, or start its server.",
+    "new": "Make it with `kagent-memory migrate`, or correct the URI.",
+    "opening": "Correct what it names: KAGENT_MEMORY_URI, a setting, an extra or a right.",
+    "permissions": "GRANT these to this user, or run `kagent-memory migrate` as the owner.",
+    "queue": "See `kagent-memory jobs --state dead`; mend the cause, then retry or drop them.",
+    "server": "Start the server, or correct the URI, the setting and the token.",
+    "settings": "Correct the setting or the URI.",
+    "standby": "Start it; it must be a streaming standby of this very database. Correct or unset "
+    "KAGENT_MEMORY_READ_URI. The primary answers meanwhile; see pg_stat_replication there.",
+    "vectors": "Jobs embed them; the log names what the embedder refuses, which another one may "
+    "take.",
+    "writing": "Give this user the right to write.",
+}
+"""What to do about a part, or about one fault of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What was found about one part.
+
+    Attributes:
+        state: "ok"; "note" for what works but should be known; "bad" for what does not work.
+        advice: what to do; "" when nothing.
+    """
+
+    part: str
+    state: Literal["ok", "note", "bad"]
+    text: str
+    advice: str = ""
+
+
+def bad(part: str, told: object, fault: str = "") -> Diagnosis:
+    """Return that a part does not work, with what to do about it, or about this fault of it."""
+    return Diagnosis(part, "bad", str(told), ADVICE[fault or part])
+
+
+def note(part: str, text: str, fault: str = "") -> Diagnosis:
+    """Return what should be known of a part that works, with what to do about it."""
+    return Diagnosis(part, "note", text, ADVICE[fault or part])
+
+
+class Ping(BaseModel):
+    """Answer that the model is asked for."""
+
+    ok: bool
+
+
+async def diagnose(parts: Components) -> Sequence[Diagnosis]:
+    """Look at every part of memories that are open."""
+    store, embedder, model = await asyncio.gather(_store(parts), _embedder(parts), _model(parts))
+    return [*store, *embedder, model]
+
+
+async def _store(parts: Components) -> list[Diagnosis]:
+    store = parts.store
+    try:
+        about = await store.memories.about()
+        found = [
+            *_database(parts.location, about),
+            await _tried(
+                "permissions",
+                store.queue.lease("doctor", new_id(), seconds=1),
+                "A row was written.",
+                "writing",
+            )
+            if "lacking" not in about
+            else bad("permissions", f"Missing: {about['lacking']}."),
+            await _queue(parts),
+        ]
+        if lacking := await _unembedded(parts):
+            text = f"Memories of {lacking} scope(s) have no vector and are found by words alone."
+            found.append(note("vectors", text))
+    except KagentMemoryError as error:
+        return [bad("database", error)]
+    return [*found, *await _encryption(parts)]
+
+
+def _database(location: str, about: Mapping[str, str]) -> list[Diagnosis]:
+    found = [
+        Diagnosis("database", "ok", f"{location} answers: {about['database']}."),
+        Diagnosis("migrations", "ok", f"Applied: {about.get('migrations', 'none are told')}."),
+        Diagnosis("extension", "ok", f"{about['extension']}.")
+        if "extension" in about
+        else bad("extension", "Vectors cannot be compared here."),
+    ]
+    if nodes := about.get("nodes"):
+        text = f"Citus runs on {nodes}."
+        left = about.get("undistributed")
+        found.append(
+            note("cluster", f"{text} On the coordinator alone: {left}.")
+            if left
+            else Diagnosis("cluster", "ok", text)
+        )
+    return found
+
+
+async def _queue(parts: Components) -> Diagnosis:
+    """Report the jobs that wait, and why.
+
+    Raises:
+        StoreError: the queue cannot be read.
+    """
+    jobs = parts.store.queue.jobs
+    if dead := await jobs(state="dead", limit=LOOKED_AT, payloads=False):
+        told = f"{_counted(dead)} dead letter(s), accepted and never taken in: {dead[0].error}"
+        return bad("queue", told)
+    queued = await jobs(state="queued", limit=LOOKED_AT, payloads=False)
+    if failing := [job for job in queued if job.error]:
+        waited = parts.clock() - min(job.created_at for job in failing)
+        text = (
+            f"{_counted(failing)} job(s) wait to be tried again, the oldest for "
+            f"{waited.total_seconds() / 3600:.1f} h: {failing[0].error}"
+        )
+        return note("queue", text, "failing")
+    return Diagnosis("queue", "ok", "No dead letters, and nothing that waits to be tried again.")
+
+
+def _counted(jobs: Sequence[Job]) -> str:
+    return f"{len(jobs)}" if len(jobs) < LOOKED_AT else f"{LOOKED_AT} or more"
+
+
+async def _unembedded(parts: Components) -> int:
+    """Return how many of the first scopes hold memories without a vector of the embedder."""
+    memories = parts.store.memories
+    for space in await memories.spaces.all():
+        if space.name == parts.own_space and space.state == "current":
+            scopes = await parts.store.scopes(limit=LOOKED_AT)
+            return len(await memories.lacking_vectors(scopes, space.number, now=parts.clock()))
+    return 0
+
+
+async def _encryption(parts: Components) -> list[Diagnosis]:
+    """Return whether what some scopes keep can be read with the keys of this process."""
+    reader, now = parts.store.memories.reader, parts.clock()
+    try:
+        for scope in await parts.store.scopes(limit=DECRYPTED_SCOPES):
+            await reader.list(scope, filter=Filter(), order="newest", limit=1, cursor=None, now=now)
+    except KagentMemoryError as error:
+        return [bad("encryption", error)]
+    ring = KeyRing.parse(parts.settings.encryption_keys)
+    text = f"What is written is encrypted with the key {ring.current!r}." if ring else ""
+    return [Diagnosis("encryption", "ok", text)] if ring else []
+
+
+async def _embedder(parts: Components) -> list[Diagnosis]:
+    if parts.vectors is None:
+        return [note("embedder", "None: search is by keywords.", "keywords")]
+    return [await _tried("embedder", parts.vectors.ping(), "It answered a probe.")]
+
+
+async def _model(parts: Components) -> Diagnosis:
+    providers = parts.providers
+    if not providers.allow_model:
+        return Diagnosis("model", "note", "Off: turns are stored as they are said.")
+    if providers.llm is None:
+        text = "None set: an agent's own model extracts facts when its sessions are saved."
+        return Diagnosis("model", "note", text)
+    asked = providers.llm.complete("Answer with ok set to true.", schema=Ping)
+    return await _tried("model", asked, "It answered a probe.")
+
+
+async def _tried(part: str, attempt: Awaitable[object], text: str, fault: str = "") -> Diagnosis:
+    """Return that a part works if an attempt succeeds in time, else what is wrong."""
+    try:
+        async with asyncio.timeout(PROBE_SECONDS):
+            await attempt
+    except TimeoutError:
+        return bad(part, f"No answer within {PROBE_SECONDS} s.", fault)
+    except KagentMemoryError as error:
+        return bad(part, error, fault)
+    return Diagnosis(part, "ok", text)
