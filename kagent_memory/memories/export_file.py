@@ -1,36 +1,61 @@
-"""The file that `Memories.export` writes: its lines, and what is checked of them when they are
-read.
+"""The file that `Memories.export` writes: memories whole, one a line, and what is checked of them
+when they are read.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from itertools import groupby, islice
 from pathlib import Path
-from typing import Annotated, BinaryIO, Literal, Self, TypeAlias
+from typing import Annotated, Any, BinaryIO, Literal, Self, TypeAlias
 
 import numpy as np
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 from ..checks import checked_text, faults
+from ..concurrency import run_in_thread
 from ..errors import InvalidInput
-from ..records import MAX_LINKS, Change, Memory, Revision, Scope, Vector
+from ..records import MAX_LINKS, Change, Filter, Memory, Revision, Scope, Vector
 from ..stores.planning import checked
 from ..stores.spaces import EXTERNAL, EmbeddingSpace, SpaceKey, checked_vector, external_name
-from ..stores.values import Batch, every_state
+from ..stores.values import Batch, Whole, with_after
+from .components import Components
 
+ATTEMPTS = 3
 MAX_SPACES = 1000
 MAX_DIMENSIONS = 65_536
 PART = 200
 MAX_LINE_BYTES = 64 * 2**20
+READ = 1_000_000  # characters: lines of a file are work for a thread, however long they are
 # what some readers take for one
 LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\u0085\u2028\u2029"}
 Number: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Node: TypeAlias = tuple[Scope, str]
+"""A memory of the file, by its scope and id."""
+
+
+def _listed(probe: Any) -> Any:
+    return probe.tolist() if isinstance(probe, np.ndarray) else probe
 
 
 class Space(BaseModel, extra="forbid", strict=True):
@@ -41,14 +66,9 @@ class Space(BaseModel, extra="forbid", strict=True):
     name: Annotated[str, Field(min_length=1, max_length=1024)]
     dimensions: Annotated[int, Field(ge=1, le=MAX_DIMENSIONS)]
     state: Literal["current", "filling"]
-    probe: Annotated[list[Number], Field(max_length=MAX_DIMENSIONS)] | None
-
-    @classmethod
-    def of(cls, space: EmbeddingSpace) -> Space:
-        """Return an embedding space of a store, as a line names it."""
-        probe = None if space.probe is None else space.probe.tolist()
-        named = {"name": space.name, "dimensions": space.dimensions, "state": space.state}
-        return cls.model_validate({**named, "probe": probe})
+    probe: Annotated[
+        list[Number] | None, Field(max_length=MAX_DIMENSIONS), BeforeValidator(_listed)
+    ]
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -59,15 +79,16 @@ class Space(BaseModel, extra="forbid", strict=True):
             raise ValueError(f"{self.name!r} holds no vectors of {self.dimensions} dimensions")
         return self
 
-    @property
-    def key(self) -> SpaceKey:
-        """Return what makes it the same embedding space in another store."""
-        return self.name, self.dimensions
-
-    @property
-    def vector(self) -> Vector | None:
-        """The embedder's answer to the fixed text."""
-        return None if self.probe is None else np.asarray(self.probe, np.float32)
+    def numbered(self, number: int) -> EmbeddingSpace:
+        """Return it as a store has it, by its place in the file."""
+        probe = None if self.probe is None else np.asarray(self.probe, np.float32)
+        return EmbeddingSpace(
+            number=number,
+            name=self.name,
+            dimensions=self.dimensions,
+            probe=probe,
+            state=self.state,
+        )
 
 
 class Head(BaseModel, extra="forbid"):
@@ -92,7 +113,7 @@ class Numbers:
     from 0.
     """
 
-    space: Annotated[int, Field(strict=True)]
+    space: Annotated[int, Field(strict=True, ge=0)]
     numbers: tuple[Number, ...]
 
 
@@ -123,15 +144,18 @@ class ExportFile:
     Attributes:
         spaces: the embedding spaces that its first line names.
         widths: of callers' own vectors, by tenant.
-        linked: ids of memories that took the place of others, or that others stand for.
+        derived: by memory, those that go where it is forgotten: what stands for it since a merge,
+            and the history that it stands for.
     """
 
     path: Path
-    spaces: Sequence[Space] = ()
+    spaces: Sequence[EmbeddingSpace] = ()
     widths: defaultdict[str, set[int]] = field(
         default_factory=lambda: defaultdict[str, set[int]](set)
     )
-    linked: set[str] = field(default_factory=set[str])
+    derived: defaultdict[Node, set[Node]] = field(
+        default_factory=lambda: defaultdict[Node, set[Node]](set)
+    )
 
     @classmethod
     def checked(cls, path: Path, tenant: str | None) -> ExportFile:
@@ -144,56 +168,76 @@ class ExportFile:
         """
         file = cls(path)
         for number, line in file._lines():
-            if tenant is not None and line.scope.tenant != tenant:
+            owner = line.scope.tenant
+            if tenant not in (None, owner):
                 raise InvalidInput(
-                    f"Line {number} of {path} is of the tenant {line.scope.tenant!r}; this "
-                    f"imports into {tenant!r} "
-                    "alone."
+                    f"Line {number} of {path} is of the tenant {owner!r}; this imports into "
+                    f"{tenant!r} alone."
                 )
             try:
                 _check_line(line)
-                file._note_vectors(line)
+                vectors = file.vectors_of(line)
             except InvalidInput as error:
                 raise InvalidInput(
                     f"Line {number} of {path} cannot be imported: {error}"
                 ) from error
-            file._note_links(line)
+            file.widths[owner] |= {width for name, width in vectors if name.startswith(EXTERNAL)}
+            file._note_derived(line)
         return file
 
-    def batches(self, *, linked: bool = False) -> Iterator[tuple[Scope, list[Line]]]:
-        """Yield the lines, up to `PART` of one scope at a time; `linked`: only of such memories."""
-        lines = (line for _, line in self._lines())
-        if linked:
-            lines = (line for line in lines if line.memory.id in self.linked)
-        for scope, of_scope in groupby(lines, key=lambda line: line.scope):
-            while batch := list(islice(of_scope, PART)):
-                yield scope, batch
+    def batches(
+        self, numbers: Mapping[SpaceKey, int] = {}, *, deriving: bool = False
+    ) -> Iterator[tuple[Scope, Sequence[Whole]]]:
+        """Yield the memories, up to `PART` of one scope at a time.
 
-    def vectors_of(self, line: Line) -> Iterator[tuple[SpaceKey, Vector]]:
-        """Yield the vectors of a line, each with its embedding space.
+        Args:
+            numbers: of the embedding spaces whose vectors are kept, where they are imported.
+            deriving: only memories that take others along when they are forgotten.
+        """
+        lines = (line for _, line in self._lines())
+        if deriving:
+            lines = (line for line in lines if (line.scope, line.memory.id) in self.derived)
+        for scope, of_scope in groupby(lines, key=lambda line: line.scope):
+            while part := list(islice(of_scope, PART)):
+                yield scope, [self._whole(line, numbers) for line in part]
+
+    def _whole(self, line: Line, numbers: Mapping[SpaceKey, int]) -> Whole:
+        vectors = self.vectors_of(line).items() if numbers else ()
+        kept = {numbers[key]: vector for key, vector in vectors if key in numbers}
+        return Whole(line.memory, line.revisions, kept)
+
+    def with_derived(self, forgotten: Iterable[Node]) -> set[Node]:
+        """Return forgotten memories with all that must not come back because of them."""
+        reached, fresh = set[Node](), {*forgotten}
+        while fresh:
+            reached |= fresh
+            fresh = {other for node in fresh for other in self.derived.get(node, ())} - reached
+        return reached
+
+    def vectors_of(self, line: Line) -> Mapping[SpaceKey, Vector]:
+        """Return the vectors of a line by their embedding space.
 
         Raises:
-            InvalidInput: one does not fit, or the first line does not name its embedding space.
+            InvalidInput: one does not fit, there are two of one embedding space, or the first line
+                does not name it.
         """
+        vectors: dict[SpaceKey, Vector] = {}
         for vector in line.vectors:
-            if not 0 <= vector.space < len(self.spaces):
+            if vector.space >= len(self.spaces):
                 raise InvalidInput(f"The first line names no embedding space {vector.space}.")
             space = self.spaces[vector.space]
-            yield space.key, checked_vector(vector.numbers, space.dimensions)
+            if space.key in vectors:
+                raise InvalidInput("It has two vectors of one embedding space.")
+            vectors[space.key] = checked_vector(vector.numbers, space.dimensions)
+        return vectors
 
-    def _note_vectors(self, line: Line) -> None:
-        keys = [key for key, _ in self.vectors_of(line)]
-        if len(set(keys)) < len(keys):
-            raise InvalidInput("It has two vectors of one embedding space.")
-        for name, width in keys:
-            if name.startswith(EXTERNAL):
-                self.widths[line.scope.tenant].add(width)
-
-    def _note_links(self, line: Line) -> None:
-        states = every_state(line.memory, line.revisions)
-        successors = {state.superseded_by for state in states if state.superseded_by}
-        if successors or any(revision.group is not None for revision in line.revisions):
-            self.linked |= {line.memory.id, *successors}
+    def _note_derived(self, line: Line) -> None:
+        scope, memory = line.scope, line.memory
+        if memory.superseded_by is not None:
+            self.derived[scope, memory.superseded_by].add((scope, memory.id))
+        for revision, after in with_after(memory, line.revisions):
+            if revision.kind == "merge" and after is not None and after.superseded_by is not None:
+                self.derived[scope, memory.id].add((scope, after.superseded_by))
 
     def _lines(self) -> Iterator[tuple[int, Line]]:
         """Yield the lines between the first and the last, each with its number.
@@ -203,11 +247,16 @@ class ExportFile:
         """
         path, number, count = self.path, 0, 0
         with opened(path) as file:
-            lines = enumerate(_bounded_lines(path, file), start=1)
+            lines = enumerate(iter(partial(file.readline, MAX_LINE_BYTES + 1), b""), start=1)
             try:
                 for number, text in lines:
+                    if len(text) > MAX_LINE_BYTES:
+                        raise InvalidInput(
+                            f"Line {number} of {path} is longer than {MAX_LINE_BYTES:,} bytes."
+                        )
                     if number == 1:
-                        self.spaces = Head.model_validate_json(text).embedding_spaces
+                        spaces = Head.model_validate_json(text).embedding_spaces
+                        self.spaces = [space.numbered(place) for place, space in enumerate(spaces)]
                     elif text.startswith(b'{"end"'):
                         stated = End.model_validate_json(text).memories
                         if stated != count or any(text.strip() for _, text in lines):
@@ -222,13 +271,6 @@ class ExportFile:
             except ValidationError as error:
                 raise InvalidInput(_damage(number, path, error)) from error
         raise InvalidInput(f"{path} was cut off after line {number}; export it again.")
-
-
-def _bounded_lines(path: Path, file: BinaryIO) -> Iterator[bytes]:
-    while text := file.readline(MAX_LINE_BYTES + 1):
-        if len(text) > MAX_LINE_BYTES:
-            raise InvalidInput(f"{path} has a line longer than {MAX_LINE_BYTES:,} bytes.")
-        yield text
 
 
 @contextmanager
@@ -278,3 +320,68 @@ def _check_line(line: Line) -> None:
         raise InvalidInput(
             f"Its revisions have the numbers {numbers}; each has its own, below the memory's."
         )
+
+
+async def export(
+    parts: Components, scopes: AsyncIterable[Scope], *, vectors: bool
+) -> AsyncGenerator[str]:
+    """Yield all memories of some scopes as lines; see `Memories.export`."""
+    await parts.deliveries.flush()
+    every = await parts.store.memories.spaces.all() if vectors else ()
+    spaces = {
+        space.number: Space.model_validate(space, from_attributes=True)
+        for space in every
+        if space.state != "retired"
+    }
+    head = Head(
+        format="kagent-memory",
+        version=2 if vectors else 1,
+        exported_at=parts.clock(),
+        embedding_spaces=[*spaces.values()],
+    )
+    yield head.model_dump_json(exclude=None if vectors else {"embedding_spaces"})
+    count = 0
+    async for scope in scopes:
+        ids = await parts.store.memories.kept(scope, Filter())
+        for start in range(0, len(ids), PART):
+            memories, kept = await _read(parts, scope, ids[start : start + PART], [*spaces])
+            count += len(memories)
+            for line in await run_in_thread(READ, _lines, scope, memories, kept, vectors):
+                yield line
+    yield End(memories=count).model_dump_json()
+
+
+async def _read(
+    parts: Components, scope: Scope, ids: Sequence[str], numbers: Sequence[int]
+) -> tuple[Sequence[Whole], Sequence[Mapping[str, Vector]]]:
+    """Return memories, and their vectors of each of these embedding spaces; none of a scope that
+    never rests, where a vector may be of other words.
+    """
+    store = parts.store.memories
+    memories: Sequence[Whole] = ()
+    for _ in range(ATTEMPTS if numbers else 0):
+        version = await store.version(scope)
+        memories = await store.whole(scope, ids)
+        vectors = [await store.vectors(scope, number, ids) for number in numbers]
+        if await store.version(scope) == version:
+            return memories, vectors
+    return memories or await store.whole(scope, ids), ()
+
+
+def _lines(
+    scope: Scope,
+    memories: Sequence[Whole],
+    kept: Sequence[Mapping[str, Vector]],
+    has_vectors: bool,
+) -> list[str]:
+    lines: list[str] = []
+    for whole in memories:
+        vectors = tuple(
+            Numbers(place, tuple(of_space[whole.memory.id].tolist()))
+            for place, of_space in enumerate(kept)
+            if whole.memory.id in of_space
+        )
+        line = Line(scope, whole.memory, whole.revisions, vectors)
+        text = line_adapter().dump_json(line, exclude=None if has_vectors else {"vectors"})
+        lines.append(text.decode().translate(LINE_ENDS))
+    return lines

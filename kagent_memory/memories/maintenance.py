@@ -252,7 +252,7 @@ class Maintenance(Opened):
         Raises:
             NotFound: the server's caller may not see them.
         """
-        from .transfer import export
+        from .export_file import export
 
         scopes = self.each_scope(tenant=tenant, user=user, app=app)
         async for line in export(self.parts, scopes, vectors=vectors):
@@ -286,7 +286,8 @@ class Maintenance(Opened):
             ModelError: the embedder, which must say whether the file's vectors are its own, is
                 unavailable.
         """
-        from .transfer import READ, ExportFile, Import
+        from .export_file import READ, ExportFile
+        from .transfer import Import
 
         file = await run_in_thread(READ, ExportFile.checked, Path(path), tenant)
         return await Import(self.parts, file, dry_run, progress).run()
