@@ -8,7 +8,7 @@ import threading
 import time
 import uuid
 from abc import abstractmethod
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
@@ -22,6 +22,7 @@ from typing import (
     Literal,
     TypeAlias,
     TypeVar,
+    get_args,
     get_type_hints,
     overload,
 )
@@ -62,10 +63,10 @@ Id: TypeAlias = Annotated[str, Field(pattern=ID_PATTERN)]
 Several: Final = Field(max_length=1000, strict=False)  # also in a list
 Scalar: TypeAlias = Annotated[str | int | float | bool | None, BeforeValidator(checked_scalar)]
 
-MEMORY_TYPES: tuple[MemoryType, ...] = ("semantic", "episodic", "procedural", "reflective")
+MEMORY_TYPES: tuple[MemoryType, ...] = get_args(MemoryType)
 # memories, and the kept turns that facts come from
 SEARCHED: Final = frozenset[State](("active", "source"))
-ORIGINS: tuple[Origin, ...] = ("user", "agent", "tool", "import")
+ORIGINS: tuple[Origin, ...] = get_args(Origin)
 MAX_QUERY_CHARS = 16_384
 GATED = "gated"  # in `Recall.degraded`: the gate held the query not worth a search
 DROPPED = ""  # in place of the id of what was not stored
@@ -487,9 +488,6 @@ class Listed(Sequence[Item]):
 
     def __len__(self) -> int:
         return len(self.items)
-
-    def __iter__(self) -> Iterator[Item]:
-        return iter(self.items)
 
 
 Exclusion: TypeAlias = Literal[

@@ -57,10 +57,7 @@ class AdkLlm(StructuredLlm):
                 raise self._error(problem)
             usage = response.usage_metadata
             if usage:
-                count(
-                    input_tokens=usage.prompt_token_count or 0,
-                    output_tokens=usage.candidates_token_count or 0,
-                )
+                count(tokens=(usage.prompt_token_count or 0) + (usage.candidates_token_count or 0))
             parts = (response.content.parts if response.content else None) or []
             texts += [
                 part.text

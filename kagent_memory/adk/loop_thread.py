@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeVar
 
 from ..concurrency import new_loop
 from ..errors import StoreError
+from ..memories.tool_answers import report
 
 Resource = TypeVar("Resource")
 Result = TypeVar("Result")
@@ -32,21 +33,28 @@ AWAY_SECONDS = 0.1
 
 
 class _RunningLoop(Generic[Resource]):
-    """One running thread with its event loop, and the resource that was opened on it."""
+    """One running thread with its event loop, and the resource that was opened on it.
 
-    def __init__(self, opener: Opener[Resource], closer: Closer[Resource]) -> None:
+    Attributes:
+        tasks: the work, each with whether it goes on when its caller is gone.
+        end: ends the thread; called at the latest when nobody holds the owner.
+    """
+
+    def __init__(
+        self, opener: Opener[Resource], closer: Closer[Resource], owner: LoopThread[Resource]
+    ) -> None:
         self._opener = opener
         self._closer = closer
         self._opening: asyncio.Task[Resource] | None = None
         self.is_open = False
-        # each with whether it goes on when its caller is gone
-        self._tasks: dict[asyncio.Task[Any], bool] = {}
+        self.tasks: dict[asyncio.Task[Any], bool] = {}
         self._stopped = asyncio.Event()
         self.loop = new_loop()
         self.thread = threading.Thread(
             target=self._run_loop, name="kagent-memory-loop", daemon=True
         )
         self.thread.start()
+        self.end = weakref.finalize(owner, self._abandon)
 
     def _run_loop(self) -> None:
         # when Python exits, its threads have ended, and none may start
@@ -61,10 +69,16 @@ class _RunningLoop(Generic[Resource]):
         next.
         """
         task = asyncio.create_task(self._used(use))
-        self._tasks[task] = finish
-        task.add_done_callback(self._tasks.pop)
-        task.add_done_callback(_has_failed)  # its caller may be gone
-        return await (asyncio.shield(task) if finish else task)
+        self.tasks[task] = finish
+        task.add_done_callback(self.tasks.pop)
+        if not finish:
+            return await task
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            task.add_done_callback(_log_failure)
+            raise
+        return task.result()
 
     async def _used(self, use: Callable[[Resource], Awaitable[Result]]) -> Result:
         if self._opening is None or (self._opening.done() and _has_failed(self._opening)):
@@ -76,29 +90,20 @@ class _RunningLoop(Generic[Resource]):
         self.is_open = True
         return await use(resource)
 
-    async def settle(self, seconds: float) -> bool:
-        """Wait for the work that goes on without its callers; True if none is left."""
-        detached = [task for task, finish in self._tasks.items() if finish]
-        return not detached or not (await asyncio.wait(detached, timeout=seconds))[1]
-
     async def close(self) -> None:
         """Close the resource once running work has ended."""
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=JOIN_SECONDS)
+        if self.tasks:
+            await asyncio.wait(self.tasks, timeout=JOIN_SECONDS)
         opening, self._opening = self._opening, None
         if opening is not None:
             await asyncio.wait([opening])
             if not _has_failed(opening):
                 await self._closer(opening.result())
 
-    def stop(self) -> None:
-        """End the thread."""
+    def _abandon(self) -> None:
+        """End the thread without closing the resource, whose work is durable."""
         with contextlib.suppress(RuntimeError):  # its loop is closed already
             self.loop.call_soon_threadsafe(self._stopped.set)
-
-    def abandon(self) -> None:
-        """End the thread without closing the resource, whose work is durable."""
-        self.stop()
         if not threading.main_thread().is_alive():  # it must not run into a dying interpreter
             self.thread.join(EXIT_SECONDS)
 
@@ -131,15 +136,10 @@ class LoopThread(Generic[Resource]):
             finish: the work goes on when the future is cancelled; otherwise it is cancelled too.
         """
         with self._lock:  # nothing is handed over behind what ends the loop
-            running = self._alive()
-            if running is None:
-                running = self._running = _RunningLoop(self._opener, self._closer)
-                weakref.finalize(self, running.abandon)
+            running = self._running
+            if running is None or not running.thread.is_alive():
+                running = self._running = _RunningLoop(self._opener, self._closer, self)
             return asyncio.run_coroutine_threadsafe(running.use(use, finish), running.loop)
-
-    def _alive(self) -> _RunningLoop[Resource] | None:
-        running = self._running
-        return running if running is not None and running.thread.is_alive() else None
 
     async def run(
         self, use: Callable[[Resource], Awaitable[Result]], *, finish: bool = False
@@ -170,8 +170,9 @@ class LoopThread(Generic[Resource]):
         Returns:
             True if none is left.
         """
-        running = self._running
-        return running is None or await running.settle(seconds)
+        tasks = self._running.tasks if self._running is not None else {}
+        detached = [task for task, finish in tasks.items() if finish]
+        return not detached or not (await asyncio.wait(detached, timeout=seconds))[1]
 
     async def close(self) -> None:
         """Let running work finish, close the resource and end the thread; harmless when nothing was
@@ -191,12 +192,12 @@ class LoopThread(Generic[Resource]):
         """
         self._refuse_within()
         with self._lock:
-            running, self._running = self._alive(), None
-        if running is not None:
+            running, self._running = self._running, None
+        if running is not None and running.thread.is_alive():
             try:
                 asyncio.run_coroutine_threadsafe(running.close(), running.loop).result()
             finally:
-                running.stop()
+                running.end()
                 running.thread.join(JOIN_SECONDS)
 
     def _refuse_within(self) -> None:
@@ -212,6 +213,12 @@ class LoopThread(Generic[Resource]):
 def _has_failed(task: asyncio.Future[Any]) -> bool:
     """Return True if there is no result; a failure counts as seen from then on."""
     return task.cancelled() or task.exception() is not None
+
+
+def _log_failure(task: asyncio.Future[Any]) -> None:
+    """Log the failure of work whose caller waits no longer."""
+    if not task.cancelled() and isinstance(error := task.exception(), Exception):
+        report("work whose caller was gone", error)
 
 
 class Availability:
@@ -244,15 +251,17 @@ class Availability:
             StoreError: the database answers nothing.
         """
         task = asyncio.ensure_future(work)
-        task.add_done_callback(_has_failed)  # who waits no longer does not hear of it
+        task.add_done_callback(_has_failed)  # its caller may be gone
         try:
             await asyncio.wait([task], timeout=AWAY_SECONDS if self.is_away else PATIENCE_SECONDS)
             if not task.done() and not await self._answers(task):
                 raise StoreError("memory unavailable: the database answers nothing.")
             return await asyncio.shield(task)
         finally:
-            if not finish:
-                task.cancel()
+            if not task.done():
+                task.add_done_callback(_log_failure)
+                if not finish:
+                    task.cancel()
 
     async def _answers(self, task: asyncio.Future[Result]) -> bool:
         """Return True once `task` ended, or a ping that all who wait share was answered."""

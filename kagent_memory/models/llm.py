@@ -27,17 +27,11 @@ class Meter:
 
     Attributes:
         calls: of a model, those that failed included.
-        input_tokens, output_tokens: as the providers report them; 0 where they do not.
+        tokens: of both directions, as the providers report them; 0 where they do not.
     """
 
     calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-
-    @property
-    def tokens(self) -> int:
-        """Return both directions together."""
-        return self.input_tokens + self.output_tokens
+    tokens: int = 0
 
 
 _meters: ContextVar[tuple[Meter, ...]] = ContextVar("kagent_memory_meters", default=())
@@ -56,12 +50,11 @@ def metered() -> Generator[Meter, None, None]:
         _meters.reset(token)
 
 
-def count(*, calls: int = 0, input_tokens: int = 0, output_tokens: int = 0) -> None:
+def count(*, calls: int = 0, tokens: int = 0) -> None:
     """Add what a model was asked to every meter around."""
     for meter in _meters.get():
         meter.calls += calls
-        meter.input_tokens += input_tokens
-        meter.output_tokens += output_tokens
+        meter.tokens += tokens
 
 
 class Llm(Protocol):
@@ -164,10 +157,7 @@ class ProviderModel(StructuredLlm):
             body["response_format"] = {"type": "json_schema", "json_schema": shape}
         response = await call_litellm("acompletion", self.name, **body)
         usage: Any = response.get("usage") or {}
-        count(
-            input_tokens=usage.get("prompt_tokens") or 0,
-            output_tokens=usage.get("completion_tokens") or 0,
-        )
+        count(tokens=(usage.get("prompt_tokens") or 0) + (usage.get("completion_tokens") or 0))
         return response_text(response, self.name)
 
 

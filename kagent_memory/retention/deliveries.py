@@ -28,7 +28,7 @@ MAX_RETRY_SECONDS = 30.0
 SCOPES_AT_ONCE = 100
 
 
-@dataclass(slots=True)
+@dataclass
 class _Tally:
     """Deliveries of one scope that wait to be counted."""
 
@@ -104,15 +104,7 @@ class Deliveries:
                     scope: self._waiting.pop(scope)
                     for scope in scopes[start : start + SCOPES_AT_ONCE]
                 }
-                part = [
-                    Delivery(
-                        scope=scope,
-                        retrieved=counts.retrieved,
-                        delivered=counts.delivered,
-                        at=counts.at,
-                    )
-                    for scope, counts in tallies.items()
-                ]
+                part = [Delivery(scope=scope, **vars(tally)) for scope, tally in tallies.items()]
                 try:
                     await self._store.count(part)
                 except Exception:  # a write that has begun goes on when its caller is cancelled

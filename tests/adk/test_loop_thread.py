@@ -120,6 +120,28 @@ async def test_a_cancelled_callers_work_ends_or_goes_on_as_asked(finish: bool) -
     await mine.close()
 
 
+async def test_a_failure_whose_caller_was_cancelled_is_logged(
+    caplog: pytest.LogCaptureFixture,
+):
+    """What fails after its caller was cancelled is logged by its kind, and never in its words."""
+    mine = Noting()
+    began, go_on = threading.Event(), threading.Event()
+
+    async def work(_: Resource) -> None:
+        began.set()
+        await asyncio.to_thread(go_on.wait, 60)
+        raise OSError("hunter2")
+
+    running = asyncio.ensure_future(mine.run(work, finish=True))
+    assert await asyncio.to_thread(began.wait, 60)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    go_on.set()
+    await mine.close()
+    assert caplog.messages == ["work whose caller was gone: memory unavailable (OSError)"]
+
+
 async def test_a_loop_thread_that_nobody_holds_ends_its_thread() -> None:
     """A loop thread that is collected ends its thread."""
     before, mine = set(threading.enumerate()), Noting()

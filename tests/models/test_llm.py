@@ -100,8 +100,7 @@ async def test_meters_count_calls_and_tokens_of_the_code_they_enclose(provider: 
     provider.plan(TEA)
     await llm.complete("outside of both", schema=Facts)
     assert (first.calls, whole.calls) == (1, 2)
-    assert first.tokens > first.input_tokens > 6
-    assert whole.tokens > first.tokens
+    assert whole.tokens > first.tokens > 6
 
 
 class Given:
