@@ -27,7 +27,14 @@ from typing import (
     overload,
 )
 
-from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    StrictBool,
+    TypeAdapter,
+    ValidationError,
+)
 
 from .checks import (
     MAX_FAULTS,
@@ -217,7 +224,7 @@ class Message:
     role: Literal["user", "agent", "tool"] = "user"
     author: str = ""
     event_id: str = ""
-    at: datetime | None = None
+    at: Time | None = None
     recalled: tuple[str, ...] = ()
     compaction: tuple[float, float] | None = None
     fields: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -230,7 +237,7 @@ class Fact:
     Attributes:
         text: what is remembered.
         verbatim: a turn kept as said: unique by (text, event), not by its normalised text.
-        ttl_days: None takes the setting; 0 or less never expires.
+        ttl_days: None takes the setting; 0 never expires.
         subject, attribute: the slot it fills ("user", "favourite tea").
         category: a label of the caller's own beside the type, one a memory.
         said_at: when it was said, which decides between two values of a slot; None: when its last
@@ -241,8 +248,8 @@ class Fact:
     type: MemoryType = "semantic"
     topics: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
-    importance: float = 0.5
-    is_error: bool = False
+    importance: Annotated[float, Field(ge=0, le=1, strict=True)] = 0.5
+    is_error: StrictBool = False
     origin: Origin = "user"
     author: str | None = None
     session_id: str | None = None
@@ -250,11 +257,11 @@ class Fact:
     subject: str | None = None
     attribute: str | None = None
     metadata: Metadata = field(default_factory=dict[str, Any])
-    happened_at: datetime | None = None
-    ttl_days: int | None = None
-    pinned: bool = False
-    verbatim: bool = False
-    said_at: datetime | None = None
+    happened_at: Time | None = None
+    ttl_days: Annotated[int, Field(ge=0, le=36_500, strict=True)] | None = None
+    pinned: StrictBool = False
+    verbatim: StrictBool = False
+    said_at: Time | None = None
     category: str | None = None
 
 

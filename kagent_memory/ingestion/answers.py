@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, cast
 
-from pydantic import BaseModel, BeforeValidator, Field, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    ValidationError,
+    field_validator,
+)
 
 from ..checks import valid_text
-from ..records import MEMORY_TYPES, MemoryType
+from ..models.prompts.escaping import unescaped
+from ..records import MemoryType
 from ..retrieval.ranking.importance import clamped
 
 logger = logging.getLogger(__name__)
 
-Item = TypeVar("Item")
-_TYPES: dict[str, MemoryType] = {name: name for name in MEMORY_TYPES}
-_ACTIONS = frozenset(("UPDATE", "SUPERSEDE", "NOOP"))
+Model = TypeVar("Model", bound=BaseModel)
 _IMPORTANCE = {"low": 0.2, "medium": 0.5, "high": 0.8, "critical": 1.0}
 
 
+def _plain(text: str) -> str:
+    """Return a text on one line, with the signs that its prompt had escaped."""
+    return " ".join(unescaped(valid_text(text)).split())
+
+
 def _text(value: object) -> str:
-    return valid_text(str(value)) if isinstance(value, (str, int)) else ""
+    return _plain(str(value)) if isinstance(value, (str, int)) else ""
 
 
 def _name(value: object) -> str:
@@ -30,57 +43,59 @@ def _name(value: object) -> str:
 
 def _action(value: object) -> str:
     """Return an action that was offered; whatever else a model says counts as ADD."""
-    action = _text(value).strip().upper()
-    return action if action in _ACTIONS else "ADD"
+    action = _text(value).upper()
+    return action if action in ("UPDATE", "SUPERSEDE", "NOOP") else "ADD"
 
 
-def _texts(value: Any) -> list[str]:
+def _type(value: object) -> str:
+    return value.strip().lower() if isinstance(value, str) else "semantic"
+
+
+def _texts(value: object) -> list[str]:
     """Return a list of texts; of a text what stands between its commas."""
     items = value.split(",") if isinstance(value, str) else value
-    return (
-        [text for item in cast("list[Any]", items) if (text := _text(item))]
-        if type(items) is list
-        else [_text(value)]
-    )
+    listed = cast("list[object]", items) if isinstance(items, list) else [items]
+    return list(filter(None, map(_text, listed)))
 
 
 def _truth(value: object) -> bool:
-    return str(value).strip().lower() in ("true", "yes", "1")
+    return _text(value).lower() in ("true", "yes", "1")
 
 
 def _number(value: object) -> float:
-    number = _IMPORTANCE.get(value.strip().lower(), value) if isinstance(value, str) else value
+    number = _IMPORTANCE.get(_type(value), value)
     try:
         return clamped(float(cast("Any", number)))
     except (TypeError, ValueError, OverflowError):
         return 0.5
 
 
-def _objects(value: Any) -> Any:
-    """Return a list without the items that are not objects; anything else as it is."""
+def _fitting(kind: type[Model], value: Any) -> Any:
+    """Return a list without the items that do not fit; anything else as it is."""
     if not isinstance(value, list):
         return value
-    return [item for item in cast("list[Any]", value) if isinstance(item, (dict, BaseModel))]
+    items: list[Model] = []
+    for item in cast("list[Any]", value):
+        try:
+            items.append(kind.model_validate(item))
+        except ValidationError:
+            continue
+    return items
 
 
 Text: TypeAlias = Annotated[str, BeforeValidator(_text)]
 Name: TypeAlias = Annotated[str, BeforeValidator(_name)]
-Action: TypeAlias = Annotated[
-    Literal["ADD", "UPDATE", "SUPERSEDE", "NOOP"], BeforeValidator(_action)
-]
 Texts: TypeAlias = Annotated[list[str], BeforeValidator(_texts)]
-Flag: TypeAlias = Annotated[bool, BeforeValidator(_truth)]
-Items: TypeAlias = Annotated[list[Item], BeforeValidator(_objects)]
 
 
 class ExtractedFact(BaseModel):
     """One fact."""
 
-    text: Text = ""
-    type: Text = Field(default="semantic", json_schema_extra={"enum": list(MEMORY_TYPES)})
+    text: Annotated[str, AfterValidator(_plain)]
+    type: Annotated[MemoryType, BeforeValidator(_type)] = "semantic"
     topics: Texts = Field(default_factory=list[str])
     importance: Annotated[float, BeforeValidator(_number)] = 0.5
-    is_error: Flag = False
+    is_error: Annotated[bool, BeforeValidator(_truth)] = False
     happened_at: Text | None = None
     subject: Text | None = None
     attribute: Text | None = None
@@ -104,10 +119,9 @@ class ExtractedFacts(BaseModel):
         """
         if not isinstance(value, list):
             return value
-        items = [
-            {"text": fact} if isinstance(fact, str) else fact for fact in cast("list[Any]", value)
-        ]
-        facts = [item for item in _objects(items) if isinstance(item, BaseModel) or _is_fact(item)]
+        items = cast("list[Any]", value)
+        items = [{"text": item} if isinstance(item, str) else item for item in items]
+        facts = cast("Sequence[ExtractedFact]", _fitting(ExtractedFact, items))
         if items and not facts:
             raise ValueError("no item of the list is a fact")
         if left_out := len(items) - len(facts):  # not what they say: it is of a conversation
@@ -125,7 +139,9 @@ class Decision(BaseModel):
     """Decision of a model about one new fact."""
 
     fact: Name = ""
-    action: Action = "ADD"
+    action: Annotated[
+        Literal["ADD", "UPDATE", "SUPERSEDE", "NOOP"], BeforeValidator(_action)
+    ] = "ADD"
     memory: Name | None = None
     text: Text | None = None
 
@@ -133,22 +149,10 @@ class Decision(BaseModel):
 class Decisions(BaseModel):
     """All decisions of a call."""
 
-    decisions: Items[Decision]
+    decisions: Annotated[list[Decision], BeforeValidator(partial(_fitting, Decision))]
 
 
 class GroupSummary(BaseModel):
     """The model's summary of some memories."""
 
     summary: Text
-
-
-def known_type(name: str) -> MemoryType | None:
-    """Return the type that a model means; None when it is not one of ours."""
-    return _TYPES.get(name.strip().lower())
-
-
-def _is_fact(item: dict[str, Any]) -> bool:
-    kind = item.get("type")
-    return isinstance(item.get("text"), str) and (
-        not isinstance(kind, str) or known_type(kind) is not None
-    )

@@ -311,7 +311,7 @@ async def plan_summary(
     answer = await llm.complete(
         filled(prompt("summarize_group"), memories=lines), schema=GroupSummary
     )
-    text = " ".join(unescaped(answer.summary).split())
+    text = answer.summary
     is_one_of_them = identity(text, verbatim=False) in {identity_of(memory) for memory in group}
     stands = partial(_can_stand, text, unescaped(lines), settings.max_content_bytes)
     if is_one_of_them or not await run_in_thread(size, stands):

@@ -6,15 +6,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import fields as fields_of
 from dataclasses import replace
 from datetime import datetime
-from typing import Annotated, Any, cast
+from typing import Any, TypeVar, cast
 
-from pydantic import BaseModel, Field, StrictBool, StrictStr, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
-from ..checks import DEEPEST, checked_key, checked_text, checked_time, faults, json_text, too_deep
+from ..checks import DEEPEST, checked_key, checked_text, faults, json_text, too_deep
 from ..errors import Conflict, InvalidInput, NotFound
-from ..records import Change, Fact, Memory, MemoryType, Origin, Revision, new_id
+from ..records import Change, Fact, Memory, Message, Revision, new_id
 from ..redaction import masked_id
 from ..redaction import redact as mask_secrets
 from ..redaction.personal_data import PersonalDataRefused
@@ -22,22 +23,9 @@ from ..retention.lifecycle import revised
 from ..stores.codec import expiry, renewed
 
 
-class _Bounds(BaseModel):
-    type: MemoryType
-    origin: Origin
-    importance: Annotated[float, Field(ge=0, le=1, strict=True)]
-    ttl_days: Annotated[int, Field(ge=0, le=36_500, strict=True)] | None
-    pinned: StrictBool
-    verbatim: StrictBool
-    is_error: StrictBool
-    event_ids: Sequence[str]
-    topics: Sequence[str]
-    tags: Sequence[str]
-    metadata: Mapping[StrictStr, Any]
-
-
-_BOUNDS = TypeAdapter(_Bounds)
+_FACT = TypeAdapter(Fact)
 Redactor = Callable[[str], str]
+Record = TypeVar("Record", Fact, Message)
 TOO_DEEP = f"The metadata is nested too deep; a value may have at most {DEEPEST} levels."
 
 
@@ -56,8 +44,7 @@ def checked_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact:
     Raises:
         InvalidInput: says which part does not fit, and the bound.
     """
-    fact = item if isinstance(item, Fact) else Fact(text=item)
-    fitting(_BOUNDS, fact, "The fact's")
+    fact = fitting(_FACT, item if isinstance(item, Fact) else Fact(text=item), "The fact's")
     for event_id in fact.event_ids:
         checked_key(checked_text(event_id, "An event id"), "An event id")
 
@@ -69,7 +56,6 @@ def checked_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact:
         fact,
         text=redact(_checked_content(fact.text, max_bytes)),
         session_id=None if fact.session_id is None else checked_session_id(fact.session_id),
-        importance=float(fact.importance),
         topics=_checked_labels(fact.topics, "A topic", redact),
         tags=_checked_labels(fact.tags, "A tag", redact),
         author=fact.author and mask_secrets(checked_text(fact.author, "The author")),
@@ -77,8 +63,6 @@ def checked_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact:
         subject=masked("subject"),
         attribute=masked("attribute"),
         metadata=_checked_metadata(fact.metadata, max_bytes, redact),
-        happened_at=checked_time(fact.happened_at, "happened_at"),
-        said_at=checked_time(fact.said_at, "said_at"),
     )
 
 
@@ -92,14 +76,15 @@ def _checked_content(text: str, max_bytes: int) -> str:
     return text
 
 
-def fitting(bounds: TypeAdapter[Any], value: object, what: str) -> Any:
-    """Return the fields of a value as a type of their names has them.
+def fitting(kind: TypeAdapter[Record], value: Record, what: str) -> Record:
+    """Return a record with the types that its fields name.
 
     Raises:
-        InvalidInput: names the first that does not fit.
+        InvalidInput: names the first field that does not fit.
     """
+    values = {field.name: getattr(value, field.name) for field in fields_of(value)}
     try:
-        return bounds.validate_python(value, from_attributes=True)
+        return kind.validate_python(values)
     except ValidationError as error:
         where, reason = faults(error)[0]
         raise InvalidInput(f"{what} {where} does not fit: {reason}.") from error

@@ -12,9 +12,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import chain
 
 from ..errors import InvalidInput
-from ..models.prompts.escaping import unescaped
 from ..records import Fact, Message
-from .answers import ExtractedFact, known_type
+from .answers import ExtractedFact
 from .echoes import content_terms
 from .editing import checked_fact
 from .splitting import pieces, sentences_of
@@ -38,23 +37,22 @@ def read_fact(item: ExtractedFact, part: Sequence[Message], transcript: Transcri
     whole part. Its origin is that of the least trusted of them, and what is out of bounds is
     brought back.
     """
-    text = _plain(item.text)
-    if not text:
+    if not item.text:
         return None
     numbered = {str(number): message for number, message in enumerate(part, 1)}
-    refs = dict.fromkeys(source.strip(" []#") for source in item.sources)
+    refs = [source.strip(" []#") for source in item.sources]
     sources = [numbered[ref] for ref in refs if ref in numbered] or part
-    subject, attribute = _plain(item.subject), _plain(item.attribute)
+    subject, attribute = slot = item.subject or "", item.attribute or ""
     # half a slot identifies nothing, and compaction summaries have slots of their own
-    has_slot = subject and attribute and max(len(subject), len(attribute)) <= MAX_SLOT_CHARS
-    if not has_slot or attribute.casefold().startswith("compaction:"):
-        subject = attribute = ""
+    is_reserved = attribute.casefold().startswith("compaction:")
+    if is_reserved or not all(0 < len(name) <= MAX_SLOT_CHARS for name in slot):
+        subject = attribute = None
     authors = {message.author for message in sources if message.author}
     roles = {message.role for message in sources}
-    topics = (_plain(topic).casefold().strip(" #.,;:\"'") for topic in item.topics)
+    topics = (topic.casefold().strip(" #.,;:\"'") for topic in item.topics)
     return Fact(
-        text=text,
-        type=known_type(item.type) or "semantic",
+        text=item.text,
+        type=item.type,
         topics=tuple(dict.fromkeys(topic for topic in topics if 0 < len(topic) <= MAX_TOPIC_CHARS))[
             :MAX_TOPICS
         ],
@@ -63,9 +61,9 @@ def read_fact(item: ExtractedFact, part: Sequence[Message], transcript: Transcri
         origin="tool" if "tool" in roles else "user" if "user" in roles else "agent",
         author=authors.pop() if len(authors) == 1 else None,
         session_id=transcript.session_id or None,
-        event_ids=_event_ids(sources),
-        subject=subject or None,
-        attribute=attribute or None,
+        event_ids=event_ids(sources),
+        subject=subject,
+        attribute=attribute,
         happened_at=resolved_time(item.happened_at or "", transcript.now) or _last_at(sources),
     )
 
@@ -76,12 +74,12 @@ def session_fact(summary: str, said: Sequence[Message], transcript: Transcript) 
     """
     before = (memory.event_ids for memory in transcript.earlier if memory.state == "short_term")
     return Fact(
-        text=_plain(summary),
+        text=summary,
         type="episodic",
         importance=SUMMARY_IMPORTANCE,
         origin="agent",
         session_id=transcript.session_id or None,
-        event_ids=(*_event_ids(said), *chain.from_iterable(before)),
+        event_ids=(*event_ids(said), *chain.from_iterable(before)),
         subject=transcript.session_id or "session",
         attribute=SESSION_SUMMARY,
         happened_at=_last_at(said),
@@ -197,11 +195,8 @@ def _with_fields(fact: Fact, sources: Iterable[Message]) -> Fact:
     return fact
 
 
-def _plain(text: str | None) -> str:
-    return " ".join(unescaped(text or "").split())
-
-
-def _event_ids(sources: Sequence[Message]) -> tuple[str, ...]:
+def event_ids(sources: Sequence[Message]) -> tuple[str, ...]:
+    """Return the ids of the events that messages come from, each once."""
     return tuple(dict.fromkeys(message.event_id for message in sources if message.event_id))
 
 

@@ -205,6 +205,7 @@ class JobHandlers:
             ended=ended,
             earlier=tuple(earlier[:MAX_EARLIER]),
             slots=tuple(slots.values())[:MAX_SLOTS],
+            llm=self.providers.model(job),
             now=now,
         )
 

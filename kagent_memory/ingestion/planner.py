@@ -10,7 +10,7 @@ from itertools import count
 from ..concurrency import run_in_thread
 from ..models.llm import Llm
 from ..models.prompts import batches, filled, prompt
-from ..models.prompts.escaping import escaped, unescaped
+from ..models.prompts.escaping import escaped
 from ..records import MAX_LINKS, Change, ChangeKind, Memory, new_id
 from ..retention.lifecycle import promoted, revised
 from ..retrieval.similar import Near
@@ -66,12 +66,7 @@ async def decide(new: Sequence[Memory], near: Near, llm: Llm | None) -> dict[int
             decided[number] = (
                 Decision(action="ADD")
                 if memory is None or item.action == "ADD"
-                else item.model_copy(
-                    update={
-                        "memory": memory.id,
-                        "text": " ".join(unescaped(item.text or "").split()),
-                    }
-                )
+                else item.model_copy(update={"memory": memory.id})
             )
     return decided
 

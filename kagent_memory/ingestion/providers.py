@@ -18,7 +18,7 @@ from ..models.failures import causes, status_of
 from ..models.llm import Answer, Llm
 from ..stores.values import Job
 from .summaries import CompactionAwareSummary, LlmSummary
-from .summary_provider import PassthroughSummary, SummaryProvider, bind, needs_llm, provider_name
+from .summary_provider import PassthroughSummary, SummaryProvider, needs_llm, provider_name
 
 logger = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ class Providers:
 
     def consolidator(self, job: Job) -> Llm | None:
         """Return the model that decides about new facts: the configured one, else the job's."""
-        return self.llm or (self.model(job) if job.model else None)
+        return self.llm or self.model(job)
 
     def choose(
         self, *, compaction: bool = False, at_hand: Llm | str | None = None
@@ -123,23 +123,25 @@ class Providers:
                     self._brought[place] = llm
 
     def find(self, job: Job) -> SummaryProvider:
-        """Return the provider of a job, ready to run.
+        """Return the provider of a job.
 
         Raises:
-            ProviderUnavailable: unknown here, or its model is.
+            ProviderUnavailable: it is unknown here.
         """
         provider = self._providers.get(job.provider)
         if provider is None:
             raise ProviderUnavailable(f"No summary provider {job.provider!r} in this process.")
-        return bind(provider, self.model(job)) if job.model else provider
+        return provider
 
-    def model(self, job: Job) -> Llm:
-        """Return the model brought for a job or its scope, else one made of its name.
+    def model(self, job: Job) -> Llm | None:
+        """Return the model brought for a job or its scope, else one made of its name; None for a
+        job without one.
 
         Raises:
             ProviderUnavailable: this process cannot make it.
         """
-        name = job.model
+        if not (name := job.model):
+            return None
         if (
             self.llm is not None
             and self.llm.name.strip()

@@ -18,12 +18,11 @@ from ..models.prompts.escaping import escaped
 from ..records import Fact, Message
 from ..settings import MemorySettings
 from .answers import ExtractedFacts, ExtractedSession
-from .facts import read_fact, session_fact
+from .facts import event_ids, read_fact, session_fact
 from .splitting import halves, parts
 from .summary_provider import (
     SummaryProvider,
     Transcript,
-    bind,
     checked_provider,
     needs_llm,
     provider_name,
@@ -41,7 +40,7 @@ class LlmSummary:
 
     Args:
         llm: the model, as a LiteLLM model name or an object with `complete`; None: the one that
-            `bind` brings.
+            comes with a transcript.
         prompt: your own template in place of ours. `{topics}`, `{examples}`, `{now}`, `{summary}`,
             `{slots}`, `{earlier}` and `{transcript}` are filled in; a template without
             `{transcript}` has it added at its end.
@@ -84,21 +83,14 @@ class LlmSummary:
         """Return True if turns are kept beside the facts: not where topics are left out."""
         return not self.exclude_topics
 
-    def bind(self, llm: Llm) -> LlmSummary:
-        """Return the same summary with this model, unless it has its own."""
-        return self if self._llm is not None else self._with(llm)
-
     def with_settings(self, settings: MemorySettings) -> LlmSummary:
         """Return the same summary with its own model opened by these settings.
 
         Raises:
             ConfigurationError: the model's name has no known provider.
         """
-        return self if self.llm is None else self._with(_opened(self.llm, settings))
-
-    def _with(self, llm: Llm | None) -> LlmSummary:
-        summary: LlmSummary = copy(self)
-        summary._llm = llm
+        summary = copy(self)
+        summary._llm = _opened(self.llm, settings)
         return summary
 
     async def facts(self, transcript: Transcript) -> Sequence[Fact]:
@@ -109,7 +101,8 @@ class LlmSummary:
             ModelError: the model is unavailable, or an answer of it cannot be used; then no part
                 gives anything. A part whose answer is cut off is asked for again in halves first.
         """
-        if self._llm is None:
+        llm = self._llm or transcript.llm
+        if llm is None:
             raise ConfigurationError("LlmSummary has no model; give it llm=, or the service llm=.")
         said = [
             message for message in transcript if message.text.strip() and message.compaction is None
@@ -126,9 +119,7 @@ class LlmSummary:
         while waiting:
             part = waiting.popleft()
             try:
-                answer = await self._llm.complete(
-                    self._filled(part, transcript, summary), schema=schema
-                )
+                answer = await llm.complete(self._filled(part, transcript, summary), schema=schema)
             except TruncatedAnswer:
                 if not (smaller := halves(part)):
                     raise
@@ -137,7 +128,7 @@ class LlmSummary:
             extracted = (read_fact(item, part, transcript) for item in answer.facts)
             facts += (fact for fact in extracted if fact is not None)
             if isinstance(answer, ExtractedSession):
-                new_summary = answer.summary.strip() or new_summary
+                new_summary = answer.summary or new_summary
                 summary = new_summary or summary
         return [*facts, session_fact(new_summary, said, transcript)] if new_summary else facts
 
@@ -205,10 +196,6 @@ class CompactionAwareSummary:
         """Return True if turns are kept beside the inner provider's facts."""
         return bool(getattr(self._inner, "keeps_turns", False))
 
-    def bind(self, llm: Llm) -> CompactionAwareSummary:
-        """Return the same provider with this model for the remainder."""
-        return CompactionAwareSummary(bind(self._inner, llm))
-
     def with_settings(self, settings: MemorySettings) -> CompactionAwareSummary:
         """Return the same provider with the inner one's model opened by these settings."""
         return CompactionAwareSummary(with_settings(self._inner, settings))
@@ -237,24 +224,16 @@ class CompactionAwareSummary:
             # others
             first = datetime.fromtimestamp(start, UTC) - timedelta(microseconds=1)
             last = datetime.fromtimestamp(end, UTC)
-            within = [
-                message
-                for message in said
-                if message.at is not None and first <= message.at <= last
-            ]
-            covered = [summary, *within]
-            rest = [
-                message for message in rest if message.at is None or not first <= message.at <= last
-            ]
+            within = {id(one) for one in said if one.at is not None and first <= one.at <= last}
+            covered = [summary, *(message for message in said if id(message) in within)]
+            rest = [message for message in rest if id(message) not in within]
             fact = Fact(
                 text=summary.text.strip(),
                 type="episodic",
                 importance=COMPACTION_IMPORTANCE,
                 origin="tool" if any(message.role == "tool" for message in covered) else "agent",
                 session_id=transcript.session_id or None,
-                event_ids=tuple(
-                    dict.fromkeys(filter(None, (message.event_id for message in covered)))
-                ),
+                event_ids=event_ids(covered),
                 subject=transcript.session_id or "session",
                 attribute=f"compaction:{start!r}",
                 metadata={"compaction": [start, end]},

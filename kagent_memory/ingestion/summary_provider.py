@@ -32,6 +32,7 @@ class Transcript(Sequence[Message]):
         ended: the session is over: one episodic summary of it is wanted too.
         earlier: memories of the session so far, oldest first; for its summary only.
         slots: (subject, attribute) pairs that the scope's memories state, the newest first.
+        llm: the model at hand, for a provider that has none of its own.
         now: the time of the extraction (aware UTC).
     """
 
@@ -40,6 +41,7 @@ class Transcript(Sequence[Message]):
     ended: bool = False
     earlier: tuple[Memory, ...] = ()
     slots: tuple[tuple[str, str], ...] = ()
+    llm: Llm | None = None
     now: datetime
 
     @overload
@@ -61,8 +63,8 @@ class SummaryProvider(Protocol):
     """Turns a transcript into facts. Any object with this method will do; a `name` is used when it
     has one.
 
-    One that works with a model may have `needs_llm` (True while it lacks one), `bind(llm)`, which
-    returns the same provider with that model, and `with_settings(settings)`, which opens its own.
+    One that works with a model may have `needs_llm` (True while it lacks one and takes that of the
+    transcript) and `with_settings(settings)`, which opens its own.
     """
 
     async def facts(self, transcript: Transcript) -> Sequence[Fact]:
@@ -111,12 +113,6 @@ def provider_name(provider: SummaryProvider) -> str:
 def needs_llm(provider: SummaryProvider) -> bool:
     """Return True if the provider cannot work before it is given a model."""
     return bool(getattr(provider, "needs_llm", False))
-
-
-def bind(provider: SummaryProvider, llm: Llm | None) -> SummaryProvider:
-    """Return the provider with `llm` filled in where it lacks a model."""
-    own = getattr(provider, "bind", None)
-    return own(llm) if own and llm is not None else provider
 
 
 class PassthroughSummary:

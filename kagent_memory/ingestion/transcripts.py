@@ -11,13 +11,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from dataclasses import fields as fields_of
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from pydantic import TypeAdapter
 
-from ..checks import checked_key, checked_text, checked_time, valid_text
+from ..checks import checked_key, checked_text, valid_text
 from ..concurrency import run_in_thread
 from ..errors import InvalidInput
 from ..models.llm import Llm
@@ -38,7 +37,6 @@ FACT_FIELDS = frozenset(
     {"ttl_days", "type", "topics", "tags", "importance", "origin", "pinned", "metadata", "category"}
 )
 _MESSAGE = TypeAdapter(Message)
-_CHECKED = [field.name for field in fields_of(Message) if field.name != "fields"]
 MAX_EPOCH_SECONDS = 253_402_300_799  # the end of the year 9999
 
 
@@ -89,16 +87,14 @@ def _prepared(
     fields: Mapping[str, Any] = {}
     if message.fields:
         fields = _checked_fields(message.fields, redact, max_bytes)
-    values = {name: getattr(message, name) for name in _CHECKED}
-    message = fitting(_MESSAGE, values, "A message's")
+    message = fitting(_MESSAGE, message, "A message's")
     if not all(0 <= second <= MAX_EPOCH_SECONDS for second in message.compaction or ()):
         raise InvalidInput(
             f"A compaction's range must lie between 0 and {MAX_EPOCH_SECONDS:,} epoch seconds."
         )
-    at = checked_time(message.at, "A message's time")
     event_id = message.event_id
     if not event_id:
-        said_at = at.isoformat() if at else ""
+        said_at = message.at.isoformat() if message.at else ""
         said = "\0".join((session_id, message.role, message.author, said_at, message.text))
         digest = hashlib.blake2b(said.encode(errors="replace"), digest_size=12).hexdigest()
         seen[digest] += 1
@@ -113,7 +109,6 @@ def _prepared(
         text=redact(valid_text(message.text)),
         author=mask_secrets(valid_text(message.author)),
         event_id=checked_key(checked_text(event_id, "An event id"), "An event id"),
-        at=at,
         recalled=tuple(recalled),
         fields=fields,
     )
@@ -133,8 +128,7 @@ def to_payload(messages: Sequence[Message], *, ended: bool = False) -> dict[str,
 
 def from_payload(payload: Mapping[str, Any]) -> list[Message]:
     """Return the messages that `to_payload` wrote."""
-    messages = (_MESSAGE.validate_python(values) for values in payload.get("messages", ()))
-    return [replace(message, at=message.at and message.at.astimezone(UTC)) for message in messages]
+    return [_MESSAGE.validate_python(values) for values in payload.get("messages", ())]
 
 
 def batch_key(messages: Sequence[Message], session_id: str, *, ended: bool) -> str:

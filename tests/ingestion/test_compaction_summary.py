@@ -9,7 +9,7 @@ from google.genai import types
 
 from kagent_memory.adk.converter import messages
 from kagent_memory.ingestion.summaries import CompactionAwareSummary
-from kagent_memory.ingestion.summary_provider import PassthroughSummary, Transcript, bind, needs_llm
+from kagent_memory.ingestion.summary_provider import PassthroughSummary, Transcript, needs_llm
 from kagent_memory.records import Message
 from kagent_memory.testing import ScriptedLlm
 
@@ -26,8 +26,8 @@ def summary(start, end, text="summary"):
     )
 
 
-def transcript(*messages, ended=False):
-    return Transcript(messages=messages, session_id="s1", ended=ended, now=NOW)
+def transcript(*messages, **more):
+    return Transcript(messages=messages, session_id="s1", now=NOW, **more)
 
 
 @pytest.fixture
@@ -37,13 +37,13 @@ def llm():
 
 async def test_a_covered_session_costs_no_call_and_its_remainder_one(llm):
     """What a compaction covers costs no call of a model, and all that follows it costs one."""
-    provider = bind(CompactionAwareSummary(), llm)
+    provider = CompactionAwareSummary()
     turns = [turn(at) for at in range(1, 21)]
-    (fact,) = await provider.facts(transcript(*turns, summary(1, 20)))
+    (fact,) = await provider.facts(transcript(*turns, summary(1, 20), llm=llm))
     assert llm.prompts == []
     assert fact.event_ids[0] == "c1-20"
     assert len(fact.event_ids) == 21
-    facts = await provider.facts(transcript(*turns, summary(1, 15)))
+    facts = await provider.facts(transcript(*turns, summary(1, 15), llm=llm))
     assert [fact.text for fact in facts] == ["summary", "from the rest"]
     assert len(llm.prompts) == 1
     assert "turn 16" in llm.prompts[0]

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -8,7 +9,6 @@ from kagent_memory.ingestion.summaries import LlmSummary
 from kagent_memory.ingestion.summary_provider import (
     PassthroughSummary,
     Transcript,
-    bind,
     needs_llm,
     provider_name,
 )
@@ -162,19 +162,16 @@ async def test_nothing_said_asks_no_model():
     assert llm.prompts == []
 
 
-async def test_without_a_model_it_says_so_and_binding_gives_one():
-    """A summary without a model is refused; a model of its own goes before one bound to it."""
+async def test_a_summary_takes_its_own_model_before_the_one_at_hand():
+    """A summary without any model is refused; its own goes before that of the transcript."""
     with pytest.raises(ConfigurationError, match="llm="):
         await facts_of(None, said("x"))
     own, other = answering({"text": "own"}), answering({"text": "other"})
     assert needs_llm(LlmSummary())
     assert not needs_llm(LlmSummary(own))
-    assert [fact.text for fact in await bind(LlmSummary(), other).facts(transcript(said("x")))] == [
-        "other"
-    ]
-    assert [
-        fact.text for fact in await bind(LlmSummary(own), other).facts(transcript(said("x")))
-    ] == ["own"]
+    at_hand = replace(transcript(said("x")), llm=other)
+    assert [fact.text for fact in await LlmSummary().facts(at_hand)] == ["other"]
+    assert [fact.text for fact in await LlmSummary(own).facts(at_hand)] == ["own"]
 
 
 async def test_a_transcript_cannot_close_its_fence():
