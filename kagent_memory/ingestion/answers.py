@@ -139,9 +139,9 @@ class Decision(BaseModel):
     """Decision of a model about one new fact."""
 
     fact: Name = ""
-    action: Annotated[
-        Literal["ADD", "UPDATE", "SUPERSEDE", "NOOP"], BeforeValidator(_action)
-    ] = "ADD"
+    action: Annotated[Literal["ADD", "UPDATE", "SUPERSEDE", "NOOP"], BeforeValidator(_action)] = (
+        "ADD"
+    )
     memory: Name | None = None
     text: Text | None = None
 

@@ -22,7 +22,6 @@ from ..redaction.personal_data import PersonalDataRefused
 from ..retention.lifecycle import revised
 from ..stores.codec import expiry, renewed
 
-
 _FACT = TypeAdapter(Fact)
 Redactor = Callable[[str], str]
 Record = TypeVar("Record", Fact, Message)

@@ -140,20 +140,15 @@ class Providers:
         Raises:
             ProviderUnavailable: this process cannot make it.
         """
-        if not (name := job.model):
+        if not (name := job.model.strip()):
             return None
-        if (
-            self.llm is not None
-            and self.llm.name.strip()
-            and name.strip()
-            and qualified(self.llm.name, os.environ) == qualified(name, os.environ)
-        ):
-            return self.llm
-        for place in _places(job):
-            if (brought := self._brought.get(place)) is not None:
-                return brought
-        if name in self._resolved:
-            return self._resolved[name]
+        own = self.llm
+        if own is not None and own.name.strip() and _is_same(own.name, name):
+            return own
+        brought = (self._brought.get(place) for place in _places(job))
+        known = next((llm for llm in brought if llm is not None), self._resolved.get(name))
+        if known is not None:
+            return known
         if self.resolve is not None and self.allow_model:
             try:
                 model = self.resolve(name)
@@ -195,6 +190,11 @@ class _MadeOfName:
             raise ProviderUnavailable(
                 f"The model {self.name!r} has no credentials in this process."
             ) from error
+
+
+def _is_same(own: str, name: str) -> bool:
+    """Return True for two names of one model."""
+    return qualified(own, os.environ) == qualified(name, os.environ)
 
 
 def _places(job: Job) -> tuple[tuple[bytes, str, str, str], ...]:

@@ -89,7 +89,7 @@ class LlmSummary:
         Raises:
             ConfigurationError: the model's name has no known provider.
         """
-        summary = copy(self)
+        summary: LlmSummary = copy(self)
         summary._llm = _opened(self.llm, settings)
         return summary
 
