@@ -103,8 +103,8 @@ def _arm(point: str, *, llm: Any, embedder: Any, store: Any, queue: Any) -> None
         if name == where:
             object.__setattr__(target, name, _killing(getattr(target, name), when))
     for kind in (LibSQLSession, PostgresSession):
-        for name in ("run", "run_many"):
-            of = _killing(getattr(kind, name), when, lambda _, query, *args: query == where)
+        for name in ("execute", "send"):
+            of = _killing(getattr(kind, name), when, lambda _, *queries: where in dict(queries))
             setattr(kind, name, of)
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from kagent_memory.stores import sql
-from kagent_memory.stores.libsql.connection import connect, migrate, value_names
-from kagent_memory.stores.sql import migrations, queries, upgrade
+from kagent_memory.stores.libsql.connection import connect, migrate
+from kagent_memory.stores.sql import migrations, queries, statement, upgrade
 from kagent_memory.stores.sql.maintenance import SCOPES_OF
 
 OWN_FILES = ("connection", "dialect", "distribution", "migration", "row_security")
@@ -23,12 +23,6 @@ def alone(dialect):
     folder = Path(sql.__file__).parent / dialect
     files = [path for name in OWN_FILES if (path := folder / f"{name}.sql").exists()]
     return {name for path in files for name in re.findall(r"-- name: (\w+)", path.read_text())}
-
-
-def values_of(dialect, text):
-    if dialect == "libsql":
-        return set(value_names(text))
-    return set(re.findall(r"%\((\w+)\)[sb]", text))
 
 
 def shared(dialect):
@@ -44,8 +38,8 @@ def test_both_dialects_define_the_same_statements():
 @pytest.mark.parametrize("name", sorted(shared("postgres")))
 def test_a_statement_takes_the_same_values_in_both_dialects(name):
     """A statement's values have the same names in both dialects."""
-    taken = values_of("postgres", queries("postgres")[name])
-    assert values_of("libsql", queries("libsql")[name]) == taken
+    taken = set(statement("postgres", name)[1])
+    assert set(statement("libsql", name)[1]) == taken
 
 
 @pytest.mark.parametrize("dialect", ["libsql", "postgres"])
@@ -65,11 +59,10 @@ def connection():
 @pytest.mark.parametrize("name", sorted(queries("libsql")))
 def test_every_libsql_statement_fits_the_schema(connection, name):
     """Each statement can be planned on a migrated file."""
-    made = queries("libsql")["make_vectors"].replace("{space}", "1")
     if name != "make_vectors":
-        connection.rows(made)
-    text = queries("libsql")[name].replace("{space}", "1")
-    assert connection.rows(f"EXPLAIN {text}", dict.fromkeys(value_names(text)))
+        connection.rows(statement("libsql", "make_vectors", 1)[0])
+    text, names = statement("libsql", name, 1)
+    assert connection.rows(f"EXPLAIN {text}", dict.fromkeys(names))
 
 
 def test_no_libsql_statement_writes_and_reads_at_once():
@@ -98,8 +91,8 @@ def test_a_file_asks_nothing_that_sqlite_3_35_does_not_know():
 
 def plan(connection, name: str) -> list[str]:
     """Return the steps by which SQLite runs a statement."""
-    text = queries("libsql")[name].replace("{space}", "1")
-    planned = connection.rows(f"EXPLAIN QUERY PLAN {text}", dict.fromkeys(value_names(text)))
+    text, names = statement("libsql", name, 1)
+    planned = connection.rows(f"EXPLAIN QUERY PLAN {text}", dict.fromkeys(names))
     return [row["detail"] for row in planned]
 
 
@@ -126,7 +119,7 @@ SCOPED = (
 @pytest.mark.parametrize("name", SCOPED)
 def test_hot_libsql_statements_use_an_index_by_scope(connection, name):
     """Hot libsql statements reach every table by an index that starts with the scope."""
-    connection.rows(queries("libsql")["make_vectors"].replace("{space}", "1"))
+    connection.rows(statement("libsql", "make_vectors", 1)[0])
     steps = [step for step in plan(connection, name) if step.startswith(("SEARCH", "SCAN"))]
     steps = [
         step
@@ -153,11 +146,6 @@ def test_scopes_are_listed_in_the_order_of_an_index(connection, name):
 
 def test_no_libsql_statement_materialises_a_whole_scope(connection):
     """No libsql statement writes a view out for a whole scope before it picks from it."""
-    asked = {name: text.replace("{space}", "1") for name, text in queries("libsql").items()}
-    connection.rows(asked.pop("make_vectors"))
-    written_out = set()
-    for name, text in asked.items():
-        plan = connection.rows(f"EXPLAIN QUERY PLAN {text}", dict.fromkeys(value_names(text)))
-        if any(row["detail"] == "MATERIALIZE remembered" for row in plan):
-            written_out.add(name)
-    assert not written_out
+    connection.rows(statement("libsql", "make_vectors", 1)[0])
+    asked = queries("libsql").keys() - {"make_vectors"}
+    assert not [name for name in asked if "MATERIALIZE remembered" in plan(connection, name)]

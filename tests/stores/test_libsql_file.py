@@ -352,7 +352,9 @@ async def test_use_after_close_is_a_store_error_without_a_panic(store, capfd):
 async def test_text_that_a_driver_would_cut_is_refused(store, text):
     """Text that a driver would cut is refused before it sees it."""
     with pytest.raises(InvalidInput):
-        await store.memories.database.write(lambda session: session.run("tokens", {"digest": text}))
+        await store.memories.database.write(
+            lambda session: session.execute(("tokens", {"digest": text}))
+        )
 
 
 def fill(connection, *bodies):

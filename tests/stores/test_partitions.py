@@ -19,8 +19,7 @@ from psycopg.conninfo import make_conninfo
 
 from kagent_memory.records import Scope, new_id
 from kagent_memory.stores import sql
-from kagent_memory.stores.postgres.session import statement
-from kagent_memory.stores.sql import queries, upgrade
+from kagent_memory.stores.sql import queries, statement, upgrade
 from kagent_memory.stores.sql.maintenance import SCOPES_OF
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -36,7 +35,7 @@ EVERYWHERE = {
 """What looks for scopes or jobs, whosever they are: rare, or the queue's own."""
 SCHEMA = upgrade("postgres", None).scripts[0]
 DISTRIBUTED = re.findall(r"CREATE TABLE (\w+) \(\n    scope_id ", SCHEMA)
-NO_DATA = {"about", "act_for_self"} | {
+NO_DATA = {"about"} | {
     name
     for file in ("connection", "distribution", "migration", "row_security")
     for name in re.findall(
@@ -85,7 +84,7 @@ def partitioned(postgres_server, postgres_template):
             options="-csearch_path=kagent_memory,public",
         ) as connection:
             register_vector(connection)
-            connection.execute(statement("make_vectors", 1, 8))
+            connection.execute(statement("postgres", "make_vectors", 1, 8)[0])
             [(view,)] = connection.execute("SELECT pg_get_viewdef('remembered'::regclass)")
             connection.execute("DROP VIEW remembered")
             for table in (*DISTRIBUTED, "memory_vector_1"):
@@ -116,7 +115,7 @@ def value_of(name: str, kind: str) -> Any:
 
 def reached(connection: psycopg.Connection[Any], name: str) -> dict[str, set[str]]:
     """The partitions of each partitioned table that a statement's plan shows."""
-    text = statement(name, 1, 8)
+    text = statement("postgres", name, 1, 8)[0]
     named = re.findall(r"%\((\w+)\)[sb](?:::([\w]+(?:\[\])?))?", text)
     values = {value: value_of(value, kind) for value, kind in named}
     plan = connection.execute(f"EXPLAIN {text}", values).fetchall()
@@ -134,7 +133,7 @@ def reached(connection: psycopg.Connection[Any], name: str) -> dict[str, set[str
 def test_a_statement_reaches_one_part_of_each_table(partitioned, name):
     """A statement about a scope reads one partition of each table."""
     found = reached(partitioned, name)
-    text = re.sub(r"--.*", "", statement(name, 1, 8))
+    text = re.sub(r"--.*", "", statement("postgres", name, 1, 8)[0])
     read = set(re.findall(r"(?:FROM|JOIN|UPDATE|USING) (\w+)", text)) - {"remembered"}
     assert read & {*DISTRIBUTED, "memory_vector_1"} <= found.keys()
     assert {table: len(parts) for table, parts in found.items()} == dict.fromkeys(found, 1)

@@ -17,7 +17,7 @@ from kagent_memory import Memories
 from kagent_memory.errors import ConfigurationError, StoreError
 from kagent_memory.records import Scope, new_id
 from kagent_memory.stores import open_store
-from kagent_memory.stores.postgres.session import statement
+from kagent_memory.stores.sql import statement
 from kagent_memory.stores.sql.maintenance import SCOPES_OF
 from kagent_memory.stores.values import Batch
 from kagent_memory.testing import HashEmbedder
@@ -28,7 +28,7 @@ SCOPE = Scope("t", "ada", "a")
 
 def generic_plan(uri: str, name: str) -> str:
     """Return the plan of a named statement for whatever values."""
-    text, names = statement(name), dict[str, str]()
+    text, names = statement("postgres", name)[0], dict[str, str]()
     for one in re.findall(r"%\((\w+)\)s", text):
         names.setdefault(one, f"${len(names) + 1}")
     execute(uri, "ANALYZE")
@@ -58,7 +58,8 @@ async def test_the_vector_search_is_exact_within_the_scope(postgres_uri, dimensi
         values = {"scope_id": SCOPE.id.hex(), "limit": 5, "among": some, "hidden": some}
         for name in ("search_vector", "search_vector_among"):
             plan = connection.execute(
-                "EXPLAIN " + statement(name, number), {**values, "vectors": [HalfVector(rows[0])]}
+                "EXPLAIN " + statement("postgres", name, number)[0],
+                {**values, "vectors": [HalfVector(rows[0])]},
             )
             text = "\n".join(line for (line,) in plan)
             assert f"memory_vector_{number}_pkey" in text
@@ -173,7 +174,7 @@ async def test_counting_beside_forgetting_leaves_no_counters(postgres_uri):
             ("retrieved", "delivered", "successes", "failures"), [1] * 3
         )
         counted = {"scope_id": SCOPE.id.hex(), "ids": ids, "now": NOW, **each}
-        await counting.execute(statement("count_usage"), counted)
+        await counting.execute(statement("postgres", "count_usage")[0], counted)
         forgetting = asyncio.create_task(store.forget(SCOPE, ids=ids, now=NOW))
         waiting = (
             "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND "

@@ -39,24 +39,24 @@ class Trips:
 @pytest.fixture
 def trips(monkeypatch) -> Trips:
     trips = Trips()
-    asked_of, run, rows = PostgresSession.several, Database._on_thread, LibSQLSession.rows
+    asked_of, run, execute = PostgresSession.execute, Database._on_thread, LibSQLSession.execute
 
-    async def asked(self, queries, **options):
+    async def asked(self, *queries):
         trips.count += len(queries)
         trips.statements += [name for name, _ in queries]
-        return await asked_of(self, queries, **options)
+        return await asked_of(self, *queries)
 
     async def ran(self, action):
         trips.count += 1
         return await run(self, action)
 
-    async def read(self, query, values, **options):
-        trips.statements.append(query)
-        return await rows(self, query, values, **options)
+    async def read(self, *queries):
+        trips.statements += [name for name, _ in queries]
+        return await execute(self, *queries)
 
-    monkeypatch.setattr(PostgresSession, "several", asked)
+    monkeypatch.setattr(PostgresSession, "execute", asked)
     monkeypatch.setattr(Database, "_on_thread", ran)
-    monkeypatch.setattr(LibSQLSession, "rows", read)
+    monkeypatch.setattr(LibSQLSession, "execute", read)
     return trips
 
 

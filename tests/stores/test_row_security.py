@@ -234,7 +234,7 @@ async def test_a_connection_of_the_pool_carries_nothing_over(direct_or_pooled_ur
         await fill(store)
 
         async def failing(session):
-            await session.rows("scope_memories", {"scope_id": ADA.id})
+            await session.execute(("scope_memories", {"scope_id": ADA.id}))
             raise ValueError(ADA)
 
         database: Any = store.memories.database  # type: ignore[attr-defined]

@@ -36,6 +36,7 @@ from kagent_memory.stores.postgres import standby as standby_module
 from kagent_memory.stores.postgres.connection import Target
 from kagent_memory.stores.postgres.database import Pool
 from kagent_memory.stores.sql import migrations
+from kagent_memory.stores.sql.session import Answer
 from kagent_memory.stores.values import Batch, Behind
 from kagent_memory.testing import HashEmbedder
 from kagent_memory.testing.fixtures import vector
@@ -256,7 +257,8 @@ async def test_each_server_behind_the_address_is_asked():
     pool = Pool(Target(conninfo="", schema="memory", statement_seconds=1.0))
     standby = standby_module.Standby(pool, {**node, "position": 0}, None)
     ahead, behind = AsyncMock(), AsyncMock()
-    ahead.rows.return_value, behind.rows.return_value = [node], [{**node, "position": 99}]
+    ahead.execute.return_value = [Answer([node], 1)]
+    behind.execute.return_value = [Answer([{**node, "position": 99}], 1)]
     standby.wrote({ADA.id}, 100)
     await standby.check(ahead, ADA.id)
     with pytest.raises(Behind):

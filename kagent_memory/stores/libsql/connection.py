@@ -14,9 +14,8 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from typing_extensions import override
@@ -24,17 +23,18 @@ from typing_extensions import override
 from ...errors import ConfigurationError, Conflict, KagentMemoryError, StoreError, needs_extra
 from ..codec import to_iso
 from ..sql import Upgrade, upgrade
+from ..sql.row_codec import Row
+from ..sql.session import Answer
 
 DIALECT = "libsql"
 MEMORY = ":memory:"
 OLDEST = (3, 35, 0)
 _FILES = (".db", ".sqlite", ".sqlite3")  # no host's name ends like this
 _HTTP = {"libsql": "https", "libsql+https": "https", "libsql+http": "http"}
-_NAME = re.compile(r"--[^\n]*|:([A-Za-z_]\w*)")
 _TOKEN = re.compile(r"(?:authToken=([^&]+))?")
 Value: TypeAlias = str | bytes | int | float | None
 Statement: TypeAlias = tuple[str, Mapping[str, Value]]
-"""A statement with its values, which it names as `:name`."""
+"""A statement with its values, which it names as `:name`, in the order of their first places."""
 
 
 class Busy(StoreError):
@@ -68,12 +68,6 @@ def mapped(message: str) -> KagentMemoryError:
         if any(mark in message for mark in marks):
             return kind(f"{advice} ({message})")
     return StoreError(f"The database refused: {message}")
-
-
-@cache
-def value_names(sql: str) -> Sequence[str]:
-    """Return the names of the values that a statement takes, each where it first stands."""
-    return tuple(dict.fromkeys(filter(None, _NAME.findall(sql))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,16 +135,6 @@ def _to_server(uri: str) -> Server:
     return Server(f"{_HTTP[parts.scheme]}://{parts.netloc}{parts.path.rstrip('/')}", token)
 
 
-class Answer(NamedTuple):
-    """Answer to one statement: its rows, the names of their columns, and how many rows it
-    changed.
-    """
-
-    columns: Sequence[str]
-    rows: Sequence[Sequence[Any]]
-    changed: int
-
-
 class Connection(ABC):
     """One connection, used from one thread only."""
 
@@ -177,10 +161,10 @@ class Connection(ABC):
         with suppress(StoreError):  # a full disk has rolled back already
             self.run(("ROLLBACK", {}))
 
-    def rows(self, sql: str, values: Mapping[str, Value] | None = None) -> list[dict[str, Any]]:
+    def rows(self, sql: str, values: Mapping[str, Value] | None = None) -> Sequence[Row]:
         """Return all rows of a statement, by the names of their columns."""
         [answer] = self.run((sql, values or {}))
-        return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
+        return answer.rows
 
     @contextmanager
     def transaction(self, *, write: bool) -> Generator[None, None, None]:
@@ -220,10 +204,12 @@ class FileConnection(Connection):
             return [self._run(sql, values) for sql, values in statements]
 
     def _run(self, sql: str, values: Mapping[str, Value]) -> Answer:
-        bound = [values[name] for name in value_names(sql)] if self._by_place else values
+        bound = [*values.values()] if self._by_place else values
         cursor = self._driver.execute(sql, bound)
-        rows = cursor.fetchall() or ()  # an open cursor would keep its lock
-        return Answer([column[0] for column in cursor.description or ()], rows, cursor.rowcount)
+        columns = [column[0] for column in cursor.description or ()]
+        # all of them: an open cursor would keep its lock
+        rows = [dict(zip(columns, row, strict=True)) for row in cursor.fetchall() or ()]
+        return Answer(rows, cursor.rowcount)
 
     @override
     def close(self) -> None:

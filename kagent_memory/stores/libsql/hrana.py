@@ -19,7 +19,8 @@ from typing_extensions import override
 
 from ...errors import ConfigurationError, KagentMemoryError, StoreError
 from ..codec import from_base64
-from .connection import Answer, Busy, Connection, Server, Statement, Value, mapped
+from ..sql.session import Answer
+from .connection import Busy, Connection, Server, Statement, Value, mapped
 
 TIMEOUT = httpx.Timeout(10.0, connect=5.0)  # servers end a transaction after 5 or 10 seconds
 # after a server did not answer in time: who waits behind that call need not wait as long again
@@ -204,10 +205,10 @@ def _batch(statements: Sequence[Statement]) -> dict[str, Any]:
 def _answer(result: Mapping[str, Any]) -> Answer:
     columns = [column.get("name") or "" for column in result["cols"]]
     rows = [
-        [_VALUES[cell["type"]](cell) for cell, _ in zip(row, columns, strict=True)]
+        {column: _VALUES[cell["type"]](cell) for column, cell in zip(columns, row, strict=True)}
         for row in result["rows"]
     ]
-    return Answer(columns, rows, int(result.get("affected_row_count", 0)))
+    return Answer(rows, int(result.get("affected_row_count", 0)))
 
 
 def _value(value: Value) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from functools import cache
 from typing import Any, cast
 
 import numpy as np
@@ -18,11 +17,10 @@ import numpy as np
 from ...checks import checked_text, json_text
 from ..codec import MEMORY_LISTS, MEMORY_TIMES, to_iso
 from ..encryption import KeyRing
-from ..spaces import EmbeddingSpace
-from ..sql import queries
+from ..sql import statement
 from ..sql.row_codec import Row
-from ..sql.session import Values
-from .connection import DIALECT, Connection, value_names
+from ..sql.session import Answer, Query, Values
+from .connection import DIALECT, Connection, Statement
 
 CHUNK_ROWS = 200
 MAX_INTEGER = 2**31 - 1  # libsql cuts longer ones
@@ -39,7 +37,7 @@ _TIMES = (
 _OBJECTS = ("metadata", "payload", "by_type", "jobs", "topic_counts", "tag_counts")
 _TRUTHS = ("is_error", "pinned", "verbatim", "explicit", "asks", "active", "is_operator", "final")
 
-ANSWERED_BY: Mapping[str, str] = {"touch_scope": "scope_row"}
+ANSWERED_BY: Mapping[str, Sequence[str]] = {"touch_scope": ("scope_row",)}
 """Statements that write and give a row, where a dialect knows RETURNING; here another one reads
 it.
 """
@@ -92,12 +90,6 @@ def encoded(value: object) -> Any:
             return value
 
 
-@cache
-def sql(query: str, space_number: int | None = None) -> str:
-    """Return the text of a named query."""
-    return queries(DIALECT)[query].replace("{space}", str(space_number))
-
-
 class LibSQLSession:
     """The `Session` of one transaction; nothing in it ever waits, so a script runs on the driver
     thread in one go.
@@ -109,46 +101,23 @@ class LibSQLSession:
         self.connection = connection
         self.ring = ring
 
-    async def rows(self, query: str, values: Values) -> Sequence[Row]:
-        """Return all rows of the named query, decoded."""
-        if query in ANSWERED_BY:
-            await self.run(query, values)
-        text = sql(ANSWERED_BY.get(query, query), values.get("space"))
-        return [decoded(row) for row in self.connection.rows(text, bound(text, values))]
-
-    async def several(self, queries: Sequence[tuple[str, Values]]) -> Sequence[Sequence[Row]]:
-        """Return the rows of several named queries, in their order."""
-        return [await self.rows(query, values) for query, values in queries]
-
-    async def run(self, query: str, values: Values) -> int:
-        """Run the named statement and return the number of rows that it changed."""
-        text = sql(query, values.get("space"))
-        [answer] = self.connection.run((text, bound(text, values)))
-        return answer.changed
-
-    async def run_many(self, query: str, values: Sequence[Values]) -> None:
-        """Run the named statement once for each set of values."""
-        for start in range(0, len(values), CHUNK_ROWS):
-            self.connection.run(
-                *(
-                    (text := sql(query, row.get("space")), bound(text, row))
-                    for row in values[start : start + CHUNK_ROWS]
-                )
-            )
-
-    async def about(self) -> Sequence[Row]:
+    async def execute(self, *queries: Query) -> Sequence[Answer]:
         """See `Session`."""
-        return await self.rows("about", {})
+        answers: list[Answer] = []
+        for query, values in queries:
+            names = (query, *ANSWERED_BY.get(query, ()))
+            *_, answer = self.connection.run(*(to_statement(name, values) for name in names))
+            answers.append(answer._replace(rows=[decoded(row) for row in answer.rows]))
+        return answers
 
-    async def make_vectors(self, space: EmbeddingSpace) -> None:
-        """Make the table of a new embedding space's vectors."""
-        await self.run("make_vectors", {"space": space.number})
-
-    async def drop_vectors(self, space_number: int) -> None:
-        """Drop the table of an embedding space's vectors."""
-        await self.run("drop_vectors", {"space": space_number})
+    async def send(self, *queries: Query) -> None:
+        """See `Session`."""
+        for start in range(0, len(queries), CHUNK_ROWS):
+            chunk = queries[start : start + CHUNK_ROWS]
+            self.connection.run(*(to_statement(*query) for query in chunk))
 
 
-def bound(text: str, values: Values) -> dict[str, Any]:
-    """Return the values that the statement names, encoded; scripts may give more."""
-    return {name: encoded(values[name]) for name in value_names(text)}
+def to_statement(query: str, values: Values) -> Statement:
+    """Return a named query with the values that it takes, encoded; scripts may give more."""
+    text, names = statement(DIALECT, query, values.get("space"))
+    return text, {name: encoded(values[name]) for name in names}

@@ -13,7 +13,6 @@ from ...errors import ConfigurationError
 from ..sql import Upgrade, queries, upgrade
 from ..sql.session import Row
 from .connection import DIALECT, AnyConnection, Traits, fetch, within
-from .session import PostgresSession
 
 MIGRATION_SECONDS = 1800.0
 SHARDS = 32
@@ -117,7 +116,7 @@ async def _prepare(
         for step in needed.steps:
             values = {"number": step.number, "name": step.name}
             await connection.execute(_TEXT["note_migration"], values)
-        is_spread = await PostgresSession(connection, traits).is_distributed()
+        is_spread = await _is_spread(connection)
         if guarded and (is_spread or shards):
             raise ConfigurationError(
                 "Row level security and Citus exclude each other: Citus hands no transaction's "
@@ -131,11 +130,23 @@ async def _prepare(
     return {}
 
 
+async def _has_citus(connection: AnyConnection) -> bool:
+    [extension] = await fetch(connection, _TEXT["has_citus"])
+    return extension["citus"]
+
+
+async def _is_spread(connection: AnyConnection) -> bool:
+    """Return True if the schema's tables are spread, so that new ones must be."""
+    if not await _has_citus(connection):
+        return False
+    [tables] = await fetch(connection, _TEXT["is_distributed"])
+    return tables["spread"]
+
+
 async def _distribute(
     connection: AnyConnection, shards: int, *, dry_run: bool
 ) -> Mapping[str, str]:
-    [extension] = await fetch(connection, _TEXT["has_citus"])
-    if not extension["citus"]:
+    if not await _has_citus(connection):
         raise ConfigurationError(
             "The tables are distributed by Citus, which this database does not have: install it "
             "on all nodes, run CREATE EXTENSION citus and add the worker nodes "

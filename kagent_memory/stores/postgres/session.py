@@ -4,11 +4,9 @@ statements sent together.
 
 from __future__ import annotations
 
-import re
 import uuid
-from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from functools import cache
 from typing import Any, LiteralString, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -17,13 +15,11 @@ from pgvector import HalfVector
 from psycopg import AsyncCursor
 
 from ...checks import json_text
-from ...errors import ConfigurationError
 from ...records import Scope
 from ..encryption import KeyRing
-from ..spaces import EmbeddingSpace
-from ..sql import queries
+from ..sql import statement
 from ..sql.row_codec import Row
-from ..sql.session import Values
+from ..sql.session import Answer, Query, Values
 from .connection import (
     CONNECT_SECONDS,
     DIALECT,
@@ -35,34 +31,16 @@ from .connection import (
     within,
 )
 
-MAX_DIMENSIONS = 16_000  # of pgvector's halfvec
 LARGE_BYTES = 2**19
 MAX_WAITING = 50  # statements; what they take on the event loop is short
 SCOPE_IDS = frozenset({"scope_id", "scope_ids", "served"})
 """Values whose bytes are ids of scopes."""
-EVERY_SCOPE = b""
-"""Stands for all scopes' ids: tables were made or dropped."""
-_VALUE = re.compile(r"%\((\w+)\)[sb]")
 T = TypeVar("T")
-
 
 Statement: TypeAlias = tuple[LiteralString, Mapping[str, Any]]
 """A statement with its values, encoded."""
 BEGIN: Statement = "BEGIN", {}
 COMMIT: Statement = "COMMIT", {}
-
-
-@cache
-def statement(query: str, space: int | None = None, width: int | None = None) -> LiteralString:
-    """Return the text of a named query, for one vector table where it has to do with one."""
-    text = queries(DIALECT)[query].replace("{space}", str(space))
-    return cast("LiteralString", text.replace("{width}", str(width)))
-
-
-@cache
-def value_names(text: str) -> Collection[str]:
-    """Return the names of the values that a statement takes."""
-    return frozenset(_VALUE.findall(text))
 
 
 def encoded(name: str, value: Any) -> Any:
@@ -148,79 +126,26 @@ class PostgresSession:
         elif traits.row_security:
             yield self._statement("act_for_all", {})
 
-    # -- the statements of scripts --------------------------------------------------------------
+    async def execute(self, *queries: Query) -> Sequence[Answer]:
+        """See `Session`."""
+        cursors = await self._flush(*(self._statement(*query) for query in queries))
+        return [
+            Answer(await cursor.fetchall() if cursor.description else (), cursor.rowcount)
+            for cursor in cursors
+        ]
 
-    async def rows(self, query: str, values: Values) -> Sequence[Row]:
-        """Return all rows of the named query, decoded."""
-        [rows] = await self.several([(query, values)])
-        return rows
-
-    async def several(self, queries: Sequence[tuple[str, Values]]) -> Sequence[Sequence[Row]]:
-        """Return the rows of several named queries."""
-        statements = [self._statement(query, values) for query, values in queries]
-        return [await cursor.fetchall() for cursor in await self._flush(*statements)]
-
-    async def run(self, query: str, values: Values) -> int:
-        """Return how many rows the named statement changed."""
-        [cursor] = await self._flush(self._statement(query, values))
-        return cursor.rowcount
-
-    async def run_many(self, query: str, values: Sequence[Values]) -> None:
-        """Run the named statement once for each set of values; its errors may show at the next read
-        or the end.
-        """
-        for row in values:
-            self._waiting.append(self._statement(query, row))
+    async def send(self, *queries: Query) -> None:
+        """See `Session`."""
+        for query in queries:
+            self._waiting.append(self._statement(*query))
             if len(self._waiting) >= MAX_WAITING:
                 await self._flush()
-
-    async def make_vectors(self, space: EmbeddingSpace) -> None:
-        """Make the table of a new embedding space's vectors; where tables are guarded or
-        distributed, it is too.
-
-        Raises:
-            ConfigurationError: pgvector keeps none that are so wide.
-        """
-        width = space.dimensions
-        if width > MAX_DIMENSIONS:
-            raise ConfigurationError(
-                f"PostgreSQL keeps vectors of up to {MAX_DIMENSIONS:,} dimensions, and "
-                f"{space.name!r} has {width:,}; set dimensions={MAX_DIMENSIONS} or less, choose "
-                "another model, or use libSQL."
-            )
-        self.moved.add(EVERY_SCOPE)
-        await self.run("make_vectors", {"space": space.number, "width": width})
-        if self._traits.row_security:
-            await self.run("guard_tables", {})
-        if await self.is_distributed():
-            await self.rows("distribute_table", {"name": f"memory_vector_{space.number}"})
-
-    async def drop_vectors(self, space_number: int) -> None:
-        """Drop the table of an embedding space's vectors."""
-        self.moved.add(EVERY_SCOPE)
-        # the table may be older than the guard, and then another's than maintenance's
-        if self._traits.row_security:
-            await self.rows("act_for_self", {})
-        await self.run("drop_vectors", {"space": space_number})
-
-    async def about(self) -> Sequence[Row]:
-        """See `Session`; of a Citus cluster also its nodes, and tables that are not distributed."""
-        about = await self.rows("about", {})
-        [row] = await self.rows("has_citus", {})
-        return [*about, *(await self.rows("about_cluster", {}) if row["citus"] else ())]
-
-    async def is_distributed(self) -> bool:
-        """Return True if the schema's tables are spread, so that new ones must be."""
-        [row] = await self.rows("has_citus", {})
-        return row["citus"] and (await self.rows("is_distributed", {}))[0]["spread"]
-
-    # -- sending --------------------------------------------------------------------------------
 
     def _statement(self, query: str, values: Values) -> Statement:
         if "step" in values:
             self.moved.add(values["scope_id"])
-        text = statement(query, values.get("space"), values.get("width"))
-        return text, {name: encoded(name, values[name]) for name in value_names(text)}
+        text, names = statement(DIALECT, query, values.get("space"), values.get("width"))
+        return text, {name: encoded(name, values[name]) for name in names}
 
     async def _flush(self, *asked: Statement) -> Sequence[AsyncCursor[Row]]:
         """Execute what waits and these statements; return the cursors of the latter."""

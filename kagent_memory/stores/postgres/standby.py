@@ -18,7 +18,6 @@ from ..values import Behind, StandbyLag
 from .connection import Target, Traits
 from .database import Pool, PostgresDatabase, node_of
 from .errors import refused
-from .session import EVERY_SCOPE
 
 logger = logging.getLogger(__name__)
 
@@ -75,8 +74,6 @@ class Standby:
             return
         scopes, self._unplaced = self._unplaced, set[bytes]()
         place = position, self._loop.time()
-        if EVERY_SCOPE in scopes:
-            self._floor = max(self._floor, place)
         if len(self._written) + len(scopes) > MAX_SCOPES:
             self._floor = max(self._floor, *self._written.values())
             self._written.clear()
@@ -97,11 +94,12 @@ class Standby:
             StoreError: it is no standby of the primary.
             Behind: it has not replayed what this process wrote.
         """
-        if self._unplaced & {scope_id, EVERY_SCOPE}:
+        if scope_id in self._unplaced:
             raise Behind
         position, at = max(self._floor, self._written.get(scope_id, self._floor))
         # each time, for one address may stand for several standbys
-        [node] = await session.rows("node", {})
+        [answer] = await session.execute(("node", {}))
+        [node] = answer.rows
         if wrong := self.wrong_with(node):
             raise StoreError(wrong)
         if node["position"] < position:
@@ -158,7 +156,7 @@ class StandbyReads(PostgresDatabase):
     async def read(self, script: Script[T]) -> T:
         standby = self._standby
         primary = self._primary.within(self.scope) if self.scope else self._primary
-        scope_id = self.scope.id if self.scope else EVERY_SCOPE
+        scope_id = self.scope.id if self.scope else b""
 
         async def checked(session: Session) -> T:
             await standby.check(session, scope_id)
@@ -246,12 +244,12 @@ async def measure_lag(uri: str, read_uri: str, *, schema: str) -> StandbyLag:
 async def _lag_of(target: Target) -> Row:
     database = PostgresDatabase(await Pool(target).open())
     try:
-        [node], [replayed] = await database.read(
-            lambda session: session.several([("node", {}), ("replayed", {})])
+        node, replayed = await database.read(
+            lambda session: session.execute(("node", {}), ("replayed", {}))
         )
     finally:
         await database.close()
-    return {**node, **replayed}
+    return {**node.rows[0], **replayed.rows[0]}
 
 
 def _words(error: object) -> str:

@@ -13,6 +13,7 @@ from typing import LiteralString, NamedTuple, cast
 from ...errors import ConfigurationError
 
 _HEADER = re.compile(r"^-- (name|fragment): (\w+)$", re.MULTILINE)
+_VALUE = re.compile(r"--[^\n]*|%\((\w+)\)[sb]|(?<!:):([A-Za-z_]\w*)")
 _SCHEMA = "schema.sql"
 _NUMBERED = re.compile(r"^(\d{4})_(\w+)\.sql$")
 
@@ -54,6 +55,18 @@ def queries(dialect: str) -> Mapping[str, LiteralString]:
                 text = text.replace(place, fragment)
             statements[name] = cast("LiteralString", text)
     return statements
+
+
+@cache
+def statement(
+    dialect: str, query: str, space: int | None = None, width: int | None = None
+) -> tuple[LiteralString, Sequence[str]]:
+    """Return the text of a named query, for one table of vectors where it has to do with one, and
+    the names of the values that it takes, each where it first stands.
+    """
+    text = queries(dialect)[query].replace("{space}", str(space)).replace("{width}", str(width))
+    names = (one or other for one, other in _VALUE.findall(text))
+    return cast("LiteralString", text), tuple(dict.fromkeys(filter(None, names)))
 
 
 @cache

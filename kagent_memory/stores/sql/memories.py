@@ -410,7 +410,11 @@ class SqlMemoryStore(MemoryStore):
     @override
     @reading
     async def about(self, session: Transaction) -> Mapping[str, str]:
-        return {row["part"]: row["text"] for row in await session.session.about() if row["text"]}
+        about = {row["part"]: row["text"] for row in await session.rows("about") if row["text"]}
+        if "cluster" in about:
+            rows = await session.rows("about_cluster")
+            about |= {row["part"]: row["text"] for row in rows if row["text"]}
+        return about
 
     @override
     async def rotate_keys(self, *, dry_run: bool = False) -> Rotated:

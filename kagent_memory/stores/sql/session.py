@@ -10,19 +10,27 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
 from ...records import Memory, Revision, Scope
 from ..codec import known
 from ..encryption import KeyRing
-from ..spaces import EmbeddingSpace
 from ..values import Job, Whole
 from .row_codec import Row, RowCodec, to_scope
 
 T = TypeVar("T")
 Values: TypeAlias = Mapping[str, Any]
+Query: TypeAlias = tuple[str, Values]
+"""The name of a statement, and its values."""
+
+
+class Answer(NamedTuple):
+    """Answer to one statement: its rows, and how many rows it changed."""
+
+    rows: Sequence[Row]
+    changed: int
 
 
 class Session(Protocol):
@@ -36,41 +44,18 @@ class Session(Protocol):
     half: np.dtype[np.float16]
     ring: KeyRing | None
 
-    async def rows(self, query: str, values: Values) -> Sequence[Row]:
-        """Run the named query and return all its rows, decoded: aware UTC datetimes, tuples for
-        lists, dicts for JSON objects, str ids. The value `space` is the number of the embedding
-        space whose vectors a statement is about, here and below.
+    async def execute(self, *queries: Query) -> Sequence[Answer]:
+        """Run named queries in this order, in as few round trips as the driver can, and return the
+        answer to each. Rows are decoded: aware UTC datetimes, tuples for lists, dicts for JSON
+        objects, str ids. The value `space` is the number of the embedding space whose vectors a
+        statement is about.
         """
         ...
 
-    async def several(self, queries: Sequence[tuple[str, Values]]) -> Sequence[Sequence[Row]]:
-        """Return the rows of several named queries, asked in this order and in as few round trips
-        as the driver can.
+    async def send(self, *queries: Query) -> None:
+        """Run named statements as fast as the driver can; their errors may show at the next
+        answer, or at the transaction's end.
         """
-        ...
-
-    async def run(self, query: str, values: Values) -> int:
-        """Run the named statement and return how many rows it changed."""
-        ...
-
-    async def run_many(self, query: str, values: Sequence[Values]) -> None:
-        """Run the named statement once for each set of values, as fast as the driver can."""
-        ...
-
-    async def about(self) -> Sequence[Row]:
-        """Return what the database says about itself, by `part` and `text`."""
-        ...
-
-    async def make_vectors(self, space: EmbeddingSpace) -> None:
-        """Make the table of a new embedding space's vectors.
-
-        Raises:
-            ConfigurationError: the database keeps none that are so wide.
-        """
-        ...
-
-    async def drop_vectors(self, space_number: int) -> None:
-        """Drop the table of an embedding space's vectors."""
         ...
 
 
@@ -93,8 +78,9 @@ class Transaction:
         return Transaction(self.session, scope)
 
     async def rows(self, query: str, /, **values: Any) -> Sequence[Row]:
-        """Return all rows of the named query: see `Session.rows`."""
-        return await self.session.rows(query, {**self._own, **values})
+        """Return all rows of the named query: see `Session.execute`."""
+        [rows] = await self.several([(query, values)])
+        return rows
 
     async def row(self, query: str, /, **values: Any) -> Row | None:
         """Return the first row of the named query; None where it has none."""
@@ -149,15 +135,18 @@ class Transaction:
             "salt": self.codec.sealed_salt(),
         }
 
-    async def several(self, queries: Iterable[tuple[str, Values]]) -> Sequence[Sequence[Row]]:
+    async def several(self, queries: Iterable[Query]) -> Sequence[Sequence[Row]]:
         """Return the rows of several named queries, asked in as few round trips as possible."""
-        return await self.session.several(
-            [(query, {**self._own, **values}) for query, values in queries]
-        )
+        return [answer.rows for answer in await self._execute(*queries)]
 
     async def run(self, query: str, /, **values: Any) -> int:
         """Run the named statement and return how many rows it changed."""
-        return await self.session.run(query, {**self._own, **values})
+        [answer] = await self._execute((query, values))
+        return answer.changed
+
+    async def _execute(self, *queries: Query) -> Sequence[Answer]:
+        asked = [(query, {**self._own, **values}) for query, values in queries]
+        return await self.session.execute(*asked)
 
     async def send(self, query: str, /, **values: Any) -> None:
         """Run the named statement, without waiting for an answer where the driver can."""
@@ -168,7 +157,7 @@ class Transaction:
         as the driver can.
         """
         own = {**self._own, **values}
-        await self.session.run_many(query, [{**own, **values} for values in sets])
+        await self.session.send(*((query, {**own, **values}) for values in sets))
 
 
 Script: TypeAlias = Callable[[Session], Coroutine[Any, Any, T]]

@@ -120,7 +120,7 @@ class SqlEmbeddingSpaces(EmbeddingSpaces):
         retired = [space for space in await embedding_spaces(session) if space.state == "retired"]
         for space in retired:
             await session.run("mark_dropped", number=space.number)
-            await session.session.drop_vectors(space.number)
+            await session.run("drop_vectors", space=space.number)
         return [space.name for space in retired]
 
 
@@ -179,7 +179,7 @@ async def _registered(
         # none where another one was added at the same time, which was waited for
         is_new = bool(await session.run("insert_embedding_space", **values))
     if is_new:
-        await session.session.make_vectors(space)
+        await session.run("make_vectors", space=space.number, width=dimensions)
     return space
 
 

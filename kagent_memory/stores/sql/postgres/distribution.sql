@@ -4,7 +4,7 @@
 SELECT to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL AS citus
 
 -- name: is_distributed
--- Whether the tables are spread, so that new ones must be. Needs Citus, as all below.
+-- Whether the tables are spread. Needs Citus, as all below.
 SELECT count(*) > 0 AS spread FROM pg_dist_partition WHERE logicalrelid = to_regclass('scope')
 
 -- fragment: ours

@@ -208,6 +208,8 @@ SELECT 'database' AS part, 'PostgreSQL ' || current_setting('server_version') AS
 UNION ALL
 SELECT 'extension', 'pgvector ' || extversion FROM pg_extension WHERE extname = 'vector'
 UNION ALL
+SELECT 'cluster', 'Citus ' || extversion FROM pg_extension WHERE extname = 'citus'
+UNION ALL
 SELECT 'migrations', string_agg(number || ' ' || name, ', ' ORDER BY number) FROM schema_migration
 UNION ALL
 SELECT 'lacking', string_agg(lacking.privilege || ' on ' || lacking.place, ', ' ORDER BY lacking.place)

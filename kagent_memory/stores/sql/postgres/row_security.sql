@@ -131,11 +131,11 @@ BEGIN
     END LOOP;
 END $$
 
--- name: guard_tables
+-- fragment: guard
 -- Every table of the schema with rows of scopes that is not guarded yet; those with rows of tenants are maintenance's.
 -- What a session sets as its scope may be anything: what is no scope's id is nobody's. Asked once a statement, and equal
 -- to the statement's own condition, so the planner does not ask again for each row.
-DO $$
+DO $body$
 DECLARE
     part record;
     given constant text := 'replace(current_setting(''kagent.scope'', true), ''-'', '''')';
@@ -174,4 +174,53 @@ BEGIN
         END IF;
         EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', part.place);
     END LOOP;
+END $body$
+
+-- name: guard_tables
+{guard}
+
+-- fragment: is_guarded
+(SELECT relforcerowsecurity FROM pg_class WHERE oid = 'memory'::regclass)
+
+-- name: make_vectors
+-- The vectors ride in the key's index, so that a search reads one scope's vectors from neighbouring pages, unless they are
+-- too wide for an index row (2,704 bytes). Beside the row, too, they lie unpacked: a search reads every vector of a scope,
+-- and fetching each from its own place costs most. Those too long for a row of one page (8,160 bytes) are kept beside the
+-- table in pieces, unpacked, since no float16 compresses. Where tables are guarded or distributed, this one is, too.
+DO $$
+BEGIN
+    IF {width} > 16000 THEN
+        RAISE EXCEPTION 'PostgreSQL keeps vectors of up to 16,000 dimensions, and this embedder gives {width}; set '
+            'dimensions=16000 or less, choose another model, or use libSQL.';
+    END IF;
+    EXECUTE 'CREATE TABLE memory_vector_{space} (
+        scope_id uuid NOT NULL,
+        id uuid NOT NULL,
+        embedding halfvec({width}) NOT NULL,
+        PRIMARY KEY (scope_id, id)' || CASE WHEN {width} <= 1300 THEN ' INCLUDE (embedding)' ELSE '' END
+        || ') WITH (autovacuum_vacuum_insert_scale_factor = 0.02)';
+    IF {width} <= 4000 THEN
+        ALTER TABLE memory_vector_{space}
+            ALTER COLUMN embedding SET STORAGE PLAIN, SET (toast_tuple_target = 8160);
+    ELSE
+        ALTER TABLE memory_vector_{space} ALTER COLUMN embedding SET STORAGE EXTERNAL;
+    END IF;
+    IF {is_guarded} THEN
+        EXECUTE $guard$ {guard} $guard$;
+    END IF;
+    IF to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL THEN
+        IF EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'scope'::regclass) THEN
+            PERFORM create_distributed_table('memory_vector_{space}', 'scope_id', colocate_with => 'scope');
+        END IF;
+    END IF;
+END $$
+
+-- name: drop_vectors
+-- The table may be older than the guard, and then it is not maintenance's but the user's who logged in, or who made it.
+DO $$
+BEGIN
+    IF {is_guarded} THEN
+        PERFORM set_config('role', 'none', true);
+    END IF;
+    DROP TABLE memory_vector_{space};
 END $$
