@@ -108,15 +108,15 @@ class Operation:
         self._span = span
         self.measured: Attributes = {"gen_ai.operation.name": name}
 
-    def mode(self, mode: str) -> None:
-        """Record the legs that answered a search."""
-        self.measured["kagent_memory.mode"] = mode
-        self._span.set_attribute("kagent_memory.mode", mode)
-
-    def gated(self) -> None:
-        """Record that the gate held the search back: it neither found anything nor is it empty."""
-        self.measured["kagent_memory.gated"] = True
-        self._span.set_attribute("kagent_memory.gated", True)
+    def searched(self, mode: str, *, gated: bool) -> None:
+        """Record which legs answered a search, or that the gate held it back: then it neither
+        found anything nor is it empty.
+        """
+        told: Attributes = {"kagent_memory.mode": mode}
+        if gated:
+            told["kagent_memory.gated"] = True
+        self.measured |= told
+        self._span.set_attributes(told)
 
     def records(self, hits: Iterable[tuple[str, str, float | None]]) -> None:
         """Record the memories read or written, as (id, content, score); the content is kept only

@@ -36,7 +36,7 @@ from ..memories.tool_answers import (
     saved_id,
 )
 from ..models.prompts.fence import fenced_answer
-from ..records import Fact, Filter, MemoryType
+from ..records import EVERYTHING, Fact, Filter, MemoryType
 from .arguments import AS_LABELS, Labels, Number, arguments_of, check_option, from_yaml, read
 from .context import Run, ask_person, service_of
 from .converter import is_user_turn
@@ -269,13 +269,13 @@ class RecallMemoryTool(LoadMemoryTool):
             session_id=run.context.session.id if this_session else None,
         )
         # a field that the developer's filter sets stays as it is
-        named = ((field.name, field.default) for field in fields(Filter))
         fixed = {
-            name: value for name, unset in named if (value := getattr(self.filter, name)) != unset
+            field.name: value
+            for field in fields(Filter)
+            if (value := getattr(self.filter, field.name)) != getattr(EVERYTHING, field.name)
         }
-        fixed_limit = self.limit
         default, most = (
-            (DEFAULT_LIMIT, MAX_LIMIT) if fixed_limit is None else (fixed_limit, fixed_limit)
+            (DEFAULT_LIMIT, MAX_LIMIT) if self.limit is None else (self.limit, self.limit)
         )
         wanted = min(limit or default, most)
         return await self._found(run, query, limit=wanted, filter=replace(narrowed, **fixed))

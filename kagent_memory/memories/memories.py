@@ -252,10 +252,9 @@ class Memories(Writing, Forgetting, Maintenance):
             )
             if answer is None:
                 answer = await parts.retriever.search(search)
-            span.mode(answer.mode)
-            if GATED in answer.degraded:
-                span.gated()
-            else:
+            gated = GATED in answer.degraded
+            span.searched(answer.mode, gated=gated)
+            if not gated:
                 span.records((hit.memory.id, hit.memory.content, hit.score) for hit in answer)
         if deliver and not explain and at is None:
             parts.deliveries.count_answer(scopes, answer)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..errors import ConfigurationError
@@ -31,29 +30,16 @@ _KIND_ARGUMENT = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
-    """LiteLLM call that embeds.
+def route_of(
+    choice: str | EmbeddingConfig, environ: Mapping[str, str]
+) -> tuple[str, dict[str, str]]:
+    """Return LiteLLM's name of a model, the same however the choice was spelt, and the further
+    arguments of its calls.
 
-    Attributes:
-        name: provider and model, the same however the choice was spelt.
-        model: as LiteLLM takes it.
-        arguments: further arguments of the call.
-    """
-
-    name: str
-    model: str
-    arguments: Mapping[str, str] = field(default_factory=dict[str, str])
-
-    def arguments_for(self, kind: str) -> Mapping[str, str]:
-        """Return the arguments of a call that embeds documents, or queries."""
-        argument = _KIND_ARGUMENT.get(self.name.split("/", 1)[0])
-        return {**self.arguments, argument[0]: argument[1][kind]} if argument else self.arguments
-
-
-def route_of(choice: str | EmbeddingConfig, environ: Mapping[str, str]) -> Route:
-    """Return the route of a LiteLLM model name, or of kagent's configuration, in which a model
-    with a "/" stays as it is.
+    Args:
+        choice: a LiteLLM model name, or kagent's configuration, in which a model with a "/" stays
+            as it is.
+        environ: the environment's variables.
 
     Raises:
         ConfigurationError: the provider has no embeddings, or lacks what it needs.
@@ -63,26 +49,24 @@ def route_of(choice: str | EmbeddingConfig, environ: Mapping[str, str]) -> Route
         provider, _, rest = name.partition("/")
         config = EmbeddingConfig.parsed({"provider": provider, "model": name})
         if not rest or provider not in _PREFIXES:
-            return Route(name, name)
+            return name, {}
     else:
         config = choice
     prefix = _PREFIXES.get(config.provider)
     model = config.deployment or config.model
     arguments = _arguments(config, environ)
     if prefix is not None:
-        name = model if "/" in model else f"{prefix}/{model}"
-        return Route(name, name, arguments)
+        return model if "/" in model else f"{prefix}/{model}", arguments
     if config.provider != "openai":
         logger.warning(
             "Unknown embedding provider %s; calling it as OpenAI-compatible.", config.provider
         )
     if "/" in model and model.partition("/")[0] in COMMON_PROVIDERS:
-        return Route(model, model, arguments)
-    arguments["custom_llm_provider"] = "openai"
+        return model, arguments
     if "api_base" in arguments and not environ.get("OPENAI_API_KEY"):
         # servers of one's own seldom want one, and OpenAI's client insists
         arguments["api_key"] = "none"
-    return Route(f"openai/{model}", model, arguments)
+    return f"openai/{model}", arguments
 
 
 def _arguments(config: EmbeddingConfig, environ: Mapping[str, str]) -> dict[str, str]:
@@ -127,8 +111,8 @@ class ProviderEmbedder:
     """
 
     def __init__(self, choice: str | EmbeddingConfig, dimensions: int | None) -> None:
-        self._route = route_of(choice, os.environ)
-        self.name = self._route.name
+        self.name, self._arguments = route_of(choice, os.environ)
+        self._kind_argument = _KIND_ARGUMENT.get(self.name.partition("/")[0])
         self._dimensions = dimensions
 
     async def embed(self, texts: Sequence[str], *, kind: Literal["document", "query"]) -> list[Any]:
@@ -156,8 +140,10 @@ class ProviderEmbedder:
         body: dict[str, Any] = {"input": list(texts), **wanted}
         if wanted:
             body["allowed_openai_params"] = list(wanted)
-        arguments = self._route.arguments_for(kind)
-        answer = await call_litellm("aembedding", self._route.model, **body, **arguments)
+        if self._kind_argument is not None:
+            argument, value_of = self._kind_argument
+            body[argument] = value_of[kind]
+        answer = await call_litellm("aembedding", self.name, **body, **self._arguments)
         return vectors(answer["data"] or ())
 
 

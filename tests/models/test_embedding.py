@@ -71,6 +71,23 @@ async def test_azure_is_called_at_its_deployment_with_its_version(provider: Loop
     np.testing.assert_allclose(rows, [vector("tea", 8)], rtol=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["document", "query"])
+async def test_documents_and_queries_are_told_apart(monkeypatch: pytest.MonkeyPatch, kind: Any):
+    """Documents and queries are told apart where the provider can."""
+    told: list[Any] = []
+
+    class LiteLLM:
+        @staticmethod
+        async def aembedding(**arguments: Any) -> Any:
+            told.append(arguments.get("input_type"))
+            return {"data": [{"embedding": [1.0]}]}
+
+    monkeypatch.setattr("kagent_memory.models.calls._litellm", lambda: LiteLLM)
+    for model in ("cohere/embed-v4", "voyage/voyage-3", "openai/any"):
+        await opened(model).embed(["tea"], kind=kind)
+    assert told == [f"search_{kind}", kind, None]
+
+
 async def test_batches_keep_size_and_order(provider: Loopback) -> None:
     """Texts go out in batches, in their order; no texts make no call."""
     embedder = opened(batch_size=3)

@@ -87,11 +87,7 @@ def escaped_value(value: Any) -> Any:
         return {escaped(str(key), one_line=True): escaped_value(item) for key, item in pairs}
     if isinstance(value, (list, tuple)):
         return [escaped_value(item) for item in cast("Iterable[Any]", value)]
-    return (
-        value
-        if value is None or isinstance(value, (bool, int, float))
-        else escaped(str(value), one_line=True)
-    )
+    return value if isinstance(value, int | float | None) else escaped(str(value), one_line=True)
 
 
 def unescaped(text: str) -> str:
