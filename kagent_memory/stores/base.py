@@ -237,8 +237,7 @@ class MemoryStore(ABC):
     ) -> Sequence[Memory]:
         """Return the newest short-term memories that have not expired, of one session or of all."""
         own = Filter(session_id=session_id, superseded="short_term")
-        listed = (await self.list(scope, filter=own, limit=limit, now=now)).memories
-        return [memory for memory in listed if memory.state == "short_term"]
+        return (await self.list(scope, filter=own, limit=limit, now=now)).memories
 
     @abstractmethod
     async def taken(

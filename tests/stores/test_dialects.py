@@ -13,7 +13,6 @@ import pytest
 from kagent_memory.stores import sql
 from kagent_memory.stores.libsql.connection import connect, migrate
 from kagent_memory.stores.sql import migrations, queries, statement, upgrade
-from kagent_memory.stores.sql.maintenance import SCOPES_OF
 
 OWN_FILES = ("connection", "dialect", "distribution", "migration", "row_security")
 
@@ -134,7 +133,7 @@ def test_hot_libsql_statements_use_an_index_by_scope(connection, name):
 
 
 @pytest.mark.parametrize(
-    "name", [*SCOPES_OF.values(), "long_scopes", "tenant_scopes", "long_tenant_scopes"]
+    "name", [name for name in queries("libsql") if re.search("^scopes|long_|^tenant_", name)]
 )
 def test_scopes_are_listed_in_the_order_of_an_index(connection, name):
     """Scopes are listed in the order of an index that a page enters where it begins."""

@@ -23,7 +23,7 @@ from kagent_memory.stores.index import Entry, ScopeIndex
 from kagent_memory.stores.postings import packed
 from kagent_memory.stores.sql import index_cache
 from kagent_memory.stores.sql.index_reads import SqlIndexReads, Stand
-from kagent_memory.stores.sql.scripts import run
+from kagent_memory.stores.sql.session import run
 from kagent_memory.stores.values import Batch
 from kagent_memory.testing.fixtures import adding, delivery, features_of
 

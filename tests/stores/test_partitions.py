@@ -20,13 +20,13 @@ from psycopg.conninfo import make_conninfo
 from kagent_memory.records import Scope, new_id
 from kagent_memory.stores import sql
 from kagent_memory.stores.sql import queries, statement, upgrade
-from kagent_memory.stores.sql.maintenance import SCOPES_OF
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 SCOPE = Scope("acme", "ada", "notes")
 SCOPES = [Scope("acme", str(number), "a").id.hex() for number in range(100)]
 EVERYWHERE = {
-    "claimable", "expired_scopes", "crowded_scopes", *SCOPES_OF.values(), "long_scopes",
+    "claimable", "expired_scopes", "crowded_scopes", "long_scopes",
+    *(name for name in queries("postgres") if name.startswith("scopes")),
     "tenant_scopes",
     "long_tenant_scopes", "pending_jobs", "retry_job", "drop_job", "tenants_of_width",
     "lacking_vectors", "chains",

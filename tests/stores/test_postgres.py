@@ -17,8 +17,7 @@ from kagent_memory import Memories
 from kagent_memory.errors import ConfigurationError, StoreError
 from kagent_memory.records import Scope, new_id
 from kagent_memory.stores import open_store
-from kagent_memory.stores.sql import statement
-from kagent_memory.stores.sql.maintenance import SCOPES_OF
+from kagent_memory.stores.sql import queries, statement
 from kagent_memory.stores.values import Batch
 from kagent_memory.testing import HashEmbedder
 from kagent_memory.testing.fixtures import NOW, a_memory, adding
@@ -117,7 +116,9 @@ async def test_a_space_wider_than_pgvector_keeps_is_refused(postgres_uri):
         assert "16,000" in str(await memories.check())
 
 
-@pytest.mark.parametrize("name", SCOPES_OF.values())
+@pytest.mark.parametrize(
+    "name", [name for name in queries("postgres") if name.startswith("scopes")]
+)
 async def test_a_page_of_scopes_is_read_from_an_index(postgres_uri, name):
     """A page of scopes enters an index where it begins under a plan that knows no names."""
     async with await open_store(postgres_uri) as store:

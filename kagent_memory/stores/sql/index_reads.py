@@ -14,9 +14,7 @@ from ..codec import ids_in, known
 from ..index import Entry, ScopeIndex
 from ..values import Behind, Stale
 from ..vectors import Halves, Nearest
-from .filters import filter_values
-from .scripts import reading, run
-from .session import Database, Row, Transaction
+from .session import Database, Part, Row, Transaction, reading, run
 from .spaces import SqlEmbeddingSpaces
 
 
@@ -76,7 +74,7 @@ class VectorPage(NamedTuple):
     vectors: Halves
 
 
-class SqlIndexReads:
+class SqlIndexReads(Part):
     """Reads that the indexes of one database's scopes are made of.
 
     Args:
@@ -88,8 +86,8 @@ class SqlIndexReads:
     def __init__(
         self, database: Database, spaces: SqlEmbeddingSpaces, *, may_lag: bool = False
     ) -> None:
+        super().__init__(database)
         self._may_lag = may_lag
-        self.database = self.reads = database
         self.has_nearest = database.has_nearest
         self.spaces = spaces
 
@@ -112,7 +110,7 @@ class SqlIndexReads:
         changes = await _changes(session, since, may_lag=self._may_lag)
         if changes is None or filter == EVERYTHING:
             return changes
-        values = await filter_values(session, filter, now, sources=True)
+        values = await session.filter_values(filter, now, sources=True)
         if not values["filtered"]:
             return changes
         return replace(changes, matching=await session.ids("passing", **values))

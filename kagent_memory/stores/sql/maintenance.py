@@ -1,4 +1,4 @@
-"""Work across the scopes of a database: they are listed, pruned, and encrypted anew."""
+"""Work across the scopes of a database: they are pruned, and encrypted anew."""
 
 from __future__ import annotations
 
@@ -9,102 +9,68 @@ from typing import Any
 
 from ...errors import ConfigurationError
 from ...records import Scope
-from ..codec import bounded
-from ..decisions import in_order, named
 from ..planning import Texts
 from ..values import Gone, Pruned, Rotated
 from .forgetting import erase
 from .row_codec import Row, RowCodec, to_scope
-from .scripts import run
-from .session import Database, Transaction
+from .session import Database, Transaction, run
 from .spaces import release_widths
 
-SCOPES_AT_ONCE = 100
+SCOPES_AT_ONCE = 50
 ROWS_AT_ONCE = 200
-_FIRST_CHARACTER = "\x01"
-"""The lowest character that a name may have: no name lies between another one and that one with it
-at its end.
-"""
-SCOPES_OF: Mapping[tuple[str, ...], str] = {
-    (): "scopes",
-    ("tenant",): "scopes_of_tenant",
-    ("app",): "scopes_of_app",
-    ("user",): "scopes_of_user",
-    ("tenant", "app"): "scopes_of_tenant_and_app",
-    ("tenant", "user"): "scopes_of_tenant_and_user",
-    ("app", "user"): "scopes_of_app_and_user",
-    ("tenant", "app", "user"): "scope_of_all",
-}
-"""The statement that lists scopes of which these parts are given."""
 
 
-async def scopes(
-    session: Transaction,
-    *,
-    tenant: str | None = None,
-    user: str | None = None,
-    app: str | None = None,
-    after: Scope | None = None,
-    limit: int = 1000,
-) -> Sequence[Scope]:
-    """See `MemoryStore.scopes`."""
-    parts = named(tenant=tenant, app=app, user=user)
-    fixed = {name: value for name, value in parts.items() if value is not None}
-    free = [name for name in parts if name not in fixed]
-    if after is not None and not free:
-        return []
-    first = {f"from_{name}": getattr(after, name) if after else "" for name in free}
-    if after is not None:
-        first[f"from_{free[-1]}"] += _FIRST_CHARACTER
-    others = {f"after_{name}": after and getattr(after, name) for name in parts}
-    short, long = await session.several(
-        [
-            (SCOPES_OF[tuple(fixed)], {**fixed, **first, "limit": bounded(limit)}),
-            ("long_scopes", {**parts, **others, "limit": bounded(limit)}),
-        ]
-    )
-    return in_order(map(to_scope, (*short, *long)), limit=limit)
-
-
-async def _found(database: Database, statement: str, **values: Any) -> AsyncIterator[Row]:
-    """Return the scopes that the named query finds, page by page, in the order of their ids."""
+async def _pages(database: Database, statement: str, **values: Any) -> AsyncIterator[Sequence[Row]]:
+    """Yield the scopes that the named query finds, some at a time, in the order of their ids."""
     after: Scope | None = None
 
     async def page(session: Transaction) -> Sequence[Row]:
         place = after and after.id
         return await session.rows(statement, scope_id=place, limit=SCOPES_AT_ONCE, **values)
 
-    while page_rows := await run(database, page, write=False):
-        for row in page_rows:
-            yield row
-        after = to_scope(page_rows[-1])
+    while rows := await run(database, page, write=False):
+        yield rows
+        after = to_scope(rows[-1])
 
 
 async def prune(database: Database, *, now: datetime, popular_after: int, dry_run: bool) -> Pruned:
-    """Prune all scopes, each in a transaction of its own: see `MemoryStore.prune`."""
+    """Prune all scopes, some in one transaction: see `MemoryStore.prune`."""
     total = Pruned()
     script = partial(_prune, now=now, popular_after=popular_after, dry_run=dry_run)
-    async for row in _found(database, "expired_scopes", now=now):
-        total += await run(database, script, to_scope(row), write=not dry_run)
+    async for rows in _pages(database, "expired_scopes", now=now):
+        scopes = [to_scope(row) for row in rows]
+        total += await run(database, partial(script, scopes=scopes), *scopes, write=not dry_run)
     if not dry_run:
         await run(database, release_widths, write=True)
     return total
 
 
 async def _prune(
-    session: Transaction, *, now: datetime, popular_after: int, dry_run: bool
+    session: Transaction,
+    *,
+    scopes: Sequence[Scope],
+    now: datetime,
+    popular_after: int,
+    dry_run: bool,
 ) -> Pruned:
-    """Erase what expired in a scope, or let it live on because it was delivered often enough."""
-    if not dry_run:
-        await session.send("advance_version", step=1)
-    expired = await session.rows("expired_memories", now=now, popular_after=popular_after)
-    doomed, popular = ([row["id"] for row in expired if row["lives"] == fate] for fate in (0, 1))
-    if not dry_run:
-        await erase(session, doomed)  # first: the counters are locked after the memories
-        for statement in ("extend_memories", "reset_delivered") if popular else ():
-            await session.send(statement, ids=popular, now=now)
-    gone = tuple(Gone(session.scope, id, "expired") for id in doomed)
-    return Pruned(deleted=len(doomed), extended=len(popular), gone=gone)
+    """Erase what expired in these scopes, or let it live on because it was delivered often enough.
+
+    The scopes' locks are taken in the order of their ids.
+    """
+    total = Pruned()
+    for own in map(session.of, scopes):
+        if not dry_run:
+            await own.send("advance_version", step=1)
+        expired = await own.rows("expired_memories", now=now, popular_after=popular_after)
+        doomed = [row["id"] for row in expired if not row["lives"]]
+        popular = [row["id"] for row in expired if row["lives"]]
+        if not dry_run:
+            await erase(own, doomed)  # first: the counters are locked after the memories
+            for statement in ("extend_memories", "reset_delivered") if popular else ():
+                await own.send(statement, ids=popular, now=now)
+        gone = tuple(Gone(own.scope, id, "expired") for id in doomed)
+        total += Pruned(deleted=len(doomed), extended=len(popular), gone=gone)
+    return total
 
 
 # -- encrypting anew ----------------------------------------------------------------------------
@@ -120,10 +86,10 @@ async def rotate(database: Database, *, dry_run: bool) -> Rotated:
         )
     scopes, rows = 0, 0
     reseal = partial(_reseal, header=ring.header)
-    async for row in _found(database, "next_scopes", header=ring.header):
-        if row["stale"]:
+    async for page in _pages(database, "next_scopes", header=ring.header):
+        for scope in (to_scope(row) for row in page if row["stale"]):
             scopes += 1
-            while not dry_run and (done := await run(database, reseal, to_scope(row), write=True)):
+            while not dry_run and (done := await run(database, reseal, scope, write=True)):
                 rows += done
     if rows:  # what they said before must not stay in the log
         await database.erase()
@@ -173,7 +139,7 @@ TABLES: Sequence[tuple[str, str, Callable[[RowCodec, Row], Mapping[str, Any]]]] 
     (
         "stale_jobs",
         "reseal_job",
-        lambda codec, row: codec.job_text_values(row["id"], **codec.job_texts(row)),
+        lambda codec, row: codec.job_values(codec.job(row)),
     ),
 )
 """What finds the rows of each table that are to be sealed anew, what writes them, and how."""

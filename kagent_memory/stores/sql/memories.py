@@ -7,7 +7,7 @@ from __future__ import annotations
 import copy
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from functools import partial
 
@@ -18,7 +18,7 @@ from ...records import EVERYTHING, Change, Filter, Memory, Revision, Scope, Vect
 from .. import planning
 from ..base import MemoryStore
 from ..codec import bounded, known
-from ..decisions import page_cursor, page_end
+from ..decisions import in_order, named, page_cursor, page_end
 from ..spaces import checked_vector
 from ..values import (
     EARLIEST,
@@ -39,21 +39,23 @@ from ..values import (
 )
 from ..view import View
 from . import forgetting, maintenance, write_queries
-from .filters import filter_values
 from .index_cache import IndexCache
 from .index_reads import SqlIndexReads, Stand
-from .row_codec import to_scope
+from .row_codec import MEMORIES, to_scope
 from .scope_view import ScopeView
-from .scripts import reading, run, writing
-from .session import Database, Transaction
+from .session import Database, Part, Transaction, reading, run, writing
 from .spaces import SqlEmbeddingSpaces, embedding_spaces, require_space
 
 CACHE_MB = 256
 SCOPES_AT_ONCE = 100
 ERASED_AT_ONCE = 500
+FIRST_CHARACTER = "\x01"
+"""The lowest character that a name may have: no name lies between another one and that one with it
+at its end.
+"""
 
 
-class SqlMemoryStore(MemoryStore):
+class SqlMemoryStore(Part, MemoryStore):
     """The memories of one database, by transaction scripts.
 
     Args:
@@ -70,7 +72,7 @@ class SqlMemoryStore(MemoryStore):
         cache_mb: int = CACHE_MB,
         searches: Database | None = None,
     ) -> None:
-        self.database = self.reads = database
+        super().__init__(database)
         self._spaces = self.spaces = SqlEmbeddingSpaces(database)
         self.indexes = IndexCache(cache_mb * 2**20, self._keep_index)
         self.index_reads = SqlIndexReads(database, self._spaces)
@@ -194,8 +196,10 @@ class SqlMemoryStore(MemoryStore):
         if not (limit := bounded(limit)):
             return Page(memories=())
         after = {"after_key": after_key, "after_id": after_id, "limit": limit + 1}
-        values = await filter_values(session, filter, now)
-        rows = await session.rows(f"list_{order}", **values, **after)
+        values = await session.filter_values(filter, now)
+        brief = filter.superseded == "short_term" and order == "newest"  # by an index of their own
+        query = "list_short_term" if brief else f"list_{order}"
+        rows = await session.rows(query, **values, **after)
         memories = [session.codec.memory(row) for row in rows[:limit]]
         return Page(
             memories=tuple(memories), cursor=page_cursor(memories, order, len(rows) > limit)
@@ -216,7 +220,7 @@ class SqlMemoryStore(MemoryStore):
     @reading
     async def kept(self, session: Transaction, scope: Scope, filter: Filter) -> Sequence[str]:
         every = filter if filter.superseded else replace(filter, superseded=True)
-        values = await filter_values(session, every, EARLIEST)
+        values = await session.filter_values(every, EARLIEST)
         return sorted(await session.ids("passing", **values))
 
     @override
@@ -247,20 +251,6 @@ class SqlMemoryStore(MemoryStore):
         if self.database.ring is not None:
             await session.read_salt()
         return await session.memories("in_slots", slots=session.codec.slots(slots), now=now)
-
-    @override
-    @reading
-    async def short_term(
-        self,
-        session: Transaction,
-        scope: Scope,
-        *,
-        session_id: str | None,
-        limit: int,
-        now: datetime,
-    ) -> Sequence[Memory]:
-        which = {"session_id": session_id, "limit": bounded(limit), "now": now}
-        return await session.memories("short_term_memories", **which)
 
     @override
     @reading
@@ -313,10 +303,10 @@ class SqlMemoryStore(MemoryStore):
     async def _facets(
         self, session: Transaction, scope: Scope, filter: Filter, most: int, now: datetime
     ) -> Facets:
-        values = await filter_values(session, filter, now)
+        values = await session.filter_values(filter, now)
         [row] = await session.rows("facets", **values, most=bounded(most))
         if row["sealed"] is not None:  # which is refused: there are no keys
-            session.codec.memory_texts(row)
+            session.codec.opened(MEMORIES, row)
         return Facets(row["total"], topics=row["topic_counts"], tags=row["tag_counts"])
 
     @override
@@ -400,7 +390,21 @@ class SqlMemoryStore(MemoryStore):
     @override
     @reading
     async def scopes(self, session: Transaction, **which: Unpack[ScopeQuery]) -> Sequence[Scope]:
-        return await maintenance.scopes(session, **which)
+        after, limit = which.get("after"), bounded(which.get("limit", 1000))
+        parts = named(tenant=which.get("tenant"), app=which.get("app"), user=which.get("user"))
+        fixed = [name for name, value in parts.items() if value is not None]
+        free = [name for name in parts if name not in fixed]
+        if after is not None and not free:
+            return []
+        first = dict.fromkeys(parts, "") if after is None else asdict(after)
+        if after is not None:
+            first[free[-1]] += FIRST_CHARACTER
+        bounds = {f"from_{name}": value for name, value in first.items()}
+        values = {**parts, **bounds, "limit": limit}
+        # some names are too long for an index
+        queries = ["_".join(["scopes", *fixed]), "long_scopes"]
+        short, long = await session.several((query, values) for query in queries)
+        return in_order(map(to_scope, (*short, *long)), limit=limit)
 
     @override
     @reading

@@ -17,8 +17,7 @@ from ..codec import bounded, event_ids_in, is_id, without_events
 from ..decisions import named
 from ..values import Job, JobKind, JobState, PendingJobs, checked_job
 from .row_codec import to_scope
-from .scripts import reading, run, writing
-from .session import Database, Transaction
+from .session import Database, Part, Transaction, reading, run, writing
 
 CANDIDATES = 100
 SERVED = 100
@@ -37,14 +36,12 @@ async def put(session: Transaction, jobs: Sequence[Job]) -> None:
         own = session.of(job.scope)
         same = {"kind": job.kind, "key": job.key}
         brought = {"session_id": job.session_id, "event_ids": sorted(event_ids_in(job.payload))}
-        waiting, ingested = await own.several([("queued_job", same), ("taken_events", brought)])
+        queued, ingested = await own.several([("queued_job", same), ("taken_events", brought)])
         payload = without_events(job.payload, {row["event_id"] for row in ingested})
-        for row in waiting:
-            earlier = own.codec.job_texts(row)["payload"]
-            job = replace(job, id=row["id"])
-            payload = codec.united(earlier, payload)
+        for earlier in map(own.codec.job, queued):
+            job, payload = replace(job, id=earlier.id), codec.united(earlier.payload, payload)
         values = own.codec.job_values(replace(job, payload=payload))
-        await own.send("coalesce_job" if waiting else "insert_job", **values)
+        await own.send("coalesce_job" if queued else "insert_job", **values)
 
 
 async def withdraw(
@@ -53,20 +50,20 @@ async def withdraw(
     """Delete the jobs of a session or of the scope, and take the messages of these events, and of
     those in them, out of the others; return the latter. The scope's lock is held.
     """
-    queued = await session.rows("queued_payloads")
-    payloads = {row["id"]: session.codec.job_texts(row)["payload"] for row in queued}
-    gone = [row["id"] for row in queued if everything or row["session_id"] == session_id]
-    withdrawn = frozenset(event for id in gone for event in event_ids_in(payloads.pop(id)))
+    jobs = {row["id"]: session.codec.job(row) for row in await session.rows("scope_jobs")}
+    gone = [id for id, job in jobs.items() if everything or job.session_id == session_id]
+    withdrawn = frozenset(event for id in gone for event in event_ids_in(jobs.pop(id).payload))
     if gone:
         await session.send("withdraw_jobs", ids=gone)
-    for id, payload in payloads.items():
-        left = without_events(payload, events | withdrawn)
-        if left is not payload:
-            await session.send("replace_payload", **session.codec.job_text_values(id, left))
+    for job in jobs.values():
+        left = without_events(job.payload, events | withdrawn)
+        if left is not job.payload:
+            values = session.codec.job_values(replace(job, payload=left))
+            await session.send("replace_payload", **values)
     return withdrawn
 
 
-class JobQueue:
+class JobQueue(Part):
     """The durable queue of ingestion, and the leases that processes take on common work. The verbs
     cross scopes.
 
@@ -75,7 +72,7 @@ class JobQueue:
     """
 
     def __init__(self, database: Database) -> None:
-        self.database = self.reads = database
+        super().__init__(database)
         # the ids of the scopes whose jobs were claimed, the last at the end
         self._served = deque[bytes](maxlen=SERVED)
         # jobs that could be claimed a moment ago: finding them asks every node of a distributed

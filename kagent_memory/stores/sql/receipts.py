@@ -10,8 +10,7 @@ from datetime import datetime
 from ...records import Scope
 from ..codec import bounded
 from ..receipts import KEY_BYTES, Receipt, ReceiptChain, chain_id, next_receipt
-from .scripts import reading, writing
-from .session import Database, Transaction
+from .session import Part, Transaction, reading, writing
 
 
 async def add_receipt(
@@ -28,11 +27,8 @@ async def add_receipt(
     await session.run("move_chain", chain=id, number=receipt.number, digest=receipt.digest)
 
 
-class ReceiptStore:
+class ReceiptStore(Part):
     """The receipts of what was forgotten. The verbs cross scopes."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = self.reads = database
 
     @writing
     async def add(

@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from hashlib import blake2b
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from ...checks import json_text
 from ...language import tokenizer
@@ -27,11 +27,12 @@ from ..values import Job
 Row: TypeAlias = Mapping[str, Any]
 
 SALT_BYTES = 16
-_MEMORY = tuple(field.name for field in fields(Memory) if field.name != "usage")
-_USAGE = tuple(field.name for field in fields(Usage))
-_REVISION = tuple(field.name for field in fields(Revision))
-_JOB = tuple(field.name for field in fields(Job) if field.name != "scope")
 _ERROR = "\x1f"  # begins a sealed error
+
+
+def _columns(record: type, *apart: str) -> Sequence[str]:
+    """Return the fields of a record that are columns of its table."""
+    return [field.name for field in fields(record) if field.name not in apart]
 
 
 def sealed_fields(record: type) -> Mapping[str, str | None]:
@@ -40,9 +41,39 @@ def sealed_fields(record: type) -> Mapping[str, str | None]:
     return {field.name: "" if field.type in ("str", "Text") else None for field in marked}
 
 
-_SEALED_MEMORY = {**sealed_fields(Memory), "slot": None}
-_SEALED_REVISION = sealed_fields(Revision)
-FILTERED = sorted(_SEALED_MEMORY.keys() & {field.name for field in fields(Filter)})
+class Table(NamedTuple):
+    """How records of one kind lie in their table.
+
+    Attributes:
+        name: what sealed values are bound to, with the row's key.
+        key: the columns that tell the rows of a scope apart.
+        columns: the fields of the record that are columns.
+        sealed: what is sealed in one value, each with what its own column holds then.
+    """
+
+    name: str
+    key: Sequence[str]
+    columns: Sequence[str]
+    sealed: Mapping[str, Any]
+
+    def place(self, row: Row) -> bytes:
+        """Return what the sealed value of a row is bound to."""
+        return _place(self.name, *(row[name] for name in self.key))
+
+    def values(self, record: object) -> dict[str, Any]:
+        """Return a record by its columns."""
+        return {name: getattr(record, name) for name in self.columns}
+
+
+MEMORIES = Table(
+    "memory", ["id"], _columns(Memory, "usage"), {**sealed_fields(Memory), "slot": None}
+)
+USAGE = _columns(Usage)
+REVISIONS = Table(
+    "revision", ["memory_id", "revision"], _columns(Revision), sealed_fields(Revision)
+)
+JOBS = Table("job", ["id"], _columns(Job, "scope"), {"payload": {}})
+FILTERED = sorted(MEMORIES.sealed.keys() & {*_columns(Filter)})
 
 
 class RowCodec:
@@ -92,23 +123,12 @@ class RowCodec:
 
     def memory(self, row: Row) -> Memory:
         """Return the memory of a row of `remembered`."""
-        if row["sealed"] is not None:
-            row = {**row, **self.memory_texts(row)}
-        values = {name: row[name] for name in _MEMORY}
-        values.update({name: tuple(row[name] or ()) for name in codec.MEMORY_LISTS})
-        return Memory(**values, usage=Usage(**{name: row[name] for name in _USAGE}))
-
-    def memory_texts(self, row: Row) -> dict[str, Any]:
-        """Return the sealed fields of a memory's row."""
-        return self._opened(row["sealed"], "memory", row["id"])
+        values = self.opened(MEMORIES, row)
+        values.update({name: tuple(values[name] or ()) for name in codec.MEMORY_LISTS})
+        return Memory(**values, usage=Usage(**{name: row[name] for name in USAGE}))
 
     def memory_values(
-        self,
-        memory: Memory,
-        texts: Texts,
-        *,
-        touched: int,
-        postings: bytes | None = None,
+        self, memory: Memory, texts: Texts, *, touched: int, postings: bytes | None = None
     ) -> dict[str, Any]:
         """Return a memory as the columns of its row.
 
@@ -118,25 +138,21 @@ class RowCodec:
             touched: the version of the scope that writes it.
             postings: its index terms; None: the row's stay.
         """
-        values: dict[str, Any] = {
-            **{name: getattr(memory, name) for name in _MEMORY},
+        values = MEMORIES.values(memory) | {
             "metadata": dict(memory.metadata),
             "content_hash": self.hashes([texts.identity(memory)])[0],
             "slot": slot_of(memory),
-            "sealed": None,
             "postings": postings,
             "touched": touched,
         }
-        if self.ring is None:
-            return values
-        place = {"chars": len(memory.content), "asks": tokenizer.is_question(memory.content)}
-        indexed = _json({**place, "author": memory.author}) + b"\n"
-        terms = indexed + (postings or texts.postings(memory))
-        assert self.key
         digests = self.digests({name: values[name] for name in (*FILTERED, "slot")})
-        sealed = self._sealed(values, _SEALED_MEMORY, "memory", memory.id)
-        postings = self._seal(terms, _place("postings", memory.id))
-        return {**sealed, **digests, "postings": postings}
+        if self.ring is not None:
+            assert self.key
+            place = {"chars": len(memory.content), "asks": tokenizer.is_question(memory.content)}
+            indexed = _json({**place, "author": memory.author}) + b"\n"
+            terms = indexed + (postings or texts.postings(memory))
+            values["postings"] = self._seal(terms, _place("postings", memory.id))
+        return self._sealed(MEMORIES, values) | digests
 
     def entry(self, row: Row) -> Entry:
         """Return what the index holds of a row of `indexed`."""
@@ -151,54 +167,33 @@ class RowCodec:
         indexed, _, terms = opened.partition(b"\n")
         return {**row, **json.loads(indexed), "postings": terms}
 
-    # -- revisions ------------------------------------------------------------------------------
+    # -- revisions and jobs ---------------------------------------------------------------------
 
     def revision(self, row: Row) -> Revision:
         """Return the revision of a row of `memory_revision`."""
-        values = {**row, "group": row["change_group"]}
-        if row["sealed"] is not None:
-            values |= self._opened(row["sealed"], "revision", row["memory_id"], row["revision"])
-        values["before"] = values["before"] and codec.from_snapshot(values["before"])
-        return Revision(**{name: values[name] for name in _REVISION})
+        values = self.opened(REVISIONS, row)
+        before = values.pop("before")
+        return Revision(**values, before=before and codec.from_snapshot(before))
 
     def revision_values(self, revision: Revision) -> dict[str, Any]:
         """Return a revision as the columns of its row."""
-        values: dict[str, Any] = {name: getattr(revision, name) for name in _REVISION}
-        values["before"] = revision.before and codec.to_snapshot(revision.before)
-        values["sealed"] = None
-        place = (revision.memory_id, revision.revision)
-        return self._sealed(values, _SEALED_REVISION, "revision", *place)
-
-    # -- jobs -----------------------------------------------------------------------------------
+        before = revision.before and codec.to_snapshot(revision.before)
+        return self._sealed(REVISIONS, {**REVISIONS.values(revision), "before": before})
 
     def job(self, row: Row) -> Job:
         """Return the job of a row of `ingest_job`."""
-        values = {**{name: row[name] for name in _JOB}, **self.job_texts(row)}
+        values = self.opened(JOBS, row)
+        if values["error"].startswith(_ERROR):
+            sealed = bytes.fromhex(values["error"].removeprefix(_ERROR))
+            values["error"] = self._open(sealed, _place("error", row["id"])).decode()
         return Job(scope=self._scope, **values)
-
-    def job_texts(self, row: Row) -> dict[str, Any]:
-        """Return the payload and the error of a job's row, as far as the row has them."""
-        texts: dict[str, Any] = {"payload": row["payload"], "error": row.get("error", "")}
-        if row["sealed"] is not None:
-            texts |= self._opened(row["sealed"], "job", row["id"])
-        if texts["error"].startswith(_ERROR):
-            sealed = bytes.fromhex(texts["error"].removeprefix(_ERROR))
-            texts["error"] = self._open(sealed, _place("error", row["id"])).decode()
-        return texts
 
     def job_values(self, job: Job) -> dict[str, Any]:
         """Return a job as the columns of its row."""
-        values = {name: getattr(job, name) for name in _JOB}
-        return values | self.job_text_values(job.id, job.payload, job.error)
-
-    def job_text_values(
-        self, id: str, payload: Mapping[str, Any], error: str = ""
-    ) -> dict[str, Any]:
-        """Return the payload and the error of a job as the columns of its row."""
-        if error and self.ring is not None:
-            error = _ERROR + self._seal(error.encode(), _place("error", id)).hex()
-        values = {"id": id, "payload": dict(payload), "error": error}
-        return self._sealed({**values, "sealed": None}, {"payload": {}}, "job", id)
+        values = JOBS.values(job) | {"payload": dict(job.payload)}
+        if job.error and self.ring is not None:
+            values["error"] = _ERROR + self._seal(job.error.encode(), _place("error", job.id)).hex()
+        return self._sealed(JOBS, values)
 
     # -- digests --------------------------------------------------------------------------------
 
@@ -220,41 +215,45 @@ class RowCodec:
         """Return the digests of values that the database compares, where rows are sealed."""
         if self.ring is None or not self.key:
             return {}
+        return {name: self._digests(name, value) for name, value in values.items()}
 
-        def digest(kind: str, value: str) -> str:
-            return self._digest(kind, value.encode()).hex()
-
-        def digests(name: str, value: Any) -> object:
-            if isinstance(value, Mapping):
+    def _digests(self, name: str, value: object) -> object:
+        match value:
+            case None:
+                return None
+            case Mapping():
                 items = cast("Mapping[str, object]", value).items()
                 return {
-                    digest("name", key): digest("value", _canonical(part)) for key, part in items
+                    self._digests("name", key): self._digests("value", _canonical(part))
+                    for key, part in items
                 }
-            if isinstance(value, list | tuple):
-                return [digest(name, part) for part in cast("Sequence[str]", value)]
-            return None if value is None else digest(name, str(value))
-
-        return {name: digests(name, value) for name, value in values.items()}
+            case list() | tuple():
+                return [self._digests(name, part) for part in cast("Sequence[object]", value)]
+            case _:
+                return self._digest(name, str(value).encode()).hex()
 
     # -- sealing --------------------------------------------------------------------------------
 
     def _seal(self, data: bytes, place: bytes) -> bytes:
         return data if self.ring is None else self.ring.seal(data, self._scope.id, place)
 
-    def _sealed(self, values: Row, fields: Mapping[str, Any], *place: object) -> dict[str, Any]:
-        """Return the columns of a row with these fields sealed, where rows are."""
+    def _sealed(self, table: Table, values: Row) -> dict[str, Any]:
+        """Return the columns of a row, sealed where rows are."""
         if self.ring is None:
-            return dict(values)
-        said = _json({name: values[name] for name in fields})
-        return {**values, **fields, "sealed": self._seal(said, _place(*place))}
+            return {**values, "sealed": None}
+        said = _json({name: values[name] for name in table.sealed})
+        return {**values, **table.sealed, "sealed": self._seal(said, table.place(values))}
 
     def _open(self, sealed: bytes, place: bytes) -> bytes:
         if self.ring is None:
             raise missing_key(key_id(bytes(sealed)))
         return self.ring.open(bytes(sealed), self._scope.id, place)
 
-    def _opened(self, sealed: bytes, *place: object) -> dict[str, Any]:
-        return json.loads(self._open(sealed, _place(*place)))
+    def opened(self, table: Table, row: Row) -> dict[str, Any]:
+        """Return the fields of a record as its row holds them, opened where they are sealed."""
+        if row["sealed"] is not None:
+            row = {**row, **json.loads(self._open(row["sealed"], table.place(row)))}
+        return {name: row[name] for name in table.columns}
 
 
 def to_scope(row: Row) -> Scope:

@@ -9,21 +9,26 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import asdict
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from dataclasses import asdict, fields
+from datetime import datetime
+from functools import wraps
+from types import CoroutineType
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
-from ...records import Memory, Revision, Scope
+from ...records import Filter, Memory, Revision, Scope
 from ..codec import known
 from ..encryption import KeyRing
 from ..values import Job, Whole
-from .row_codec import Row, RowCodec, to_scope
+from .row_codec import FILTERED, Row, RowCodec, to_scope
 
+P = ParamSpec("P")
 T = TypeVar("T")
 Values: TypeAlias = Mapping[str, Any]
 Query: TypeAlias = tuple[str, Values]
 """The name of a statement, and its values."""
+_STATES: Mapping[object, str | None] = {False: None, True: None, "only": "superseded"}
 
 
 class Answer(NamedTuple):
@@ -121,6 +126,29 @@ class Transaction:
             self.codec.salt(row)
         return self.codec.key
 
+    async def filter_values(
+        self, filter: Filter, now: datetime, *, sources: bool = False
+    ) -> dict[str, Any]:
+        """Return what every statement with a filter takes: the time, and each condition or None.
+
+        `filtered` says whether any condition is set; to take superseded memories too is none.
+        `sources`: kept turns too.
+        """
+        given = {field.name: getattr(filter, field.name) for field in fields(Filter)}
+        state = given.pop("superseded")
+        values = {name: None if value in ((), {}) else value for name, value in given.items()}
+        values["state"] = _STATES.get(state, state)
+        filtered = any(value is not None for value in values.values())
+        compared = {name: values[name] for name in FILTERED}
+        digests: Values = {}
+        if any(value is not None for value in compared.values()):
+            # without keys too: what cannot be seen must not be told as not there
+            await self.read_salt()
+            digests = self.codec.digests(compared)
+        values |= {f"sealed_{name}": digests.get(name) for name in FILTERED}
+        values |= {"superseded": bool(filter.superseded), "sources": sources, "filtered": filtered}
+        return {**values, "now": now}
+
     async def touch(self, step: int) -> None:
         """Take the scope's lock, make its row if there is none, and move its version by `step`."""
         await self.send("touch_scope", **self.touching(step))
@@ -203,3 +231,63 @@ class Database(Protocol):
     async def close(self) -> None:
         """Release everything; closing twice is harmless."""
         ...
+
+
+class Part:
+    """A part of a store that one database keeps, whose methods are transaction scripts.
+
+    Attributes:
+        database: takes writes.
+        reads: answers reads.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self.database = self.reads = database
+
+
+AnyPart = TypeVar("AnyPart", bound=Part)
+
+
+async def run(
+    database: Database,
+    script: Callable[[Transaction], Coroutine[Any, Any, T]],
+    *scopes: Scope,
+    write: bool,
+) -> T:
+    """Run a script for the first of the scopes, restricted to it where it is the only one."""
+    several = {*scopes}
+    restricted = database.within(*several) if len(several) == 1 else database
+    scope = scopes[0] if scopes else None
+    start = restricted.write if write else restricted.read
+    return await start(lambda session: script(Transaction(session, scope)))
+
+
+def _verbs(
+    *, write: bool
+) -> Callable[
+    [Callable[Concatenate[AnyPart, Transaction, P], Coroutine[Any, Any, T]]],
+    Callable[Concatenate[AnyPart, P], CoroutineType[Any, Any, T]],
+]:
+    def verb(
+        script: Callable[Concatenate[AnyPart, Transaction, P], Coroutine[Any, Any, T]],
+    ) -> Callable[Concatenate[AnyPart, P], CoroutineType[Any, Any, T]]:
+        @wraps(script)
+        async def method(part: AnyPart, /, *args: P.args, **kwargs: P.kwargs) -> T:
+            first: object = args[0] if args else kwargs.get("scope")
+            whose = first.scope if isinstance(first, Job) else first
+            return await run(
+                part.database if write else part.reads,
+                lambda transaction: script(part, transaction, *args, **kwargs),
+                *([whose] if isinstance(whose, Scope) else []),
+                write=write,
+            )
+
+        return method
+
+    return verb
+
+
+reading = _verbs(write=False)
+"""Make a method of a script that changes nothing, run for the scope that it is given."""
+writing = _verbs(write=True)
+"""Make a method of a script that is one transaction, run for the scope that it is given."""

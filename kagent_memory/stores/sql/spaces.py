@@ -19,17 +19,16 @@ from ..spaces import (
     SpaceState,
     external_name,
 )
-from .scripts import reading, writing
-from .session import Database, Transaction
+from .session import Database, Part, Transaction, reading, writing
 
 Answer = TypeVar("Answer")
 
 
-class SqlEmbeddingSpaces(EmbeddingSpaces):
+class SqlEmbeddingSpaces(Part, EmbeddingSpaces):
     """The embedding spaces of one database, by transaction scripts."""
 
     def __init__(self, database: Database) -> None:
-        self.database = self.reads = database
+        super().__init__(database)
         self._dimensions: dict[int, int] = {}
 
     async def dimensions_of(self, space_number: int) -> int:

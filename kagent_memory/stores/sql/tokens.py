@@ -7,17 +7,13 @@ from dataclasses import asdict
 
 from ...errors import NotFound
 from ..values import Token
-from .scripts import reading, writing
-from .session import Database, Transaction
+from .session import Part, Transaction, reading, writing
 
 COLUMNS = ("digest", "id", "tenant", "label", "created_at", "expires_at", "is_operator")
 
 
-class TokenStore:
+class TokenStore(Part):
     """The bearer tokens of the server. The verbs cross scopes."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = self.reads = database
 
     @writing
     async def add(self, session: Transaction, token: Token) -> None:

@@ -139,7 +139,7 @@ WHERE m.scope_id = :scope_id AND m.state = 'source' AND (
 ORDER BY m.id
 
 -- name: revisions_of_all
-SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group, final, sealed
+SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group AS "group", final, sealed
 FROM memory_revision WHERE scope_id = :scope_id AND memory_id IN (SELECT value FROM json_each(:ids))
 ORDER BY memory_id, revision
 
@@ -150,8 +150,8 @@ INSERT INTO tombstone (scope_id, kind, key, at)
 SELECT :scope_id, k.value, g.value, :at FROM json_each(:kinds) AS k CROSS JOIN given_key AS g ON g.place = k.key WHERE true
 ON CONFLICT DO NOTHING
 
--- name: queued_payloads
-SELECT id, session_id, payload, sealed FROM ingest_job WHERE scope_id = :scope_id ORDER BY id
+-- name: scope_jobs
+SELECT * FROM ingest_job WHERE scope_id = :scope_id ORDER BY id
 
 -- name: withdraw_jobs
 DELETE FROM ingest_job WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))

@@ -76,28 +76,28 @@ length(s.tenant) + length(s.app) + length(s.user_id) <= 600
 ORDER BY s.tenant, s.app, s.user_id
 LIMIT :limit
 
--- name: scopes_of_tenant
+-- name: scopes_tenant
 {listed} AND {short}
     AND s.tenant = :tenant
     AND (s.app, s.user_id) >= (:from_app, :from_user)
 ORDER BY s.app, s.user_id
 LIMIT :limit
 
--- name: scopes_of_app
+-- name: scopes_app
 {listed} AND {short}
     AND s.app = :app
     AND (s.tenant, s.user_id) >= (:from_tenant, :from_user)
 ORDER BY s.tenant, s.user_id
 LIMIT :limit
 
--- name: scopes_of_user
+-- name: scopes_user
 {listed} AND {short}
     AND s.user_id = :user
     AND (s.tenant, s.app) >= (:from_tenant, :from_app)
 ORDER BY s.tenant, s.app
 LIMIT :limit
 
--- name: scopes_of_tenant_and_app
+-- name: scopes_tenant_app
 {listed} AND {short}
     AND s.tenant = :tenant
     AND s.app = :app
@@ -105,7 +105,7 @@ LIMIT :limit
 ORDER BY s.user_id
 LIMIT :limit
 
--- name: scopes_of_tenant_and_user
+-- name: scopes_tenant_user
 {listed} AND {short}
     AND s.tenant = :tenant
     AND s.user_id = :user
@@ -113,7 +113,7 @@ LIMIT :limit
 ORDER BY s.app
 LIMIT :limit
 
--- name: scopes_of_app_and_user
+-- name: scopes_app_user
 {listed} AND {short}
     AND s.app = :app
     AND s.user_id = :user
@@ -121,7 +121,7 @@ LIMIT :limit
 ORDER BY s.tenant
 LIMIT :limit
 
--- name: scope_of_all
+-- name: scopes_tenant_app_user
 {listed} AND {short}
     AND s.tenant = :tenant
     AND s.app = :app
@@ -134,10 +134,7 @@ LIMIT :limit
     AND (:tenant IS NULL OR s.tenant = :tenant)
     AND (:app IS NULL OR s.app = :app)
     AND (:user IS NULL OR s.user_id = :user)
-    AND (
-        :after_tenant IS NULL
-        OR (s.tenant, s.app, s.user_id) > (:after_tenant, :after_app, :after_user)
-    )
+    AND (s.tenant, s.app, s.user_id) >= (:from_tenant, :from_app, :from_user)
 ORDER BY s.tenant, s.app, s.user_id
 LIMIT :limit
 

@@ -124,24 +124,26 @@ WHERE scope_id = :scope_id AND state = 'active' AND (expires_at IS NULL OR expir
     )
 ORDER BY id
 
--- name: short_term_memories
--- The newest short-term memories that have not expired, of one session or of all.
-SELECT * FROM remembered
-WHERE scope_id = :scope_id AND state = 'short_term'
-    AND id IN (
-        SELECT m.id FROM memory AS m
-        WHERE m.scope_id = :scope_id AND m.state = 'short_term' AND (:session_id IS NULL OR m.session_id = :session_id)
-            AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > :now)
-        ORDER BY m.created_at DESC, m.id DESC
-        LIMIT :limit
-    )
-ORDER BY created_at DESC, id DESC
-
 -- name: list_newest
 -- A page begins in the index of the scope's memories by time, however many there are.
 SELECT m.*
 FROM remembered AS m
 WHERE m.scope_id = :scope_id
+    AND (m.created_at, m.id) < (coalesce(:after_key, '~'), coalesce(:after_id, '~'))
+    AND {passes_filter}
+ORDER BY m.created_at DESC, m.id DESC
+LIMIT :limit
+
+-- name: list_short_term
+-- Those of single sessions are few, and have an index of their own.
+WITH brief AS MATERIALIZED (
+    SELECT b.id FROM memory AS b
+    WHERE b.scope_id = :scope_id AND b.state = 'short_term'
+        AND (:session_id IS NULL OR b.session_id = :session_id)
+)
+SELECT m.*
+FROM remembered AS m
+WHERE m.scope_id = :scope_id AND m.id IN (SELECT id FROM brief)
     AND (m.created_at, m.id) < (coalesce(:after_key, '~'), coalesce(:after_id, '~'))
     AND {passes_filter}
 ORDER BY m.created_at DESC, m.id DESC
@@ -200,7 +202,7 @@ SELECT key FROM tombstone
 WHERE scope_id = :scope_id AND kind = 'event' AND key IN (SELECT value FROM json_each(:event_ids))
 
 -- name: revisions_in
-SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group, final, sealed
+SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group AS "group", final, sealed
 FROM memory_revision WHERE scope_id = :scope_id AND change_group = :group ORDER BY at, memory_id, revision
 
 -- name: unembedded

@@ -50,14 +50,14 @@ WHERE r.scope_id = %(scope_id)s
 ORDER BY r.id
 
 -- name: stale_revisions
-SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group, final, sealed
+SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group AS "group", final, sealed
 FROM memory_revision
 WHERE scope_id = %(scope_id)s AND (sealed IS NULL OR substr(sealed, 1, octet_length(%(header)s::bytea)) <> %(header)s::bytea)
 ORDER BY memory_id, revision
 LIMIT %(limit)s
 
 -- name: stale_jobs
-SELECT id, payload, error, sealed
+SELECT *
 FROM ingest_job
 WHERE scope_id = %(scope_id)s AND (
     sealed IS NULL OR substr(sealed, 1, octet_length(%(header)s::bytea)) <> %(header)s::bytea

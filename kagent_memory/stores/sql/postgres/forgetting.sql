@@ -144,7 +144,7 @@ JOIN said AS s ON s.event_id = t.event_id AND s.session_id = t.session_id
 ORDER BY id
 
 -- name: revisions_of_all
-SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group, final, sealed
+SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group AS "group", final, sealed
 FROM memory_revision WHERE scope_id = %(scope_id)s AND memory_id = ANY(%(ids)s::uuid[])
 ORDER BY memory_id, revision
 
@@ -155,8 +155,8 @@ FROM scope AS s, unnest(%(kinds)s::text[], %(keys)s::text[]) AS given (kind, key
 WHERE s.scope_id = %(scope_id)s
 ON CONFLICT DO NOTHING
 
--- name: queued_payloads
-SELECT id, session_id, payload, sealed FROM ingest_job WHERE scope_id = %(scope_id)s ORDER BY id
+-- name: scope_jobs
+SELECT * FROM ingest_job WHERE scope_id = %(scope_id)s ORDER BY id
 
 -- name: withdraw_jobs
 DELETE FROM ingest_job WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[])

@@ -86,28 +86,28 @@ length(s.tenant) + length(s.app) + length(s.user_id) <= 600
 ORDER BY s.tenant, s.app, s.user_id
 LIMIT %(limit)s
 
--- name: scopes_of_tenant
+-- name: scopes_tenant
 {listed} AND {short}
     AND s.tenant = %(tenant)s::text
     AND (s.app, s.user_id) >= (%(from_app)s::text, %(from_user)s::text)
 ORDER BY s.app, s.user_id
 LIMIT %(limit)s
 
--- name: scopes_of_app
+-- name: scopes_app
 {listed} AND {short}
     AND s.app = %(app)s::text
     AND (s.tenant, s.user_id) >= (%(from_tenant)s::text, %(from_user)s::text)
 ORDER BY s.tenant, s.user_id
 LIMIT %(limit)s
 
--- name: scopes_of_user
+-- name: scopes_user
 {listed} AND {short}
     AND s.user_id = %(user)s::text
     AND (s.tenant, s.app) >= (%(from_tenant)s::text, %(from_app)s::text)
 ORDER BY s.tenant, s.app
 LIMIT %(limit)s
 
--- name: scopes_of_tenant_and_app
+-- name: scopes_tenant_app
 {listed} AND {short}
     AND s.tenant = %(tenant)s::text
     AND s.app = %(app)s::text
@@ -115,7 +115,7 @@ LIMIT %(limit)s
 ORDER BY s.user_id
 LIMIT %(limit)s
 
--- name: scopes_of_tenant_and_user
+-- name: scopes_tenant_user
 {listed} AND {short}
     AND s.tenant = %(tenant)s::text
     AND s.user_id = %(user)s::text
@@ -123,7 +123,7 @@ LIMIT %(limit)s
 ORDER BY s.app
 LIMIT %(limit)s
 
--- name: scopes_of_app_and_user
+-- name: scopes_app_user
 {listed} AND {short}
     AND s.app = %(app)s::text
     AND s.user_id = %(user)s::text
@@ -131,7 +131,7 @@ LIMIT %(limit)s
 ORDER BY s.tenant
 LIMIT %(limit)s
 
--- name: scope_of_all
+-- name: scopes_tenant_app_user
 {listed} AND {short}
     AND s.tenant = %(tenant)s::text
     AND s.app = %(app)s::text
@@ -144,10 +144,7 @@ LIMIT %(limit)s
     AND (%(tenant)s::text IS NULL OR s.tenant = %(tenant)s::text)
     AND (%(app)s::text IS NULL OR s.app = %(app)s::text)
     AND (%(user)s::text IS NULL OR s.user_id = %(user)s::text)
-    AND (
-        %(after_tenant)s::text IS NULL
-        OR (s.tenant, s.app, s.user_id) > (%(after_tenant)s::text, %(after_app)s::text, %(after_user)s::text)
-    )
+    AND (s.tenant, s.app, s.user_id) >= (%(from_tenant)s::text, %(from_app)s::text, %(from_user)s::text)
 ORDER BY s.tenant, s.app, s.user_id
 LIMIT %(limit)s
 

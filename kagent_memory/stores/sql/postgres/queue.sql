@@ -1,7 +1,7 @@
 -- name: queued_job
 -- The newest queued job of this key, as `waiting_job`, and none of the empty one; nobody drops it before the end of the
 -- transaction.
-SELECT j.id, j.payload, j.sealed
+SELECT j.*
 FROM ingest_job AS j
 WHERE j.scope_id = %(scope_id)s AND j.kind = %(kind)s AND j.key = %(key)s AND j.key <> '' AND j.state = 'queued'
 ORDER BY j.created_at DESC, j.id DESC

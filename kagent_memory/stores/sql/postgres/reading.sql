@@ -120,24 +120,29 @@ WHERE scope_id = %(scope_id)s AND state = 'active' AND (expires_at IS NULL OR ex
     )
 ORDER BY id
 
--- name: short_term_memories
--- The newest short-term memories that have not expired, of one session or of all.
-SELECT * FROM remembered
-WHERE scope_id = %(scope_id)s AND state = 'short_term'
-    AND id IN (
-        SELECT m.id FROM memory AS m
-        WHERE m.scope_id = %(scope_id)s AND m.state = 'short_term' AND (%(session_id)s::text IS NULL OR m.session_id = %(session_id)s)
-            AND (m.pinned OR m.expires_at IS NULL OR m.expires_at > %(now)s)
-        ORDER BY m.created_at DESC, m.id DESC
-        LIMIT %(limit)s
-    )
-ORDER BY created_at DESC, id DESC
-
 -- name: list_newest
 -- A page begins in the index of the scope's memories by time, however many there are.
 SELECT m.*
 FROM remembered AS m
 WHERE m.scope_id = %(scope_id)s
+    AND (m.created_at, m.id) < (
+        coalesce(%(after_key)s::timestamptz, 'infinity'),
+        coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+    )
+    AND {passes_filter}
+ORDER BY m.created_at DESC, m.id DESC
+LIMIT %(limit)s
+
+-- name: list_short_term
+-- Those of single sessions are few, and have an index of their own.
+WITH brief AS MATERIALIZED (
+    SELECT b.id FROM memory AS b
+    WHERE b.scope_id = %(scope_id)s AND b.state = 'short_term'
+        AND (%(session_id)s::text IS NULL OR b.session_id = %(session_id)s::text)
+)
+SELECT m.*
+FROM remembered AS m
+WHERE m.scope_id = %(scope_id)s AND m.id IN (SELECT id FROM brief)
     AND (m.created_at, m.id) < (
         coalesce(%(after_key)s::timestamptz, 'infinity'),
         coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
@@ -203,7 +208,7 @@ SELECT key FROM tombstone
 WHERE scope_id = %(scope_id)s AND kind = 'event' AND key = ANY(%(event_ids)s::text[])
 
 -- name: revisions_in
-SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group, final, sealed
+SELECT memory_id, revision, kind, before, at, who, why, event_ids, change_group AS "group", final, sealed
 FROM memory_revision WHERE scope_id = %(scope_id)s AND change_group = %(group)s ORDER BY at, memory_id, revision
 
 -- name: unembedded
