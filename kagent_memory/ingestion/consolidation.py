@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from ..checks import json_text
 from ..concurrency import run_in_thread
@@ -27,7 +27,7 @@ from ..stores.codec import expiry
 from ..stores.planning import identity_of, slot_of
 from ..stores.values import Batch
 from .answers import GroupSummary
-from .comparing import joined, may_merge, said, unites
+from .comparing import joined, may_merge, said, united_fields, unites
 from .planner import UNITED, decide
 
 logger = logging.getLogger(__name__)
@@ -37,13 +37,11 @@ MAX_MERGED = 200
 MAX_SHORT_TERM_READ = 1000
 MIN_SIMILARITY = 0.8
 """Cosine of two memories that may be one."""
-# metadata of where it was said: the newest's will do for both
-_WHENCE = frozenset(("session_id", "source"))
 MIN_GROUP = 5
 MAX_GROUP = 50
 MAX_GROUPS = 10  # of a scope at a time: each costs a call
 # metadata that may differ within a group
-_OF_EACH = frozenset(("tools", "success_rate", "session_id", "source"))
+_OF_EACH = frozenset(("success_rate", "session_id", "source"))
 _ABOUT_EVERYTHING = frozenset(("", "user", "users", "the user"))  # subjects that are not a topic
 
 
@@ -100,9 +98,9 @@ class Consolidation:
             scope, session_id=session_id, limit=MAX_SHORT_TERM_READ, now=self.clock()
         )
         old = [memory for memory in reversed(newest[keep:]) if not memory.verbatim]
-        for of_tools in (False, True):
-            memories = [memory for memory in old if (memory.origin == "tool") is of_tools]
-            await self._sum_up(scope, list(parts(memories)), llm)
+        of_tools = [memory for memory in old if memory.origin == "tool"]
+        of_others = [memory for memory in old if memory.origin != "tool"]
+        await self._sum_up(scope, [*parts(of_others), *parts(of_tools)], llm)
 
     async def _old_groups(
         self, scope: Scope, *, saved: bool, without: Set[str]
@@ -233,16 +231,20 @@ def alike(
 
 
 def _are_of_a_kind(a: Memory, b: Memory) -> bool:
-    """Return True for two memories of one type and origin, that fill no slot and have no different
-    labels, of which a merge would lose one.
+    """Return True for two memories of one type and origin with the same labels that fill no
+    slot.
     """
-    kinds = [
-        (memory.type, memory.category, memory.origin, memory.is_error, slot_of(memory))
+    one, other = (
+        (memory.type, memory.origin, memory.is_error, slot_of(memory), _labels(memory))
         for memory in (a, b)
-    ]
-    common = a.metadata.keys() & b.metadata.keys() - _WHENCE
-    is_labelled_alike = all(a.metadata[key] == b.metadata[key] for key in common)
-    return kinds[0] == kinds[1] and slot_of(a) is None and is_labelled_alike
+    )
+    return one == other and slot_of(a) is None
+
+
+def _labels(memory: Memory) -> str:
+    """Return, as text, the labels that memories share which become one."""
+    named = {key: memory.metadata[key] for key in sorted(memory.metadata.keys() - _OF_EACH)}
+    return json_text([memory.category, named], "The metadata")
 
 
 def _ids(memories: Iterable[Memory]) -> Set[str]:
@@ -257,7 +259,7 @@ def topic_groups(memories: Sequence[Memory], *, now: datetime) -> list[list[Memo
     category or metadata, is never summed up together. At most ten groups, every day others first,
     so that a failing one delays no other.
     """
-    shared: dict[tuple[str, str], list[Memory]] = {}
+    shared: dict[tuple[str, bool, str], list[Memory]] = {}
     for memory in sorted(memories, key=lambda each: (each.created_at, each.id)):
         stays = memory.pinned or memory.verbatim or memory.is_summary
         for key in () if stays or memory.type != "episodic" else _keys(memory):
@@ -273,25 +275,21 @@ def topic_groups(memories: Sequence[Memory], *, now: datetime) -> list[list[Memo
     return [*groups[first:], *groups[:first]][:MAX_GROUPS]
 
 
-def _keys(memory: Memory) -> Iterator[tuple[str, str]]:
-    """Yield what a memory may be grouped by: each name with the labels that must be equal."""
-    common = {key: memory.metadata[key] for key in sorted(memory.metadata.keys() - _OF_EACH)}
-    labels = json_text([memory.origin == "tool", memory.category, common], "The metadata")
+def _keys(memory: Memory) -> Iterator[tuple[str, bool, str]]:
+    """Yield what a memory may be grouped by: each name with what must be equal beside it."""
+    is_of_tool, labels = memory.origin == "tool", _labels(memory)
     subject, *topics = (
         " ".join(name.casefold().split()) for name in (memory.subject or "", *memory.topics)
     )
     names = topics if subject in _ABOUT_EVERYTHING else (*topics, subject)
-    yield from ((name, labels) for name in dict.fromkeys(names))
+    yield from ((name, is_of_tool, labels) for name in dict.fromkeys(names))
 
 
 def parts(memories: Sequence[Memory]) -> Iterator[list[Memory]]:
     """Yield the memories in groups that fit into one prompt; too few left over wait for others."""
-    for batch in batches((place, memory.content) for place, memory in enumerate(memories)):
-        places = list(batch)
-        for start in range(0, len(places), MAX_GROUP):
-            group = [memories[place] for place in places[start : start + MAX_GROUP]]
-            if len(group) >= MIN_GROUP:
-                yield group
+    for batch in batches(memories, lambda memory: len(memory.content)):
+        groups = (batch[start : start + MAX_GROUP] for start in range(0, len(batch), MAX_GROUP))
+        yield from (group for group in groups if len(group) >= MIN_GROUP)
 
 
 async def plan_summary(
@@ -333,13 +331,13 @@ def _can_stand(text: str, sources: str, max_bytes: int) -> bool:
     """
     if not text or len(text) >= len(sources) or len(text.encode()) > max_bytes:
         return False
-    known = frozenset(tokens(sources))
-    words = [word for chunk in text.split() if (word := chunk.strip(EDGES))]
-    content = [term for word in words for term in tokens(word) if term not in STOP_WORDS]
-    marks = [word for word in words if not word.isalpha() or not word.islower()]
+    known, terms = frozenset(tokens(sources)), tokens(text)
+    content = [term for term in terms if term not in STOP_WORDS]
+    words = (chunk.strip(EDGES) for chunk in text.split())
+    marks = (word for word in words if not (word.isalpha() and word.islower()))
     telling = {term for word in marks for term in tokens(word)} - STOP_WORDS
-    denied = denying_terms().intersection(tokens(text))
-    return telling | denied <= known and 2 * sum(term in known for term in content) > len(content)
+    telling |= denying_terms().intersection(terms)
+    return telling <= known and 2 * sum(term in known for term in content) > len(content)
 
 
 def _common(group: Sequence[Memory], settings: MemorySettings, now: datetime) -> dict[str, Any]:
@@ -353,21 +351,13 @@ def _common(group: Sequence[Memory], settings: MemorySettings, now: datetime) ->
 
     helped = sum(memory.usage.successes for memory in group)
     judged = helped + sum(memory.usage.failures for memory in group)
-    used: list[Any] = [memory.author for memory in group if memory.origin == "tool"]
-    for memory in group:
-        listed = memory.metadata.get("tools")
-        used += cast("list[Any]", listed) if isinstance(listed, list) else ()
-    tools = list(dict.fromkeys(name for name in used if name and isinstance(name, str)))
-    tags = tuple(dict.fromkeys(tag for memory in group for tag in memory.tags))
-    days = ttl_days_of(Fact(text="", type="episodic", tags=tags), settings)
+    united = united_fields(group)
+    days = ttl_days_of(Fact(text="", type="episodic", tags=united["tags"]), settings)
     lives = [memory.expires_at for memory in group if memory.state != "short_term"]
     ends = latest((expiry(days, now), *lives))
     is_of_user = any(memory.origin == "user" for memory in group)
-    metadata = {key: value for key, value in group[0].metadata.items() if key not in _OF_EACH}
-    if tools:
-        metadata["tools"] = tools[:MAX_GROUP]
-    if judged:
-        metadata["success_rate"] = round(helped / judged, 4)
+    rate = {"success_rate": round(helped / judged, 4)} if judged else {}
+    common = {key: value for key, value in united["metadata"].items() if key not in _OF_EACH}
     return {
         "type": "episodic",
         "state": "active",
@@ -376,7 +366,7 @@ def _common(group: Sequence[Memory], settings: MemorySettings, now: datetime) ->
         "origin": shared("origin") or ("user" if is_of_user else "agent"),
         **{name: shared(name) for name in ("author", "session_id", "subject")},
         "attribute": None,
-        "metadata": metadata,
+        "metadata": common | rate,
         "expires_at": ends,
         "ttl_days": (ends and max(days, *(memory.ttl_days or 0 for memory in group))) or 0,
         "usage": Usage(),

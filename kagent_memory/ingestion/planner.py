@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import count
 
 from ..concurrency import run_in_thread
 from ..models.llm import Llm
@@ -41,34 +40,43 @@ async def decide(new: Sequence[Memory], near: Near, llm: Llm | None) -> dict[int
         ModelError: the model is unavailable or its answer cannot be used.
     """
     decided: dict[int, Decision] = {}
-    offered: dict[int, Mapping[str, Memory]] = {}
     if llm is None:
         return decided
-
-    def shown() -> dict[int, str]:
-        names = count(1)  # through all facts: each name stands once in a prompt
-        texts: dict[int, str] = {}
-        for number, fact in enumerate(new):
-            memories = [] if _stands_alone(fact) else _open(fact, near.get(number, ()))
-            if memories:
-                offered[number] = {f"M{next(names)}": memory for memory in memories}
-                lines = (f"\n  {name}: {_line(memory)}" for name, memory in offered[number].items())
-                texts[number] = f"F{number + 1}: {_line(fact)}{''.join(lines)}"
-        return texts
-
-    for batch in batches((await run_in_thread(size_of(new, near), shown)).items()):
-        request = filled(prompt("consolidate_facts"), facts="\n".join(batch.values()))
-        named = {f"F{number + 1}": number for number in batch}
+    texts, offered = await run_in_thread(size_of(new, near), _shown, new, near)
+    for batch in batches(texts, lambda name: len(texts[name])):
+        facts = "\n".join(texts[name] for name in batch)
+        request = filled(prompt("consolidate_facts"), facts=facts)
         for item in (await llm.complete(request, schema=Decisions)).decisions:
-            if (number := named.pop(item.fact, None)) is None:
+            if item.fact not in batch:
                 continue
-            memory = offered[number].get(item.memory or "")
-            decided[number] = (
-                Decision(action="ADD")
+            memory = offered.get((item.fact, item.memory or ""))
+            decision = (
+                Decision()
                 if memory is None or item.action == "ADD"
                 else item.model_copy(update={"memory": memory.id})
             )
+            decided.setdefault(int(item.fact[1:]) - 1, decision)
     return decided
+
+
+def _shown(
+    new: Sequence[Memory], near: Near
+) -> tuple[Mapping[str, str], Mapping[tuple[str, str], Memory]]:
+    """Return the lines of the facts that a model decides about, by their names, and the memories in
+    them, by the names of fact and memory.
+    """
+    texts: dict[str, str] = {}
+    offered: dict[tuple[str, str], Memory] = {}
+    for number, fact in enumerate(new):
+        name, lines = f"F{number + 1}", ""
+        for memory in _open(fact, near.get(number, ())):
+            # through all facts: each name stands once in a prompt
+            other = f"M{len(offered) + 1}"
+            offered[name, other] = memory
+            lines += f"\n  {other}: {_line(memory)}"
+        if lines:
+            texts[name] = f"{name}: {_line(fact)}{lines}"
+    return texts, offered
 
 
 def size_of(new: Sequence[Memory], near: Near) -> int:
@@ -83,7 +91,8 @@ def _stands_alone(memory: Memory) -> bool:
 
 def _open(fact: Memory, near: Sequence[tuple[Memory, float]]) -> list[Memory]:
     """Return the memories that a model compares a fact with; none if one has its words."""
-    if any(identity_of(memory) == identity_of(fact) for memory, _ in near):
+    same = identity_of(fact)
+    if _stands_alone(fact) or any(identity_of(memory) == same for memory, _ in near):
         return []
     alike = sorted(near, key=lambda pair: -pair[1])
     return [memory for memory, _ in alike if not _stands_alone(memory)][:MAX_NEIGHBOURS]

@@ -24,9 +24,6 @@ logger = logging.getLogger(__name__)
 
 MAX_BROUGHT = 10_000
 _CREDENTIALS = re.compile(r"api[_ ]?key|credentials|AuthenticationError", re.IGNORECASE)
-_TURNS_EMBEDDED = (
-    "Turns are embedded as they were said; facts would embed better: give llm= a model."
-)
 _NO_MODEL = (
     "A session that comes without a model is stored turn by turn, as it was said. For facts "
     "give llm= a model, or let "
@@ -60,14 +57,12 @@ class Providers:
             when a transcript is queued.
         allow_model: False: never a model.
         resolve: makes a model of a name that this process has not seen; None when it cannot.
-        embeds: what is stored is embedded too; turns as they are then earn one warning.
     """
 
     summary: SummaryProvider | None
     llm: Llm | None
     allow_model: bool = True
     resolve: Callable[[str], Llm | None] | None = None
-    embeds: bool = False
 
     def __post_init__(self) -> None:
         self._resolved: dict[str, Llm] = {}
@@ -103,10 +98,9 @@ class Providers:
         provider = self.summary or (LlmSummary() if llm else PassthroughSummary())
         if needs_llm(provider) and not llm:
             provider = PassthroughSummary()
-        if self.summary is None and not llm and not compaction:
-            reasons = [_NO_MODEL] * self.allow_model + [_TURNS_EMBEDDED] * self.embeds
-            if reasons and not self._warned:
-                logger.warning(" ".join(reasons))
+        is_unforeseen = self.allow_model and self.summary is None and not llm and not compaction
+        if is_unforeseen and not self._warned:
+            logger.warning(_NO_MODEL)
             self._warned = True
         if compaction and not isinstance(provider, CompactionAwareSummary):
             provider = CompactionAwareSummary(provider)

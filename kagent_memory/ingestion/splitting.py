@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from ..language.tokenizer import estimated_tokens
+from ..models.prompts import batches
 from ..records import Message
 
 _NO_TITLE = r"(?<!\b(?:Dr|Mr|Ms|St|Sr)\.)(?<!\bMrs\.)(?<!\bProf\.)"
@@ -21,24 +22,23 @@ def parts(messages: Sequence[Message], most_tokens: int) -> list[list[Message]]:
     """Return the messages in as few parts as `most_tokens` allows; cut a too long one between
     sentences.
     """
-    done: list[list[Message]] = []
-    used = most_tokens + 1
-    for message in messages:
-        for piece in pieces(message.text, most_tokens - MESSAGE_TOKENS):
-            cost = estimated_tokens(piece) + MESSAGE_TOKENS
-            if used + cost > most_tokens:
-                done.append([])
-                used = 0
-            done[-1].append(message if piece == message.text else replace(message, text=piece))
-            used += cost
-    return done
+    cut = (
+        message if piece == message.text else replace(message, text=piece)
+        for message in messages
+        for piece in pieces(message.text, most_tokens - MESSAGE_TOKENS)
+    )
+    return list(batches(cut, _cost, most_tokens))
 
 
 def halves(part: Sequence[Message]) -> list[list[Message]]:
     """Return the part in two or three of about half its length; none if it is too short."""
-    cost = sum(estimated_tokens(message.text) + MESSAGE_TOKENS for message in part)
-    smaller = parts(part, max(cost // 2 + MESSAGE_TOKENS, MIN_HALF_TOKENS))
+    half = sum(map(_cost, part)) // 2 + MESSAGE_TOKENS
+    smaller = parts(part, max(half, MIN_HALF_TOKENS))
     return smaller if len(smaller) > 1 else []
+
+
+def _cost(message: Message) -> int:
+    return estimated_tokens(message.text) + MESSAGE_TOKENS
 
 
 def pieces(text: str, most_tokens: int) -> Iterator[str]:
@@ -46,17 +46,9 @@ def pieces(text: str, most_tokens: int) -> Iterator[str]:
     if estimated_tokens(text) <= most_tokens:
         yield text
         return
-    sentences: list[str] = []
-    used = 0
-    for sentence in _fitting(text, max(most_tokens, 1)):
-        cost = estimated_tokens(sentence)
-        if sentences and used + cost > most_tokens:
-            yield "".join(sentences).strip()
-            sentences, used = [], 0
-        sentences.append(sentence)
-        used += cost
-    if rest := "".join(sentences).strip():
-        yield rest
+    sentences = _fitting(text, max(most_tokens, 1))
+    joined = map("".join, batches(sentences, estimated_tokens, most_tokens))
+    yield from filter(None, map(str.strip, joined))
 
 
 def _fitting(text: str, most_tokens: int) -> Iterator[str]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Protocol, overload
+from typing import Any, Protocol
 
 from ..errors import ConfigurationError
 from ..language.tokenizer import EDGES, is_question, tokens
@@ -44,12 +44,9 @@ class Transcript(Sequence[Message]):
     llm: Llm | None = None
     now: datetime
 
-    @overload
-    def __getitem__(self, index: int) -> Message: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Message]: ...
-    def __getitem__(self, index: int | slice) -> Message | Sequence[Message]:
-        return self.messages[index]
+    def __getitem__(self, index: Any) -> Any:
+        messages: Any = self.messages
+        return messages[index]
 
     def __len__(self) -> int:
         return len(self.messages)

@@ -314,7 +314,6 @@ def choose_models(
         model,
         allow_model=choice is not False,
         resolve=resolve_llm,
-        embeds=embedder is not None,
     )
     return (
         embedder,

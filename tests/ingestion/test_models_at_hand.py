@@ -213,12 +213,9 @@ async def test_jobs_that_nobody_here_can_do_do_not_starve_the_others(store_uri: 
 # -- turns, and the word that is said about them ------------------------------------------------
 
 
-@pytest.mark.parametrize("embeds", [False, True])
-async def test_a_session_without_a_model_is_stored_in_turns(
-    caplog: pytest.LogCaptureFixture, embeds: bool
-):
+async def test_a_session_without_a_model_is_stored_in_turns(caplog: pytest.LogCaptureFixture):
     """A session without a model is stored in turns and said so once."""
-    async with opened(embedding=HashEmbedder() if embeds else None) as memories:
+    async with opened() as memories:
         for number in range(3):
             await memories.remember(SCOPE, [fact("ada", number)], f"s{number}")
         await memories.remember(SCOPE, [fact("bob")], "s9", llm=model())
@@ -228,7 +225,6 @@ async def test_a_session_without_a_model_is_stored_in_turns(
     warnings = [record.message for record in caplog.records if "llm=" in record.message]
     assert len(warnings) == 1
     assert "stored turn by turn" in warnings[0]
-    assert ("facts would embed better" in warnings[0]) is embeds
 
 
 # -- what an ended session costs ----------------------------------------------------------------

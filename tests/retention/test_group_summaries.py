@@ -93,8 +93,7 @@ async def test_what_tools_said_is_summed_up_by_itself():
         assert not await memories.consolidate(ADA)
         await memories.add(ADA, said[4:5])
         summary = await summed_up(memories)
-        told = (summary.origin, summary.author, summary.metadata)
-        assert told == ("tool", "kubectl", {"tools": ["kubectl"]})
+        assert (summary.origin, summary.author, summary.metadata) == ("tool", "kubectl", {})
         assert {one.text for one in episodes(4)} < await listed(memories)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from importlib.resources import files
 from typing import Final, TypeVar
 
-Key = TypeVar("Key")
+Item = TypeVar("Item")
 
 FENCE: Final = "PAST_CONVERSATIONS"
 MAX_PROMPT_CHARS = 48_000
@@ -28,17 +28,19 @@ def filled(template: str, **values: str) -> str:
     return _PLACE.sub(lambda place: values.get(place[1], place[0]), template)
 
 
-def batches(texts: Iterable[tuple[Key, str]]) -> Iterator[dict[Key, str]]:
-    """Yield the texts in their order, as many at a time as fit into one prompt; one that is longer
-    comes alone.
+def batches(
+    items: Iterable[Item], cost: Callable[[Item], int], most: int = MAX_PROMPT_CHARS
+) -> Iterator[list[Item]]:
+    """Yield the items in their order, as many at a time as cost at most `most` together; one that
+    costs more comes alone.
     """
-    batch: dict[Key, str] = {}
+    batch: list[Item] = []
     size = 0
-    for key, text in texts:
-        if batch and size + len(text) > MAX_PROMPT_CHARS:
+    for item in items:
+        size += cost(item)
+        if batch and size > most:
             yield batch
-            batch, size = {}, 0
-        batch[key] = text
-        size += len(text)
+            batch, size = [], cost(item)
+        batch.append(item)
     if batch:
         yield batch
