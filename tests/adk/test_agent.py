@@ -32,7 +32,7 @@ NO: Any = False
 WORD: Any = "5"
 
 
-def test_the_given_agent_is_never_changed() -> None:
+def test_the_given_agent_is_never_changed():
     """Tools and callback are added to a copy."""
     agent = assistant(scripted(), tools=[])
     copy = enable_memory(agent)
@@ -41,7 +41,7 @@ def test_the_given_agent_is_never_changed() -> None:
     assert copy.instruction == "Help."
 
 
-def test_doing_it_twice_adds_nothing() -> None:
+def test_doing_it_twice_adds_nothing():
     """An agent that remembers gets nothing more."""
     once = enable_memory(assistant(scripted()))
     twice = enable_memory(once)
@@ -50,7 +50,7 @@ def test_doing_it_twice_adds_nothing() -> None:
         assert len(agent.canonical_after_agent_callbacks) == 1
 
 
-def test_what_the_agent_has_already_stays_its_own() -> None:
+def test_what_the_agent_has_already_stays_its_own():
     """Tools and callbacks of the agent stay, and ours that do the same are not added."""
 
     async def mine(callback_context: Any) -> None: ...
@@ -66,7 +66,7 @@ def test_what_the_agent_has_already_stays_its_own() -> None:
     assert agent.after_agent_callback == [mine, auto_save_session_to_memory_callback]
 
 
-def test_other_tools_and_no_instruction_on_request() -> None:
+def test_other_tools_and_no_instruction_on_request():
     """Tools, instruction and auto-save are each the caller's to choose; of a tool that is not there
     nothing is said.
     """
@@ -81,7 +81,7 @@ def test_other_tools_and_no_instruction_on_request() -> None:
         assert ("confirm_memory" in instruction.text) is told
 
 
-def test_functions_and_toolsets_are_tools_too() -> None:
+def test_functions_and_toolsets_are_tools_too():
     """Functions and toolsets are added once, as ADK takes them."""
 
     def look_up(word: str) -> str:
@@ -123,7 +123,7 @@ def test_functions_and_toolsets_are_tools_too() -> None:
         (lambda: SaveMemoryTool(tags="work"), r"tags=…\): .*, not 'work'"),
     ],
 )
-def test_a_developers_slip_is_told_at_once(wrong: Callable[[], Any], advice: str) -> None:
+def test_a_developers_slip_is_told_at_once(wrong: Callable[[], Any], advice: str):
     """A wrong argument is a ConfigurationError where it is written."""
     with pytest.raises(ConfigurationError, match=advice):
         wrong()
@@ -150,7 +150,7 @@ async def wish_later(context: Any) -> str:
 )
 async def test_every_kind_of_instruction_survives(
     service: KagentMemoryService, options: dict[str, Any], expected: str
-) -> None:
+):
     """An instruction of any kind is expanded by ADK as ever, and ours stays the same."""
     model = scripted("one", "two")
     chat = Chat(enable_memory(assistant(model, **options)), service)

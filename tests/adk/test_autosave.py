@@ -77,7 +77,7 @@ async def drained(service: KagentMemoryService) -> list[str]:
 # -- turns and calls --
 
 
-async def test_turns_of_another_process_count(uri: str, saves: Saves) -> None:
+async def test_turns_of_another_process_count(uri: str, saves: Saves):
     """Turns before a restart count towards a threshold, and were saved there."""
     chat = Chat(assistant(scripted()), None, plugins=[saving(2)])
     for number in range(1, 6):
@@ -86,9 +86,7 @@ async def test_turns_of_another_process_count(uri: str, saves: Saves) -> None:
     assert saves.fired == [False, True, False, True, False]
 
 
-async def test_tool_calls_count_but_memorys_own_do_not(
-    service: KagentMemoryService, saves: Saves
-) -> None:
+async def test_tool_calls_count_but_memorys_own_do_not(service: KagentMemoryService, saves: Saves):
     """Calls of memory's own tools are no reason to save."""
 
     def weigh() -> str:
@@ -103,9 +101,7 @@ async def test_tool_calls_count_but_memorys_own_do_not(
     assert saves.fired == [False, True]
 
 
-async def test_the_callback_saves_every_five_turns(
-    service: KagentMemoryService, saves: Saves
-) -> None:
+async def test_the_callback_saves_every_five_turns(service: KagentMemoryService, saves: Saves):
     """By default a session is saved at every fifth turn, and each turn arms its timer."""
     agent = assistant(scripted(), after_agent_callback=auto_save_session_to_memory_callback)
     chat = Chat(agent, service)
@@ -118,9 +114,7 @@ async def test_the_callback_saves_every_five_turns(
     assert "I own 6 parrots" not in stored
 
 
-async def test_the_tail_waits_in_the_queue(
-    service: KagentMemoryService, saves: Saves, uri: str
-) -> None:
+async def test_the_tail_waits_in_the_queue(service: KagentMemoryService, saves: Saves, uri: str):
     """A turn hands over its own events, however long the session has become and nothing was saved;
     they are durable: another process ends the session.
     """
@@ -137,9 +131,7 @@ async def test_the_tail_waits_in_the_queue(
         assert said <= set(await drained(later))
 
 
-async def test_the_plugin_saves_after_a_transfer(
-    service: KagentMemoryService, saves: Saves
-) -> None:
+async def test_the_plugin_saves_after_a_transfer(service: KagentMemoryService, saves: Saves):
     """The plugin saves where ADK skips the root's callback because the root transferred."""
     helper = assistant(scripted(), name="helper", description="Helps.")
     root = assistant(
@@ -154,7 +146,7 @@ async def test_the_plugin_saves_after_a_transfer(
     assert {"My parrot is called Grace", "And I live in Oslo"} <= set(await drained(service))
 
 
-async def test_callback_and_plugin_store_nothing_twice(service: KagentMemoryService) -> None:
+async def test_callback_and_plugin_store_nothing_twice(service: KagentMemoryService):
     """An agent with the callback in an app with the plugin stores each turn once, and the runner's
     end drains the queue and leaves the service open.
     """
@@ -167,9 +159,7 @@ async def test_callback_and_plugin_store_nothing_twice(service: KagentMemoryServ
     assert "My parrot is called Grace" in stored
 
 
-async def test_truncated_sessions_are_saved_on_time(
-    service: KagentMemoryService, saves: Saves
-) -> None:
+async def test_truncated_sessions_are_saved_on_time(service: KagentMemoryService, saves: Saves):
     """Turns count also where ADK loads only a session's last events."""
     config = RunConfig(get_session_config=GetSessionConfig(num_recent_events=1))
     chat = talk(service, plugins=[saving(3)])
@@ -180,7 +170,7 @@ async def test_truncated_sessions_are_saved_on_time(
 
 async def test_a_resumed_invocation_does_not_count_twice(
     service: KagentMemoryService, saves: Saves
-) -> None:
+):
     """A turn that waited for a person and went on is one turn."""
 
     def approve() -> None:
@@ -202,7 +192,7 @@ async def test_a_resumed_invocation_does_not_count_twice(
     assert saves.fired == [False, False, True]
 
 
-async def test_the_agents_own_model_is_at_hand(uri: str, saves: Saves) -> None:
+async def test_the_agents_own_model_is_at_hand(uri: str, saves: Saves):
     """A session is queued with the model of its agent, for a service without one."""
     async with KagentMemoryService(uri, worker=False) as service:
         await talk(service, plugins=[saving(1)]).say("I am Ada")
@@ -213,7 +203,7 @@ async def test_the_agents_own_model_is_at_hand(uri: str, saves: Saves) -> None:
 @pytest.mark.parametrize("policy", [None, AutoSave(session_end=False, every_turns=9)])
 async def test_without_a_reason_nothing_is_saved(
     service: KagentMemoryService, saves: Saves, policy: AutoSave | None
-) -> None:
+):
     """Nothing is saved without a policy, nor before one of its conditions holds."""
     agent = enable_memory(assistant(scripted()), auto_save=policy)
     await Chat(agent, service, plugins=[MemoryPlugin(auto_save=policy)]).say("I am Ada")
@@ -222,7 +212,7 @@ async def test_without_a_reason_nothing_is_saved(
 
 async def test_drain_waits_for_a_save_in_the_background(
     service: KagentMemoryService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """A save that the turn did not wait for is finished, and drain waits for it."""
     remember, began, go_on = Memories.remember, asyncio.Event(), threading.Event()
     here = asyncio.get_running_loop()
@@ -244,9 +234,7 @@ async def test_drain_waits_for_a_save_in_the_background(
     assert "My parrot is called Grace" in await contents(service)
 
 
-async def test_an_agent_tools_own_session_is_not_saved(
-    service: KagentMemoryService, saves: Saves
-) -> None:
+async def test_an_agent_tools_own_session_is_not_saved(service: KagentMemoryService, saves: Saves):
     """The throw-away session of an AgentTool is never saved as the user's."""
     expert = assistant(scripted("42"), name="expert", description="Knows.")
     model = scripted(call("expert", request="Think of my parrot"), "done")
@@ -255,7 +243,7 @@ async def test_an_agent_tools_own_session_is_not_saved(
     assert saves.fired == [True]
 
 
-async def test_an_agents_echo_is_not_learnt(service: KagentMemoryService) -> None:
+async def test_an_agents_echo_is_not_learnt(service: KagentMemoryService):
     """What memory handed over is not learnt again from the agent that repeats it."""
     known = ["Ada likes oolong tea best", "Ada's parrot is called Grace"]
     await service.memories.add(SCOPE, known)
@@ -278,7 +266,7 @@ async def test_an_agents_echo_is_not_learnt(service: KagentMemoryService) -> Non
     assert set(await contents(service)) == {*known, *asked}
 
 
-async def test_what_is_rewound_is_never_learnt(service: KagentMemoryService) -> None:
+async def test_what_is_rewound_is_never_learnt(service: KagentMemoryService):
     """A rewound turn is not learnt even when the inactivity timer already holds it."""
     chat = talk(service, plugins=[saving(9)])
     for number in range(1, 4):
@@ -326,9 +314,7 @@ def compacting(service: KagentMemoryService, **policy: Any) -> Chat:
 
 
 @pytest.mark.parametrize("summary", [None, PassthroughSummary, LlmSummary])
-async def test_a_compaction_is_saved_without_a_model(
-    uri: str, summary: Callable[[], Any] | None
-) -> None:
+async def test_a_compaction_is_saved_without_a_model(uri: str, summary: Callable[[], Any] | None):
     """A compaction is saved when ADK makes it, the last one too, and not again after a restart."""
     llm = ScriptedLlm(lambda _: pytest.fail("the model was asked"))
     options: dict[str, Any] = {"llm": llm, "summary": summary and summary()}
@@ -348,9 +334,7 @@ async def test_a_compaction_is_saved_without_a_model(
 
 
 @pytest.mark.parametrize("last", ["drain", "close", "loop", "time"])
-def test_a_last_compaction_outlives_its_run(
-    uri: str, last: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_last_compaction_outlives_its_run(uri: str, last: str, monkeypatch: pytest.MonkeyPatch):
     """The last compaction is kept, for the run's tenant, where the service is drained or closed or
     the loop ends soon after the run, and after some time without any of these.
     """
@@ -381,7 +365,7 @@ def test_a_last_compaction_outlives_its_run(
         assert [memory.content for memory in page.memories] == ["A parrot in Oslo"]
 
 
-async def test_a_compaction_of_hidden_turns_is_not_saved(service: KagentMemoryService) -> None:
+async def test_a_compaction_of_hidden_turns_is_not_saved(service: KagentMemoryService):
     """A summary of turns off the record stays out, though the state changed before and after."""
     chat = talk(service, plugins=[saving(None, compaction=True)])
     await chat.say("I am a pilot")
@@ -394,7 +378,7 @@ async def test_a_compaction_of_hidden_turns_is_not_saved(service: KagentMemorySe
     assert await drained(service) == []
 
 
-async def test_a_last_compaction_stands_for_its_turns(service: KagentMemoryService) -> None:
+async def test_a_last_compaction_stands_for_its_turns(service: KagentMemoryService):
     """A compaction made after the last turn stands for its turns when the session ends."""
     chat = compacting(service)
     await chat.say("My parrot is called Grace")

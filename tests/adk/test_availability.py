@@ -42,7 +42,7 @@ async def late(seconds: float) -> str:
 @pytest.mark.parametrize("opened", [True, False])
 async def test_a_slow_call_is_waited_for(
     opened: bool,
-) -> None:
+):
     """A slow call is waited for while the database answers pings, or is being opened."""
     pings = Pings(opened=opened)
     asyncio.get_running_loop().call_later(
@@ -51,7 +51,7 @@ async def test_a_slow_call_is_waited_for(
     assert await Availability(pings).guard(late(0.3)) == "done"
 
 
-async def test_a_silent_database_is_given_up() -> None:
+async def test_a_silent_database_is_given_up():
     """A silent database is given up; the next call gives up sooner, until it answers."""
     pings = Pings()
     guard = Availability(pings)

@@ -36,7 +36,7 @@ def told(*events: Event) -> list[tuple[str, str, str]]:
     return [(message.role, message.author, message.text) for message in messages(events)]
 
 
-def test_a_message_names_its_event_and_time() -> None:
+def test_a_message_names_its_event_and_time():
     """A message has the id and the time of its event."""
     asked = event("Hello", timestamp=1_700_000_000.0)
     (message,) = messages([asked])
@@ -70,7 +70,7 @@ OUTPUT = types.CodeExecutionResult(outcome=types.Outcome.OUTCOME_OK, output="42"
         (event("par", author="a", partial=True), None),
     ],
 )
-def test_what_is_said_becomes_a_message(given: Event, said: tuple[str, str, str] | None) -> None:
+def test_what_is_said_becomes_a_message(given: Event, said: tuple[str, str, str] | None):
     """Texts, answers of tools, output of code and finished transcriptions are said, by the user, an
     agent or a tool; thoughts, calls, code and partials are not.
     """
@@ -88,12 +88,12 @@ def test_what_is_said_becomes_a_message(given: Event, said: tuple[str, str, str]
         ("f", {"result": None}),
     ],
 )
-def test_answers_that_tell_nothing_are_left_out(name: str, response: dict[str, Any]) -> None:
+def test_answers_that_tell_nothing_are_left_out(name: str, response: dict[str, Any]):
     """Credentials, plumbing, the answer to a save and empty answers say nothing."""
     assert told(event(answer(name, response))) == []
 
 
-def test_a_compaction_is_a_summary_of_its_range() -> None:
+def test_a_compaction_is_a_summary_of_its_range():
     """A compaction is the agent's summary of its range, and no user's turn."""
     compaction = EventCompaction(
         start_timestamp=1.0,
@@ -106,7 +106,7 @@ def test_a_compaction_is_a_summary_of_its_range() -> None:
     assert not is_user_turn(compacted)
 
 
-def test_rewound_invocations_are_dropped() -> None:
+def test_rewound_invocations_are_dropped():
     """What was rewound is not read: a message without text takes it back."""
     back = event(
         author="user", invocation="i4", actions=EventActions(rewind_before_invocation_id="i2")
@@ -151,9 +151,7 @@ def by_mcp(text: str) -> dict[str, Any]:
         ),
     ],
 )
-def test_what_memory_answered_is_recalled_and_never_text(
-    name: str, response: dict[str, Any]
-) -> None:
+def test_what_memory_answered_is_recalled_and_never_text(name: str, response: dict[str, Any]):
     """What a memory tool answered is recalled text, also over MCP and by ADK's own tools."""
     (message,) = messages([event(answer(name, response), author="assistant")])
     assert (message.text, message.recalled) == ("", ("Ada likes tea",))
@@ -169,7 +167,7 @@ def test_what_memory_answered_is_recalled_and_never_text(
         "text",
     ],
 )
-def test_other_mcp_answers_are_tool_output(content: Any) -> None:
+def test_other_mcp_answers_are_tool_output(content: Any):
     """An answer over MCP that is none of memory is read as a tool's output."""
     (message,) = messages(
         [event(answer("weather", {"content": content, "isError": False}), author="assistant")]
@@ -178,7 +176,7 @@ def test_other_mcp_answers_are_tool_output(content: Any) -> None:
     assert message.recalled == ()
 
 
-def test_the_last_message_carries_what_was_recalled() -> None:
+def test_the_last_message_carries_what_was_recalled():
     """The last message carries all that memory put into the conversation."""
     loaded = event(
         answer("load_memory", {"memories": [{"text": "Ada likes tea"}]}), author="assistant"
@@ -190,13 +188,13 @@ def test_the_last_message_carries_what_was_recalled() -> None:
     assert found[-1].recalled == ("Ada has a parrot", "Ada likes tea")
 
 
-def test_a_fenced_block_is_recalled_not_text() -> None:
+def test_a_fenced_block_is_recalled_not_text():
     """A fenced block that reached a session is recalled text, not news."""
     (message,) = messages([event(f"{OPENING}\n- Ada likes tea\n{CLOSING}\nWhat do I like?")])
     assert (message.text, message.recalled) == ("What do I like?", ("- Ada likes tea",))
 
 
-def test_user_turns_are_what_people_began() -> None:
+def test_user_turns_are_what_people_began():
     """A turn is an invocation that a person began by words or a file, whatever else is in it."""
     scoped = event("do this", isolation_scope="fc1")
     events = [
@@ -229,13 +227,13 @@ class Forecast(BaseModel):
         (float("nan"), "NaN"),
     ],
 )
-def test_objects_in_a_tools_answer_become_text(value: Any, text: str) -> None:
+def test_objects_in_a_tools_answer_become_text(value: Any, text: str):
     """A tool may answer with any object; it is kept as JSON, or as what it says of itself."""
     ((role, _, said),) = told(event(answer("lookup", {"value": value}), author="assistant"))
     assert (role, said) == ("tool", f'{{"value": {text}}}')
 
 
-def test_an_unreadable_event_is_left_out_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unreadable_event_is_left_out_with_a_warning(caplog: pytest.LogCaptureFixture):
     """One event that cannot be read does not keep its session from being saved."""
     held: dict[str, Any] = {"city": "Oslo"}
     held["self"] = held
@@ -262,9 +260,7 @@ NO_TIME = EventCompaction(
         *(event("who?", id=id) for id in ("e" * 1025, "é" * 600, "a\0b", "lone \ud800")),
     ],
 )
-async def test_an_odd_event_does_not_keep_back_the_others(
-    service: KagentMemoryService, odd: Event
-) -> None:
+async def test_an_odd_event_does_not_keep_back_the_others(service: KagentMemoryService, odd: Event):
     """What no store takes is left out, also once it is rewound, and the other turns are learnt."""
     session = session_of("I like tea")
     session.events = [odd, *session.events]
@@ -321,7 +317,7 @@ def blob(**fields: Any) -> types.Part:
         ),
     ],
 )
-def test_a_files_name_and_uri_are_part_of_what_was_said(part: types.Part, line: str | None) -> None:
+def test_a_files_name_and_uri_are_part_of_what_was_said(part: types.Part, line: str | None):
     """A file stands in the text by its name, URI and kind; recorded speech does not."""
     assert told(event("See this:", part)) == [
         ("user", "user", "\n".join(filter(None, ("See this:", line))))
@@ -329,7 +325,7 @@ def test_a_files_name_and_uri_are_part_of_what_was_said(part: types.Part, line: 
     assert told(event(part, author="painter")) == ([("agent", "painter", line)] if line else [])
 
 
-def test_files_in_a_tools_answer_are_named() -> None:
+def test_files_in_a_tools_answer_are_named():
     """Files in a tool's answer are named."""
     parts = [
         types.FunctionResponsePart(
@@ -346,7 +342,7 @@ def test_files_in_a_tools_answer_are_named() -> None:
     ]
 
 
-def test_many_rewinds_are_read_in_no_time() -> None:
+def test_many_rewinds_are_read_in_no_time():
     """Reading a session takes time that grows with it, however often it was rewound."""
     turns = [event(f"turn {number}", invocation=f"i{number}") for number in range(5_000)]
     backs = [

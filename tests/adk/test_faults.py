@@ -362,7 +362,7 @@ RAISED_BY_ALL = (
 @pytest.mark.parametrize("error", RAISED_BY_ALL)
 async def test_no_failure_of_memory_reaches_the_run_or_the_log(
     error: Exception, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """Whatever memory raises, the turn ends and its kind alone is logged; of a wrong setting the
     cure too, without its password.
     """
@@ -388,7 +388,7 @@ async def test_no_failure_of_memory_reaches_the_run_or_the_log(
     assert "hunter2pass" not in caplog.text
 
 
-async def test_an_unreachable_database_is_never_an_empty_one() -> None:
+async def test_an_unreachable_database_is_never_an_empty_one():
     """ "Unavailable" is an error of every method, and draining it is False and no error."""
     dead = KagentMemoryService("postgresql://nobody@127.0.0.1:9/none?connect_timeout=1", llm=False)
     whose: dict[str, Any] = {"app_name": APP, "user_id": USER}

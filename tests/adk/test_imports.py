@@ -75,7 +75,7 @@ print(json.dumps([list(loaded), list(seen), on_the_loop]))
 """
 
 
-def test_agents_load_little_and_nothing_on_their_loop() -> None:
+def test_agents_load_little_and_nothing_on_their_loop():
     """The names for agents load nothing that only opened memory needs, and the first use does not
     load that on the caller's event loop.
     """

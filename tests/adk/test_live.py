@@ -112,7 +112,7 @@ async def live(
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 async def test_live_tools_on_another_loop_use_the_same_service(
     service: KagentMemoryService,
-) -> None:
+):
     """A tool that ADK runs in a thread with a loop of its own saves to the same service."""
     places: set[int] = set()
 
@@ -136,7 +136,7 @@ async def test_live_tools_on_another_loop_use_the_same_service(
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 async def test_voice_turns_are_saved_when_a_live_session_ends(
     service: KagentMemoryService,
-) -> None:
+):
     """Voice turns of a live session are saved when its connection ends."""
     asked = types.Content(role="model", parts=[call("load_memory", query="parrot")])
     responses = [heard("My parrot is called Grace"), LlmResponse(content=asked)]

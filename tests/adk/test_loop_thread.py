@@ -46,7 +46,7 @@ def threads(before: set[threading.Thread]) -> list[threading.Thread]:
     return [one for one in set(threading.enumerate()) - before if one.name == THREAD]
 
 
-async def test_close_waits_and_the_next_use_starts_afresh() -> None:
+async def test_close_waits_and_the_next_use_starts_afresh():
     """Closing waits for running work; the next use starts afresh."""
     before, mine = set(threading.enumerate()), Noting()
     began, done = threading.Event(), []
@@ -68,7 +68,7 @@ async def test_close_waits_and_the_next_use_starts_afresh() -> None:
     assert threads(before) == []
 
 
-async def test_calls_and_closes_may_overlap() -> None:
+async def test_calls_and_closes_may_overlap():
     """Callers that come together share one opening; each close ends what was opened."""
     mine = Noting()
     loops = await asyncio.gather(*(mine.run(loop_of) for _ in range(50)))
@@ -90,7 +90,7 @@ async def test_calls_and_closes_may_overlap() -> None:
 
 
 @pytest.mark.parametrize("finish", [True, False])
-async def test_a_cancelled_callers_work_ends_or_goes_on_as_asked(finish: bool) -> None:
+async def test_a_cancelled_callers_work_ends_or_goes_on_as_asked(finish: bool):
     """When a caller is cancelled its work is cancelled too, unless it was to be finished."""
     mine = Noting()
     began, go_on, over, ended = threading.Event(), threading.Event(), threading.Event(), list[str]()
@@ -142,7 +142,7 @@ async def test_a_failure_whose_caller_was_cancelled_is_logged(
     assert caplog.messages == ["work whose caller was gone: memory unavailable (OSError)"]
 
 
-async def test_a_loop_thread_that_nobody_holds_ends_its_thread() -> None:
+async def test_a_loop_thread_that_nobody_holds_ends_its_thread():
     """A loop thread that is collected ends its thread."""
     before, mine = set(threading.enumerate()), Noting()
     await mine.run(loop_of)
@@ -154,7 +154,7 @@ async def test_a_loop_thread_that_nobody_holds_ends_its_thread() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_starts_a_thread_of_its_own() -> None:
+def test_a_forked_child_starts_a_thread_of_its_own():
     """A forked child opens the resource anew on a thread of its own, and hangs on none."""
     mine = Noting()
     asyncio.run(mine.run(loop_of))

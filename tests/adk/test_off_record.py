@@ -47,7 +47,7 @@ def chat_of(agent: Any, service: Any, policy: AutoSave = EVERY_TURN) -> Chat:
 
 
 @pytest.mark.parametrize("mode", ["off", "read"])
-async def test_nothing_of_a_run_off_the_record_is_on_disk(stored_uri: str, mode: str) -> None:
+async def test_nothing_of_a_run_off_the_record_is_on_disk(stored_uri: str, mode: str):
     """No byte of such a run is stored or queued, by it, by a later turn or by the session's end."""
     model = scripted(
         "fine", call("save_memory", content=f"The user keeps {CANARY}"), f"A {CANARY}, noted", "ok"
@@ -70,7 +70,7 @@ async def test_nothing_of_a_run_off_the_record_is_on_disk(stored_uri: str, mode:
     assert CANARY not in disk(stored_uri)()
 
 
-async def test_off_reads_nothing_and_read_reads(service: KagentMemoryService) -> None:
+async def test_off_reads_nothing_and_read_reads(service: KagentMemoryService):
     """Off hands nothing to the model; read prefetches and answers searches."""
     await service.memories.add(SCOPE, ["The user's parrot is called Grace"])
     for mode, reads in (("off", False), ("read", True)):
@@ -84,9 +84,7 @@ async def test_off_reads_nothing_and_read_reads(service: KagentMemoryService) ->
         assert ("error" in answer) is not reads
 
 
-async def test_the_sessions_state_keeps_it_off_the_record(
-    service: KagentMemoryService, uri: str
-) -> None:
+async def test_the_sessions_state_keeps_it_off_the_record(service: KagentMemoryService, uri: str):
     """What is said while the state says "off" stays out, also when the state changes back."""
     chat = chat_of(assistant(scripted()), service)
     await chat.say("My parrot is called Grace")
@@ -109,7 +107,7 @@ async def set_state(chat: Chat, value: str | None) -> None:
     await chat.sessions.append_event(await chat.session(), event)
 
 
-def test_a_session_that_began_off_the_record_stays_so() -> None:
+def test_a_session_that_began_off_the_record_stays_so():
     """A state that stood from the beginning covers all events up to its first change."""
     first = Event(author="user", invocation_id="i1", content=said("one"))
     back = Event(
@@ -120,7 +118,7 @@ def test_a_session_that_began_off_the_record_stays_so() -> None:
     assert recorded([first], {"memory": ["a user's own value"]}) == [first]
 
 
-async def test_a_switched_off_policy_saves_nothing(service: KagentMemoryService, uri: str) -> None:
+async def test_a_switched_off_policy_saves_nothing(service: KagentMemoryService, uri: str):
     """AutoSave(enabled=False) writes and queues nothing, whatever else it says."""
     policy = AutoSave(every_turns=1, enabled=False)
     await chat_of(assistant(scripted()), service, policy).say(f"My secret is {CANARY}")

@@ -73,7 +73,7 @@ def counts(chat: Chat) -> list[int]:
     return [len(blocks(request)) for request in chat.requests]
 
 
-async def test_the_block_stands_before_the_first_turn_only(known: KagentMemoryService) -> None:
+async def test_the_block_stands_before_the_first_turn_only(known: KagentMemoryService):
     """The block stands right before the first turn, and nowhere else."""
     chat = talk(known, tools=TOOLS)
     await chat.say(ASKED)
@@ -86,9 +86,7 @@ async def test_the_block_stands_before_the_first_turn_only(known: KagentMemorySe
     assert not any(OPENING in system(request) for request in chat.requests)
 
 
-async def test_an_invocation_makes_one_recall(
-    known: KagentMemoryService, searches: list[str]
-) -> None:
+async def test_an_invocation_makes_one_recall(known: KagentMemoryService, searches: list[str]):
     """An invocation recalls once, however many requests it takes."""
     steps = [call("nothing")] * 2
     tools, plugins = [*TOOLS, nothing], [MemoryPlugin(auto_save=None)]
@@ -99,7 +97,7 @@ async def test_an_invocation_makes_one_recall(
     assert len({tuple(texts(request)[:2]) for request in chat.requests}) == 1
 
 
-async def test_tool_memories_are_left_out_unless_allowed(known: KagentMemoryService) -> None:
+async def test_tool_memories_are_left_out_unless_allowed(known: KagentMemoryService):
     """What tools said is put before the model only where that is allowed, beside a hit too."""
     beside = [
         Fact("Ada likes oolong tea best of all", session_id="s"),
@@ -114,7 +112,7 @@ async def test_tool_memories_are_left_out_unless_allowed(known: KagentMemoryServ
         assert ("best of all" in block, "wire" in block) == (True, False)
 
 
-async def test_nothing_known_adds_nothing(service: KagentMemoryService) -> None:
+async def test_nothing_known_adds_nothing(service: KagentMemoryService):
     """Without memories the request stays as it is, and no function is declared."""
     chat = talk(service, tools=TOOLS)
     await chat.say(ASKED)
@@ -122,7 +120,7 @@ async def test_nothing_known_adds_nothing(service: KagentMemoryService) -> None:
     assert declarations(chat.requests[0]) == []
 
 
-async def test_a_truncated_session_is_not_taken_for_a_new_one(known: KagentMemoryService) -> None:
+async def test_a_truncated_session_is_not_taken_for_a_new_one(known: KagentMemoryService):
     """A session of which ADK loads the last events only is searched once."""
     config = RunConfig(get_session_config=GetSessionConfig(num_recent_events=1))
     chat = talk(known, tools=TOOLS)
@@ -131,9 +129,7 @@ async def test_a_truncated_session_is_not_taken_for_a_new_one(known: KagentMemor
     assert counts(chat) == [1, 0, 0]
 
 
-async def test_preload_searches_once_every_turn(
-    known: KagentMemoryService, searches: list[str]
-) -> None:
+async def test_preload_searches_once_every_turn(known: KagentMemoryService, searches: list[str]):
     """Preload searches at each message, and shows what it found before that message."""
     said = "What is my parrot called?", "Which tea do I like best?"
     tools = [PreloadMemoryTool(limit=1), LoadMemoryTool()]
@@ -147,7 +143,7 @@ async def test_preload_searches_once_every_turn(
     assert texts(chat.requests[-1])[-2:] == [block, said[1]]
 
 
-async def test_the_budget_bounds_what_is_added(service: KagentMemoryService) -> None:
+async def test_the_budget_bounds_what_is_added(service: KagentMemoryService):
     """The block holds no more memories than its budget of tokens allows."""
     facts = [f"tea fact {number} " + "leaf " * 100 for number in range(5)]
     await service.memories.add(SCOPE, facts)
@@ -155,7 +151,7 @@ async def test_the_budget_bounds_what_is_added(service: KagentMemoryService) -> 
     assert block.count("tea fact") in (1, 2)
 
 
-async def test_memories_are_handed_over_oldest_first(service: KagentMemoryService) -> None:
+async def test_memories_are_handed_over_oldest_first(service: KagentMemoryService):
     """A reader sees which of two values is the newer one, whichever fits the question better."""
     said = {
         9: "Ada's favourite tea is sencha",
@@ -170,7 +166,7 @@ async def test_memories_are_handed_over_oldest_first(service: KagentMemoryServic
 
 async def test_a_slow_memory_never_holds_up_a_turn(
     known: KagentMemoryService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """A turn goes on without memory that does not answer in time."""
 
     async def asleep(*_: Any, **__: Any) -> Any:
@@ -181,7 +177,7 @@ async def test_a_slow_memory_never_holds_up_a_turn(
         assert await asked(known, tool=PrefetchMemoryTool(timeout_seconds=0.2)) == ([ASKED], [])
 
 
-async def test_the_plugin_prefetches_for_whichever_agent_runs(known: KagentMemoryService) -> None:
+async def test_the_plugin_prefetches_for_whichever_agent_runs(known: KagentMemoryService):
     """The plugin prefetches for each agent that takes part in a run."""
     helper = talk(None).agent.clone(update={"name": "helper", "description": "Knows tea."})
     root = talk(None, call("transfer_to_agent", agent_name="helper")).agent
@@ -195,7 +191,7 @@ async def test_the_plugin_prefetches_for_whichever_agent_runs(known: KagentMemor
 
 async def test_each_agent_of_a_run_is_given_what_its_policy_allows(
     known: KagentMemoryService,
-) -> None:
+):
     """What one agent's prefetch lets in is not put before another whose prefetch leaves it out."""
     careful = talk(None, tools=TOOLS).agent.clone(update={"name": "careful", "description": "x"})
     step = call("transfer_to_agent", agent_name="careful")
@@ -206,7 +202,7 @@ async def test_each_agent_of_a_run_is_given_what_its_policy_allows(
     assert ["banned" in block for [block] in shown] == [True, False]
 
 
-async def test_the_first_message_worth_a_search_is_searched(known: KagentMemoryService) -> None:
+async def test_the_first_message_worth_a_search_is_searched(known: KagentMemoryService):
     """After a greeting, the first message worth a search is searched, and only that."""
     chat = talk(known, tools=TOOLS)
     for said in ("Hello!", " ", ASKED, "Thanks!", "And which tea was it?"):
@@ -214,9 +210,7 @@ async def test_the_first_message_worth_a_search_is_searched(known: KagentMemoryS
     assert counts(chat) == [0, 0, 1, 0, 0]
 
 
-async def test_another_process_searches_no_session_again(
-    known: KagentMemoryService, uri: str
-) -> None:
+async def test_another_process_searches_no_session_again(known: KagentMemoryService, uri: str):
     """A session that goes on in another process is searched once in all."""
     sessions = InMemorySessionService()
     first = talk(known, tools=TOOLS, sessions=sessions)
@@ -233,7 +227,7 @@ async def test_another_process_searches_no_session_again(
 
 async def test_a_failed_prefetch_is_tried_at_the_next_message(
     known: KagentMemoryService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """A database that was away at the first message, through all its requests, is asked at the
     next.
     """
@@ -256,7 +250,7 @@ async def test_a_failed_prefetch_is_tried_at_the_next_message(
 )
 async def test_what_its_caller_marks_is_not_searched(
     known: KagentMemoryService, marks: dict[str, Any], found: int
-) -> None:
+):
     """A message that its caller marks as general knowledge or a tool query is not searched."""
     await known.memories.add(SCOPE, ["Albert Einstein is the name of Ada's hamster"])
     config = RunConfig(custom_metadata=marks)
@@ -274,7 +268,7 @@ class Hanging(HashEmbedder):
         return await super().embed(texts, kind="document")
 
 
-async def test_words_answer_in_time_while_the_embedder_hangs(uri: str) -> None:
+async def test_words_answer_in_time_while_the_embedder_hangs(uri: str):
     """A search whose embedder hangs answers by words before its time is over."""
     async with KagentMemoryService(uri, llm=False, embedding=Hanging(64)) as service:
         await service.memories.add(SCOPE, [TEA, PARROT])
@@ -282,7 +276,7 @@ async def test_words_answer_in_time_while_the_embedder_hangs(uri: str) -> None:
         assert "oolong" in block
 
 
-async def test_a_long_message_is_searched_by_its_ends(known: KagentMemoryService) -> None:
+async def test_a_long_message_is_searched_by_its_ends(known: KagentMemoryService):
     """A message longer than a query is searched by its beginning and its end."""
     middle = "lorem ipsum " * 3_000
     _, [block] = await asked(

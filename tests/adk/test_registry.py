@@ -13,7 +13,7 @@ from kagent_memory import KagentMemoryService, register
 from .scripted import Chat, names, scripted
 
 
-def test_registering_teaches_our_schemes_once_and_again(tmp_path: Path) -> None:
+def test_registering_teaches_our_schemes_once_and_again(tmp_path: Path):
     """ADK's registry makes our service of each scheme, however often they are registered."""
     register()
     register()
@@ -32,7 +32,7 @@ def test_registering_teaches_our_schemes_once_and_again(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 async def test_yaml_agents_name_our_tools_and_callback(
     tmp_path: Path, service: KagentMemoryService
-) -> None:
+):
     """An agent in YAML gets our tools, with their arguments, and our callback."""
     from google.adk.agents.config_agent_utils import from_config
 

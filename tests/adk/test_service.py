@@ -50,7 +50,7 @@ async def found(service: KagentMemoryService, query: str, **whose: str) -> list[
 
 async def test_an_added_memory_comes_back_as_it_was_given(
     each_service: KagentMemoryService,
-) -> None:
+):
     """What is added comes back from a search with its text, author, time and metadata."""
     given = entry(
         "Ada prefers dark mode",
@@ -73,7 +73,7 @@ async def test_an_added_memory_comes_back_as_it_was_given(
 
 async def test_understood_keys_set_the_memory_and_the_entrys_win(
     each_service: KagentMemoryService,
-) -> None:
+):
     """Metadata that we understand sets the memory, and an entry's own wins over the call's."""
     call_wide = {
         "type": "procedural",
@@ -113,7 +113,7 @@ async def test_understood_keys_set_the_memory_and_the_entrys_win(
 
 async def test_events_take_fields_from_metadata(
     each_service: KagentMemoryService,
-) -> None:
+):
     """Metadata of events sets the same fields as that of single memories."""
     session = session_of("My parrot is called Grace", "The billing service goes live on Thursday")
     given = {
@@ -138,7 +138,7 @@ async def test_events_take_fields_from_metadata(
             )
 
 
-async def test_deleting_an_unknown_id_is_an_error(each_service: KagentMemoryService) -> None:
+async def test_deleting_an_unknown_id_is_an_error(each_service: KagentMemoryService):
     """Deleting without an id deletes nothing; an unknown id is an error."""
     await each_service.add_memory(**WHOSE, memories=[entry("Ada prefers dark mode")])
     await each_service.delete_memory(**WHOSE)
@@ -174,7 +174,7 @@ async def test_deleting_an_unknown_id_is_an_error(each_service: KagentMemoryServ
 )
 async def test_an_unfit_entry_refuses_the_whole_call(
     service: KagentMemoryService, given: MemoryEntry, metadata: dict[str, Any]
-) -> None:
+):
     """One entry that does not fit is an error, and nothing of its call is written."""
     given = given.model_copy(update={"custom_metadata": metadata})
     with pytest.raises(InvalidInput):
@@ -182,7 +182,7 @@ async def test_an_unfit_entry_refuses_the_whole_call(
     assert (await service.memories.list(SCOPE)).memories == ()
 
 
-async def test_adks_own_context_reaches_the_service(service: KagentMemoryService) -> None:
+async def test_adks_own_context_reaches_the_service(service: KagentMemoryService):
     """The methods of ADK's context reach the service of the run."""
     entry = MemoryEntry(content=types.Content(parts=[types.Part(text="Ada prefers dark mode")]))
     seen: list[Any] = []
@@ -211,7 +211,7 @@ async def test_adks_own_context_reaches_the_service(service: KagentMemoryService
 # -- composing --
 
 
-def test_the_constructor_touches_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_constructor_touches_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The constructor opens no file, connection or thread."""
     monkeypatch.chdir(tmp_path)
     threads = set(threading.enumerate())
@@ -239,7 +239,7 @@ def test_the_constructor_touches_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     ],
     ids=str,
 )
-def test_a_wrong_argument_names_the_right_one(arguments: Any, advice: str) -> None:
+def test_a_wrong_argument_names_the_right_one(arguments: Any, advice: str):
     """A wrong argument is an error of the constructor that says what to write instead."""
     with pytest.raises(ConfigurationError, match=advice):
         KagentMemoryService(**arguments)
@@ -247,7 +247,7 @@ def test_a_wrong_argument_names_the_right_one(arguments: Any, advice: str) -> No
 
 def test_a_slip_in_the_environment_is_warned_of(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+):
     """A misspelt variable is warned of, and others' variables are not."""
     monkeypatch.setenv("KAGENT_MEMORY_SERCH_LIMIT", "3")
     monkeypatch.setenv("KAGENT_MEMORY_SERVICE_HOST", "10.0.0.7")  # Kubernetes' own
@@ -260,7 +260,7 @@ def test_a_slip_in_the_environment_is_warned_of(
 
 async def test_relative_files_lie_in_the_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """A relative file lies in the working directory, not among the agents."""
     monkeypatch.chdir(tmp_path)
     async with KagentMemoryService(
@@ -271,7 +271,7 @@ async def test_relative_files_lie_in_the_working_directory(
     assert (tmp_path / "mine.db").is_file()
 
 
-async def test_tenant_and_scope_of_choose_the_scope(uri: str) -> None:
+async def test_tenant_and_scope_of_choose_the_scope(uri: str):
     """The tenant and `scope_of` decide whose memories these are."""
     async with KagentMemoryService(uri, llm=False, settings=MemorySettings(tenant="t1")) as service:
         assert service.scope(APP, USER) == Scope("t1", USER, APP)
@@ -287,7 +287,7 @@ async def test_tenant_and_scope_of_choose_the_scope(uri: str) -> None:
 # -- many loops --
 
 
-def test_every_loop_and_thread_may_use_one_service(uri: str) -> None:
+def test_every_loop_and_thread_may_use_one_service(uri: str):
     """Several threads with loops of their own use one service at the same time."""
     service = KagentMemoryService(uri, llm=False)
     failures: list[BaseException] = []
@@ -314,7 +314,7 @@ def test_every_loop_and_thread_may_use_one_service(uri: str) -> None:
     asyncio.run(service.close())
 
 
-async def test_a_slow_embedder_never_stalls_the_callers_loop(uri: str) -> None:
+async def test_a_slow_embedder_never_stalls_the_callers_loop(uri: str):
     """An embedder that blocks holds up memory's own loop and no other."""
     began, released, waited = threading.Event(), threading.Event(), list[bool]()
 

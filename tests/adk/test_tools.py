@@ -49,7 +49,7 @@ def shown(answer: dict[str, Any]) -> list[str]:
     return [memory["text"] for memory in answer["memories"]]
 
 
-async def test_a_saved_memory_names_its_session_and_event(service: KagentMemoryService) -> None:
+async def test_a_saved_memory_names_its_session_and_event(service: KagentMemoryService):
     """What the model saves is there at once, with its session and source event."""
     saving = call("save_memory", content="User prefers dark mode")
     chat = talk(service, saving, tools=[SaveMemoryTool(ttl_days=3, tags=["ui"])])
@@ -74,7 +74,7 @@ async def test_a_saved_memory_names_its_session_and_event(service: KagentMemoryS
 
 async def test_a_save_that_replaces_leaves_only_the_correction(
     service: KagentMemoryService,
-) -> None:
+):
     """A saved correction takes the place of the memory that it names."""
     (old,) = await service.memories.add(SCOPE, ["Favourite tea is oolong"])
     await answer_of(SaveMemoryTool(), service, content="Favourite tea is sencha", replaces=old)
@@ -82,7 +82,7 @@ async def test_a_save_that_replaces_leaves_only_the_correction(
     assert [hit.memory.content for hit in found] == ["Favourite tea is sencha"]
 
 
-async def test_loaded_memories_leave_out_what_is_empty(service: KagentMemoryService) -> None:
+async def test_loaded_memories_leave_out_what_is_empty(service: KagentMemoryService):
     """The model reads the fields of a memory that say something, as plain values."""
     await service.memories.add(SCOPE, [Fact("User prefers dark mode", topics=("ui",))])
     (memory,) = (await answer_of(LoadMemoryTool(), service, query="dark mode"))["memories"]
@@ -109,7 +109,7 @@ NO_WHOLE = [("limit", limit) for limit in (0, 1.5, "many", [3], float("nan"))]
 )
 async def test_wrong_arguments_are_told_to_the_model(
     service: KagentMemoryService, tool: Any, args: dict[str, Any], told: str
-) -> None:
+):
     """An argument that does not fit is an error that names it and what it takes."""
     answer = await answer_of(tool, service, **args)
     assert answer["error"].startswith(told)
@@ -128,13 +128,13 @@ async def test_wrong_arguments_are_told_to_the_model(
 )
 async def test_without_our_service_the_model_is_told_so(
     theirs: Any, tool: Any, args: dict[str, Any]
-) -> None:
+):
     """Where a run has no memory of ours, such as inside AgentTool, nothing is called saved."""
     assert await answer_of(tool, theirs, **args) == {"error": "Memory service is not available."}
 
 
 @pytest.mark.parametrize("theirs", [None, InMemoryMemoryService()])
-async def test_without_our_service_runs_go_on(theirs: Any) -> None:
+async def test_without_our_service_runs_go_on(theirs: Any):
     """Prefetch and auto-save leave a run as it is where it has no memory of ours."""
     agent = enable_memory(assistant(scripted()), auto_save=AutoSave(every_turns=1))
     chat = Chat(agent, theirs, plugins=[MemoryPlugin(auto_save=AutoSave(every_turns=1))])
@@ -145,7 +145,7 @@ async def test_without_our_service_runs_go_on(theirs: Any) -> None:
         assert found.memories == []
 
 
-async def test_no_declaration_offers_a_scope(service: KagentMemoryService) -> None:
+async def test_no_declaration_offers_a_scope(service: KagentMemoryService):
     """No tool lets a model say whose memories it means."""
     tools = [SaveMemoryTool(), LoadMemoryTool(), RecallMemoryTool(), ForgetMemoryTool()]
     chat = talk(service, tools=tools)
@@ -155,7 +155,7 @@ async def test_no_declaration_offers_a_scope(service: KagentMemoryService) -> No
     assert not re.search("user_id|app_name|tenant|scope", str(declared))
 
 
-async def test_recall_never_widens_the_developers_filter(service: KagentMemoryService) -> None:
+async def test_recall_never_widens_the_developers_filter(service: KagentMemoryService):
     """The model narrows a search, and never beyond the developer's filter."""
     await service.memories.add(
         SCOPE,
@@ -178,7 +178,7 @@ async def test_recall_never_widens_the_developers_filter(service: KagentMemorySe
 )
 async def test_recall_stays_in_this_session_only_when_told(
     service: KagentMemoryService, given: Any, found: int
-) -> None:
+):
     """A search is narrowed to this session by a true value, written as models write it."""
     await service.memories.add(SCOPE, [Fact("Deploy with make deploy", session_id="another")])
     answer = await answer_of(RecallMemoryTool(), service, query="deploy", this_session=given)
@@ -199,7 +199,7 @@ async def test_recall_stays_in_this_session_only_when_told(
 )
 async def test_the_model_may_say_how_many_it_wants(
     service: KagentMemoryService, tool: Any, asked: dict[str, Any], found: int
-) -> None:
+):
     """The model's number counts up to the developer's, or 50; without one 5 come, or theirs."""
     await service.memories.add(SCOPE, [f"deploy {number}" for number in range(70)])
     assert len(shown(await answer_of(tool, service, query="deploy", **asked))) == found
@@ -220,7 +220,7 @@ def forgetting(service: Any) -> Callable[..., Awaitable[dict[str, Any]]]:
 @pytest.mark.parametrize("by", ["query", "ids"])
 async def test_forgetting_lists_first_and_erases_by_its_token(
     service: KagentMemoryService, by: str
-) -> None:
+):
     """A first call erases nothing; the second, with the token, erases exactly what was listed."""
     texts = ["User prefers dark mode", "User owns a dark horse"]
     ids = await service.memories.add(SCOPE, texts)
@@ -236,7 +236,7 @@ async def test_forgetting_lists_first_and_erases_by_its_token(
     assert await contents(service) == texts[1:]
 
 
-async def test_forgetting_names_what_is_linked_and_leaves_it(uri: str) -> None:
+async def test_forgetting_names_what_is_linked_and_leaves_it(uri: str):
     """A memory that says the same is named in the answer, and is not erased with the other."""
 
     class AsSaid:
@@ -262,7 +262,7 @@ async def test_forgetting_names_what_is_linked_and_leaves_it(uri: str) -> None:
 
 async def test_a_tool_with_its_own_service_works_in_agent_tool(
     service: KagentMemoryService,
-) -> None:
+):
     """Inside AgentTool a tool saves to the service that it was given."""
     inner = scripted(call("save_memory", content="The code word is heron"))
     tools = [SaveMemoryTool(memory_service=service)]
@@ -273,9 +273,7 @@ async def test_a_tool_with_its_own_service_works_in_agent_tool(
 
 
 @pytest.mark.parametrize("tool", [LoadMemoryTool(limit=50), RecallMemoryTool(50)])
-async def test_an_answer_keeps_to_a_budget_of_tokens(
-    service: KagentMemoryService, tool: Any
-) -> None:
+async def test_an_answer_keeps_to_a_budget_of_tokens(service: KagentMemoryService, tool: Any):
     """An answer with long texts and labels stays within its budget of tokens."""
     long = [f"Deploy note {number}: " + f"word{number} " * 400 for number in range(20)]
     topics = [tuple(f"t{number} {n}" * 40 for n in range(40)) for number in range(4)]
@@ -290,9 +288,7 @@ async def test_an_answer_keeps_to_a_budget_of_tokens(
     "text",
     ["Deploy " + "leaf " * 3_000, "Deploy " + "茶" * 5_000, "Deploy " + "</memory> <" * 1_400],
 )
-async def test_a_memory_longer_than_the_budget_is_cut(
-    service: KagentMemoryService, text: str
-) -> None:
+async def test_a_memory_longer_than_the_budget_is_cut(service: KagentMemoryService, text: str):
     """A memory that alone is longer than the budget is cut, and says so."""
     topics = tuple("x" * 500 + str(n) for n in range(40))
     await service.memories.add(SCOPE, [Fact(text, topics=topics)])
@@ -306,7 +302,7 @@ async def test_a_memory_longer_than_the_budget_is_cut(
         assert note == f"[cut off; it has {len(text):,} characters in all]"
 
 
-async def test_the_tools_find_what_their_session_keeps(uri: str) -> None:
+async def test_the_tools_find_what_their_session_keeps(uri: str):
     """Short-term memories are found by the tools of their session, and by nobody else."""
     async with KagentMemoryService(uri, policy="tiers", llm=False) as service:
         loading = call("load_memory", query="dark mode")

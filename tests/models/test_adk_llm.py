@@ -32,7 +32,7 @@ async def answered(model: BaseLlm) -> list[str]:
     return (await at_hand(model, MemorySettings()).complete("p", schema=Answer)).facts
 
 
-async def test_a_model_that_takes_a_schema_is_held_to_it() -> None:
+async def test_a_model_that_takes_a_schema_is_held_to_it():
     """A model that takes a schema is asked once, with it."""
     model = scripted(SAID)
     assert await answered(model) == ["a"]
@@ -41,7 +41,7 @@ async def test_a_model_that_takes_a_schema_is_held_to_it() -> None:
     assert request.config.response_mime_type == "application/json"
 
 
-async def test_a_model_without_schemas_is_asked_in_words() -> None:
+async def test_a_model_without_schemas_is_asked_in_words():
     """A model that refuses a schema is asked in words, from then on."""
 
     def refuses(request: LlmRequest) -> Any:
@@ -79,7 +79,7 @@ class Answering(BaseLlm):
 )
 async def test_an_answer_that_adk_marks_as_cut_or_refused_is_none(
     fields: dict[str, Any], kind: type
-) -> None:
+):
     """What ADK marks as cut or refused is an error that quotes nothing."""
     with pytest.raises(ModelError) as caught:
         await answered(Answering(model="answering", fields=fields))
@@ -101,7 +101,7 @@ AWAY, REFUSED = ModelUnavailable, errors.ClientError(400, {"error": {"message": 
         ([REFUSED, REFUSED], ModelError),
     ],
 )
-async def test_a_failure_is_a_model_error_at_once(steps: list[Any], kind: type) -> None:
+async def test_a_failure_is_a_model_error_at_once(steps: list[Any], kind: type):
     """An outage may pass and a refusal does not; neither is tried again or quoted."""
     model = scripted(*steps)
     with pytest.raises(ModelError) as caught:
@@ -111,7 +111,7 @@ async def test_a_failure_is_a_model_error_at_once(steps: list[Any], kind: type) 
     assert "Ada" not in str(caught.value)
 
 
-async def test_tokens_are_counted() -> None:
+async def test_tokens_are_counted():
     """A whole answer is taken, and what it cost is counted."""
     usage = types.GenerateContentResponseUsageMetadata(
         prompt_token_count=7, candidates_token_count=3
@@ -128,7 +128,7 @@ async def test_tokens_are_counted() -> None:
 )
 async def test_litellms_finish_reasons_reach_us_through_adk(
     provider: Loopback, finish: str, kind: type | None
-) -> None:
+):
     """A cut or filtered answer of LiteLLM is an error through ADK too."""
     provider.plan(*[{"finish": finish, "then": SAID}] * 2)
     if kind is None:

@@ -40,7 +40,7 @@ class Model(CheckedModel):
         raise self.error
 
 
-async def test_pauses_double_and_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pauses_double_and_are_bounded(monkeypatch: pytest.MonkeyPatch):
     """Pauses double within their jitter, up to the longest."""
     pauses: list[float] = []
     jitter = wait_exponential_jitter(initial=0.25, max=8, jitter=0.25)
@@ -61,7 +61,7 @@ async def test_pauses_double_and_are_bounded(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(("wished", "pause"), [("3", 3), ("3600", 8), ("Wed, 21 Oct 2026", 0.5)])
 async def test_a_provider_is_left_alone_as_it_wishes(
     monkeypatch: pytest.MonkeyPatch, wished: str, pause: float
-) -> None:
+):
     """Its Retry-After in seconds makes a pause longer, up to the longest."""
     pauses: list[float] = []
 
@@ -77,7 +77,7 @@ async def test_a_provider_is_left_alone_as_it_wishes(
     assert set(pauses) == {pause}
 
 
-async def test_our_own_errors_are_never_tried_again() -> None:
+async def test_our_own_errors_are_never_tried_again():
     """An error of ours is final."""
     model = Model(ModelError("final"))
     with pytest.raises(ModelError, match="final"):
@@ -86,7 +86,7 @@ async def test_our_own_errors_are_never_tried_again() -> None:
 
 
 @pytest.mark.parametrize("status", [400, 413, 422, 500, None])
-def test_what_a_failure_may_quote_is_not_told(status: int | None) -> None:
+def test_what_a_failure_may_quote_is_not_told(status: int | None):
     """The words of an answer that may repeat what was sent are left out; its kind and status
     stay.
     """
@@ -96,7 +96,7 @@ def test_what_a_failure_may_quote_is_not_told(status: int | None) -> None:
     assert status is None or told.endswith(f": HTTP {status}")
 
 
-def test_a_provider_s_words_about_the_account_are_told() -> None:
+def test_a_provider_s_words_about_the_account_are_told():
     """They are one short line, without secrets."""
     words = (
         "Incorrect API key:\nsk-proj-" + "a1B2" * 12 + " at https://u:pass@host/v1 " + "x" * 5000
@@ -108,7 +108,7 @@ def test_a_provider_s_words_about_the_account_are_told() -> None:
     assert len(told) < MAX_REASON_CHARS + 60
 
 
-def test_an_unknown_provider_is_the_operators_to_mend() -> None:
+def test_an_unknown_provider_is_the_operators_to_mend():
     """A provider that LiteLLM does not know is told as an error of configuration."""
     told = failure(ValueError("LLM Provider NOT provided. Pass in…"), "The model m")
     assert isinstance(told, ConfigurationError)
@@ -122,12 +122,12 @@ def test_an_unknown_provider_is_the_operators_to_mend() -> None:
         "maximum 512 tokens",
     ],
 )
-def test_server_error_about_length_is_a_refusal(text: str) -> None:
+def test_server_error_about_length_is_a_refusal(text: str):
     """llama.cpp and former Ollamas answer 500 to a text that is too long."""
     assert not transient(Refused(500, text))
 
 
-def test_opening_models_loads_no_heavy_module() -> None:
+def test_opening_models_loads_no_heavy_module():
     """Importing the rooms of models and opening some loads no heavy module."""
     code = """
 import sys

@@ -43,7 +43,7 @@ def rows_of(*rows: Sequence[Any]) -> dict[str, Any]:
     "choice",
     ["openai/any", "hosted_vllm/any", "ollama/any", {"type": "openai", "model": "BAAI/bge-m3"}],
 )
-async def test_texts_become_float32_rows_in_their_order(provider: Loopback, choice: Any) -> None:
+async def test_texts_become_float32_rows_in_their_order(provider: Loopback, choice: Any):
     """Each text becomes one float32 row, in the order given, whatever the provider."""
     rows = await opened(choice).embed(["green tea", "coffee"], kind="document")
     assert rows.dtype == np.float32
@@ -53,7 +53,7 @@ async def test_texts_become_float32_rows_in_their_order(provider: Loopback, choi
 @pytest.mark.parametrize("address", ["base_url", "endpoint"])
 async def test_an_address_is_enough_for_ones_own_server(
     provider: Loopback, monkeypatch: pytest.MonkeyPatch, address: str
-) -> None:
+):
     """A server of one's own needs an address and no key."""
     monkeypatch.delenv("OPENAI_API_KEY")
     monkeypatch.delenv("OPENAI_API_BASE")
@@ -62,7 +62,7 @@ async def test_an_address_is_enough_for_ones_own_server(
     assert provider.bodies("/v1/embeddings")[0]["model"] == "BAAI/bge-m3"
 
 
-async def test_azure_is_called_at_its_deployment_with_its_version(provider: Loopback) -> None:
+async def test_azure_is_called_at_its_deployment_with_its_version(provider: Loopback):
     """Azure is called at the configured deployment, with a default version of its API."""
     azure = {"provider": "azure_openai", "model": "m", "deployment": "dep"}
     rows = await opened({**azure, "endpoint": f"{provider.root}/"}).embed(["tea"], kind="query")
@@ -88,7 +88,7 @@ async def test_documents_and_queries_are_told_apart(monkeypatch: pytest.MonkeyPa
     assert told == [f"search_{kind}", kind, None]
 
 
-async def test_batches_keep_size_and_order(provider: Loopback) -> None:
+async def test_batches_keep_size_and_order(provider: Loopback):
     """Texts go out in batches, in their order; no texts make no call."""
     embedder = opened(batch_size=3)
     assert (await embedder.embed([], kind="document")).shape[0] == 0
@@ -98,7 +98,7 @@ async def test_batches_keep_size_and_order(provider: Loopback) -> None:
     np.testing.assert_allclose(rows, [vector(text, 8) for text in texts], rtol=1e-6)
 
 
-async def test_rows_that_come_out_of_order_are_put_back(provider: Loopback) -> None:
+async def test_rows_that_come_out_of_order_are_put_back(provider: Loopback):
     """Rows that a provider returns in another order are put back into that of the texts."""
     answer = rows_of([1.0, 0.0], [0.0, 1.0])
     answer["json"]["data"].reverse()
@@ -108,7 +108,7 @@ async def test_rows_that_come_out_of_order_are_put_back(provider: Loopback) -> N
 
 
 @pytest.mark.parametrize("takes", [True, False])
-async def test_dimensions_are_asked_of_the_provider(provider: Loopback, takes: bool) -> None:
+async def test_dimensions_are_asked_of_the_provider(provider: Loopback, takes: bool):
     """A provider that refuses dimensions is asked without them from then on, and its vectors are
     cut and brought to length 1.
     """
@@ -122,7 +122,7 @@ async def test_dimensions_are_asked_of_the_provider(provider: Loopback, takes: b
     assert asked == ([True, True] if takes else [True, False, False])
 
 
-async def test_vectors_are_brought_to_the_wanted_width(provider: Loopback) -> None:
+async def test_vectors_are_brought_to_the_wanted_width(provider: Loopback):
     """Longer vectors are cut and normalised, those of the right width are left alone, and shorter
     ones are refused with what to set.
     """
@@ -155,7 +155,7 @@ async def test_vectors_are_brought_to_the_wanted_width(provider: Loopback) -> No
 )
 async def test_an_answer_that_cannot_be_stored_is_a_model_error(
     provider: Loopback, rows: list[list[Any]]
-) -> None:
+):
     """Vectors that are not finite, all zero (once cut, too), uneven, missing or too many are a
     model's error.
     """
@@ -170,7 +170,7 @@ async def test_an_answer_that_cannot_be_stored_is_a_model_error(
     [None, [], {}, {"data": None}, {"data": [1]}, {"data": [{"embedding": "tea"}]}],
     ids=repr,
 )
-async def test_an_answer_of_another_shape_quotes_nothing(provider: Loopback, answer: Any) -> None:
+async def test_an_answer_of_another_shape_quotes_nothing(provider: Loopback, answer: Any):
     """An answer of another shape is a model's error that quotes neither the text nor the key."""
     provider.plan(*[{"json": answer}] * 3)
     with pytest.raises(ModelError) as caught:
@@ -179,7 +179,7 @@ async def test_an_answer_of_another_shape_quotes_nothing(provider: Loopback, ans
     assert "not-a-key" not in str(caught.value)
 
 
-async def test_a_refusal_is_told_without_text_and_key(provider: Loopback) -> None:
+async def test_a_refusal_is_told_without_text_and_key(provider: Loopback):
     """A refusal that quotes the text or a key is told without them; one of the address is told."""
     key = "sk-proj-" + "a1B2" * 12
     provider.plan({"status": 400, "message": f"Bad: my secret garden; {key}"}, {"status": 404})
@@ -191,7 +191,7 @@ async def test_a_refusal_is_told_without_text_and_key(provider: Loopback) -> Non
         await opened().embed(["my secret garden"], kind="document")
 
 
-async def test_batches_of_different_widths_are_a_model_error(provider: Loopback) -> None:
+async def test_batches_of_different_widths_are_a_model_error(provider: Loopback):
     """Vectors of one call have one width, even where it takes several requests."""
     provider.plan(rows_of([1.0, 2.0]), rows_of([1.0, 2.0, 3.0]))
     with pytest.raises(ModelError, match="different widths"):
@@ -213,14 +213,14 @@ class Given:
 @pytest.mark.parametrize(
     "answer", [[[1, 2], [3, 4]], np.array([[1.0, 2.0], [3.0, 4.0]]), ([1.0, 2.0], (3, 4))]
 )
-async def test_any_object_with_embed_serves(answer: Any) -> None:
+async def test_any_object_with_embed_serves(answer: Any):
     """Any object with `embed` serves, and its numbers become float32."""
     rows = await opened(Given(answer)).embed(("a", "b"), kind="query")
     assert rows.dtype == np.float32
     assert rows.tolist() == [[1.0, 2.0], [3.0, 4.0]]
 
 
-async def test_an_objects_own_failure_is_a_model_error() -> None:
+async def test_an_objects_own_failure_is_a_model_error():
     """The failure of a user's embedder becomes a ModelError with its cause."""
     cause = RuntimeError("no GPU left")
     with pytest.raises(ModelError, match=r"given failed \(RuntimeError at") as caught:
@@ -252,7 +252,7 @@ async def embedded(embedder: HashEmbedder, texts: list[str]) -> list[Any]:
     return await CheckedEmbedder(embedder, MemorySettings()).embed_each(texts, kind="document")
 
 
-async def test_refused_text_costs_its_batch_nothing() -> None:
+async def test_refused_text_costs_its_batch_nothing():
     """Every other text has the vector that it has alone, and the refused one the mean of its
     parts.
     """
@@ -264,7 +264,7 @@ async def test_refused_text_costs_its_batch_nothing() -> None:
     assert len(picky.calls) < 20
 
 
-async def test_text_refused_however_short_has_no_vector() -> None:
+async def test_text_refused_however_short_has_no_vector():
     """A text refused in its shortest part too gets no vector, and those beside it get theirs."""
     rows = await embedded(Picky(unwanted="forbidden"), ["fine", "a forbidden word", "fine as well"])
     assert [row is None for row in rows] == [False, True, False]
@@ -277,7 +277,7 @@ async def test_text_refused_however_short_has_no_vector() -> None:
 )
 async def test_an_embedder_that_is_no_use_is_asked_no_more(
     most_chars: int, away_after: int, error: type[ModelError], calls: int
-) -> None:
+):
     """One that refuses everything is not asked for each text, nor one that goes away."""
     picky = Picky(most_chars)
     picky.away_after = away_after
@@ -286,7 +286,7 @@ async def test_an_embedder_that_is_no_use_is_asked_no_more(
     assert len(picky.calls) == calls
 
 
-async def test_memories_beside_refused_ones_have_vectors() -> None:
+async def test_memories_beside_refused_ones_have_vectors():
     """More refused texts than one batch holds keep none behind them from being embedded, and a
     search tells how many are found by words alone.
     """

@@ -39,9 +39,7 @@ async def answered(choice: Any = "openai/any", **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("model", ["openai/any", "hosted_vllm/any"])
-async def test_the_schema_goes_out_and_its_object_comes_back(
-    provider: Loopback, model: str
-) -> None:
+async def test_the_schema_goes_out_and_its_object_comes_back(provider: Loopback, model: str):
     """The provider gets the schema, and its answer comes back as the object."""
     provider.plan(TEA)
     assert await answered(model) == Facts(facts=["likes tea"])
@@ -52,7 +50,7 @@ async def test_the_schema_goes_out_and_its_object_comes_back(
 
 async def test_who_refuses_schemas_is_asked_in_words(
     provider: Loopback,
-) -> None:
+):
     """A provider that refuses schemas is asked in words, and from then on only so."""
     provider.plan(
         {"status": 400, "message": "response_format is not supported"},
@@ -81,7 +79,7 @@ async def test_who_refuses_schemas_is_asked_in_words(
 )
 async def test_no_answer_is_an_error_tried_again_if_it_may_pass(
     provider: Loopback, steps: list[Any], reason: str, calls: int
-) -> None:
+):
     """Garbage, a refusal or a cut answer is an error at once; LiteLLM adds no tries of its own."""
     provider.plan(*steps)
     with pytest.raises(ModelError, match=reason):
@@ -89,7 +87,7 @@ async def test_no_answer_is_an_error_tried_again_if_it_may_pass(
     assert len(provider.requests) == calls
 
 
-async def test_meters_count_calls_and_tokens_of_the_code_they_enclose(provider: Loopback) -> None:
+async def test_meters_count_calls_and_tokens_of_the_code_they_enclose(provider: Loopback):
     """A meter counts calls and tokens of all that it encloses, also of inner meters and tasks."""
     provider.plan({"status": 400}, TEA, TEA)
     llm = opened()
@@ -118,7 +116,7 @@ class Given:
 @pytest.mark.parametrize(
     "answer", [Facts(facts=["a"]), {"facts": ["a"]}, '{"facts": ["a"]}', ["a"]]
 )
-async def test_any_object_with_complete_serves_and_is_metered(answer: Any) -> None:
+async def test_any_object_with_complete_serves_and_is_metered(answer: Any):
     """An object with `complete` serves as a model, in whichever form it answers, and is counted."""
     with metered() as meter:
         assert await answered(Given(answer)) == Facts(facts=["a"])
@@ -128,13 +126,13 @@ async def test_any_object_with_complete_serves_and_is_metered(answer: Any) -> No
 @pytest.mark.parametrize(
     "answer", [None, {}, {"facts": 1}, "none", 42, ValueError("boom"), Given("x")]
 )
-async def test_what_an_object_does_wrong_is_a_model_error(answer: Any) -> None:
+async def test_what_an_object_does_wrong_is_a_model_error(answer: Any):
     """A wrong answer or any error of a user's object is told as a model's error."""
     with pytest.raises(ModelError):
         await answered(Given(answer))
 
 
-async def test_cancellation_passes_through_and_hanging_does_not() -> None:
+async def test_cancellation_passes_through_and_hanging_does_not():
     """A cancelled call stays cancelled, while a model that hangs is given up as a model's error."""
     with pytest.raises(asyncio.CancelledError):
         await answered(Given(asyncio.CancelledError()))
@@ -147,7 +145,7 @@ async def test_cancellation_passes_through_and_hanging_does_not() -> None:
         await answered(Hangs(None), model_timeout_seconds=0.05)
 
 
-async def test_litellm_is_told_the_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_litellm_is_told_the_time_out(monkeypatch: pytest.MonkeyPatch):
     """A provider that LiteLLM calls in a thread, which no cancellation ends, ends in time too."""
     told: list[float] = []
 

@@ -99,7 +99,7 @@ def opened(choice: Any) -> Embedder:
 
 
 @pytest.mark.parametrize("kind", ["document", "query"])
-async def test_texts_become_rows_in_their_order(cache: Path, kind: Any) -> None:
+async def test_texts_become_rows_in_their_order(cache: Path, kind: Any):
     """A text's vector is that of the model, whatever stands beside it in the batch."""
     cached(cache, "tests/words", WORD_VECTORS)
     texts = ["green tea", "coffee", "milk coffee green tea"]
@@ -120,12 +120,12 @@ async def test_texts_become_rows_in_their_order(cache: Path, kind: Any) -> None:
     ],
     ids=str,
 )
-def test_one_local_model_has_one_name(choice: Any) -> None:
+def test_one_local_model_has_one_name(choice: Any):
     """However a local model is spelt, its vectors go by one name."""
     assert opened(choice).name == "sentence-transformers/all-MiniLM-L6-v2"
 
 
-def test_a_model_unknown_to_fastembed_is_refused_at_open(tmp_path: Path) -> None:
+def test_a_model_unknown_to_fastembed_is_refused_at_open(tmp_path: Path):
     """What fastembed does not list, a folder too, is refused with how to replace its vectors."""
     for name in ("no-such-model", str(tmp_path)):
         with pytest.raises(ConfigurationError, match="kagent-memory reembed"):
@@ -134,7 +134,7 @@ def test_a_model_unknown_to_fastembed_is_refused_at_open(tmp_path: Path) -> None
             open_reranker(f"local/{name}", MemorySettings())
 
 
-async def test_a_model_is_loaded_once_its_files_are_there(cache: Path) -> None:
+async def test_a_model_is_loaded_once_its_files_are_there(cache: Path):
     """Without its files a model is unavailable, and it loads as soon as they can be had."""
     embedder = opened("local/tests/words")
     with pytest.raises(ModelUnavailable):
@@ -143,9 +143,7 @@ async def test_a_model_is_loaded_once_its_files_are_there(cache: Path) -> None:
     assert (await embedder.embed(["tea"], kind="document")).shape == (1, 8)
 
 
-async def test_a_hub_that_is_away_is_asked_once(
-    cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_hub_that_is_away_is_asked_once(cache: Path, monkeypatch: pytest.MonkeyPatch):
     """Where the files of a model cannot be fetched, a call fails at once."""
     monkeypatch.delenv("HF_HUB_OFFLINE")
     monkeypatch.setattr("fastembed.common.model_management.model_info", _away)
@@ -159,7 +157,7 @@ def _away(*_: Any, **__: Any) -> None:
     raise OSError("the hub is away")
 
 
-async def test_a_cross_encoder_scores_in_order(cache: Path) -> None:
+async def test_a_cross_encoder_scores_in_order(cache: Path):
     """Each document has its score, in order, however many there are."""
     cached(cache, "tests/pairs", SCORES)
     ranker = open_reranker("local/tests/pairs", MemorySettings(search_timeout_seconds=60))
@@ -168,7 +166,7 @@ async def test_a_cross_encoder_scores_in_order(cache: Path) -> None:
     assert await ranker.rerank("ask", ["tea", "milk coffee"] * 40) == [3.0, 9.0] * 40
 
 
-async def test_calls_of_a_model_run_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_calls_of_a_model_run_one_at_a_time(monkeypatch: pytest.MonkeyPatch):
     """Calls run off the event loop, and one after another."""
     running = threading.Lock()
 
@@ -188,9 +186,7 @@ async def test_calls_of_a_model_run_one_at_a_time(monkeypatch: pytest.MonkeyPatc
     await asyncio.gather(*(embedder.embed([str(n)], kind="document") for n in range(5)))
 
 
-async def test_a_loading_model_delays_no_save(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+async def test_a_loading_model_delays_no_save(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     """A local model that loads for ever delays a save no longer than its bound."""
     loading, saved, waited = threading.Event(), threading.Event(), list[bool]()
 

@@ -46,7 +46,7 @@ UNKNOWN: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("options", UNKNOWN, ids=range(len(UNKNOWN)))
-async def test_an_unknown_name_is_refused_at_open(options: dict[str, Any]) -> None:
+async def test_an_unknown_name_is_refused_at_open(options: dict[str, Any]):
     """A model's name without a known provider is refused at open, with how to write it."""
     with pytest.raises(
         ConfigurationError, match="has no known provider; write it as <provider>/<model>"
@@ -64,20 +64,20 @@ async def test_an_unknown_name_is_refused_at_open(options: dict[str, Any]) -> No
     ],
     ids=repr,
 )
-async def test_known_names_open_without_a_call(options: dict[str, Any]) -> None:
+async def test_known_names_open_without_a_call(options: dict[str, Any]):
     """A store opens with any known name of a model without a call to its provider."""
     async with await Memories.open(MEMORY, worker=False, **options):
         pass
 
 
-def test_common_providers_are_litellms() -> None:
+def test_common_providers_are_litellms():
     """Every provider that we count as common is known to LiteLLM."""
     import litellm
 
     assert set(litellm.provider_list) >= calls.COMMON_PROVIDERS
 
 
-async def test_the_name_of_a_model_in_adks_registry_serves() -> None:
+async def test_the_name_of_a_model_in_adks_registry_serves():
     """A name in ADK's registry of models serves as one of LiteLLM's does; no other is taken."""
 
     class HouseModel(BaseLlm):
@@ -100,7 +100,7 @@ async def test_the_name_of_a_model_in_adks_registry_serves() -> None:
 
 
 @pytest.mark.parametrize("off", ["false", "False", "off"])
-async def test_the_text_false_means_no_model(off: str) -> None:
+async def test_the_text_false_means_no_model(off: str):
     """The words "false" and "off", in any case, mean that no model is wanted."""
     async with await Memories.open(MEMORY, worker=False, llm=off) as memories:
         assert not memories.needs_model
@@ -130,13 +130,13 @@ UNFIT = [
 
 
 @pytest.mark.parametrize(("open_model", "choice"), NO_CHOICE)
-def test_no_choice_is_no_model(open_model: Any, choice: Any) -> None:
+def test_no_choice_is_no_model(open_model: Any, choice: Any):
     """None, an empty text and, of a language model, False mean that there is none."""
     assert open_model(choice, MemorySettings()) is None
 
 
 @pytest.mark.parametrize(("open_model", "choice"), UNFIT)
-def test_what_is_no_model_is_refused_at_open(open_model: Any, choice: Any) -> None:
+def test_what_is_no_model_is_refused_at_open(open_model: Any, choice: Any):
     """An object without a name or the method is refused when a model is made of it."""
     with pytest.raises(ConfigurationError):
         open_model(choice, MemorySettings())

@@ -32,16 +32,14 @@ def config(**keys: object) -> EmbeddingConfig:
         ("somebody-new", "their-model", "openai/their-model"),
     ],
 )
-def test_each_provider_of_kagent_becomes_litellms_prefix(
-    provider: str, model: str, expected: str
-) -> None:
+def test_each_provider_of_kagent_becomes_litellms_prefix(provider: str, model: str, expected: str):
     """A provider of kagent becomes the prefix that LiteLLM knows it by, once and no more."""
     name, _ = route_of(config(provider=provider, model=model, base_url="http://h"), {})
     assert name == expected
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "gemini_anthropic", "sap_ai_core"])
-def test_a_provider_without_embeddings_is_refused(provider: str) -> None:
+def test_a_provider_without_embeddings_is_refused(provider: str):
     """The error names providers that have embeddings."""
     told = rf"{provider} has no embedding models; .*gemini"
     with pytest.raises(ConfigurationError, match=told):
@@ -50,7 +48,7 @@ def test_a_provider_without_embeddings_is_refused(provider: str) -> None:
         route_of(f"{provider}/m", {})
 
 
-def test_unknown_keys_are_ignored_and_named(caplog: pytest.LogCaptureFixture) -> None:
+def test_unknown_keys_are_ignored_and_named(caplog: pytest.LogCaptureFixture):
     """Unknown keys of a model's block are ignored with a warning that shows no value."""
     with caplog.at_level(logging.WARNING):
         parsed = config(
@@ -61,7 +59,7 @@ def test_unknown_keys_are_ignored_and_named(caplog: pytest.LogCaptureFixture) ->
     assert "secret value" not in caplog.text
 
 
-def test_one_model_has_one_name_however_it_is_spelt() -> None:
+def test_one_model_has_one_name_however_it_is_spelt():
     """However a model is spelt, its vectors go by one name."""
     name, whole = "text-embedding-3-small", "openai/text-embedding-3-small"
     of_kagent = (config(provider="openai", model=name), config(type="openai", model=whole))
@@ -92,7 +90,7 @@ PLACED = {"endpoint": "http://p", "base_url": "http://b", "api_version": "v2"}
 )
 def test_a_clouds_place_is_looked_for_in_order(
     choice: Any, environ: dict[str, str], arguments: tuple[str, ...]
-) -> None:
+):
     """Endpoints, versions, regions and projects come from the configuration, then from the cloud's
     own variables.
     """
@@ -101,7 +99,7 @@ def test_a_clouds_place_is_looked_for_in_order(
 
 
 @pytest.mark.parametrize("choice", [config(provider="azure_openai", model="m"), "azure/m"])
-def test_azure_without_an_endpoint_is_refused(choice: str | EmbeddingConfig) -> None:
+def test_azure_without_an_endpoint_is_refused(choice: str | EmbeddingConfig):
     """The error names where Azure's endpoint is looked for."""
     with pytest.raises(ConfigurationError, match="set base_url or AZURE_OPENAI_ENDPOINT"):
         route_of(choice, {})
@@ -118,6 +116,6 @@ def test_azure_without_an_endpoint_is_refused(choice: str | EmbeddingConfig) -> 
         ("anything/with/a/slash", {"GOOGLE_GENAI_USE_VERTEXAI": "1"}, "anything/with/a/slash"),
     ],
 )
-def test_bare_names_get_their_provider(given: str, environ: dict[str, str], expected: str) -> None:
+def test_bare_names_get_their_provider(given: str, environ: dict[str, str], expected: str):
     """A bare name gets the provider it is known by, Vertex AI where the environment says so."""
     assert qualified(given, environ) == expected

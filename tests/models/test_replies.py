@@ -53,7 +53,7 @@ Names = RootModel[list[str]]
         '["likes tea"]',
     ],
 )
-def test_the_replys_own_json_is_taken(text: str) -> None:
+def test_the_replys_own_json_is_taken(text: str):
     """The answer is found in a reply whatever thoughts, fences or remarks stand around it."""
     assert parse_answer(text, Facts).facts == ["likes tea"]
 
@@ -117,14 +117,14 @@ TRUNCATED = [
 
 
 @pytest.mark.parametrize("text", [*REFUSALS, *FOREIGN])
-def test_what_is_not_the_models_own_answer_is_none(text: str | None) -> None:
+def test_what_is_not_the_models_own_answer_is_none(text: str | None):
     """A refusal, an example, a quotation or a foreign shape is never taken for an answer."""
     with pytest.raises(ModelError):
         parse_answer(text, Facts)
 
 
 @pytest.mark.parametrize("text", TRUNCATED)
-def test_a_truncated_answer_is_no_answer(text: str) -> None:
+def test_a_truncated_answer_is_no_answer(text: str):
     """Nothing that a cut answer holds is taken, and the error says that it was cut."""
     with pytest.raises(TruncatedAnswer):
         parse_answer(text, Facts)
@@ -141,24 +141,24 @@ def cuts(whole: str) -> list[str]:
         *cuts('```json\n["Zoe arrives", "Oslo"]\n```')[8:-3],
     ],
 )
-def test_wherever_an_answer_is_cut_it_is_no_answer(cut: str) -> None:
+def test_wherever_an_answer_is_cut_it_is_no_answer(cut: str):
     """An answer that was cut off is refused as a whole, wherever the cut is."""
     with pytest.raises(ModelError):
         parse_answer(cut, Facts)
 
 
-def test_line_breaks_inside_strings_are_kept() -> None:
+def test_line_breaks_inside_strings_are_kept():
     """A raw line break inside a string spoils no answer, and stays."""
     assert parse_answer('{"facts": ["two\nlines"]}', Facts).facts == ["two\nlines"]
 
 
-def test_an_empty_list_that_was_said_is_an_answer() -> None:
+def test_an_empty_list_that_was_said_is_an_answer():
     """An empty list that the model gave is an answer, not a failure."""
     assert parse_answer('{"facts": []}', Facts).facts == []
     assert parse_answer("[]", Facts).facts == []
 
 
-def test_a_list_serves_at_a_sessions_end_too() -> None:
+def test_a_list_serves_at_a_sessions_end_too():
     """A list of facts is an answer where only the facts must be there."""
     found = parse_answer('[{"text": "Likes tea."}, "Has a dog."]', ExtractedSession)
     assert [fact.text for fact in found.facts] == ["Likes tea.", "Has a dog."]
@@ -167,7 +167,7 @@ def test_a_list_serves_at_a_sessions_end_too() -> None:
             parse_answer(foreign, ExtractedSession)
 
 
-def test_aliases_and_root_models_are_understood() -> None:
+def test_aliases_and_root_models_are_understood():
     """A schema with an alias or a root model is filled by its own form and by a bare list."""
     assert parse_answer('{"keyFacts": ["a"]}', Named).facts == ["a"]
     assert parse_answer('["a"]', Named).facts == ["a"]
@@ -175,27 +175,27 @@ def test_aliases_and_root_models_are_understood() -> None:
 
 
 @pytest.mark.parametrize("text", ["{}", '{"error": "I am not allowed to"}', "[]", '["a"]'])
-def test_a_foreign_object_is_no_empty_answer(text: str) -> None:
+def test_a_foreign_object_is_no_empty_answer(text: str):
     """An object without any wanted field never passes for an empty answer."""
     with pytest.raises(ModelError, match="not JSON that fits Lenient"):
         parse_answer(text, Lenient)
 
 
-def test_an_error_does_not_repeat_what_the_model_said() -> None:
+def test_an_error_does_not_repeat_what_the_model_said():
     """The error about a reply holds nothing of its text."""
     with pytest.raises(ModelError) as caught:
         parse_answer("the user's card is 4111", Facts)
     assert "4111" not in str(caught.value)
 
 
-def test_the_prompt_in_words_shows_the_schema() -> None:
+def test_the_prompt_in_words_shows_the_schema():
     """The prompt comes first, and the schema after it."""
     text: Any = json_prompt("What is known of {user}?", Facts)
     assert text.startswith("What is known of {user}?\n")
     assert '"facts"' in text
 
 
-def test_tags_and_brackets_inside_texts_are_texts() -> None:
+def test_tags_and_brackets_inside_texts_are_texts():
     """Tags, fences and brackets inside a string belong to the string."""
     said = [
         "writes <think> and </think>",
@@ -207,7 +207,7 @@ def test_tags_and_brackets_inside_texts_are_texts() -> None:
     assert parse_answer(f"```json\n{json.dumps({'facts': said})}\n```", Facts).facts == said
 
 
-def test_what_no_database_keeps_is_replaced() -> None:
+def test_what_no_database_keeps_is_replaced():
     """Half characters and NUL become the replacement character."""
     text = r'{"facts": ["half of \ud83e", "nul \u0000 here", "whole \ud83e\udde0", "a literal \\u0000"]}'  # noqa: E501
     assert parse_answer(text, Facts).facts == [
@@ -218,7 +218,7 @@ def test_what_no_database_keeps_is_replaced() -> None:
     ]
 
 
-async def test_a_long_reply_is_read_beside_the_event_loop() -> None:
+async def test_a_long_reply_is_read_beside_the_event_loop():
     """The event loop goes on while a long reply is read."""
     said = [f"fact number {number}" for number in range(60_000)]
     reply = json.dumps({"facts": said})

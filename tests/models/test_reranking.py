@@ -39,7 +39,7 @@ def at(provider: Loopback, seconds: float = 60) -> Reranker:
 )
 async def test_scores_come_in_the_order_of_the_documents(
     provider: Loopback, model: str, base: str, path: str
-) -> None:
+):
     """Scores stand in the order of the documents, though a provider sorts by relevance."""
     reranker = opened({"model": model, "api_base": getattr(provider, base)})
     assert await reranker.rerank("tea milk", DOCUMENTS) == [0.0, 0.5, 1.0]
@@ -62,7 +62,7 @@ UNSCORED = [{"index": number, "relevance_score": float("nan")} for number in (0,
         ),
     ],
 )
-async def test_a_failure_is_a_model_error_at_once(provider: Loopback, step: Any) -> None:
+async def test_a_failure_is_a_model_error_at_once(provider: Loopback, step: Any):
     """A reranker that fails, or does not score each document once, is asked once, and its error
     names the model.
     """
@@ -72,14 +72,14 @@ async def test_a_failure_is_a_model_error_at_once(provider: Loopback, step: Any)
     assert len(provider.requests) == 1
 
 
-async def test_a_slow_reranker_is_given_up(provider: Loopback) -> None:
+async def test_a_slow_reranker_is_given_up(provider: Loopback):
     """A reranker slower than the search may take is given up as a model's error."""
     provider.plan({"delay": 60})
     with pytest.raises(ModelError):
         await at(provider, 0.2).rerank("tea", DOCUMENTS)
 
 
-async def test_any_object_with_rerank_serves(provider: Loopback) -> None:
+async def test_any_object_with_rerank_serves(provider: Loopback):
     """An object with `rerank` serves as a reranker, whatever numbers it returns."""
 
     class Given:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 from memories.opening import ADA, DAY, START, opened
 
-from kagent_memory import ConfigurationError, Fact, InvalidInput, Memories, Memory, Message
+from kagent_memory import Fact, InvalidInput, Memory, Message
 from kagent_memory.records import Usage
 from kagent_memory.retention.lifecycle import has_faded, is_old_and_unused, to_memory
 from kagent_memory.retention.prune import least_first
@@ -69,49 +68,6 @@ def test_another_policy_replaces_what_the_former_one_set():
     assert settings.updated({"search_limit": 9}).policy == "archive"
 
 
-@pytest.mark.parametrize("wrong", ["Tiers", 3])
-async def test_an_unknown_policy_is_one_error_that_names_the_three(wrong: Any, tmp_path: Path):
-    """An unknown policy is refused before a store is made, and the error names the known ones."""
-    with pytest.raises(ConfigurationError, match=r"policy.*kagent.*archive.*tiers"):
-        await Memories.open(f"libsql:///{tmp_path}/memory.db", policy=wrong)
-    assert not [*tmp_path.iterdir()]
-
-
-@pytest.mark.parametrize(
-    ("setting", "wrong"),
-    [
-        ("ttl_days_by", "episode:3"),
-        ("ttl_days_by", {"semantic": -1}),
-        ("ttl_days_by", "semantic:36501"),
-        ("ttl_days_by", "tag=:3"),
-        ("ttl_days_by", "tag=a:3.5"),
-        ("ttl_days_by", '{"episodic": 30'),
-        ("half_life_days", -1),
-        ("half_life_days", "nan"),
-    ],
-)
-def test_values_that_do_not_fit_are_refused(setting: str, wrong: Any):
-    """A time to live that cannot be is refused by its setting's name."""
-    with pytest.raises(ConfigurationError, match=setting):
-        MemorySettings().updated({setting: wrong})
-
-
-@pytest.mark.parametrize("text", ["episodic", ":3", "episodic:3, semantic"])
-def test_a_time_to_live_without_a_name_is_shown_how(text: str):
-    """A part of `ttl_days_by` that is no pair is refused with the form that it should have."""
-    with pytest.raises(ConfigurationError, match=r"ttl_days_by: .* is not NAME:DAYS"):
-        MemorySettings().updated({"ttl_days_by": text})
-
-
-@pytest.mark.parametrize(
-    "text", ["episodic:3, tag=note: it:0", '{"episodic": 3, "tag=note: it": "0"}']
-)
-def test_times_to_live_by_type_and_tag_are_also_read_from_text(text: str):
-    """`ttl_days_by` is read as pairs and as JSON; a tag may hold a colon."""
-    expected = {"episodic": 3, "tag=note: it": 0}
-    assert MemorySettings().updated({"ttl_days_by": text}).ttl_days_by == expected
-
-
 async def test_a_ttl_is_of_the_memory_its_tag_its_type_or_the_policy(store_uri: str):
     """The time to live is the memory's own, else its tag's, its type's or the policy's."""
     options = {"ttl_days_by": "episodic:30,tag=invoice:3650,tag=note: it:0", "short_term_hours": 0}
@@ -145,8 +101,10 @@ def test_importance_stays_within_0_to_1(given: float, stored: float):
     assert aged(0, importance=given).importance == stored
 
 
-USED = Usage(delivered_total=9, successes=3, failures=0, last_delivered_at=START)
-OFTEN = math.log(10) / math.log(101)
+USED = Usage(delivered_total=9, successes=3, failures=0, last_delivered_at=START - 30 * DAY)
+SEVERE = (0.5, math.log(10) / math.log(101), 0.8, 0.8, 0.75)
+ONCE = Usage(delivered=1, delivered_total=5)
+MISLED = Usage(delivered_total=11, failures=1)
 
 
 def parts(memory: Memory, **options: Any) -> list[float]:
@@ -157,34 +115,24 @@ def parts(memory: Memory, **options: Any) -> list[float]:
 
 
 @pytest.mark.parametrize(
-    ("memory", "nearest", "days", "expected"),
+    ("policy", "memory", "nearest", "expected"),
     [
-        (aged(0, importance=0.8, is_error=True, used=USED), 0.25, 30, (0.5, OFTEN, 0.8, 0.8, 0.75)),
-        (aged(0, importance=0.8), -0.3, -1, (1.0, 0.0, 0.5, 0.0, 1.0)),
+        ("kagent", aged(30, importance=0.8, is_error=True, used=USED), 0.25, SEVERE),
+        ("kagent", aged(-1, importance=0.8), -0.3, (1.0, 0.0, 0.5, 0.0, 1.0)),
+        ("tiers", aged(0), 0.0, (1.0, 0.0, 1.0, 0.5, 0.9)),
+        ("tiers", aged(73), 0.9, (0.8, 0.0, 1.0, 0.5, 0.5)),
+        ("tiers", aged(4000, is_error=True), -1.0, (0.0, 0.0, 1.0, 0.9, 0.9)),
+        ("tiers", aged(0, used=ONCE), 1.0, (1.0, 0.5, 1.0, 0.5, 0.5)),
+        ("tiers", aged(0, used=MISLED), 0.0, (1.0, 1.0, 0.3, 0.5, 0.9)),
     ],
 )
-def test_each_part_of_the_importance_formula_has_its_value(memory, nearest, days, expected):
-    """Importance is the mean of recency, frequency, success, severity and uniqueness."""
-    options = {"now": START + days * DAY, "nearest": nearest}
+def test_each_part_of_the_importance_formula_has_its_value(policy, memory, nearest, expected):
+    """Importance is the mean of recency, frequency, success, severity and uniqueness; the policy
+    "tiers" weighs them by kagent's published formula.
+    """
+    options = {"now": START, "nearest": nearest, "policy": policy}
     assert parts(memory, **options) == pytest.approx(expected)
     assert importance(memory, **options) == pytest.approx(sum(expected) / 5)
-
-
-@pytest.mark.parametrize(
-    ("memory", "nearest", "expected"),
-    [
-        (aged(0), 0.0, (1.0, 0.0, 1.0, 0.5, 0.9)),
-        (aged(73), 0.9, (0.8, 0.0, 1.0, 0.5, 0.5)),
-        (aged(4000, is_error=True), -1.0, (0.0, 0.0, 1.0, 0.9, 0.9)),
-        (aged(0, used=Usage(delivered=1, delivered_total=5)), 1.0, (1.0, 0.5, 1.0, 0.5, 0.5)),
-        (aged(0, used=Usage(delivered_total=11, failures=1)), 0.0, (1.0, 1.0, 0.3, 0.5, 0.9)),
-    ],
-)
-def test_the_published_formula_to_the_letter(memory, nearest, expected):
-    """The policy "tiers" weighs by kagent's published formula."""
-    options = {"now": START, "nearest": nearest, "policy": "tiers"}
-    assert parts(memory, **options) == pytest.approx(expected)
-    assert importance(memory, **options) == pytest.approx(sum(expected) * 0.2)
 
 
 def test_weights_count_by_their_proportions_and_must_make_sense():

@@ -20,7 +20,7 @@ from kagent_memory.settings import (
 MAX_SETTINGS = 40
 
 
-def test_there_are_few_settings() -> None:
+def test_there_are_few_settings():
     """The settings stay few enough to be read: their number has a bound."""
     assert len(fields(MemorySettings)) <= MAX_SETTINGS
 
@@ -49,10 +49,11 @@ def test_there_are_few_settings() -> None:
             '{"type": "openai", "model": "m"}',
             EmbeddingConfig(provider="openai", model="m"),
         ),
-        ("ttl_days_by", "episodic:30,tag=invoice:3650", {"episodic": 30, "tag=invoice": 3650}),
+        ("ttl_days_by", "episodic:30, tag=note: it:0", {"episodic": 30, "tag=note: it": 0}),
+        ("ttl_days_by", '{"episodic": 3, "tag=note: it": "0"}', {"episodic": 3, "tag=note: it": 0}),
     ],
 )
-def test_a_compound_setting_has_a_text_form(name: str, text: str, value: object) -> None:
+def test_a_compound_setting_has_a_text_form(name: str, text: str, value: object):
     """A compound setting means the same in the environment, in the URI and in a call."""
     for uri, environ in (
         ("libsql:///m.db", {f"KAGENT_MEMORY_{name.upper()}": text}),
@@ -80,11 +81,21 @@ def test_a_compound_setting_has_a_text_form(name: str, text: str, value: object)
             "invoice:3650",
             "'invoice' is neither a type .* nor a tag, which is written tag=invoice",
         ),
+        *(
+            ("ttl_days_by", wrong, "ttl_days_by")
+            for wrong in ({"semantic": -1}, "semantic:36501", "tag=:3", "tag=a:3.5", '{"semantic')
+        ),
+        *(
+            ("ttl_days_by", wrong, "ttl_days_by: .* is not NAME:DAYS")
+            for wrong in ("episodic", ":3", "episodic:3, semantic")
+        ),
+        *(("half_life_days", wrong, "half_life_days") for wrong in (-1, "nan")),
+        *(("policy", wrong, "policy.*kagent.*archive.*tiers") for wrong in ("Tiers", 3)),
         ("embedding", "{no json", "embedding"),
         ("model_timeout_seconds", 0, "model_timeout_seconds: Input should be greater than 0"),
     ],
 )
-def test_a_misfit_is_told_what_the_setting_takes(name: str, value: Any, reason: str) -> None:
+def test_a_misfit_is_told_what_the_setting_takes(name: str, value: Any, reason: str):
     """A value that does not fit is refused with the setting's name and what it takes."""
     with pytest.raises(
         ConfigurationError, match=f"Invalid value for the setting .*{reason}.*(?<!\\.)\\.$"
