@@ -8,11 +8,8 @@ import json
 import os
 import re
 import shlex
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -51,56 +48,44 @@ sys.addaudithook(_watch)
 """
 
 
-@dataclass(frozen=True)
-class Watched:
-    folder: Path
-
-    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        """Return the output of a command, run in the folder with every socket beyond loopback
-        noted and refused.
-        """
-        (self.folder / "watch").mkdir(exist_ok=True)
-        (self.folder / "watch/sitecustomize.py").write_text(WATCH)
-        path = os.pathsep.join(
-            [str(self.folder / "watch"), *filter(None, [os.environ.get("PYTHONPATH")])]
-        )
-        environ = {**os.environ, "PYTHONPATH": path, "WATCHED": str(self.folder / "watched")}
-        return subprocess.run(
-            command, cwd=self.folder, env=environ, capture_output=True, text=True, timeout=300
-        )
-
-    def notes(self, start: str) -> list[str]:
-        lines = (self.folder / "watched").read_text().splitlines()
-        return [line.removeprefix(start) for line in lines if line.startswith(start)]
-
-
 @pytest.fixture
-def watched() -> Iterator[Watched]:
+def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder to work in; each process that is started there notes every socket beyond loopback,
+    and opens none.
+    """
     # Not below pytest's own folder: it is closed to the user that a private PostgreSQL runs as.
-    with tempfile.TemporaryDirectory(prefix="kagent-memory-demo-") as folder:
-        yield Watched(Path(folder))
+    with tempfile.TemporaryDirectory(prefix="kagent-memory-demo-") as name:
+        folder = Path(name)
+        (folder / "watch").mkdir()
+        (folder / "watch/sitecustomize.py").write_text(WATCH)
+        path = [str(folder / "watch"), os.environ.get("PYTHONPATH", "")]
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, path)))
+        monkeypatch.setenv("WATCHED", str(folder / "watched"))
+        monkeypatch.setattr(tempfile, "tempdir", name)
+        monkeypatch.chdir(folder)
+        yield folder
 
 
 @pytest.mark.parametrize(
     "options", [["--json", "--directory", "new/memories"], ["--store", "postgres"]], ids=" ".join
 )
-def test_the_demo_remembers_across_two_processes(watched: Watched, options: list[str]):
+def test_the_demo_remembers_across_two_processes(
+    watched: Path, options: list[str], capsys: pytest.CaptureFixture[str]
+):
     """The demo remembers across two processes without leaving this machine, in a directory of its
     own.
     """
-    command = str(Path(sys.executable).parent / "kagent-memory")
-    ran = watched.run(command, "demo", *options)
-    assert ran.returncode == 0, ran.stderr
+    assert main(["demo", *options]) == 0
+    told = capsys.readouterr().out
     if "--json" in options:
-        answer = json.loads(ran.stdout)
+        answer = json.loads(told)
         told = "\n".join([*answer["transcript"], ""])
         directory = Path(answer["directory"])
-        assert directory == (watched.folder / "new/memories").resolve()
+        assert directory == (watched / "new/memories").resolve()
         assert (directory / "memory.db").exists()
-        look = [command, "list", "--uri", answer["uri"], "--app", "demo", "--user", "ada"]
+        look = ["list", "--uri", answer["uri"], "--app", "demo", "--user", "ada"]
     else:
-        told = ran.stdout
-        kept = re.search(r"The memories are in (\S+); look at them with:\n +(.+)", told)
+        kept = re.search(r"The memories are in (\S+); look at them with:\n +\S+ (.+)", told)
         assert kept
         directory, look = Path(kept[1]), shlex.split(kept[2])
     assert told.count("\n") <= 30
@@ -119,16 +104,15 @@ def test_the_demo_remembers_across_two_processes(watched: Watched, options: list
         r'forget: +"The surprise party .*"; its session, saved again, brought back 0\n', verbs
     )
     assert re.search(r"receipt: +1 memory, .* by ada: [0-9a-f]{64}\n", verbs)
-    sessions = re.findall(r"-- process [12], session (\w+)", told)
-    assert len(set(sessions)) == 2
+    assert len(set(re.findall(r"-- process [12], session (\w+)", told))) == 2
     assert list(directory.iterdir())
-    listed = watched.run(*look)
-    assert listed.returncode == 0, listed.stderr
-    assert "semantic" in listed.stdout
-    assert "surprise party" not in listed.stdout
-
-    assert len(set(watched.notes("watched "))) >= 3
-    assert watched.notes("reached for ") == []
+    assert main(look) == 0
+    listed = capsys.readouterr().out
+    assert "semantic" in listed
+    assert "surprise party" not in listed
+    notes = (watched / "watched").read_text().splitlines()
+    assert len({note for note in notes if note.startswith("watched ")}) >= 2
+    assert [note for note in notes if note.startswith("reached for ")] == []
 
 
 @pytest.mark.parametrize(
@@ -140,7 +124,7 @@ def test_the_demo_remembers_across_two_processes(watched: Watched, options: list
         ([], 5, "Invalid value for the setting ttl_days"),
     ],
 )
-def test_a_demo_that_fails_says_why_in_one_line(
+def test_a_failed_demo_says_why_in_one_line(
     options: list[str],
     code: int,
     message: str,
@@ -163,9 +147,7 @@ def test_a_demo_that_fails_says_why_in_one_line(
     assert mine.read_text() == "Dear Ada"
 
 
-def test_an_error_of_a_models_client_is_told_as_ours(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_an_error_of_a_models_client_is_told_as_ours(monkeypatch: pytest.MonkeyPatch):
     """An error of a model's client, which another process may not be able to read, becomes ours."""
     failing = ScriptedModel(OSError("quota"))
     monkeypatch.setattr(demo, "RehearsedModel", lambda: failing)

@@ -1,5 +1,5 @@
 """Two servers and two workers on one database: what bench/mixed_load.py does for a minute, for
-seconds.
+a second.
 """
 
 from __future__ import annotations
@@ -28,6 +28,6 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 
 async def test_nothing_is_lost_doubled_stale_or_deadlocked(bench: ModuleType, postgres_uri: str):
     """Mixed load loses, doubles and deadlocks nothing."""
-    outcome = await bench.load(postgres_uri, seconds=2, callers=6)
+    outcome = await bench.load(postgres_uri, seconds=1, callers=6)
     assert outcome.faults == {}
     assert {"search", "add", "remember"} <= set(outcome.milliseconds)

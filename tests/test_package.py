@@ -234,9 +234,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path):
 def test_the_wheel_remembers_with_the_checkout_out_of_the_way(wheel: Path, tmp_path: Path):
     """The installed wheel remembers and recalls without the checkout."""
     target = tmp_path / "installed"
-    options = ["--quiet", "--no-deps", "--no-index", "--no-compile", "--target", str(target)]
-    pip = [sys.executable, "-m", "pip", "install", *options, str(wheel)]
-    subprocess.run(pip, check=True, capture_output=True, timeout=300)
+    zipfile.ZipFile(wheel).extractall(target)
     code = """
 import asyncio, sys
 import kagent_memory
