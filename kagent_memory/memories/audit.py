@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import TypeAlias
 
@@ -29,8 +29,8 @@ NEW = timedelta(days=1)  # what is younger was not delivered because nobody aske
 MAX_UNEMBEDDED = 100_000
 CANDIDATES = 10  # older memories that a suspect of a recall loop is compared with
 
-Evidence: TypeAlias = tuple[Iterable[str], str]
-"""The ids of the memories that a defect is about, and what was found."""
+Evidence: TypeAlias = Iterator[tuple[Sequence[str], str]]
+"""For each defect the ids of the memories that it is about, and what was found."""
 Key: TypeAlias = Callable[[Memory], Hashable]
 
 
@@ -52,18 +52,15 @@ async def audit_scope(
         if progress is not None:
             progress(len(part))
     contents, counts, findings = Contents(parts, scope, every), Counter[Defect](), list[Finding]()
+    await contents.ask_store()
     size = sum(len(whole.memory.content) * (1 + len(whole.revisions)) for whole in every)
     for defect in defects:
-        check: Iterator[Evidence] | AsyncIterator[Evidence] = getattr(contents, defect)()
-        pairs = (
-            [finding async for finding in check]
-            if isinstance(check, AsyncIterator)
-            else await run_in_thread(size, list[Evidence], check)
-        )
-        counts[defect] = len(pairs)
+        evidence: Evidence = getattr(contents, defect)()
+        found = await run_in_thread(size, list[tuple[Sequence[str], str]], evidence)
+        counts[defect] = len(found)
         findings += [
-            Finding(defect=defect, scope=scope, memory_ids=ids, detail=detail)
-            for ids, detail in sorted((tuple(ids), detail) for ids, detail in pairs[:most])
+            Finding(defect=defect, scope=scope, memory_ids=tuple(ids), detail=detail)
+            for ids, detail in sorted(found[:most])
         ]
     return Audit(scopes=1, memories=len(ids), counts=dict(counts), findings=tuple(findings))
 
@@ -76,44 +73,69 @@ class Contents:
     def __init__(self, parts: Components, scope: Scope, every: Sequence[Whole]) -> None:
         self.parts, self.scope, self.all, self.now = parts, scope, every, parts.clock()
         self.visible = [whole.memory for whole in every if is_visible(whole.memory, self.now)]
+        self.suspects = [each for each in self.visible if each.origin in ("agent", "tool")]
 
-    def exact_duplicate(self) -> Iterator[Evidence]:
+    async def ask_store(self) -> None:
+        """Ask the store for what may repeat what, and for what lacks its other half."""
+        store, scope, now = self.parts.store.memories, self.scope, self.now
+        self.orphans = await store.orphans(scope)
+        view = await store.view(scope, now=now)
+        queries = [query_terms(memory.content) for memory in self.suspects]
+        self.matches = [found.matches for found in await view.texts(queries, limit=CANDIDATES)]
+        # vectors that callers bring lie beside those that searches go by
+        self.unembedded = {
+            space.name: await store.unembedded(scope, space.number, limit=MAX_UNEMBEDDED, now=now)
+            for space in await store.spaces.all()
+            if space.state == "current" and not space.name.startswith(EXTERNAL)
+        }
+
+    def exact_duplicate(self) -> Evidence:
         """Find memories that say the same word for word."""
-        for same in _groups(self.visible, _text):
-            if len(same) > 1:
-                yield _ids(same), f"{len(same)} say the same, word for word"
+        for ids in _groups(self.visible, _text, lambda memory: memory.id):
+            yield ids, f"{len(ids)} say the same, word for word"
 
-    def near_duplicate(self) -> Iterator[Evidence]:
+    def near_duplicate(self) -> Evidence:
         """Find facts of the same words, and linked ones none of which was to replace the other."""
-        detail = "the same in other words"
-        for alike in _differing(self.visible, _statement):
-            yield _ids(alike), detail
-        for older, newer in _linked(self.visible):
-            if not _was_to_replace(newer, older) and _words(older) != _words(newer):
-                yield _ids((older, newer)), detail
+        for ids in _groups(self.visible, _statement, _text):
+            yield ids, "the same in other words"
+        for older, newer in self._linked():
+            if not _was_to_replace(older, newer) and _words(older) != _words(newer):
+                yield [older.id, newer.id], "the same in other words"
 
-    def contradiction(self) -> Iterator[Evidence]:
+    def contradiction(self) -> Evidence:
         """Find several values of one slot, facts one of which denies the other, and saved ones that
         a linked one was to replace.
         """
-        for values in _differing(self.visible, slot_of):
-            yield _ids(values), f"{len(values)} values of one attribute"
-        for alike in _differing(self.visible, _words):
-            if len({_denies(memory) for memory in alike}) > 1:
-                yield _ids(alike), "one denies what the other says"
-        for older, newer in _linked(self.visible):
+        for ids in _groups(self.visible, slot_of, _text):
+            yield ids, f"{len(ids)} values of one attribute"
+        for ids in _groups(self.visible, _words, _denies):
+            yield ids, "one denies what the other says"
+        for older, newer in self._linked():
             slot = slot_of(older)
-            if _was_to_replace(newer, older) and (slot is None or slot != slot_of(newer)):
-                yield _ids((older, newer)), "one was to replace the other, a saved one"
+            if _was_to_replace(older, newer) and (slot is None or slot != slot_of(newer)):
+                yield [older.id, newer.id], "one was to replace the other, a saved one"
 
-    def secret(self) -> Iterator[Evidence]:
+    def _linked(self) -> Iterator[tuple[Memory, Memory]]:
+        """Yield the linked facts, the one that was said first before the other."""
+        facts = {memory.id: memory for memory in self.visible if not memory.verbatim}
+        pairs = {
+            frozenset((id, other))
+            for id, fact in facts.items()
+            for other in fact.links
+            if other in facts and other != id
+        }
+        for pair in pairs:
+            older, newer = sorted((facts[id] for id in pair), key=said)
+            yield older, newer
+
+    def secret(self) -> Evidence:
         """Find secrets; one that only the store's own redactor knows has no name."""
         redact = self.parts.redactors.secrets
         return self._holding(
             lambda text: kinds_in(text) or (("secret",) if redact(text) != text else ())
         )
 
-    def personal_data(self) -> Iterator[Evidence]:
+    def personal_data(self) -> Evidence:
         """Find personal data; without the setting `pii` only the kinds that no library is needed
         for.
         """
@@ -125,7 +147,7 @@ class Contents:
         )
         return self._holding(lambda text: [kind for _, _, kind in data.spans(redact(text))])
 
-    def _holding(self, kinds: Callable[[str], Iterable[str]]) -> Iterator[Evidence]:
+    def _holding(self, kinds: Callable[[str], Iterable[str]]) -> Evidence:
         """Find memories in any state that hold something of a kind, or did in their history."""
         for whole in self.all:
             now = {*_texts(whole.memory)}
@@ -136,97 +158,60 @@ class Contents:
                 if unmasked := {kind for text in written for kind in kinds(text)}:
                     yield [whole.memory.id], place + ", ".join(sorted(unmasked))
 
-    def never_delivered(self) -> Iterator[Evidence]:
+    def never_delivered(self) -> Evidence:
         """Find what is not new and was handed to nobody."""
         for memory in self.visible:
             if not memory.usage.delivered_total and memory.created_at <= self.now - NEW:
                 yield [memory.id], f"added {memory.created_at.date().isoformat()}"
 
-    async def recall_loop(self) -> AsyncIterator[Evidence]:
+    def recall_loop(self) -> Evidence:
         """Find what agents and tools said that repeats older memories."""
-        suspects = [each for each in self.visible if each.origin in ("agent", "tool")]
-        view = await self.parts.store.memories.view(self.scope, now=self.now)
-        queries = [query_terms(memory.content) for memory in suspects]
-        matches = [answer.matches for answer in await view.texts(queries, limit=CANDIDATES)]
         visible = {memory.id: memory for memory in self.visible}
-
-        def sources(memory: Memory, near: Sequence[Memory]) -> Sequence[str]:
-            older = [other for other in near if _is_older(other, memory)]
+        for memory, ids in zip(self.suspects, self.matches, strict=True):
+            near = (visible[id] for id in ids if id in visible)
+            older = [
+                other
+                for other in near
+                if (other.created_at, other.id) < (memory.created_at, memory.id)
+                and _text(other) != _text(memory)
+            ]
             spoken = [Message(text=memory.content, role="agent")]
             [left], repeated = mask_recalled(spoken, older, names=(self.scope.user,))
-            return () if left.text else repeated
-
-        for memory, ids in zip(suspects, matches, strict=True):
-            near = [visible[id] for id in ids if id in visible]
-            size = sum(len(other.content) for other in near)
-            if repeated := await run_in_thread(size, sources, memory, near):
+            if repeated and not left.text:
                 detail = f"what the {memory.origin} said repeats an older memory"
                 yield [memory.id, *repeated], detail
 
-    async def without_vector(self) -> AsyncIterator[Evidence]:
-        """Find what lacks a vector that searches go by; those that callers bring lie beside
-        them.
-        """
-        store = self.parts.store.memories
-        for space in await store.spaces.all():
-            if space.state != "current" or space.name.startswith(EXTERNAL):
-                continue
-            for memory in await store.unembedded(
-                self.scope, space.number, limit=MAX_UNEMBEDDED, now=self.now
-            ):
+    def without_vector(self) -> Evidence:
+        """Find what lacks a vector that searches go by."""
+        for name, memories in self.unembedded.items():
+            for memory in memories:
                 if memory.state != "short_term":
-                    yield [memory.id], f"of the embedding space {space.name}"
+                    yield [memory.id], f"of the embedding space {name}"
 
-    async def orphan(self) -> AsyncIterator[Evidence]:
+    def orphan(self) -> Evidence:
         """Find what lacks a memory that it belongs to."""
         known = {None, *(whole.memory.id for whole in self.all)}
         for whole in self.all:
             if whole.memory.superseded_by not in known:
                 yield [whole.memory.id], "superseded by a memory that is gone"
-        for id, tables in (await self.parts.store.memories.orphans(self.scope)).items():
+        for id, tables in self.orphans.items():
             yield [id], f"without its memory: {', '.join(tables)}"
 
 
-def _was_to_replace(newer: Memory, older: Memory) -> bool:
+def _groups(memories: Iterable[Memory], key: Key, differing: Key) -> Iterator[Sequence[str]]:
+    """Yield the ids of memories that share a key which is not None, and differ; of those that do
+    not, one stands for all.
+    """
+    groups = defaultdict[Hashable, dict[Hashable, str]](dict)
+    for memory in memories:
+        if (shared := key(memory)) is not None:
+            groups[shared].setdefault(differing(memory), memory.id)
+    return ([*group.values()] for group in groups.values() if len(group) > 1)
+
+
+def _was_to_replace(older: Memory, newer: Memory) -> bool:
     """Return True if a model's replacement was refused since the older fact was saved."""
     return is_saved(older) and newer.valid_from is not None
-
-
-def _is_older(other: Memory, memory: Memory) -> bool:
-    """Return True if `other` came before a memory and says something else, word for word."""
-    came_before = (other.created_at, other.id) < (memory.created_at, memory.id)
-    return came_before and _text(other) != _text(memory)
-
-
-def _groups(memories: Iterable[Memory], key: Key) -> Iterable[Sequence[Memory]]:
-    """Return the memories that have something in common; those whose key is None have nothing."""
-    groups: dict[Hashable, list[Memory]] = defaultdict(list)
-    for memory in memories:
-        if (value := key(memory)) is not None:
-            groups[value].append(memory)
-    return groups.values()
-
-
-def _differing(memories: Iterable[Memory], key: Key) -> Iterator[Sequence[Memory]]:
-    """Yield the memories that have something in common and differ: one of each text."""
-    for alike in _groups(memories, key):
-        differing = [same[0] for same in _groups(alike, _text)]
-        if len(differing) > 1:
-            yield differing
-
-
-def _linked(memories: Sequence[Memory]) -> Iterator[tuple[Memory, Memory]]:
-    """Yield the linked facts, the one that was said first before the other."""
-    facts = {memory.id: memory for memory in memories if not memory.verbatim}
-    pairs = {frozenset((id, other)) for id, fact in facts.items() for other in fact.links}
-    for pair in pairs:
-        if len(pair) > 1 and pair <= facts.keys():
-            older, newer = sorted((facts[id] for id in pair), key=said)
-            yield older, newer
-
-
-def _ids(memories: Iterable[Memory]) -> Sequence[str]:
-    return sorted(memory.id for memory in memories)
 
 
 def _text(memory: Memory) -> bytes:

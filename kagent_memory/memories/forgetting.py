@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -16,7 +17,7 @@ from .verbs import verb
 
 if TYPE_CHECKING:
     from ..stores.receipts import Receipt
-    from ..stores.values import ForgottenTenant
+    from ..stores.values import ForgottenTenant, Selection
     from .types import Count, Name, Who
 
 PART = 1000
@@ -137,24 +138,25 @@ class Forgetting(Opened):
             raise InvalidInput(
                 "The filter lets every memory through; say everything=True to erase them all."
             )
+        erased: dict[str, None] = {}
         with parts.operation("delete_memory", scope):
+            steps: Sequence[Selection] = (
+                await self._steps(scope, parts.masked_filter(condition), everything=everything)
+                if ids is None
+                else [{"ids": ids}]
+            )
             try:
-                if ids is None:
-                    return await self._forget_matching(
-                        scope,
-                        parts.masked_filter(condition),
-                        everything=everything,
-                        dry_run=dry_run,
-                        who=who,
+                for which in steps:
+                    gone = await parts.store.forget(
+                        scope, **which, dry_run=dry_run, who=who, now=parts.clock()
                     )
-                erased = await parts.store.forget(
-                    scope, ids=ids, dry_run=dry_run, who=who, now=parts.clock()
-                )
+                    erased |= dict.fromkeys(gone)
             finally:  # a part may be gone though another failed
                 parts.forget_vectors()
-        if missing := sorted(set(ids) - set(erased)):
+        if missing := sorted({*(ids or ())} - erased.keys()):
             raise NotFound(f"No memory {', '.join(missing)} in this scope.")
-        return Forgotten(erased, await self._linked(scope, erased) if dry_run else ())
+        linked = await self._linked(scope, [*erased]) if dry_run and ids is not None else ()
+        return Forgotten(tuple(erased), linked)
 
     async def _linked(self, scope: Scope, ids: Sequence[str]) -> tuple[str, ...]:
         """Return the visible memories that these are linked with, without themselves."""
@@ -163,47 +165,29 @@ class Forgetting(Opened):
         links = {id for memory in stored.values() for id in memory.links} - set(ids)
         return tuple(sorted(await memories.get(scope, sorted(links), now=now)))
 
-    async def _forget_matching(
-        self, scope: Scope, condition: Filter, *, everything: bool, dry_run: bool, who: str
-    ) -> Forgotten:
-        store, clock = self.parts.store, self.parts.clock
+    async def _steps(
+        self, scope: Scope, condition: Filter, *, everything: bool
+    ) -> Sequence[Selection]:
+        """Return what is to be erased, in one transaction each."""
         session_id, author = condition.session_id, condition.author
+        ids = await self.parts.store.memories.kept(scope, condition)
+        steps: list[Selection] = [
+            {"ids": ids[start : start + PART]} for start in range(0, len(ids), PART)
+        ]
         # A whole session and a whole scope take along what is queued of them, in the transaction of
         # the last part.
-        is_whole = everything or condition == Filter(session_id=session_id)
-        ids = await store.memories.kept(scope, condition)
-        erased: dict[str, None] = {}
-        for start in range(0, len(ids) - (PART if is_whole else 0), PART):
-            part = ids[start : start + PART]
-            erased |= dict.fromkeys(
-                await store.forget(scope, ids=part, dry_run=dry_run, who=who, now=clock())
-            )
-        if is_whole:
-            last = await store.forget(
-                scope,
-                session_id=session_id,
-                everything=everything,
-                dry_run=dry_run,
-                who=who,
-                now=clock(),
-            )
-            erased |= dict.fromkeys(last)
-        elif (
-            not dry_run
-            and author is not None
-            and condition == Filter(session_id=session_id, author=author)
-        ):
-            await self._forget_queued(scope, session_id, author, who=who)
-        return Forgotten(tuple(erased))
+        if everything or condition == Filter(session_id=session_id):
+            steps[-1:] = [{"session_id": session_id, "everything": everything}]
+        elif author is not None and condition == Filter(session_id=session_id, author=author):
+            if event_ids := await self._queued(scope, session_id, author):
+                steps.append({"event_ids": event_ids})
+        return steps
 
-    async def _forget_queued(
-        self, scope: Scope, session_id: str | None, author: str, *, who: str
-    ) -> None:
-        """Erase what an author says in the queue: it must not be ingested after this."""
+    async def _queued(self, scope: Scope, session_id: str | None, author: str) -> Sequence[str]:
+        """Return the events of what an author says in the queue: it must not be ingested later."""
         from ..stores.codec import messages_in
 
-        parts = self.parts
-        jobs = await parts.store.queue.jobs(scope=scope, limit=MAX_JOBS)
+        jobs = await self.parts.store.queue.jobs(scope=scope, limit=MAX_JOBS)
         event_ids = {
             message.get("event_id")
             for job in jobs
@@ -211,8 +195,7 @@ class Forgetting(Opened):
             for message in messages_in(job.payload)
             if message.get("author") == author
         }
-        if named := sorted(filter(None, event_ids)):
-            await parts.store.forget(scope, event_ids=named, who=who, now=parts.clock())
+        return sorted(filter(None, event_ids))
 
     @verb("POST /memories/{id}/reject", durable=True)
     async def reject(self, scope: Scope, id: str, *, who: Who = "") -> tuple[str, ...]:
@@ -285,43 +268,28 @@ class Forgetting(Opened):
         Args:
             tenant: which one's; None: of all tenants.
         """
-        from ..stores.receipts import chain_id
+        from ..stores.receipts import chain_id, problem_at_end, problems
 
-        chains = await self.parts.store.receipts.chains() if tenant is None else [chain_id(tenant)]
-        count, wrong, heads = 0, dict[str, Sequence[str]](), dict[str, str]()
-        for chain in chains:
-            problems, last = await self._check_chain(chain)
+        receipts, count = self.parts.store.receipts, 0
+        wrong, heads = defaultdict[str, list[str]](list), dict[str, str]()
+        for id in await receipts.chains() if tenant is None else [chain_id(tenant)]:
+            chain, last = await receipts.chain(id), None
+            while True:
+                after = last.number if last else 0
+                if page := await receipts.read(id, after=after, limit=RECEIPTS_READ):
+                    wrong[id] += problems(page, last)
+                    last = page[-1]
+                elif chain == (chain := await receipts.chain(id)):
+                    break  # nobody forgot anything meanwhile
             if last:
                 count += last.number
-                heads[chain] = last.digest
-            if problems:
-                wrong[chain] = problems
+                heads[id] = last.digest
+            if (chain or last) and (end := problem_at_end(chain, last)):
+                wrong[id].append(end)
+        found = {id: told for id, told in wrong.items() if told}
         return ReceiptCheck(
-            chains=len({*heads, *wrong}), receipts=count, problems=wrong, heads=heads
+            chains=len({*heads, *found}), receipts=count, problems=found, heads=heads
         )
-
-    async def _check_chain(self, id: str) -> tuple[Sequence[str], Receipt | None]:
-        """Return what is wrong with a chain, and its last receipt."""
-        from ..stores.receipts import problem_at_end, problems
-
-        receipts = self.parts.store.receipts
-        wrong: list[str] = []
-        last: Receipt | None = None
-        while True:
-            # The chain first: whoever forgets meanwhile adds to both, and what it says then is
-            # there to be read.
-            chain = await receipts.chain(id)
-            while page := await receipts.read(
-                id, after=last.number if last else 0, limit=RECEIPTS_READ
-            ):
-                wrong += problems(page, last)
-                last = page[-1]
-            if await receipts.chain(id) == chain:
-                break
-        if chain is None and last is None:
-            return [], None
-        end = problem_at_end(chain, last)
-        return [*wrong, *([end] if end else [])], last
 
 
 def _joined(filter: Filter, named: Mapping[str, Any], tag: str | None) -> Filter:
