@@ -178,9 +178,12 @@ class Forgetting(Opened):
         # the last part.
         if everything or condition == Filter(session_id=session_id):
             steps[-1:] = [{"session_id": session_id, "everything": everything}]
-        elif author is not None and condition == Filter(session_id=session_id, author=author):
-            if event_ids := await self._queued(scope, session_id, author):
-                steps.append({"event_ids": event_ids})
+        elif (
+            author is not None
+            and condition == Filter(session_id=session_id, author=author)
+            and (event_ids := await self._queued(scope, session_id, author))
+        ):
+            steps.append({"event_ids": event_ids})
         return steps
 
     async def _queued(self, scope: Scope, session_id: str | None, author: str) -> Sequence[str]:
