@@ -81,10 +81,19 @@ async def test_an_unreadable_reply_ends_as_a_dead_letter(
 @pytest.mark.parametrize(
     ("reply", "facts"),
     [
+        ('{"facts": []}', []),
         ("```json\n[]\n```", []),
         (
-            '[{"text": "Zoe arrives.", "type": null, "topics": {"a": 1}}, "Bye", 7]',
-            ["Bye", "Zoe arrives."],
+            '{"facts": ["Zoe arrives.", {"text": "Bruno is a dog."}, 7, null]}',
+            ["Bruno is a dog.", "Zoe arrives."],
+        ),
+        (
+            '[{"text": "Zoe arrives.", "type": null, "topics": {"a": 1}, "importance": 1e999}]',
+            ["Zoe arrives."],
+        ),
+        (
+            '{"facts": [{"text": "Zoe arrives.", "importance": NaN, "sources": [1]}], "note": "x"}',
+            ["Zoe arrives."],
         ),
         (r'{"facts": ["Zoe \ud83e arrives \u0000 late."]}', ["Zoe \ufffd arrives \ufffd late."]),
         ('{"facts": ["Zoe writes [1] and {}."]}', ["Zoe writes [1] and {}."]),

@@ -322,10 +322,9 @@ class SqlMemoryStore(Part, MemoryStore):
 
     @override
     async def count(self, deliveries: Sequence[Delivery]) -> None:
-        if any(counts for delivery in deliveries for counts in delivery.counts.values()):
-            script = partial(write_queries.count, deliveries=deliveries)
-            scopes = (delivery.scope for delivery in deliveries)
-            await run(self.database, script, *scopes, write=True)
+        script = partial(write_queries.count, deliveries=deliveries)
+        scopes = (delivery.scope for delivery in deliveries)
+        await run(self.database, script, *scopes, write=True)
 
     @override
     async def prune(self, *, now: datetime, popular_after: int, dry_run: bool = False) -> Pruned:

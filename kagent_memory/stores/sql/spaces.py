@@ -5,7 +5,7 @@ several at once.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from typing_extensions import override
@@ -59,32 +59,23 @@ class SqlEmbeddingSpaces(Part, EmbeddingSpaces):
         return await embedding_spaces(session)
 
     @override
-    async def add(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
-        present = _found(await self.all(), name, dimensions)
-        return present or await self._add(name, dimensions, probe)
-
     @writing
-    async def _add(
+    async def add(
         self, session: Transaction, name: str, dimensions: int, probe: Vector | None
     ) -> EmbeddingSpace:
         return await _registered(session, name, dimensions, probe, "current")
 
     @override
-    async def note_width(self, tenant: str, dimensions: int, *, most: int) -> Sequence[int]:
-        while dimensions not in (widths := await self._widths(tenant)) and len(widths) < most:
-            # whoever takes the same slot at the same time is waited for
-            await self._note_width(tenant, dimensions, most)
-        return widths
-
-    @reading
-    async def _widths(self, session: Transaction, tenant: str) -> Sequence[int]:
-        return [row["dimensions"] for row in await session.rows("widths", tenant=tenant)]
-
     @writing
-    async def _note_width(
-        self, session: Transaction, tenant: str, dimensions: int, most: int
-    ) -> None:
-        await session.run("note_width", tenant=tenant, dimensions=dimensions, most=most)
+    async def note_width(
+        self, session: Transaction, tenant: str, dimensions: int, *, most: int
+    ) -> Sequence[int]:
+        while True:
+            widths = [row["dimensions"] for row in await session.rows("widths", tenant=tenant)]
+            if dimensions in widths or len(widths) >= most:
+                return widths
+            # whoever takes the same slot at the same time is waited for
+            await session.run("note_width", tenant=tenant, dimensions=dimensions, most=most)
 
     @override
     @writing
@@ -125,16 +116,11 @@ class SqlEmbeddingSpaces(Part, EmbeddingSpaces):
 
 async def embedding_spaces(session: Transaction) -> Sequence[EmbeddingSpace]:
     """Return all embedding spaces but the dropped ones, oldest first."""
-    return [
-        EmbeddingSpace(
-            number=row["number"],
-            name=row["name"],
-            dimensions=row["dimensions"],
-            probe=None if row["probe"] is None else np.frombuffer(row["probe"], "<f4"),
-            state=row["state"],
-        )
-        for row in await session.rows("embedding_spaces")
-    ]
+    rows = [dict[str, Any](row) for row in await session.rows("embedding_spaces")]
+    for row in rows:
+        if row["probe"] is not None:
+            row["probe"] = np.frombuffer(row["probe"], "<f4")
+    return [EmbeddingSpace(**row) for row in rows]
 
 
 async def erase_vectors(
@@ -161,22 +147,18 @@ async def release_widths(session: Transaction) -> None:
             await session.run("release_widths", dimensions=width, tenants=tenants)
 
 
-def _found(known: Sequence[EmbeddingSpace], name: str, dimensions: int) -> EmbeddingSpace | None:
-    return next(
-        (space for space in known if (space.name, space.dimensions) == (name, dimensions)), None
-    )
-
-
 async def _registered(
     session: Transaction, name: str, dimensions: int, probe: Vector | None, state: SpaceState
 ) -> EmbeddingSpace:
     """Return the embedding space of this name and width, made with its table if it is new."""
     packed = None if probe is None else np.asarray(probe, "<f4").tobytes()
     values = {"name": name, "dimensions": dimensions, "probe": packed, "state": state}
-    is_new = False
-    while (space := _found(await embedding_spaces(session), name, dimensions)) is None:
+    spaces, is_new = await embedding_spaces(session), False
+    while not (found := [space for space in spaces if space.key == (name, dimensions)]):
         # none where another one was added at the same time, which was waited for
         is_new = bool(await session.run("insert_embedding_space", **values))
+        spaces = await embedding_spaces(session)
+    [space] = found
     if is_new:
         await session.run("make_vectors", space=space.number, width=dimensions)
     return space

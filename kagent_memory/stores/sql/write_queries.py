@@ -4,14 +4,13 @@ store.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from ...errors import Conflict, InvalidInput
-from ...records import Change, Memory, Revision, State, Usage
+from ...records import Memory, Revision, State, Usage
 from .. import codec
 from ..codec import is_id, known
 from ..decisions import tombstones_of
@@ -22,6 +21,8 @@ from .queue import put
 from .session import Row, Transaction
 from .spaces import erase_vectors
 
+Stone: TypeAlias = tuple[str, str]
+"""The kind and the key of a tombstone."""
 MATCHED: Final = frozenset[State](("active", "quarantined", "short_term"))
 """States in which a memory is united with one that says the same."""
 
@@ -31,13 +32,14 @@ async def apply(session: Transaction, batch: Batch, *, texts: Texts, now: dateti
     if any(job.scope != session.scope for job in batch.jobs):
         raise InvalidInput("The jobs that follow a batch must belong to its scope.")
     step = int(bool(batch.changes or batch.taken or batch.reinforced))
-    met = await _read(session, batch, step, texts)
-    [row] = met["touch_scope"]
+    touch = session.touching(step, vectors=bool(batch.vectors))
+    [row] = await session.rows("touch_scope", **touch)
     version, salt = row["version"], session.codec.salt(row)
     if batch.expected_version not in (None, version - step):
         raise Conflict(
             f"The scope is no longer at version {batch.expected_version}; read it again and retry."
         )
+    met = await _met(session, batch, texts, salt)
     if met["taken_pairs"]:
         raise Conflict(
             "An event of this batch was already ingested; read which ones and retry without them."
@@ -45,7 +47,7 @@ async def apply(session: Transaction, batch: Batch, *, texts: Texts, now: dateti
     plan = Plan(
         batch,
         {row["id"]: session.codec.memory(row) for row in met["met_memories"]},
-        stones=await _tombstoned(session, _stones(batch.changes, salt)),
+        stones={(row["kind"], row["key"]) for row in met["tombstoned"]},
         salt=salt,
         positions={row["session_id"]: row["position"] for row in met["next_positions"]},
         texts=texts,
@@ -69,37 +71,33 @@ async def keep_index(session: Transaction, stand: Stand, packed: bytes) -> None:
         await session.send("put_index", version=stand.version, packed=sealed)
 
 
-async def _read(
-    session: Transaction, batch: Batch, step: int, texts: Texts
+async def _met(
+    session: Transaction, batch: Batch, texts: Texts, salt: bytes
 ) -> Mapping[str, Sequence[Row]]:
-    """Take the scope's lock; return its row, and the rows that the batch meets, by the statements
-    that found them.
+    """Return the rows that a batch meets, by the statements that find them, each asked only where
+    the batch needs it; the scope's lock is held.
     """
-    touch = session.touching(step, vectors=bool(batch.vectors))
-    rows = defaultdict[str, Sequence[Row]](tuple)
-    if session.codec.ring is not None:  # hashes are keyed by the scope's salt
-        rows["touch_scope"] = await session.rows("touch_scope", **touch)
-        session.codec.salt(rows["touch_scope"][0])
-    questions = {"touch_scope": touch, **_questions(session, batch, texts)}
-    names = [name for name in questions if name not in rows]
-    answers = await session.several((name, questions[name]) for name in names)
-    rows.update(zip(names, answers, strict=True))
-    return rows
-
-
-def _questions(session: Transaction, batch: Batch, texts: Texts) -> dict[str, dict[str, Any]]:
-    """Return the statements that tell what the batch meets, each only where the batch needs it."""
     memories = [change.memory for change in batch.changes]
     named = {*batch.vectors, *batch.reinforced, *(memory.id for memory in memories)}
     matched = {texts.identity(memory) for memory in memories if memory.state in MATCHED}
     sessions = {change.memory.session_id for change in batch.changes if change.kind == "add"}
-    values = {
-        "met_memories": {"ids": known(named), "hashes": session.codec.hashes(list(matched))},
+    stones = set[Stone]()
+    for change in batch.changes:
+        memory = change.memory
+        if not change.explicit:
+            stones |= {("event", event) for event in (*change.event_ids, *memory.event_ids)}
+            stones.add(("text", codec.forgotten_key(salt, memory.session_id, memory.content)))
+    queries: dict[str, dict[str, Any]] = {
+        "met_memories": {"ids": known(named), "hashes": session.codec.hashes([*matched])},
         "next_positions": {"session_ids": [id for id in sessions if id is not None]},
         "taken_pairs": event_pairs(batch.taken),
+        "tombstoned": _by_kind(stones),
         "written_spaces": {"number": batch.space_number if batch.vectors else None},
     }
-    return {name: parameters for name, parameters in values.items() if any(parameters.values())}
+    needed = [(query, values) for query, values in queries.items() if any(values.values())]
+    answers = await session.several(needed)
+    asked = {query: rows for (query, _), rows in zip(needed, answers, strict=True)}
+    return {**dict.fromkeys(queries, ()), **asked}
 
 
 def event_pairs(pairs: Iterable[tuple[str | None, str]]) -> dict[str, Any]:
@@ -108,15 +106,12 @@ def event_pairs(pairs: Iterable[tuple[str | None, str]]) -> dict[str, Any]:
     return {"session_ids": [id for id, _ in distinct], "event_ids": [id for _, id in distinct]}
 
 
-def _stones(changes: Sequence[Change], salt: bytes) -> set[tuple[str, str]]:
-    """Return the tombstones that could hold these changes back."""
-    stones = set[tuple[str, str]]()
-    for change in changes:
-        if not change.explicit:
-            memory = change.memory
-            stones |= {("event", event) for event in (*change.event_ids, *memory.event_ids)}
-            stones.add(("text", codec.forgotten_key(salt, memory.session_id, memory.content)))
-    return stones
+def _by_kind(stones: Set[Stone]) -> dict[str, list[str]]:
+    """Return the keys of tombstones, apart by their kinds."""
+    return {
+        f"{kind}s": [key for of_kind, key in stones if of_kind == kind]
+        for kind in ("event", "text")
+    }
 
 
 async def _note_work(session: Transaction, batch: Batch, now: datetime) -> None:
@@ -129,19 +124,6 @@ async def _note_work(session: Transaction, batch: Batch, now: datetime) -> None:
             raise Conflict(f"The job {id} is no longer held with the fence {fence}.")
     for statement in ("reopen_sessions", "insert_taken") if batch.taken else ():
         await session.send(statement, **event_pairs(batch.taken), at=now)
-
-
-async def _tombstoned(
-    session: Transaction, stones: Set[tuple[str, str]]
-) -> frozenset[tuple[str, str]]:
-    """Return those of these tombstones, each a kind and a key, that stand."""
-    if not stones:
-        return frozenset()
-    events, texts = (
-        [key for kind, key in stones if kind == wanted] for wanted in ("event", "text")
-    )
-    rows = await session.rows("tombstoned", events=events, texts=texts)
-    return frozenset((row["kind"], row["key"]) for row in rows)
 
 
 async def _put_vectors(
@@ -191,9 +173,7 @@ async def count(session: Transaction, deliveries: Sequence[Delivery]) -> None:
     for delivery in sorted(deliveries, key=lambda each: each.scope.id):
         ids = sorted(known(id for counts in delivery.counts.values() for id in counts))
         counts = {name: [by_id.get(id, 0) for id in ids] for name, by_id in delivery.counts.items()}
-        if ids:
-            whose = {"scope_id": delivery.scope.id, "ids": ids}
-            values.append({**whose, **counts, "now": delivery.at})
+        values.append({"scope_id": delivery.scope.id, "ids": ids, **counts, "now": delivery.at})
     await session.run_many("count_usage", values)
 
 
@@ -235,29 +215,30 @@ async def restore(
 async def _outcomes(
     session: Transaction, memories: Sequence[Whole], salt: bytes, texts: Texts
 ) -> Sequence[Restored]:
-    active = {
+    said = {
         whole.memory.id: texts.identity(whole.memory)
         for whole in memories
         if whole.memory.state == "active"
     }
-    hashes = session.codec.hashes([*{*active.values()}])
+    hashes = session.codec.hashes([*{*said.values()}])
     ids = [whole.memory.id for whole in memories]
     met = await session.memories("met_memories", ids=ids, hashes=hashes)
     present = {memory.id for memory in met}
     # not those of a session alone
     equal = {texts.identity(memory) for memory in met if memory.state == "active"}
     stones = [tombstones_of(whole, salt) for whole in memories]
-    standing = await _tombstoned(session, set[tuple[str, str]]().union(*stones))
+    rows = await session.rows("tombstoned", **_by_kind(set[Stone]().union(*stones)))
+    standing = {(row["kind"], row["key"]) for row in rows}
     outcomes: list[Restored] = []
     for id, own in zip(ids, stones, strict=True):
         if id in present:
             outcomes.append("present")
         elif own & standing:
             outcomes.append("forgotten")
-        elif active.get(id) in equal:
+        elif said.get(id) in equal:
             outcomes.append("equal")
         else:
             outcomes.append("added")
             present.add(id)
-            equal |= {active[id]} if id in active else set()
+            equal |= {said[id]} if id in said else set()
     return outcomes
