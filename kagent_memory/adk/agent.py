@@ -109,8 +109,7 @@ def enable_memory(
         opening = "You have a long-term memory that outlives this conversation."
         added.append(MemoryInstruction(" ".join([opening, *advice, _SAFETY])))
     update: dict[str, Any] = {"tools": [*own, *added]}
-    present: Any = agent.after_agent_callback or []
-    callbacks = cast("list[Any]", present) if isinstance(present, list) else [present]
+    callbacks = agent.canonical_after_agent_callbacks
     if policy is not None and not any(
         isinstance(callback, AutoSaveCallback) for callback in callbacks
     ):

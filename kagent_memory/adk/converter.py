@@ -121,9 +121,9 @@ def is_user_turn(event: Event) -> bool:
         return False
     if event.input_transcription and event.input_transcription.text:
         return not event.partial
-    parts = (event.content.parts if event.content else None) or []
-    if any(part.function_response for part in parts):
+    if event.get_function_responses():
         return False
+    parts = (event.content.parts if event.content else None) or []
     return any(part.text or part.inline_data or part.file_data for part in parts)
 
 
@@ -152,7 +152,7 @@ def _read(event: Event, outputs: Sequence[float]) -> list[Message]:
     spoken, recalled = without_fenced("\n".join(texts))
     role = "user" if event.author == "user" and not event.isolation_scope else "agent"
     said = [message(text=spoken, role=role, author=event.author or "", recalled=recalled)]
-    for answer in (part.function_response for part in parts if part.function_response):
+    for answer in event.get_function_responses():
         name = answer.name or ""
         text, recalled = _answered(name, answer)
         role = "user" if event.author == "user" else "tool"

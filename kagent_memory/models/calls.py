@@ -22,6 +22,7 @@ from tenacity import (
 )
 
 from ..errors import ConfigurationError, KagentMemoryError, needs_extra
+from ..settings import MemorySettings
 from .failures import failure, raised_here, retry_after, transient
 
 MAX_PAUSE_SECONDS = 8.0
@@ -185,10 +186,11 @@ class CheckedModel:
     """Calls one method of a model, which may be an object that a user made: within a time, again
     after a failure that may pass if it is ours, and with errors of ours.
 
+    All attempts together take at most (`max_retries` + 1) × (time-out + 8) seconds.
+
     Args:
         inner: the object, with a `name` and the async method.
-        timeout_seconds: of one attempt. All together take at most (`max_retries` + 1) × (timeout +
-            8) seconds.
+        settings: the time-out of one attempt.
         ours: the object is part of this package: its failures may be retried, and the words of its
             own errors repeated.
 
@@ -200,9 +202,9 @@ class CheckedModel:
     kind: ClassVar[str]
     max_retries: ClassVar[int] = 2
 
-    def __init__(self, inner: Any, *, timeout_seconds: float, ours: bool = False) -> None:
+    def __init__(self, inner: Any, settings: MemorySettings, *, ours: bool = False) -> None:
         self.inner = inner
-        self._timeout_seconds = timeout_seconds
+        self.settings = settings
         self._ours = ours
         unfit = f"{type(inner).__name__} cannot serve as {self.kind}:"
         method = getattr(inner, self.method, None)
@@ -217,6 +219,11 @@ class CheckedModel:
     def name(self) -> str:
         """Return the name that the object gives itself."""
         return self.inner.name
+
+    @property
+    def timeout_seconds(self) -> float:
+        """Return how long one attempt may take."""
+        return self.settings.model_timeout_seconds
 
     @property
     def called(self) -> str:
@@ -237,9 +244,9 @@ class CheckedModel:
 
         async def attempt() -> Any:
             log_where_it_runs()
-            token = _seconds.set(self._timeout_seconds)
+            token = _seconds.set(self.timeout_seconds)
             try:
-                async with asyncio.timeout(self._timeout_seconds):
+                async with asyncio.timeout(self.timeout_seconds):
                     return await getattr(self.inner, self.method)(*args, **kwargs)
             finally:
                 _seconds.reset(token)

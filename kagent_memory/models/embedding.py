@@ -70,21 +70,14 @@ def finite(rows: npt.NDArray[np.float64], name: str) -> Matrix:
 
 
 class CheckedEmbedder(CheckedModel):
-    """Embeds with any object with `name` and `async embed(texts, *, kind)`, in batches, in order.
+    """Embeds with any object with `name` and `async embed(texts, *, kind)`, in batches, in order;
+    see `CheckedModel`.
 
-    Args:
-        inner: see `CheckedModel`.
-        settings: the batch size, the dimensions and the time-out of one attempt. Longer vectors are
-            cut and brought to length 1.
-        ours: see `CheckedModel`.
+    The settings say how large a batch is, and how many dimensions are wanted: longer vectors are
+    cut and brought to length 1.
     """
 
     method, kind = "embed", "an embedder"
-
-    def __init__(self, inner: Any, settings: MemorySettings, *, ours: bool = False) -> None:
-        super().__init__(inner, timeout_seconds=settings.model_timeout_seconds, ours=ours)
-        self._dimensions = settings.dimensions
-        self._batch_size = settings.batch_size
 
     async def embed(self, texts: Sequence[str], *, kind: Kind) -> Matrix:
         """Return one checked row per text; no texts make no call.
@@ -97,8 +90,9 @@ class CheckedEmbedder(CheckedModel):
         if not texts:
             return np.zeros((0, 0), dtype=np.float32)
         parts: list[npt.NDArray[np.float64]] = []
-        for start in range(0, len(texts), self._batch_size):
-            batch = list(texts[start : start + self._batch_size])
+        size = self.settings.batch_size
+        for start in range(0, len(texts), size):
+            batch = list(texts[start : start + size])
             answer = await self.call(batch, kind=kind)
             try:
                 part = np.asarray(answer, dtype=np.float64)
@@ -118,7 +112,8 @@ class CheckedEmbedder(CheckedModel):
 
     def _fitted(self, rows: npt.NDArray[np.float64]) -> Matrix:
         """Return the rows in the wanted width: longer ones are cut and brought to length 1."""
-        width, wanted = rows.shape[1], self._dimensions or rows.shape[1]
+        width = rows.shape[1]
+        wanted = self.settings.dimensions or width
         if width < wanted:
             raise ConfigurationError(
                 f"{self.name} makes vectors of {width} dimensions, {wanted} were asked for; "

@@ -119,9 +119,6 @@ class CheckedLlm(CheckedModel):
 
     method, kind = "complete", "a language model"
 
-    def __init__(self, inner: Any, settings: MemorySettings, *, ours: bool = False) -> None:
-        super().__init__(inner, timeout_seconds=settings.model_timeout_seconds, ours=ours)
-
     async def complete(self, prompt: str, *, schema: type[Answer]) -> Answer:
         """Return the answer to the prompt; text and plain dicts are brought into the schema.
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
+from typing_extensions import override
 
 from ..errors import ModelError
 from ..settings import MemorySettings, RerankConfig
@@ -81,6 +82,12 @@ class CheckedReranker(CheckedModel):
 
     method, kind, max_retries = "rerank", "a reranker", 0
 
+    @property
+    @override
+    def timeout_seconds(self) -> float:
+        """Return how long a search waits for it."""
+        return self.settings.search_timeout_seconds
+
     async def rerank(self, query: str, documents: Sequence[str]) -> Sequence[float]:
         """Return one score per document, in the documents' order; no documents make no call.
 
@@ -113,15 +120,14 @@ def open_reranker(choice: Any, settings: MemorySettings) -> Reranker | None:
     Raises:
         ConfigurationError: the choice is of no known kind, or names no known provider.
     """
-    seconds = settings.search_timeout_seconds
     if choice is None or isinstance(choice, str | Mapping):
         choice = settings.updated({"rerank": choice}).rerank
     if choice is None or isinstance(choice, CheckedReranker):
         return choice
     if not isinstance(choice, RerankConfig):
-        return CheckedReranker(choice, timeout_seconds=seconds)
+        return CheckedReranker(choice, settings)
     if choice.model.startswith("local/"):
         inner = LocalReranker(choice.model)
     else:
         inner = LiteLLMReranker(choice.model, choice.api_base)
-    return CheckedReranker(inner, timeout_seconds=seconds, ours=True)
+    return CheckedReranker(inner, settings, ours=True)

@@ -12,6 +12,7 @@ from tenacity import wait_exponential_jitter, wait_fixed
 from kagent_memory.errors import ConfigurationError, ModelError, ModelUnavailable
 from kagent_memory.models.calls import CheckedModel
 from kagent_memory.models.failures import MAX_REASON_CHARS, failure, transient
+from kagent_memory.settings import MemorySettings
 
 
 class Refused(Exception):
@@ -29,7 +30,7 @@ class Model(CheckedModel):
     def __init__(self, error: Exception) -> None:
         self.error = error
         self.calls = 0
-        super().__init__(self, timeout_seconds=1.0, ours=True)
+        super().__init__(self, MemorySettings(), ours=True)
 
     @property
     def name(self) -> str:
