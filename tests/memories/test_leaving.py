@@ -12,12 +12,16 @@ from kagent_memory import KagentMemoryService, Scope
 SCOPE = Scope("", "ada", "app")
 HEAD = """
 import asyncio, sys
-from kagent_memory import KagentMemoryService, Memories, Scope
+from kagent_memory import Memories, Scope
 uri, scope = sys.argv[1], Scope("", "ada", "app")
 """
 WAYS = {
-    "blocking": "KagentMemoryService(uri).sync.add(scope, ['tea'])",
+    "blocking": """
+from kagent_memory import KagentMemoryService
+KagentMemoryService(uri).sync.add(scope, ["tea"])
+""",
     "asyncio.run": """
+from kagent_memory import KagentMemoryService
 async def main():
     memories = await Memories.open(uri)
     await memories.add(scope, ["tea"])

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from axe_playwright_python.async_playwright import Axe
 from optional import program
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
@@ -21,7 +22,7 @@ from kagent_memory.testing.fixtures import a_job, delivery
 
 from .ground import Clock, dead_letter, served
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
 
 SCOPE = Scope("", "ada", "travel_agent")
 QUERY = "app=travel_agent&user=ada"
@@ -119,7 +120,7 @@ PATIENCE = 30_000.0  # milliseconds; what is waited for is there in some tens of
 expect.set_options(timeout=PATIENCE)
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def browser(chromium: str) -> AsyncIterator[Browser]:
     async with async_playwright() as playwright:
         launched = await playwright.chromium.launch(executable_path=chromium, timeout=PATIENCE)
@@ -133,7 +134,7 @@ async def patient(browser: Browser, **options: Any) -> BrowserContext:
     return context
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def page(browser: Browser, server: str) -> AsyncIterator[Page]:
     context = await patient(
         browser, base_url=server, java_script_enabled=False, viewport={"width": 1280, "height": 800}
