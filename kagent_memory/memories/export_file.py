@@ -144,18 +144,18 @@ class ExportFile:
     Attributes:
         spaces: the embedding spaces that its first line names.
         widths: of callers' own vectors, by tenant.
-        derived: by memory, those that go where it is forgotten: what stands for it since a merge,
-            and the history that it stands for.
+        derived: by memory, those that go where it is forgotten: what a merge made of it, what took
+            its place and was withdrawn, and the history that it stands for.
+        successors: by memory, those that ever took its place.
+        withdrawn: memories that took the place of others, and were undone.
     """
 
     path: Path
     spaces: Sequence[EmbeddingSpace] = ()
-    widths: defaultdict[str, set[int]] = field(
-        default_factory=lambda: defaultdict[str, set[int]](set)
-    )
-    derived: defaultdict[Node, set[Node]] = field(
-        default_factory=lambda: defaultdict[Node, set[Node]](set)
-    )
+    widths: defaultdict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    derived: defaultdict[Node, set[Node]] = field(default_factory=lambda: defaultdict(set))
+    successors: defaultdict[Node, set[Node]] = field(default_factory=lambda: defaultdict(set))
+    withdrawn: set[Node] = field(default_factory=set[Node])
 
     @classmethod
     def checked(cls, path: Path, tenant: str | None) -> ExportFile:
@@ -183,7 +183,21 @@ class ExportFile:
                 ) from error
             file.widths[owner] |= {width for name, width in vectors if name.startswith(EXTERNAL)}
             file._note_derived(line)
+        for node, others in file.successors.items():
+            if gone := others & file.withdrawn:
+                file.derived[node] |= gone
         return file
+
+    def _note_derived(self, line: Line) -> None:
+        memory, node = line.memory, (line.scope, line.memory.id)
+        if memory.superseded_by is not None:
+            self.derived[line.scope, memory.superseded_by].add(node)
+        elif memory.state == "superseded":
+            self.withdrawn.add(node)
+        for revision, after in with_after(memory, line.revisions):
+            if after is not None and after.superseded_by is not None:
+                edges = self.derived if revision.kind == "merge" else self.successors
+                edges[node].add((line.scope, after.superseded_by))
 
     def batches(
         self, numbers: Mapping[SpaceKey, int] = {}, *, deriving: bool = False
@@ -230,14 +244,6 @@ class ExportFile:
                 raise InvalidInput("It has two vectors of one embedding space.")
             vectors[space.key] = checked_vector(vector.numbers, space.dimensions)
         return vectors
-
-    def _note_derived(self, line: Line) -> None:
-        scope, memory = line.scope, line.memory
-        if memory.superseded_by is not None:
-            self.derived[scope, memory.superseded_by].add((scope, memory.id))
-        for revision, after in with_after(memory, line.revisions):
-            if revision.kind == "merge" and after is not None and after.superseded_by is not None:
-                self.derived[scope, memory.id].add((scope, after.superseded_by))
 
     def _lines(self) -> Iterator[tuple[int, Line]]:
         """Yield the lines between the first and the last, each with its number.
