@@ -14,7 +14,7 @@ from ..concurrency import run_in_thread
 from ..errors import Conflict, ModelError, ModelUnavailable, NotFound
 from ..language.tokenizer import EDGES, STOP_WORDS, denying_terms, identity, tokens
 from ..models.llm import Llm
-from ..models.prompts import batches, filled, prompt
+from ..models.prompts import MAX_PROMPT_CHARS, batches, filled, prompt
 from ..models.prompts.escaping import escaped, unescaped
 from ..records import Change, Fact, Filter, Memory, Scope, Usage
 from ..retention.lifecycle import latest, ttl_days_of
@@ -287,9 +287,10 @@ def _keys(memory: Memory) -> Iterator[tuple[str, bool, str]]:
 
 def parts(memories: Sequence[Memory]) -> Iterator[list[Memory]]:
     """Yield the memories in groups that fit into one prompt; too few left over wait for others."""
-    for batch in batches(memories, lambda memory: len(memory.content)):
-        groups = (batch[start : start + MAX_GROUP] for start in range(0, len(batch), MAX_GROUP))
-        yield from (group for group in groups if len(group) >= MIN_GROUP)
+    share = MAX_PROMPT_CHARS // MAX_GROUP
+    for group in batches(memories, lambda memory: max(len(memory.content), share)):
+        if len(group) >= MIN_GROUP:
+            yield group
 
 
 async def plan_summary(

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cache, lru_cache, partial
+from itertools import chain
 from typing import NamedTuple
 
 from ..concurrency import run_in_thread
@@ -54,6 +55,14 @@ class _Sentence(NamedTuple):
     clauses: tuple[tuple[str, ...], ...]
     terms: frozenset[str]
     marks: frozenset[str]
+
+
+class _Known(NamedTuple):
+    """A sentence that memory said, with what an echo may name beside it, and its memory's id."""
+
+    terms: frozenset[str]
+    marks: frozenset[str]
+    id: str
 
 
 def mask_recalled(
@@ -110,57 +119,55 @@ class _Statements:
     def __init__(self, names: Iterable[str]) -> None:
         self.echoed: dict[str, None] = {}
         self._called = frozenset(key for name in names for key in map(_key, tokens(name)))
-        self._marks: dict[frozenset[str], set[str]] = {}
-        self._ids = defaultdict[frozenset[str], dict[str, None]](dict)
-        self._by_term = defaultdict[str, list[frozenset[str]]](list)
+        self._by_term = defaultdict[str, list[_Known]](list)
 
     def add(self, text: str, id: str = "", beside: str = "") -> None:
         """Add the sentences of a text, the memory that it is of, and what an echo may name with it,
         such as days.
         """
-        named = set(map(_key, tokens(beside)))
+        named = frozenset(map(_key, tokens(beside)))
         for _, terms, marks in map(_sentence, sentences_of(text)):
-            if terms not in self._marks:
-                self._marks[terms] = set()
-                for term in terms:
-                    self._by_term[term].append(terms)
-            self._marks[terms] |= marks | named
-            if id:
-                self._ids[terms][id] = None
+            for term in terms:
+                self._by_term[term].append(_Known(terms, marks | named, id))
 
     def hold(self, piece: str) -> bool:
         """Return True for a sentence that is an echo; take note of the memories that it repeats."""
         clauses, terms, marks = _sentence(piece)
+        sources = self._repeated(terms)
         # "You like tea." repeats only what says no more; a word alone, such as "Dr.", nothing
-        is_bare = len(terms) == 1 and (terms not in self._marks or len(piece.split()) == 1)
-        if is_bare or not (sources := self._repeated(terms)):
+        if not sources or (
+            len(terms) == 1 and (sources[0].terms != terms or len(piece.split()) == 1)
+        ):
             return False
-        known = self._called.union(*sources, *(self._marks[source] for source in sources))
+        known = self._called.union(*(source.terms | source.marks for source in sources))
         if (_DENIAL in marks) != (_DENIAL in known):
             return False
         # who is addressed: "Yes, Ada, …"
         known |= {clause[0] for clause in clauses if len(clause) == 1} & self._by_term.keys()
-        is_whole = all(source <= terms for source in sources)
+        is_whole = all(source.terms <= terms for source in sources)
         if _adds(clauses, known, beside=int(is_whole)) or not marks <= known:
             return False
-        for source in sources:
-            self.echoed |= self._ids[source]
+        self.echoed |= {source.id: None for source in sources if source.id}
         return True
 
-    def _repeated(self, terms: frozenset[str]) -> Sequence[frozenset[str]]:
+    def _repeated(self, terms: frozenset[str]) -> Sequence[_Known]:
         """Return the known sentences that hold most of a sentence, each at least two of its content
         words.
         """
-        sources: list[frozenset[str]] = []
+        sources: list[_Known] = []
         while terms and len(sources) < _MAX_SOURCES:
             near = (
                 source for term in terms for source in self._by_term.get(term, ())[-_MAX_HOLDERS:]
             )
-            best = max(near, key=lambda source: (len(terms & source), -len(source)), default=None)
-            if best is None or (sources and len(terms & best) < min(2, len(best))):
+            best = max(
+                near,
+                key=lambda source: (len(terms & source.terms), -len(source.terms)),
+                default=None,
+            )
+            if best is None or (sources and len(terms & best.terms) < min(2, len(best.terms))):
                 break
             sources.append(best)
-            terms -= best
+            terms -= best.terms
         return sources
 
 
@@ -185,7 +192,7 @@ def _word(chunk: str, is_first: bool) -> tuple[tuple[str, ...], frozenset[str]]:
 def _sentence(text: str) -> _Sentence:
     """Return what a sentence says."""
     clauses: list[tuple[str, ...]] = []
-    marks = frozenset[str]()
+    marks: set[str] = set()
     bare = _LABEL.sub(" ", text) if "[" in text else text
     bare = bare if bare.isascii() else _IDLE_PHRASES.sub(" ", bare)
     for clause in _CLAUSE_END.split(bare):
@@ -193,9 +200,8 @@ def _sentence(text: str) -> _Sentence:
         content = tuple(key for keys, _ in words for key in keys)
         if not all(map(_is_number, content)):  # "1.", "Fact 2:", "No problem,"
             clauses.append(content)
-            marks = marks.union(*(negations for _, negations in words))
-    terms = frozenset(term for clause in clauses for term in clause)
-    return _Sentence(tuple(clauses), terms, marks)
+            marks.update(*(own for _, own in words))
+    return _Sentence(tuple(clauses), frozenset(chain(*clauses)), frozenset(marks))
 
 
 def _adds(clauses: Iterable[Sequence[str]], known: frozenset[str], *, beside: int) -> bool:
@@ -221,8 +227,7 @@ def _adds(clauses: Iterable[Sequence[str]], known: frozenset[str], *, beside: in
 
 def content_terms(text: str) -> frozenset[str]:
     """Return the content words of a text, by what their forms share."""
-    sentences = map(_sentence, sentences_of(text))
-    return frozenset(term for sentence in sentences for term in sentence.terms)
+    return frozenset(chain.from_iterable(_sentence(one).terms for one in sentences_of(text)))
 
 
 def _is_number(term: str) -> bool:

@@ -27,15 +27,13 @@ from ..stores.base import each
 from ..stores.planning import slot_of
 from ..stores.values import SESSION_END, Batch, Job
 from ..stores.view import MemoriesView, View
-from .answers import Decision
+from .answers import Decision, storable
 from .comparing import may_merge
 from .consolidation import MAX_SHORT_TERM_READ, Consolidation
 from .echoes import without_recalled
-from .facts import storable
-from .kept_turns import keeps_turns, source_changes, turns_of
 from .planner import MIN_REPLACED, Plan, decide, size_of
 from .providers import Providers, ProviderUnavailable
-from .short_term import expire_crowd, tiered
+from .sessions import expire_crowd, keeps_turns, source_changes, tiered, turns_of
 from .summary_provider import SummaryProvider, Transcript
 from .transcripts import batch_key, from_payload
 from .worker import lease_seconds

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -62,11 +62,16 @@ async def reembed(
 
     async def embed(scope: Scope) -> None:
         nonlocal done
-        known = refused[scope]
-        async for count in _embedded(
-            store, space, scope, batch_size=batch_size, refused=known, clock=clock
-        ):
-            done += count
+        count, known = batch_size, refused[scope]
+        while count == batch_size:
+            former = len(known)
+            try:
+                count = await embed_some(
+                    store, space, scope, limit=batch_size, refused=known, clock=clock
+                )
+            except Conflict:  # somebody wrote into it; what was embedded is still known
+                continue
+            done += count - (len(known) - former)
             progress(done)
 
     before = -1
@@ -77,33 +82,10 @@ async def reembed(
             for start in range(0, len(lacking), SIDE_BY_SIDE):
                 batch = map(embed, lacking[start : start + SIDE_BY_SIDE])
                 # after an error, what is on its way is still kept
-                for error in await asyncio.gather(*batch, return_exceptions=True):
-                    if error is not None:
-                        raise error
+                for error in filter(None, await asyncio.gather(*batch, return_exceptions=True)):
+                    raise error
     await store.memories.spaces.finish_replacing(target.number)
     return Reembedded(embedding=target.name, dimensions=target.dimensions, memories=done)
-
-
-async def _embedded(
-    store: Store,
-    space: StoreEmbedder,
-    scope: Scope,
-    *,
-    batch_size: int,
-    refused: set[str],
-    clock: Callable[[], datetime],
-) -> AsyncIterator[int]:
-    """Embed what a scope lacks and is not refused, batch by batch; yield how many each brought."""
-    count = batch_size
-    while count == batch_size:
-        former = len(refused)
-        try:
-            count = await embed_some(
-                store, space, scope, limit=batch_size, refused=refused, clock=clock
-            )
-        except Conflict:  # somebody wrote into it; what was embedded is still known
-            continue
-        yield count - (len(refused) - former)
 
 
 async def backfill(

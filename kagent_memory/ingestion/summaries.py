@@ -17,8 +17,7 @@ from ..models.prompts import filled, prompt
 from ..models.prompts.escaping import escaped
 from ..records import Fact, Message
 from ..settings import MemorySettings
-from .answers import ExtractedFacts, ExtractedSession
-from .facts import event_ids, read_fact, session_fact
+from .answers import ExtractedFacts, ExtractedSession, event_ids, read_fact, session_fact
 from .splitting import halves, parts
 from .summary_provider import (
     SummaryProvider,

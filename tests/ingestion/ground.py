@@ -119,6 +119,14 @@ async def opened(uri: str = "libsql:///:memory:", **options: Any) -> AsyncIterat
         yield memories
 
 
+async def taken_in(
+    memories: Memories, messages: Sequence[Message], session_id: str = "s1", **options: Any
+) -> int:
+    """Take messages of a session in at once; return how many jobs came to their end."""
+    await memories.remember(SCOPE, messages, session_id, **options)
+    return await memories.work(until_idle=True)
+
+
 async def contents(memories: Memories, scope: Scope = SCOPE, **options: Any) -> list[str]:
     page = await memories.list(scope, limit=1000, **options)
     return sorted(memory.content for memory in page.memories)

@@ -20,7 +20,7 @@ from kagent_memory.models.llm import CheckedLlm
 from kagent_memory.records import Fact
 from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
 
-from .ground import SCOPE, Replying, contents, opened, said, stated
+from .ground import Replying, SCOPE, contents, opened, said, stated, taken_in
 
 TALK = [said("Zoe arrives on Friday with her dog Bruno.", "e1"), said("Noted.", "e2", "agent")]
 
@@ -58,8 +58,7 @@ async def test_an_unreadable_reply_ends_as_a_dead_letter(
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 3)
     clock, llm = FrozenClock(), Replying(reply)
     async with opened(llm=llm, clock=clock) as memories:
-        await memories.remember(SCOPE, TALK, "s1")
-        await memories.work(until_idle=True)
+        await taken_in(memories, TALK)
         (waiting,) = await memories.jobs()
         assert (waiting.state, waiting.failures) == ("queued", 1)
         assert not await memories.drain(0)
@@ -104,8 +103,7 @@ async def test_an_answer_is_read_however_it_is_wrapped(
 ):
     """Whatever usable facts a model's answer holds are stored, and the session is done."""
     async with opened(store_uri, llm=Replying(reply)) as memories:
-        await memories.remember(SCOPE, TALK, "s1")
-        assert await memories.work(until_idle=True) == 1
+        assert await taken_in(memories, TALK) == 1
         assert await contents(memories) == facts
         assert await memories.remember(SCOPE, TALK, "s1") is None
 
@@ -124,8 +122,7 @@ async def test_an_answer_that_is_cut_off_is_asked_for_in_parts(store_uri: str):
 
     llm = Replying(short_of_breath)
     async with opened(store_uri, llm=llm) as memories:
-        await memories.remember(SCOPE, turns, "s1")
-        assert await memories.work(until_idle=True) == 1
+        assert await taken_in(memories, turns) == 1
         assert await contents(memories) == sorted(
             turn.text.removeprefix("Fact: ") for turn in turns
         )
@@ -209,7 +206,7 @@ async def test_a_failure_puts_no_content_into_logs_or_jobs(
     options |= {"embedding": HashEmbedder()} if fails == "model beside an embedder" else {}
     with caplog.at_level(logging.DEBUG):
         async with opened(clock=clock, **options) as memories:
-            await memories.remember(SCOPE, TALK, "s1")
+            await taken_in(memories, TALK, "s1")
             await worked_off(memories, clock, 3)
             (job,) = await memories.jobs()
             assert type(error).__name__ in job.error
@@ -230,7 +227,6 @@ async def test_an_embedders_failure_puts_no_content_into_logs(caplog: pytest.Log
         async with opened(embedding=Echoing(), llm=False) as memories:
             await memories.add(SCOPE, ["Zoe arrives on Friday with Bruno."])
             found = await memories.recall(SCOPE, "When does Zoe arrive with Bruno on Friday?")
-            await memories.work(until_idle=True)
             (job,) = [job for job in await memories.jobs() if job.kind == "embed"]
     assert len(found) == 1
     for needle in NEEDLES:
@@ -262,8 +258,7 @@ async def test_a_summary_takes_the_settings_of_its_service(
     clock, summary = FrozenClock(), wrap(LlmSummary("openai/any"))
     options = {"model_timeout_seconds": 4.0, "clock": clock, "llm": False}
     async with opened(summary=summary, **options) as memories:
-        await memories.remember(SCOPE, TALK, "s1")
-        await memories.work(until_idle=True)
+        await taken_in(memories, TALK)
         (job,) = await memories.jobs()
         assert "did not answer in time" in job.error or "Timeout" in job.error
         while await memories.jobs():
@@ -277,8 +272,7 @@ async def test_dead_letters_are_bad_for_the_doctor(store_uri: str, monkeypatch: 
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 1)
     clock = FrozenClock()
     async with opened(store_uri, llm=Replying("no"), clock=clock) as memories:
-        await memories.remember(SCOPE, TALK, "s1")
-        await memories.work(until_idle=True)
+        await taken_in(memories, TALK)
     found = {finding.part: finding for finding in await doctor.examine(store_uri, llm=False)}
     assert found["queue"].state == "bad"
     assert "1 dead letter" in found["queue"].text

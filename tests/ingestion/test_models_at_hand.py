@@ -15,7 +15,7 @@ from kagent_memory.records import Scope
 from kagent_memory.settings import MemorySettings
 from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
 
-from .ground import SCOPE, contents, opened, said, stated
+from .ground import SCOPE, contents, opened, said, stated, taken_in
 
 
 def model(name: str = "gpt") -> ScriptedLlm:
@@ -77,8 +77,7 @@ async def test_two_agents_of_one_scope_keep_their_models():
             SCOPE, [fact("first")], "s1", llm=first, save=False, end_after_minutes=0
         )
         await memories.remember(SCOPE, [fact("second")], "s2", llm=second)
-        await memories.remember(SCOPE, [fact("third")], "s3", llm=first)
-        assert await memories.work(until_idle=True) == 3
+        assert await taken_in(memories, [fact("third")], "s3", llm=first) == 3
     extracted = [
         [prompt for prompt in llm.prompts if "<transcript>" in prompt] for llm in (first, second)
     ]
@@ -205,8 +204,7 @@ async def test_jobs_that_nobody_here_can_do_do_not_starve_the_others(store_uri: 
                 Scope("acme", f"u{number}", "x"), [fact("far", number)], "s", llm=f"far{number % 3}"
             )
         near = model("near")
-        await memories.remember(SCOPE, [fact("ada")], "s1", llm=near)
-        assert await memories.work(until_idle=True) == 1
+        assert await taken_in(memories, [fact("ada")], llm=near) == 1
         assert await contents(memories) == ["ada keeps locker 0."]
 
 
@@ -218,8 +216,7 @@ async def test_a_session_without_a_model_is_stored_in_turns(caplog: pytest.LogCa
     async with opened() as memories:
         for number in range(3):
             await memories.remember(SCOPE, [fact("ada", number)], f"s{number}")
-        await memories.remember(SCOPE, [fact("bob")], "s9", llm=model())
-        await memories.work(until_idle=True)
+        await taken_in(memories, [fact("bob")], "s9", llm=model())
         assert "bob keeps locker 0." in await contents(memories)
         assert "Fact: ada keeps locker 0." in await contents(memories)
     warnings = [record.message for record in caplog.records if "llm=" in record.message]
@@ -240,25 +237,20 @@ async def test_an_end_that_is_said_again_costs_no_call(store_uri: str, summary: 
 
         async def ended(*messages: Any) -> int:
             before = len(llm.prompts)
-            await memories.remember(SCOPE, messages, "s1", save=False, end_after_minutes=0)
-            await memories.work(until_idle=True)
+            await taken_in(memories, messages, save=False, end_after_minutes=0)
             return len(llm.prompts) - before
 
         first, second = fact("ada", 1), fact("ada", 2)
-        await memories.remember(SCOPE, [first], "s1")
-        await memories.work(until_idle=True)
+        await taken_in(memories, [first])
         assert [await ended(first) for _ in range(4)] == [1, 0, 0, 0]
-        await memories.remember(SCOPE, [], "s1", ended=True)
-        assert await memories.work(until_idle=True) == 1
+        assert await taken_in(memories, [], ended=True) == 1
         assert await ended(first) == 0
         assert await ended(first, second) >= 1
         assert [await ended(first, second), await ended()] == [0, 0]
-        await memories.remember(SCOPE, [first, second, fact("ada", 3)], "s1")
-        await memories.work(until_idle=True)
+        await taken_in(memories, [first, second, fact("ada", 3)])
         assert [await ended(first), await ended(first)] == [1, 0], "something was said since"
         assert (await memories.stats(SCOPE)).calls == len(llm.prompts)
         async with opened(store_uri, llm=llm) as restarted:
             before = len(llm.prompts)
-            await restarted.remember(SCOPE, [first], "s1", save=False, end_after_minutes=0)
-            await restarted.work(until_idle=True)
+            await taken_in(restarted, [first], save=False, end_after_minutes=0)
             assert len(llm.prompts) == before

@@ -18,7 +18,7 @@ from kagent_memory.memories import Memories
 from kagent_memory.records import Scope
 from kagent_memory.testing import FrozenClock, HashEmbedder
 
-from .ground import SCOPE, Embedding, Replying, contents, opened, said, stated
+from .ground import Embedding, Replying, SCOPE, contents, opened, said, stated, taken_in
 
 FACT = [said("Fact: The spare key is with Grace.", "e1")]
 
@@ -129,8 +129,7 @@ async def test_a_configuration_error_is_a_dead_letter_at_once(wraps: bool):
     wrong: dict[str, Any] = {"embedding": HashEmbedder(8), "dimensions": 16} if wraps else {}
     llm = Replying(stated if wraps else ConfigurationError("The model has no such deployment."))
     async with opened(llm=llm, clock=clock, **wrong) as memories:
-        await memories.remember(SCOPE, FACT, "s1")
-        await memories.work(until_idle=True)
+        await taken_in(memories, FACT)
         (dead,) = await memories.jobs(state="dead")
         assert dead.attempts == 1
         assert not await memories.jobs(state="queued")
@@ -176,8 +175,7 @@ async def test_failures_of_an_outage_do_not_count(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 3)
     clock, llm = FrozenClock(), Replying("no answer")
     async with opened(llm=llm, clock=clock) as memories:
-        await memories.remember(SCOPE, FACT, "s1")
-        await memories.work(until_idle=True)
+        await taken_in(memories, FACT)
         llm.reply = TimeoutError()
         await tried(memories, clock, hours=5)
         (job,) = await memories.jobs()
@@ -203,7 +201,7 @@ async def test_a_session_end_that_failed_is_still_open(store_uri: str):
         (job,) = await memories.jobs()
         assert job.run_after > clock.now
         assert await memories.drain(0) is False, "it waits for its pause, and is not done"
-        await memories.remember(SCOPE, FACT, "s1", save=False, end_after_minutes=15)
+        assert await taken_in(memories, FACT, save=False, end_after_minutes=15)
         assert await memories.drain(60) is True, "the session went on: its timer runs anew"
 
 
@@ -222,8 +220,7 @@ async def test_an_embedder_that_is_down_for_hours_is_waited_for(
         (job,) = await memories.jobs()
         assert (job.kind, job.state, job.failures) == ("embed", "queued", 0)
         embedder.error = None
-        clock.advance(seconds=MAX_PAUSE_SECONDS)
-        assert await memories.work(until_idle=True) == 1
+        clock.advance(seconds=MAX_PAUSE_SECONDS) == 1
         assert (await memories.recall(SCOPE, "boiler"))[0].cosine is not None
 
 

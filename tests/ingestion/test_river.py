@@ -20,7 +20,7 @@ from kagent_memory.records import Fact, Scope
 from kagent_memory.stores.base import MemoryStore
 from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
 
-from .ground import SCOPE, Embedding, contents, opened, said, stated
+from .ground import Embedding, SCOPE, contents, opened, said, stated, taken_in
 
 
 async def test_a_session_is_taken_in_once_however_often_it_comes(store_uri: str):
@@ -51,8 +51,7 @@ async def test_turns_that_meet_no_fact_search_nothing(monkeypatch: pytest.Monkey
     async with opened(llm=False) as memories:
         monkeypatch.delattr(type(memories.store.memories), "view")
         monkeypatch.delattr(MemoryStore, "view")
-        await memories.remember(SCOPE, [said("The cat is called Mog.", "e1")], "s1")
-        await memories.work(until_idle=True)
+        await taken_in(memories, [said("The cat is called Mog.", "e1")])
         assert await contents(memories) == ["The cat is called Mog."]
 
 
@@ -116,10 +115,9 @@ async def test_no_secret_reaches_model_embedder_queue_database_or_log(
     with caplog.at_level(logging.DEBUG, "kagent_memory"):
         async with opened(store_uri, llm=llm, embedding=embedder) as memories:
             text = "Fact: the keys are " + " and ".join(SECRETS.values()) + " for now."
-            await memories.remember(SCOPE, [said(text, "e1")], "s1")
+            await taken_in(memories, [said(text, "e1")], "s1")
             queued = [str(job.payload) for job in await memories.jobs()]
             await memories.add(SCOPE, [Fact(text, metadata={"note": text})])
-            await memories.work(until_idle=True)
             await memories.recall(SCOPE, text)
             kept = [f"{m.content} {m.metadata}" for m in (await memories.list(SCOPE)).memories]
     assert embedder.queries
@@ -158,13 +156,11 @@ async def test_a_session_has_one_summary_of_all_of_it(store_uri: str):
         return {**stated(prompt), "summary": summary}
 
     async with opened(store_uri, llm=ScriptedLlm(summed_up)) as memories:
-        await memories.remember(SCOPE, [said("Fact: The trip goes to Lisbon.", "e1")], "s1")
-        await memories.work(until_idle=True)
+        await taken_in(memories, [said("Fact: The trip goes to Lisbon.", "e1")])
         for number in (2, 3):
             late = [said(f"Fact: Day {number} is free.", f"e{number}")]
-            await memories.remember(SCOPE, late, "s1", save=False, end_after_minutes=15)
+            await taken_in(memories, late, save=False, end_after_minutes=15)
             await memories.end_session(SCOPE, "s1")
-            await memories.work(until_idle=True)
         assert "The trip goes to Lisbon." in told[1]
         summaries = [text for text in await contents(memories) if text.startswith("Summary")]
         assert summaries == ["Summary number 3."]
@@ -279,8 +275,7 @@ async def test_every_session_that_ends_has_its_summary(store_uri: str):
             await memories.remember(SCOPE, [], session, ended=True)
         again = [said("Notes on birds", "b1")]
         await memories.remember(SCOPE, again, "birds", ended=True)
-        await memories.remember(SCOPE, again, "birds")
-        await memories.work(until_idle=True)
+        await taken_in(memories, again, "birds")
         summaries = [text for text in await contents(memories) if text.startswith("All")]
         assert summaries == ["All about birds.", "All about cats.", "All about dogs."]
 
@@ -302,8 +297,7 @@ async def test_a_wish_that_cannot_be_holds_no_session_up(store_uri: str):
         await memories.add(SCOPE, [Fact(gone, ttl_days=1)])
         clock.advance(days=2)
         await memories.add(SCOPE, [there])
-        await memories.remember(SCOPE, [said(f"Fact: {new}", "e1")], "s1")
-        assert await memories.work(until_idle=True) == 1
+        assert await taken_in(memories, [said(f"Fact: {new}", "e1")]) == 1
         assert await contents(memories) == sorted([there, new])
         assert len(llm.prompts) == 2
 

@@ -12,7 +12,7 @@ import pytest
 from kagent_memory.records import Filter, Message
 from kagent_memory.testing import ScriptedLlm
 
-from .ground import SCOPE, AsSaid, contents, deciding, opened
+from .ground import AsSaid, SCOPE, contents, deciding, opened, taken_in
 
 PAIRS = (
     "The spare key of the old house hangs on a hook behind the garage",
@@ -63,8 +63,7 @@ async def test_values_are_valid_one_after_the_other(store_uri: str, slots: bool,
     async with opened(store_uri, **options) as memories:
         for day in order:
             said = Message(text=texts[day], event_id=f"e{day}", at=now - timedelta(days=9 - day))
-            await memories.remember(SCOPE, [said], f"s{day}")
-            await memories.work(until_idle=True)
+            await taken_in(memories, [said], f"s{day}")
         page = await memories.list(SCOPE, filter=Filter(superseded=True))
         since = {value.content: value.valid_from or value.said_at for value in page.memories}
         values = sorted(page.memories, key=lambda value: since[value.content] or now)

@@ -200,7 +200,7 @@ def summing(prompt: str) -> Any:
 @pytest.fixture
 def most(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """A session keeps so few memories."""
-    monkeypatch.setattr("kagent_memory.ingestion.short_term.MAX_SHORT_TERM", request.param)
+    monkeypatch.setattr("kagent_memory.ingestion.sessions.MAX_SHORT_TERM", request.param)
 
 
 @pytest.mark.parametrize("most", [10], indirect=True)
