@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -30,11 +31,13 @@ from kagent_memory.language.tokenizer import index_terms, spelling
 from kagent_memory.records import new_id
 from kagent_memory.retrieval.question import Question as Asked
 from kagent_memory.retrieval.ranking import RankSettings
-from kagent_memory.retrieval.ranking.candidates import Near, dense_text, join, shortlist
-from kagent_memory.retrieval.ranking.rank import REACH, rank
+from kagent_memory.retrieval.ranking.candidates import Near, dense_text
+from kagent_memory.retrieval.ranking.rank import rank
 from kagent_memory.retrieval.search import LEG, SHORTLIST, Search
+from kagent_memory.stores.columns import NO_ROWS
 from kagent_memory.stores.index import Entry, ScopeIndex
 from kagent_memory.stores.postings import packed
+from kagent_memory.stores.vectors import Nearest
 
 SIGNS = ("match", "window", "session", "answer", "time", "author", "substance")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -88,22 +91,19 @@ class Scope:
             places.append(entry)
         self.index = ScopeIndex().updated(places)
         self.visible = self.index.visible(NOW)
-        self.rows = [self.ids[note.key] for note in self.notes]
+        rows = [self.index.row_of(self.ids[note.key]) for note in self.notes]
+        self.rows = np.array(rows, np.int64)
         self.vectors: np.ndarray | None = None
 
-    def dated(self, question: Asked) -> frozenset[str]:
-        times = [(note.at, self.ids[note.key]) for note in self.notes]
-        return frozenset(
-            id
-            for after, before in question.windows[:3]
-            for _, id in [pair for pair in reversed(times) if after <= pair[0] < before][:SHORTLIST]
+    def dated(self, question: Asked) -> np.ndarray:
+        windows = (
+            self.index.newest(SHORTLIST, self.visible, *ends) for ends in question.windows[:3]
         )
+        return np.unique(np.concatenate([NO_ROWS, *windows]))
 
-    def nearest(self, vector: np.ndarray) -> list[tuple[str, float]]:
+    def nearest(self, vector: np.ndarray) -> Nearest:
         assert self.vectors is not None
-        cosines = (self.vectors @ vector).round(6).tolist()
-        found = sorted(zip(cosines, self.rows, strict=True), reverse=True)
-        return [(id, cosine) for cosine, id in found[:LEG]]
+        return Nearest.best(self.rows, (self.vectors @ vector).round(6), LEG)
 
 
 async def asked(scope: Scope, embedder: MiniLM | None) -> list[Question]:
@@ -115,25 +115,23 @@ async def asked(scope: Scope, embedder: MiniLM | None) -> list[Question]:
     for one in scope.talk.asked:
         search = Search(scopes=(), text=one.question, now=NOW)
         search.question = Asked.read(one.question, NOW)
-        search.dated = scope.dated(search.question)
-        undated = search.question.undated if search.dated else None
+        view: Any = SimpleNamespace(index=scope.index, visible=scope.visible, seen=scope.visible)
+        search.view, search.dated = view, scope.dated(search.question)
+        undated = search.question.undated if search.dated.size else None
         search.date_only = undated is not None
         search.terms = search.question.terms if undated is None else undated
         matches = scope.index.text(search.terms, LEG, scope.visible)
-        nearest: list[tuple[str, float]] = []
+        nearest = Nearest()
         if embedder is not None:
             (vector,) = await embedder.embed([dense_text(one.question, matches)], kind="query")
             nearest = scope.nearest(vector)
-        candidates = join(search, matches, Near(nearest, nearest))
-        wanted = list(dict.fromkeys((*shortlist(candidates, search), *search.dated)))
-        features = scope.index.features(wanted, REACH, scope.visible)
-        found = rank(search, candidates, features, UNITS)
-        answers = {hit.id for hit in found.ranked}
-        kept = np.array([id in answers for id in features.ids], bool)
-        nothing = np.zeros(len(features))
-        signs = np.stack([found.signs.get(name, nothing) for name in SIGNS], axis=1)[kept]
+        found = rank(search, matches, Near(nearest, nearest), UNITS)
+        places = np.sort(found.order)
+        nothing = np.zeros(len(found.table.rows))
+        signs = np.stack([found.signs.get(name, nothing) for name in SIGNS], axis=1)[places]
         evidence = {scope.ids[key] for key in one.evidence}
-        held = np.array([id in evidence for id in features.ids], bool)[kept]
+        answers = scope.index.ids_of(found.table.rows[places])
+        held = np.array([id in evidence for id in answers], bool)
         questions.append(Question(scope.talk.user, signs, held, len(evidence)))
     return questions
 

@@ -75,24 +75,26 @@ def _best(held: Sequence[frozenset[str]], sizes: Sequence[int], max_tokens: int)
     return max(map(run, range(len(sizes))), key=worth)
 
 
-def holding(phrase: str, texts: Mapping[str, str]) -> TermMatrix:
+def holding(phrase: str, texts: Mapping[int, str], ids: Sequence[str]) -> TermMatrix:
     """Return the texts that hold the words of a phrase in a row, or else all of them.
 
     Args:
         phrase: what is looked for.
-        texts: by id.
+        texts: by their rows.
+        ids: of all rows.
 
     Returns:
         The number of words of each, and how often it holds each of the phrase's.
     """
     wanted = tokens(phrase)
-    words = {id: tokens(text) for id, text in texts.items()}
-    candidates = {id: said for id, said in words.items() if {*wanted} <= {*said}}
+    words = {row: tokens(text) for row, text in texts.items()}
+    candidates = {row: said for row, said in words.items() if {*wanted} <= {*said}}
     run = f" {' '.join(wanted)} "
     holders = {
-        id: said for id, said in candidates.items() if run in f" {' '.join(said)} "
+        row: said for row, said in candidates.items() if run in f" {' '.join(said)} "
     } or candidates
     terms = [*dict.fromkeys(wanted)]
     counts = np.array([[said.count(term) for term in terms] for said in holders.values()], np.int64)
     lengths = np.array([*map(len, holders.values())], np.int64)
-    return TermMatrix([*holders], terms, lengths, counts.reshape(-1, len(terms)))
+    rows = np.array([*holders], np.int64)
+    return TermMatrix(ids, rows, terms, lengths, counts.reshape(-1, len(terms)))

@@ -16,20 +16,15 @@ from ..records import GATED, Exclusion, Hit, Memory, Mode, Recall
 from ..settings import MemorySettings
 from ..settings.policies import POLICIES
 from ..stores.base import MemoryStore
-from ..stores.filter_match import matches_filter
 from ..stores.values import TextMatches
-from ..stores.view import Stale
+from ..stores.view import Nearest, Stale
 from .embedding_spaces import StoreEmbedder
 from .query import Gate, WordGate, is_known
 from .question import UNRELATED, Question, identifiers, is_small, trust
 from .ranking import RankSettings
-from .ranking.candidates import (
-    Near,
-    join,
-    shortlist,
-)
+from .ranking.candidates import Near
 from .ranking.importance import ImportanceWeights, importance
-from .ranking.rank import REACH, Ranked, Ranking, rank
+from .ranking.rank import Ranked, Ranking, rank
 from .ranking.selection import Selection, handed_over, select, with_sources
 from .search import HelpingModel, Search, rewrite
 from .text_search import by_words
@@ -41,14 +36,6 @@ NOT_EMBEDDED = "embedder: these memories have no vectors yet; they are found by 
 MAX_RERANKED = 50
 SPARE = 5
 MAX_SCANNED = 1_000  # memories read for a query of nothing but stop words
-
-
-def ranked(search: Search, matches: TextMatches, near: Near, settings: RankSettings) -> Ranking:
-    """Return all that was found in order."""
-    candidates = join(search, matches, near, settings)
-    wanted = {*shortlist(candidates, search, settings), *search.dated}
-    places = search.view.features([*wanted], reach=REACH)
-    return rank(search, candidates, places, settings)
 
 
 async def _question(search: Search, text: str, history: Sequence[str] = ()) -> Question:
@@ -110,19 +97,19 @@ class Retriever:
         search.view = await open_views(
             store, self._embedder, search, again=again, has_short_term=self.has_short_term
         )
-        texts: dict[str, str] = {}
+        texts: dict[int, str] = {}
         if is_small(search.question.terms):  # which the index leaves out
             newest = await run_in_thread(search.size, search.view.newest, MAX_SCANNED)
-            memories = await search.view.memories(newest)
-            texts = {key: memory.content for key, memory in memories.items()}
+            memories = await search.view.memories(newest.tolist())
+            texts = {row: memory.content for row, memory in memories.items()}
         size = search.size + sum(map(len, texts.values()))
         matches, trimmed = await run_in_thread(size, by_words, search, texts)
         near = await self._by_meaning(search, matches, trimmed)
-        ranking = await run_in_thread(search.size, ranked, search, matches, near, self._rank)
+        ranking = await run_in_thread(search.size, rank, search, matches, near, self._rank)
         hits, left_out = await self._select(search, ranking)
         if search.explain:
             left_out |= await search.view.exclusions(search.terms, search.filter)
-        if not near.trimmed and (search.degraded or (hits and mode == "hybrid")):
+        if not near.trimmed.rows.size and (search.degraded or (hits and mode == "hybrid")):
             mode = "keyword"
             search.degraded = search.degraded or [NOT_EMBEDDED]
         degraded = (*search.degraded, *([store.trouble] if store.trouble else ()))
@@ -197,16 +184,18 @@ class Retriever:
             )
             return Near()
         nearest = dict(zip(queries, lists, strict=True))
-        full, lacking = nearest[question.text], matches.documents - len(nearest[question.text])
-        if full and lacking > 0 and len(full) < search.leg:  # it reached all that have a vector
+        full = nearest[question.text]
+        reached = len(full.rows)
+        lacking = matches.documents - reached
+        if reached and lacking > 0 and reached < search.leg:  # all that have a vector
             search.degraded.append(
                 f"embedder: {lacking} of {matches.documents} memories are found by words alone"
             )
-        return Near(nearest[trimmed], full, nearest[added.text] if added else ())
+        return Near(nearest[trimmed], full, nearest[added.text] if added else Nearest())
 
     async def _select(
         self, search: Search, ranking: Ranking
-    ) -> tuple[tuple[Hit, ...], dict[str, Exclusion]]:
+    ) -> tuple[tuple[Hit, ...], dict[int, Exclusion]]:
         """Return the hits, and what was left out why; read further down the ranking until there are
         enough.
         """
@@ -216,78 +205,61 @@ class Retriever:
         limit = search.limit
         wanted = max(limit + SPARE, MAX_RERANKED if self._reranker else 0)
         while True:
-            head = ranking.ranked[:wanted]
-            memories = await search.view.memories([row.id for row in head])
-            # neighbours of matching turns come along unfiltered; they lend their words, but are not
-            # answers
-            fitting = [
-                row
-                for row in head
-                if row.id not in memories or matches_filter(search.filter, memories[row.id])
-            ]
+            head = ranking.best(wanted)
+            memories = await search.view.memories([hit.row for hit in head])
             selection = await run_in_thread(
                 search.size,
                 select,
                 search,
-                await self._reranked(search, fitting, memories),
+                await self._reranked(search, head, memories),
                 memories,
                 weight=self._rank.standing,
                 standing=standing,
             )
-            # duplicates that fell together, and what the filter holds off, leave room for what
-            # stood further down
-            short_on_purpose = search.budget_tokens and len(fitting) >= limit
-            if len(selection.kept) >= limit or wanted >= len(ranking.ranked) or short_on_purpose:
+            # duplicates that fell together leave room for what stood further down
+            short_on_purpose = search.budget_tokens and len(head) >= limit
+            if len(selection.kept) >= limit or wanted >= len(ranking) or short_on_purpose:
                 break
             wanted *= 4
-        hits = await self._hits(search, ranking, selection, memories)
-        return hits, {**ranking.left_out, **selection.left_out}
-
-    async def _hits(
-        self, search: Search, ranking: Ranking, selection: Selection, found: Mapping[str, Memory]
-    ) -> tuple[Hit, ...]:
-        """Return what is handed over: memories with their passages and the turns that they came
-        from.
-        """
-        kept, memories = await with_sources(search, selection.kept, found)
+        kept, memories = await with_sources(search, selection.kept, memories)
         size = (
             sum(len(memory.content) for memory in memories.values()) if search.budget_tokens else 0
         )
         hits = await run_in_thread(size, handed_over, search, kept, memories)
-        for key, hit in hits.items() if search.explain else ():
-            hits[key] = replace(hit, why=self._why(search, ranking, selection, hit, key))
-        return tuple(hits.values())
+        for row, hit in hits.items() if search.explain else ():
+            hits[row] = replace(hit, why=self._why(search, ranking, selection, hit, row))
+        return tuple(hits.values()), {**ranking.left_out, **selection.left_out}
 
     def _why(
-        self, search: Search, ranking: Ranking, selection: Selection, hit: Hit, key: str
+        self, search: Search, ranking: Ranking, selection: Selection, hit: Hit, row: int
     ) -> dict[str, Any]:
         """Return what found a memory, and what each sign added to the score that it has in the
         end.
         """
-        why = ranking.explain(key)
+        why = ranking.explain(row)
         share = 1 / (1 + self._rank.standing)
         scores = {name: value * share for name, value in why["scores"].items()}
-        scores["standing"] = selection.standing.get(key, 0.0)
+        scores["standing"] = selection.standing.get(row, 0.0)
         if self._reranker is not None:
             scores["rerank"] = hit.score - sum(scores.values())
         why["scores"] = {name: round(value, 4) for name, value in scores.items() if round(value, 4)}
         return why | ({"respelt": search.respelt} if search.respelt else {})
 
     async def _reranked(
-        self, search: Search, ranked: list[Ranked], memories: Mapping[str, Memory]
+        self, search: Search, ranked: list[Ranked], memories: Mapping[int, Memory]
     ) -> list[Ranked]:
         """Return the ranking with the best of it in the reranker's order."""
         if self._reranker is None or len(ranked) < 2:
             return ranked
-        head = [row for row in ranked[:MAX_RERANKED] if row.id in memories]
-        texts = [memories[row.id].content for row in head]
+        head = [hit for hit in ranked[:MAX_RERANKED] if hit.row in memories]
+        texts = [memories[hit.row].content for hit in head]
         rerank = partial(self._reranker.rerank, search.question.text, texts)
         scores = await self._reranking.ask(search, rerank)
         if scores is None:
             return ranked
         order = sorted(range(len(head)), key=lambda number: -scores[number])
         # the scores go down with the new order, so that usage is mixed into it and a gap is one
-        falling = sorted((row.score for row in head), reverse=True)
+        falling = sorted((hit.score for hit in head), reverse=True)
         ordered = [
             head[number]._replace(score=score) for number, score in zip(order, falling, strict=True)
         ]

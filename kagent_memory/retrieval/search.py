@@ -17,6 +17,7 @@ from ..models.llm import Llm
 from ..models.prompts import filled, prompt
 from ..models.prompts.escaping import escaped, unescaped
 from ..records import EVERYTHING, Filter, Scope, Vector
+from ..stores.columns import NO_ROWS, Rows
 from ..stores.spaces import EmbeddingSpace
 from .question import EARLIER_TURNS, Question, is_small
 
@@ -88,8 +89,8 @@ class Search:
     terms: Sequence[str] = ()
     added_terms: frozenset[str] = frozenset()
     respelt: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
-    dated: frozenset[str] = frozenset()
-    preferences: frozenset[str] = frozenset()
+    dated: Rows = field(default_factory=lambda: NO_ROWS)
+    preferences: Rows = field(default_factory=lambda: NO_ROWS)
     date_only: bool = False
     trust: float = 1.0
     degraded: list[str] = field(default_factory=list[str])

@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import chain
 
+import numpy as np
+
 from ..language.preferences import PREFERENCE_TERM
 from ..language.respelling import respellings, respelt
 from ..language.tokenizer import query_terms
+from ..stores.columns import NO_ROWS
 from ..stores.values import TextMatches
 from .passages import holding
 from .ranking.candidates import dense_text, keeps_what_is_asked
@@ -17,7 +20,7 @@ from .search import Search
 MAX_WINDOWS = 3  # a pasted log names hundreds
 
 
-def by_words(search: Search, texts: Mapping[str, str]) -> tuple[TextMatches, str]:
+def by_words(search: Search, texts: Mapping[int, str]) -> tuple[TextMatches, str]:
     """Return what holds the query's terms, or lies in the times that it names; and the text to
     search by vectors for.
 
@@ -29,7 +32,7 @@ def by_words(search: Search, texts: Mapping[str, str]) -> tuple[TextMatches, str
     matches = _matches(search)
     if not texts:
         matches = _with_other_forms(search, matches) if matches.documents else matches
-    elif holders := holding(search.question.text, texts):
+    elif holders := holding(search.question.text, texts, search.view.index.ids):
         frequencies = dict.fromkeys(holders.terms, len(holders))
         matches = replace(matches, matches=holders, frequencies=frequencies)
     return matches, dense_text(search.question.text, matches)
@@ -43,18 +46,15 @@ def _matches(search: Search) -> TextMatches:
         known = view.text([*asked, *added.terms], limit=0)
         search.added = added = added if keeps_what_is_asked(asked, added.terms, known) else None
     windows = question.windows or (added.windows if added else ())
-    search.dated = frozenset(
-        id
-        for after, before in windows[:MAX_WINDOWS]
-        for id in view.newest(search.shortlist, after, before)
-    )
-    undated = question.undated if search.dated else None
+    in_windows = (view.newest(search.shortlist, *ends) for ends in windows[:MAX_WINDOWS])
+    search.dated = np.unique(np.concatenate([NO_ROWS, *in_windows]))
+    undated = question.undated if search.dated.size else None
     search.date_only = undated is not None
     terms = question.terms if undated is None else undated
     search.respelt = {}
     search.added_terms = frozenset(added.terms).difference(terms) if added else frozenset()
     search.terms = [*terms, *sorted(search.added_terms)]
-    search.preferences = frozenset(view.text([PREFERENCE_TERM], limit=search.leg).matches)
+    search.preferences = view.text([PREFERENCE_TERM], limit=search.leg).matches.rows
     return view.text(search.terms, limit=search.leg)
 
 

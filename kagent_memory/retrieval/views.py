@@ -6,12 +6,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
-from heapq import nlargest
+from functools import cached_property, partial
 from typing import TypeVar
 
 import numpy as np
@@ -20,8 +18,9 @@ from ..concurrency import cancel_and_wait, run_in_thread
 from ..errors import InvalidInput, ModelError
 from ..records import EVERYTHING, Exclusion, Filter, LeftOut, Memory, Scope, Vector
 from ..stores.base import MemoryStore
-from ..stores.columns import Places
-from ..stores.values import EARLIEST, Numbers, TermMatrix, TextMatches, Whole
+from ..stores.columns import Mask, Rows
+from ..stores.index import JoinedIndex, ScopeIndex
+from ..stores.values import EARLIEST, TextMatches, Whole
 from ..stores.vectors import Nearest
 from ..stores.view import MemoriesView, View
 from .embedding_spaces import StoreEmbedder
@@ -40,10 +39,10 @@ Answer = TypeVar("Answer")
 
 
 class ManyViews:
-    """Views that one search reads: its scopes, and the short-term memories of its session.
+    """Views that one search reads as one: its scopes, and the short-term memories of its session.
 
-    Memories go by keys here: by their ids in a single scope. Of several scopes the key says which
-    one as well, since an id (and a session's) may be used in each of them.
+    Memories go by their rows, counted through all views. Words are counted over all of them
+    together: no word is rare for lying in a small scope, and the same text matches as well in each.
 
     Args:
         views: of the scopes, each once.
@@ -51,172 +50,135 @@ class ManyViews:
     """
 
     def __init__(self, views: Sequence[View], short_term: Sequence[View] = ()) -> None:
-        self._whole = views
-        numbers = {view.scope: number for number, view in enumerate(views)}
-        self._views = [(numbers[view.scope], view) for view in (*views, *short_term)]
+        self._whole, self._views = views, [*views, *short_term]
+        self._starts = np.cumsum([0, *(len(view.index.ids) for view in self._views[:-1])])
+        self._of_scope: dict[Scope, list[tuple[int, View]]] = {}
+        for start, view in zip(self._starts.tolist(), self._views, strict=True):
+            self._of_scope.setdefault(view.scope, []).append((start, view))
 
-    def scope_of(self, key: str) -> Scope:
+    # joined where they are first asked for: in the thread of a search
+
+    @cached_property
+    def index(self) -> ScopeIndex:
+        """The index of all memories."""
+        return JoinedIndex.of([view.index for view in self._views])
+
+    @cached_property
+    def visible(self) -> Mask:
+        """Which of its rows are searched."""
+        return np.concatenate([view.visible for view in self._views])
+
+    @cached_property
+    def seen(self) -> Mask:
+        """Which of its rows readers may see, whether the filter lets them through or not."""
+        return np.concatenate([view.seen for view in self._views])
+
+    def _view_of(self, row: int) -> tuple[int, View]:
+        """Return the first row of the view that a row lies in, and the view."""
+        number = int(self._starts.searchsorted(row, "right")) - 1
+        return int(self._starts[number]), self._views[number]
+
+    def scope_of(self, row: int) -> Scope:
         """Return the scope of a memory."""
-        return self._whole[self._parts(key)[0]].scope
+        return self._view_of(row)[1].scope
 
-    def key_of(self, beside: str, id: str) -> str:
-        """Return the key of an id in the scope of another memory's key."""
-        return self._key(self._parts(beside)[0], id)
+    def rows_of(self, beside: int, ids: Iterable[str]) -> list[int]:
+        """Return the rows of those of the ids that the scope of another memory knows."""
+        rows = (self._row(self.scope_of(beside), id) for id in ids)
+        return [row for row in rows if row is not None]
 
-    def by_id(self, left_out: Mapping[str, Exclusion]) -> tuple[LeftOut, ...]:
-        """Return what was left out by scope and id instead of by key."""
+    def _row(self, scope: Scope, id: str) -> int | None:
+        views = reversed(self._of_scope[scope])  # a short-term memory is hidden elsewhere
+        rows = ((start, view.index.row_of(id)) for start, view in views)
+        return next((start + row for start, row in rows if row >= 0), None)
+
+    def by_id(self, left_out: Mapping[int, Exclusion]) -> tuple[LeftOut, ...]:
+        """Return what was left out by scope and id instead of by row."""
+        ids = self.index.ids
         return tuple(
-            LeftOut(memory_id=self._parts(key)[1], reason=reason, scope=self.scope_of(key))
-            for key, reason in left_out.items()
+            LeftOut(memory_id=ids[row], reason=reason, scope=self.scope_of(row))
+            for row, reason in left_out.items()
         )
 
     def size(self, terms: int) -> int:
         """Return how long a search by so many terms takes, as `run_in_thread` counts."""
-        return sum(view.size(terms) for _, view in self._views)
+        return sum(view.size(terms) for view in self._views)
 
     def text(self, terms: Sequence[str], *, limit: int) -> TextMatches:
-        """Return what the text search finds, counted over all scopes together: no word is rare for
-        lying in a small scope, and the same text matches as well in each of them.
-        """
-        parts = [(number, view.text(terms, limit=limit)) for number, view in self._views]
-        return parts[0][1] if len(parts) == 1 else self._pooled(terms, parts, limit)
+        """Return what the text search finds; see `View.text`."""
+        return self.index.text(terms, limit, self.visible)
 
     def newest(
         self, limit: int, after: datetime | None = None, before: datetime | None = None
-    ) -> list[str]:
-        """Return the newest memories of all scopes; see `View.newest`."""
-        rows = [
-            (created, id, number)
-            for number, view in self._views
-            for created, id in view.newest(limit, after, before)
-        ]
-        return [self._key(number, id) for _, id, number in nlargest(limit, rows)]
-
-    def features(self, keys: Sequence[str], *, reach: int) -> Places:
-        """Return where these memories stand in their sessions, and those beside them."""
-        parts = [
-            (number, view.features(ids, reach=reach)) for number, view, ids in self._asked(keys)
-        ]
-        if len(self._views) == 1:
-            return parts[0][1]
-        return Places.joined(
-            [part for _, part in parts],
-            [[self._key(number, id) for id in part.ids] for number, part in parts],
-        )
+    ) -> Rows:
+        """Return the newest memories of all scopes; see `ScopeIndex.newest`."""
+        return self.index.newest(limit, self.visible, after, before)
 
     async def nearest(
         self, space: int, vectors: Sequence[Vector], *, limit: int
     ) -> Sequence[Nearest]:
-        """Return for each vector the nearest memories of all scopes, each with its cosine."""
+        """Return the nearest memories of all scopes to each vector."""
         answers = await few_at_once(
-            [partial(view.nearest, space, vectors, limit=limit) for _, view in self._views]
+            [partial(view.nearest_rows, space, vectors, limit=limit) for view in self._views]
         )
         if len(answers) == 1:
             return answers[0]
 
-        def best(place: int) -> Nearest:
-            rows = [
-                (cosine, id, number)
-                for (number, _), lists in zip(self._views, answers, strict=True)
-                for id, cosine in lists[place]
+        def joined() -> list[Nearest]:
+            return [
+                Nearest.best(
+                    np.concatenate(
+                        [near.rows + start for near, start in zip(lists, self._starts, strict=True)]
+                    ),
+                    np.concatenate([near.cosines for near in lists]),
+                    limit,
+                )
+                for lists in zip(*answers, strict=True)
             ]
-            return [(self._key(number, id), cosine) for cosine, id, number in nlargest(limit, rows)]
 
-        size = sum(len(near) for lists in answers for near in lists)
-        return await run_in_thread(size, lambda: [*map(best, range(len(vectors)))])
+        return await run_in_thread(sum(len(lists) for lists in answers) * limit, joined)
 
     async def memories(
-        self, keys: Sequence[str], *, superseded: bool = False
-    ) -> Mapping[str, Memory]:
-        """Return the visible ones of these memories, by key; with `superseded` also those no longer
+        self, rows: Collection[int], *, superseded: bool = False
+    ) -> dict[int, Memory]:
+        """Return the visible ones of these memories, by row; with `superseded` also those no longer
         active.
+
+        A single scope is asked without any, too: nothing found is true only of it as it is now.
 
         Raises:
             Stale: the search went by what was out of date.
         """
-        requests = self._asked(keys)
-        answers = await few_at_once(
-            [partial(view.memories, ids, superseded=superseded) for _, view, ids in requests]
-        )
-        return {
-            self._key(number, id): memory
-            for (number, _, _), memories in zip(requests, answers, strict=True)
-            for id, memory in memories.items()
-        }
+        wanted: dict[int, list[int]] = {0: []} if len(self._views) == 1 else {}
+        for row in rows:
+            wanted.setdefault(self._view_of(row)[0], []).append(row)
 
-    async def exclusions(self, terms: Sequence[str], filter: Filter) -> Mapping[str, Exclusion]:
+        async def read(start: int, own: Sequence[int]) -> dict[int, Memory]:
+            view = self._view_of(start)[1]
+            ids = {row: view.index.ids[row - start] for row in own}
+            memories = await view.memories([*ids.values()], superseded=superseded)
+            return {row: memories[id] for row, id in ids.items() if id in memories}
+
+        answers = await few_at_once([partial(read, *item) for item in wanted.items()])
+        return {row: memory for memories in answers for row, memory in memories.items()}
+
+    async def exclusions(self, terms: Sequence[str], filter: Filter) -> Mapping[int, Exclusion]:
         """Return those of the memories with the rarest terms that have expired, were superseded or
-        are quarantined, by key. Searched by words only, as of a time before any expired.
+        are quarantined. Searched by words only, as of a time before any expired.
         """
         every = replace(filter, superseded=True)
-        views = await few_at_once([partial(view.under, every, EARLIEST) for view in self._whole])
-        ever = ManyViews(views)
+        ever = ManyViews(
+            await few_at_once([partial(view.under, every, EARLIEST) for view in self._whole])
+        )
         size = ever.size(len(terms))
         matches = (await run_in_thread(size, ever.text, terms, limit=MAX_EXCLUSIONS)).matches
-        memories = await ever.memories(matches.ids, superseded=True)
-        visible = await self.memories([*memories])
+        memories = await ever.memories(matches.rows.tolist(), superseded=True)
+        own = {self._row(ever.scope_of(row), memory.id): memory for row, memory in memories.items()}
         return {
-            key: memory.state if memory.state not in ("active", "source") else "expired"
-            for key, memory in memories.items()
-            if key not in visible
+            row: memory.state if memory.state not in ("active", "source") else "expired"
+            for row, memory in own.items()
+            if row is not None and not self.seen[row]
         }
-
-    def _key(self, number: int, id: str) -> str:
-        return id if len(self._whole) == 1 else f"{number}:{id}"
-
-    def _parts(self, key: str) -> tuple[int, str]:
-        """Return the number of a key's scope, and the id."""
-        if len(self._whole) == 1:
-            return 0, key
-        number, _, id = key.partition(":")
-        return int(number), id
-
-    def _asked(self, keys: Sequence[str]) -> list[tuple[int, View, Sequence[str]]]:
-        """Return the views in whose scopes the keys lie, each with the number of its scope and the
-        ids.
-
-        A single scope is asked without any, too: nothing found is true only of it as it is now.
-        """
-        if len(self._views) == 1:
-            return [(0, self._views[0][1], keys)]
-        ids: dict[int, list[str]] = defaultdict(list)
-        for number, id in map(self._parts, keys):
-            ids[number].append(id)
-        return [(number, view, ids[number]) for number, view in self._views if number in ids]
-
-    def _pooled(
-        self, terms: Sequence[str], parts: Sequence[tuple[int, TextMatches]], limit: int
-    ) -> TextMatches:
-        """Return the matches as those of one scope that holds all memories, cut at `limit` as a
-        store cuts.
-        """
-        frequencies: Counter[str] = Counter()
-        for _, part in parts:
-            frequencies.update(part.frequencies)
-        known = [term for term in dict.fromkeys(terms) if term in frequencies]
-        matches = [part.matches for _, part in parts]
-
-        def aligned(some: TermMatrix) -> Numbers:
-            counts = np.zeros((len(some), len(known)), np.int64)
-            counts[:, [known.index(term) for term in some.terms]] = some.counts
-            return counts
-
-        term_counts = np.concatenate([*map(aligned, matches)])
-        lengths = np.concatenate([part_matches.lengths for part_matches in matches])
-        ids = np.array([id for part_matches in matches for id in part_matches.ids], np.str_)
-        keys = [self._key(number, id) for number, part in parts for id in part.matches.ids]
-        worth = ((term_counts > 0) @ np.array([1 / frequencies[term] for term in known])).round(12)
-        best: list[int] = np.lexsort((ids, worth))[::-1][:limit].tolist()
-        documents = sum(part.documents for _, part in parts)
-        length = sum(part.documents * part.average_length for _, part in parts)
-        return TextMatches(
-            documents=documents,
-            average_length=length / documents if documents else 0.0,
-            frequencies=frequencies,
-            matches=TermMatrix(
-                [keys[row] for row in best], known, lengths[best], term_counts[best]
-            ),
-        )
 
 
 async def few_at_once(calls: Sequence[Callable[[], Awaitable[Answer]]]) -> list[Answer]:

@@ -1,11 +1,10 @@
-"""Places of memories as ranking reads them: in columns, without an object each."""
+"""What is known of each memory beside its words, in columns, without an object each."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Self, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -38,43 +37,7 @@ Columns: TypeAlias = npt.NDArray[np.void]
 Rows: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Floats: TypeAlias = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class Places:
-    """Positions of memories, in columns.
-
-    Attributes:
-        ids: of the memories, in order.
-        columns: a row for each, of `COLUMNS`: sessions and authors as indexes of `names` (-1:
-            none), times in microseconds since 1970, NONE for a position or time that is unknown.
-        names: of the sessions and authors.
-    """
-
-    ids: Sequence[str]
-    columns: Columns
-    names: Sequence[str]
-
-    @classmethod
-    def joined(cls, parts: Sequence[Self], keys: Sequence[Sequence[str]]) -> Self:
-        """Return several as one, in the order of their ids; each part's sessions are its own.
-
-        Args:
-            parts: of different scopes.
-            keys: of each part, what stands for its ids.
-        """
-        columns, names = np.empty(0, COLUMNS), list[str]()
-        for part in parts:
-            numbers = range(len(names), len(names) + len(part.names))
-            columns = np.concatenate([columns, renamed(part.columns, numbers)])
-            names += part.names
-        ids = [id for part in parts for id in part.ids]
-        named = [key for part in keys for key in part]
-        order = sorted(range(len(ids)), key=ids.__getitem__)
-        return cls([named[row] for row in order], columns[order], names)
-
-    def __len__(self) -> int:
-        return len(self.ids)
+NO_ROWS: Rows = np.empty(0, np.int64)
 
 
 def renamed(columns: Columns, numbers: Sequence[int]) -> Columns:

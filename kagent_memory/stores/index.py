@@ -1,4 +1,4 @@
-"""Index of one scope's memories in memory: terms, places and visibility; no content.
+"""Index of one scope's memories in memory: terms, features and visibility; no content.
 
 Pure: it is told what the database holds (`stores.sql.index_cache`) and answers from that alone. It
 goes to the database and comes back as it is (`packed`): a process that never saw the scope loads it
@@ -8,6 +8,7 @@ at once.
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,6 +18,7 @@ from itertools import compress
 from typing import NamedTuple, Self, cast
 
 import numpy as np
+from typing_extensions import override
 
 from ..language.time_words import TIME_TERMS, time_terms_of
 from ..language.tokenizer import is_question
@@ -28,7 +30,6 @@ from .columns import (
     NONE,
     Columns,
     Mask,
-    Places,
     Rows,
     best,
     renamed,
@@ -100,20 +101,15 @@ class ScopeIndex:
 
     Attributes:
         ids: of its memories, in order; what else is known of each is in the same row.
-        columns: where they stand (`Places`), and who may see them until when.
+        columns: what ranking asks of them, and who may see them until when (`COLUMNS`).
         names: of their sessions and authors.
         postings: their terms, in the order of the terms' keys.
     """
 
-    ids: Sequence[str] = ()
+    ids: list[str] = field(default_factory=list[str])
     columns: Columns = field(default_factory=lambda: np.empty(0, COLUMNS))
     names: Sequence[str] = ()
     postings: Postings = field(default_factory=lambda: Postings.unpacked(()))
-
-    @cached_property
-    def rows(self) -> dict[str, int]:
-        """The row of each memory."""
-        return dict(zip(self.ids, range(len(self.ids)), strict=True))
 
     @property
     def size(self) -> int:
@@ -201,9 +197,9 @@ class ScopeIndex:
     def text(self, terms: Iterable[str], limit: int, visible: Mask) -> TextMatches:
         """Return what `View.text` promises, of the visible rows."""
         terms = list(dict.fromkeys(terms))
-        postings = self.postings.of(terms)
-        postings = postings.where(visible[postings.rows])
-        often = np.bincount(postings.terms, minlength=len(terms))
+        holders = self.holders(terms)
+        holders = holders.where(visible[holders.rows])
+        often = np.bincount(holders.terms, minlength=len(terms))
         columns: list[int] = often.nonzero()[0].tolist()
         documents = int(visible.sum())
         length = int(self.columns["length"][visible].sum())
@@ -211,13 +207,19 @@ class ScopeIndex:
             documents=documents,
             average_length=length / documents if documents else 0.0,
             frequencies={terms[number]: int(often[number]) for number in columns},
-            matches=self._rarest([terms[number] for number in columns], postings, often, limit),
+            matches=self._rarest([terms[number] for number in columns], holders, often, limit),
         )
 
-    def _rarest(self, terms: Sequence[str], held: Postings, often: Rows, limit: int) -> TermMatrix:
+    def holders(self, terms: Sequence[str]) -> Postings:
+        """Return the rows that hold these terms, each by its place among them."""
+        return self.postings.of(terms)
+
+    def _rarest(
+        self, terms: Sequence[str], holders: Postings, often: Rows, limit: int
+    ) -> TermMatrix:
         # so that 1/2 and 1/3 + 1/6 tie whatever order they were added in
-        worth = 1 / often[held.terms]
-        weights = np.bincount(held.rows, worth, minlength=len(self.ids))
+        worth = 1 / often[holders.terms]
+        weights = np.bincount(holders.rows, worth, minlength=len(self.ids))
         weights = weights.astype(np.float64).round(12)
         rows = weights.nonzero()[0]
         rows = rows[best(weights[rows], limit)]
@@ -225,37 +227,47 @@ class ScopeIndex:
         number = np.full(len(self.ids), len(rows))
         number[rows] = np.arange(len(rows))
         counts = np.zeros((len(rows) + 1, len(terms)), np.int64)
-        counts[number[held.rows], ((often > 0).cumsum() - 1)[held.terms]] = held.counts
+        counts[number[holders.rows], ((often > 0).cumsum() - 1)[holders.terms]] = holders.counts
         lengths = self.columns["length"][rows].astype(np.int64)
-        return TermMatrix(self.ids_of(rows), terms, lengths, counts[:-1])
+        return TermMatrix(self.ids, rows, terms, lengths, counts[:-1])
 
     def newest(
-        self, limit: int, visible: Mask, after: datetime | None, before: datetime | None
-    ) -> list[tuple[int, str]]:
-        """Return what `View.newest` promises, of the visible rows."""
+        self,
+        limit: int,
+        visible: Mask,
+        after: datetime | None = None,
+        before: datetime | None = None,
+    ) -> Rows:
+        """Return the newest of the visible rows, ties by id descending; kept turns are no memories
+        of their own.
+
+        Args:
+            limit: how many at most.
+            visible: which may be seen.
+            after: only those that happened then or later.
+            before: only those that happened earlier.
+        """
         rows = (visible & ~self.columns["turn"]).nonzero()[0]
         if after is not None or before is not None:
             happened = self.columns["happened"][rows]
             rows = rows[(happened >= ticks(after, NONE + 1)) & (happened < ticks(before, NEVER))]
-        rows = rows[best(self.columns["created"][rows], limit)]
-        return list(zip(self.columns["created"][rows].tolist(), self.ids_of(rows), strict=True))
+        return rows[best(self.columns["created"][rows], limit)]
 
-    def features(self, ids: Iterable[str], reach: int, visible: Mask) -> Places:
-        """Return what `View.features` promises, of the visible rows."""
-        rows = self.rows_of(ids)
+    def near(self, rows: Rows, reach: int, visible: Mask) -> Rows:
+        """Return these rows and those up to `reach` positions from them in their sessions, as far
+        as they are visible, in order.
+        """
         rows = rows[visible[rows]]
         chosen = np.zeros_like(visible)
         chosen[rows] = True
-        if reach > 0:
-            chosen[self._around(rows, reach)] = True
-        chosen &= visible
-        return Places(self.ids_of(chosen), self.columns[chosen], self.names)
+        chosen[self.neighbours(rows, reach)] = True
+        return (chosen & visible).nonzero()[0]
 
     @cached_property
     def _spots(self) -> tuple[Rows, Rows, Rows]:
         return spots_of(self.columns)
 
-    def _around(self, rows: Rows, reach: int) -> Rows:
+    def neighbours(self, rows: Rows, reach: int) -> Rows:
         """Return the rows at most so far from one of these in their sessions."""
         spots, rising, order = self._spots
         own = spots[rows]
@@ -263,9 +275,56 @@ class ScopeIndex:
         starts = rising.searchsorted(own - reach)
         return order[spread(starts, rising.searchsorted(own + reach, "right") - starts)]
 
+    def row_of(self, id: str) -> int:
+        """Return the row of a memory; -1 for one that it does not know."""
+        row = bisect_left(self.ids, id)
+        return row if self.ids[row : row + 1] == [id] else -1
+
     def rows_of(self, ids: Iterable[str]) -> Rows:
         """Return the rows of those of the ids that it knows."""
-        return np.array([self.rows[id] for id in ids if id in self.rows], np.int64)
+        rows = np.array([*map(self.row_of, ids)], np.int64)
+        return rows[rows >= 0]
+
+
+@dataclass(frozen=True)
+class JoinedIndex(ScopeIndex):
+    """The indexes of several scopes as one, row after row; each scope's sessions are its own."""
+
+    parts: Sequence[tuple[int, ScopeIndex]] = ()
+
+    @classmethod
+    def of(cls, indexes: Sequence[ScopeIndex]) -> ScopeIndex:
+        """Return one index of all; a single one as it is."""
+        if len(indexes) == 1:
+            return indexes[0]
+        ids, names = list[str](), list[str]()
+        columns = [np.empty(0, COLUMNS)]
+        parts: list[tuple[int, ScopeIndex]] = []
+        for index in indexes:
+            parts.append((len(ids), index))
+            columns.append(renamed(index.columns, range(len(names), len(names) + len(index.names))))
+            ids += index.ids
+            names += index.names
+        return cls(ids, np.concatenate(columns), names, parts=parts)
+
+    @override
+    def holders(self, terms: Sequence[str]) -> Postings:
+        lists = [(start, part.holders(terms)) for start, part in self.parts]
+        columns = zip(
+            *(holders._replace(rows=holders.rows + start) for start, holders in lists), strict=True
+        )
+        return Postings(*map(np.concatenate, columns))
+
+    @override
+    def neighbours(self, rows: Rows, reach: int) -> Rows:
+        return np.concatenate(
+            [
+                start + part.neighbours(own - start, reach)
+                for start, part in self.parts
+                if (own := rows[(rows >= start) & (rows < start + len(part.ids))]).size
+            ]
+            or [rows]
+        )
 
 
 def _indexed(entries: Sequence[Entry]) -> ScopeIndex:

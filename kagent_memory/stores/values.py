@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any, Literal, TypeAlias, TypedDict
 
 import numpy as np
@@ -256,33 +257,41 @@ class TermMatrix(Mapping[str, tuple[int, Mapping[str, int]]]):
     count}).
 
     Attributes:
-        ids: in their order.
+        rows: (n,) of the memories in their index, in the order of the matches.
         terms: what the columns of `counts` stand for.
         lengths: (n,) number of index terms of each memory.
         counts: (n, terms) how often each memory holds each term.
     """
 
     def __init__(
-        self, ids: Sequence[str], terms: Sequence[str], lengths: Numbers, counts: Numbers
+        self,
+        ids: Sequence[str],
+        rows: Numbers,
+        terms: Sequence[str],
+        lengths: Numbers,
+        counts: Numbers,
     ) -> None:
-        self.ids, self.terms, self.lengths, self.counts = ids, terms, lengths, counts
-        self._rows: dict[str, int] | None = None
+        self.rows, self.terms, self.lengths, self.counts = rows, terms, lengths, counts
+        self._ids = ids
 
     @override
     def __getitem__(self, memory_id: str) -> tuple[int, Mapping[str, int]]:
-        if self._rows is None:
-            self._rows = {key: row for row, key in enumerate(self.ids)}
-        row = self._rows[memory_id]
+        row = self._places[memory_id]
         counted = zip(self.terms, self.counts[row].tolist(), strict=True)
         return int(self.lengths[row]), {term: count for term, count in counted if count}
 
     @override
     def __iter__(self) -> Iterator[str]:
-        return iter(self.ids)
+        return iter(self._places)
 
     @override
     def __len__(self) -> int:
-        return len(self.ids)
+        return len(self.rows)
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        rows: list[int] = self.rows.tolist()
+        return {self._ids[row]: place for place, row in enumerate(rows)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from threading import Lock
-from typing import TypeAlias
+from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ..records import Vector
-from .columns import Floats, Mask, Rows, best
+from .columns import NO_ROWS, Floats, Mask, Rows, best
 from .index import ScopeIndex
 
 ROW_BYTES = 200  # of a vector, beside its numbers
@@ -18,7 +18,25 @@ NEVER = 2**62  # a version that no scope comes to
 _SLACK = 1e-5
 
 Halves: TypeAlias = npt.NDArray[np.float16]
-Nearest: TypeAlias = list[tuple[str, float]]
+
+
+class Nearest(NamedTuple):
+    """The nearest memories of a query, highest cosine first, ties by id descending.
+
+    Attributes:
+        rows: of the memories in their index.
+        cosines: -1..1, rounded to 6 digits.
+    """
+
+    rows: Rows = NO_ROWS
+    cosines: Floats = np.empty(0)
+
+    @classmethod
+    def best(cls, rows: Rows, cosines: Floats, limit: int) -> Self:
+        """Return the `limit` best of what is in any order."""
+        order = rows.argsort()
+        first = order[best(cosines[order], limit)]
+        return cls(rows[first], cosines[first])
 
 
 class VectorColumn:
@@ -98,7 +116,8 @@ class VectorColumn:
         with self._lock:
             if self._rows is None or self._rows[0] is not index:
                 rows = np.full(len(self._places) + len(self._free), -1)
-                rows[[*self._places.values()]] = [index.rows.get(id, -1) for id in self._places]
+                known = {id: row for row, id in enumerate(index.ids)}
+                rows[[*self._places.values()]] = [known.get(id, -1) for id in self._places]
                 self._rows = index, rows
             rows = self._rows[1]
             places = (rows >= 0).nonzero()[0]
@@ -106,12 +125,8 @@ class VectorColumn:
             answers: list[Nearest] = []
             for query in queries:
                 kept = query.astype(np.float16).astype(np.float32)  # as a database compares it
-                best_places, cosines = self._nearest(kept, places, limit)
-                order = rows[best_places].argsort()
-                best_places, cosines = rows[best_places][order], cosines[order]
-                first = best(cosines, limit)
-                ids = index.ids_of(best_places[first])
-                answers.append(list(zip(ids, cosines[first].tolist(), strict=True)))
+                near, cosines = self._nearest(kept, places, limit)
+                answers.append(Nearest.best(rows[near], cosines, limit))
             return answers
 
     def _nearest(self, query: Vector, places: Rows, limit: int) -> tuple[Rows, Floats]:

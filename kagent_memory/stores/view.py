@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -16,7 +16,7 @@ from ..concurrency import each_aside, run_in_thread
 from ..errors import InvalidInput
 from ..records import EVERYTHING, Filter, Memory, Scope, Vector
 from .codec import bounded
-from .columns import Mask, Places
+from .columns import Mask
 from .filter_match import matches_filter
 from .index import ENTRY_WEIGHT, ScopeIndex, entry_of
 from .planning import Texts
@@ -44,6 +44,8 @@ class View(ABC):
     Attributes:
         source: the store that it is read from; of a standby, one that reads there.
         scope: whose memories.
+        index: of them.
+        visible: which of its rows are searched.
     """
 
     def __init__(
@@ -56,11 +58,16 @@ class View(ABC):
         now: datetime,
     ) -> None:
         self.source, self.scope = source, scope
-        self._index, self._visible, self._now = index, visible, now
+        self.index, self.visible, self._now = index, visible, now
+
+    @cached_property
+    def seen(self) -> Mask:
+        """Which rows readers may see, whether the filter lets them through or not."""
+        return self.index.visible(self._now)
 
     def size(self, terms: int) -> int:
         """Return how long a search by so many terms takes, as `run_in_thread` counts."""
-        return MIN_SIZE + (1 + terms) * len(self._index.ids) // MEMORIES
+        return MIN_SIZE + (1 + terms) * len(self.index.ids) // MEMORIES
 
     def text(self, terms: Sequence[str], *, limit: int) -> TextMatches:
         """Return the memories that hold any of the terms, rarest terms first, and the counts for
@@ -73,7 +80,7 @@ class View(ABC):
             terms: as `tokenizer.index_terms` made them.
             limit: how many memories at most.
         """
-        return self._index.text(terms, bounded(limit), self._visible)
+        return self.index.text(terms, bounded(limit), self.visible)
 
     async def texts(self, queries: Sequence[Sequence[str]], *, limit: int) -> list[TextMatches]:
         """Return what `text` finds for each of the queries; others have their turns in between."""
@@ -81,40 +88,26 @@ class View(ABC):
             queries, lambda terms: self.size(len(terms)), partial(self.text, limit=limit)
         )
 
-    def newest(
-        self, limit: int, after: datetime | None = None, before: datetime | None = None
-    ) -> list[tuple[int, str]]:
-        """Return the newest memories, each after the time it was made, ties by id descending; kept
-        turns are none of their own.
-
-        Args:
-            limit: how many at most.
-            after: only those that happened then or later.
-            before: only those that happened earlier.
-        """
-        return self._index.newest(bounded(limit), self._visible, after, before)
-
-    def features(self, ids: Sequence[str], *, reach: int = 0) -> Places:
-        """Return where these visible memories stand, and those up to `reach` positions from them in
-        their sessions.
-
-        The filter does not count here.
-        """
-        return self._index.features(ids, reach, self._index.visible(self._now))
-
     @abstractmethod
-    async def nearest(
+    async def nearest_rows(
         self, space_number: int, vectors: Sequence[Vector], *, limit: int
     ) -> list[Nearest]:
-        """Return the nearest memories of each query vector, exact within the scope.
-
-        (id, cosine in -1..1 rounded to 6 digits), highest first, ties by id descending: exactly
-        min(limit, how many have a vector and pass the filter).
+        """Return the nearest memories of each query vector, exact within the scope: as many as have
+        a vector and pass the filter, up to the limit.
 
         Raises:
             InvalidInput: a vector does not fit the embedding space, or there is none of this
                 number.
         """
+
+    async def nearest(
+        self, space_number: int, vectors: Sequence[Vector], *, limit: int
+    ) -> list[list[tuple[str, float]]]:
+        """Return what `nearest_rows` finds, each with its id and cosine."""
+        return [
+            [*zip(self.index.ids_of(near.rows), near.cosines.tolist(), strict=True)]
+            for near in await self.nearest_rows(space_number, vectors, limit=limit)
+        ]
 
     async def _nearest(
         self,
@@ -128,7 +121,7 @@ class View(ABC):
         def search() -> list[Nearest]:
             if fresh:
                 column.put([*fresh], np.array([*fresh.values()]).astype(np.float16))
-            return column.nearest(self._index, vectors, bounded(limit), self._visible)
+            return column.nearest(self.index, vectors, bounded(limit), self.visible)
 
         size = self.size(len(vectors)) + len(vectors) * column.size // VECTOR_BYTES
         return await run_in_thread(size + ENTRY_WEIGHT * len(fresh or ()), search)
@@ -217,7 +210,7 @@ class MemoriesView(View):
         return await run_in_thread(size, indexed)
 
     @override
-    async def nearest(
+    async def nearest_rows(
         self, space_number: int, vectors: Sequence[Vector], *, limit: int
     ) -> list[Nearest]:
         spaces = await self.source.spaces.all()
@@ -225,19 +218,19 @@ class MemoriesView(View):
         if space is None:
             raise InvalidInput(f"There is no embedding space {space_number} here.")
         queries = [checked_vector(vector, space.dimensions) for vector in vectors]
-        rows = await self._vectors(space_number, self._index.ids_of(self._visible))
+        rows = await self._vectors(space_number, self.index.ids_of(self.visible))
         return await self._nearest(VectorColumn(space.dimensions), queries, limit, rows)
 
     @override
     async def memories(
         self, ids: Sequence[str], *, superseded: bool = False
     ) -> Mapping[str, Memory]:
-        visible = self._index.visible(self._now, superseded=superseded, among=ids)
-        visible_ids = {*self._index.ids_of(visible)}
+        visible = self.index.visible(self._now, superseded=superseded, among=ids)
+        visible_ids = {*self.index.ids_of(visible)}
         return {id: self._memories[id] for id in ids if id in visible_ids}
 
     @override
     async def under(self, filter: Filter, now: datetime) -> MemoriesView:
-        known = self.source, self.scope, self._memories, self._index
+        known = self.source, self.scope, self._memories, self.index
         view = partial(MemoriesView, *known, vectors=self._vectors, filter=filter, now=now)
         return await run_in_thread(len(self._memories), view)

@@ -20,9 +20,9 @@ from ..errors import ConfigurationError
 from ..records import EVERYTHING, Change, Filter, Memory, Scope, Vector, new_id
 from ..stores import Store
 from ..stores.codec import expiry
-from ..stores.columns import NAMED, Places
+from ..stores.columns import NAMED
 from ..stores.values import Applied, Batch, Delivery, Job, JobKind, ScopeStats, TextMatches
-from ..stores.view import Nearest, View
+from ..stores.view import View
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -128,11 +128,14 @@ def superseding(memory: Memory, by: Memory, kind: Any = "supersede", **values: A
     return replace(changing(memory, kind, state="superseded", superseded_by=by.id), **values)
 
 
-def features_of(places: Places) -> dict[str, dict[str, Any]]:
-    """Return the columns of each memory by its id, with the names of its session and author."""
-    names, columns = [*places.names, None], places.columns
+def features_of(view: View, ids: Sequence[str], reach: int) -> dict[str, dict[str, Any]]:
+    """Return the columns of memories and those near them by id, with the names of sessions and
+    authors.
+    """
+    rows = view.index.near(view.index.rows_of(ids), reach, view.seen)
+    names, columns = [*view.index.names, None], view.index.columns[rows]
     features: dict[str, dict[str, Any]] = {}
-    for id, row in zip(places.ids, columns.tolist(), strict=True):
+    for id, row in zip(view.index.ids_of(rows), columns.tolist(), strict=True):
         feature = dict(zip(columns.dtype.names or (), row, strict=True))
         features[id] = {**feature, **{name: names[feature[name]] for name in NAMED}}
     return features
@@ -217,14 +220,14 @@ class ScopedStore:
 
     async def nearest(
         self, space: int, *row: float, limit: int = 99, filter: Filter = EVERYTHING
-    ) -> Nearest:
+    ) -> list[tuple[str, float]]:
         """Search a view by one vector."""
         [hits] = await (await self.view(filter)).nearest(space, [vector(*row)], limit=limit)
         return hits
 
     async def features(self, *ids: str, reach: int = 0) -> dict[str, dict[str, Any]]:
         """Return what a view tells of these memories, by id."""
-        return features_of((await self.view()).features(ids, reach=reach))
+        return features_of(await self.view(), ids, reach)
 
     async def space(self, dimensions: int = 2, name: str = "hash") -> int:
         """Return the number of an embedding space, made if it is new."""

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from types import SimpleNamespace
+
+import numpy as np
 
 from kagent_memory.language.tokenizer import index_terms, query_terms
 from kagent_memory.retrieval.question import Question
 from kagent_memory.retrieval.ranking import RankSettings
-from kagent_memory.retrieval.ranking.candidates import Near, join, shortlist
-from kagent_memory.retrieval.ranking.rank import REACH, Ranking, rank
+from kagent_memory.retrieval.ranking.candidates import Near
+from kagent_memory.retrieval.ranking.rank import Ranking, rank
 from kagent_memory.retrieval.search import Search
 from kagent_memory.stores.index import Entry, ScopeIndex
 from kagent_memory.stores.postings import packed
 from kagent_memory.stores.values import TextMatches
+from kagent_memory.stores.vectors import Nearest
 
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
 
@@ -32,10 +36,11 @@ class SmallScope:
         happened: datetime | None = None,
         importance: float = 0.5,
         created: datetime = NOW,
-    ) -> str:
-        key = f"m{len(self.entries):04d}"
+    ) -> int:
+        """Add a memory; return its row."""
+        row = len(self.entries)
         entry = Entry(
-            id=key,
+            id=f"m{row:04d}",
             session_id=session,
             position=sum(one.session_id == session for one in self.entries) if session else None,
             author=author,
@@ -48,7 +53,7 @@ class SmallScope:
         )
         self.entries.append(entry)
         self.index = self.index.updated([entry])
-        return key
+        return row
 
     def search_text(self, query: str) -> TextMatches:
         return self.index.text(query_terms(query), 10**6, self.index.visible(NOW))
@@ -56,29 +61,29 @@ class SmallScope:
     def rank(
         self,
         query: str,
-        cosines: Mapping[str, float] | None = None,
+        cosines: Mapping[int, float] | None = None,
         *,
         settings: RankSettings = RankSettings(),
         min_score: float = 0.0,
         floor: float = 0.0,
-        full: Mapping[str, float] | None = None,
+        full: Mapping[int, float] | None = None,
         now: datetime = NOW,
     ) -> Ranking:
         search = Search(scopes=(), text=query, now=now, min_score=min_score, floor=floor)
         search.question = Question.read(query, now)
         search.terms = search.question.terms
+        seen = self.index.visible(NOW)
+        search.view = SimpleNamespace(index=self.index, visible=seen, seen=seen)  # type: ignore
         nearest = _ordered(cosines or {})
-        near_all = Near(nearest, _ordered(full) if full else nearest)
-        candidates = join(search, self.search_text(query), near_all, settings)
-        wanted = shortlist(candidates, search, settings)
-        places = self.index.features(wanted, REACH, self.index.visible(NOW))
-        return rank(search, candidates, places, settings)
+        near = Near(nearest, _ordered(full) if full else nearest)
+        return rank(search, self.search_text(query), near, settings)
 
     def ids(
-        self, query: str, cosines: Mapping[str, float] | None = None, **options: object
-    ) -> list[str]:
-        return [hit.id for hit in self.rank(query, cosines, **options).ranked]  # type: ignore[arg-type]
+        self, query: str, cosines: Mapping[int, float] | None = None, **options: object
+    ) -> list[int]:
+        return [hit.row for hit in self.rank(query, cosines, **options).best()]  # type: ignore[arg-type]
 
 
-def _ordered(cosines: Mapping[str, float]) -> Sequence[tuple[str, float]]:
-    return sorted(cosines.items(), key=lambda item: (-item[1], item[0]))
+def _ordered(cosines: Mapping[int, float]) -> Nearest:
+    rows, values = np.array([*cosines], np.int64), np.array([*cosines.values()])
+    return Nearest.best(rows, values, len(rows))

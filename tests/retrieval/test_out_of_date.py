@@ -74,7 +74,7 @@ async def test_what_is_written_during_a_recall_is_in_its_answer(pair, monkeypatc
     here, there = pair
     await here.add(SCOPE, ["green tea"])
     await steady(here)
-    nearest, told = ScopeView.nearest, []
+    nearest, told = ScopeView.nearest_rows, []
 
     async def late(self, *arguments, **options):
         found = await nearest(self, *arguments, **options)
@@ -82,7 +82,7 @@ async def test_what_is_written_during_a_recall_is_in_its_answer(pair, monkeypatc
             told.append(await there.add(SCOPE, ["tea from oslo"]))
         return found
 
-    monkeypatch.setattr(ScopeView, "nearest", late)
+    monkeypatch.setattr(ScopeView, "nearest_rows", late)
     assert set(await texts(here, "tea")) == {"green tea", "tea from oslo"}
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 from kagent_memory.records import Memory
@@ -10,27 +11,29 @@ from kagent_memory.retrieval.ranking.selection import Selection, select
 from kagent_memory.retrieval.search import Search
 
 AT = datetime(2026, 3, 4, tzinfo=UTC)
-Stored = dict[str, Memory]
+Stored = dict[int, Memory]
 
 
 def stored(*contents: str, **first: Any) -> Stored:
-    """Return memories by id, the best match first; `first` are values of the first one's fields."""
+    """Return memories by row, the best match first; `first` are fields of that one."""
     memories = {
-        str(n): Memory(id=str(n), content=text, created_at=AT, updated_at=AT)
+        n: Memory(id=str(n), content=text, created_at=AT, updated_at=AT)
         for n, text in enumerate(contents)
     }
-    return memories | {"0": replace(memories["0"], **first)}
+    return memories | {0: replace(memories[0], **first)}
 
 
 def selected(memories: Stored, *, ranked: str = "", limit: int = 5, **options: Any) -> Selection:
     budget = options.pop("budget", None)
     search = Search(scopes=(), text="", now=AT, limit=limit, budget_tokens=budget)
-    hits = [Ranked(key, 1 - int(key) / 10, None) for key in ranked or memories]
+    view: Any = SimpleNamespace(rows_of=lambda beside, ids: [int(id) for id in ids])
+    search.view = view
+    hits = [Ranked(int(row), 1 - int(row) / 10, None) for row in ranked or memories]
     return select(search, hits, memories, **options)
 
 
 def ids(selection: Selection) -> str:
-    return "".join(hit.id for hit in selection.kept)
+    return "".join(str(hit.row) for hit in selection.kept)
 
 
 def test_equal_words_take_one_place():
@@ -38,7 +41,7 @@ def test_equal_words_take_one_place():
     memories = stored("the user likes tea", "The user likes tea.", "User lives in Rome")
     selection = selected(memories, limit=2)
     assert ids(selection) == "02"
-    assert selection.left_out == {"1": "duplicate"}
+    assert selection.left_out == {1: "duplicate"}
 
 
 def test_other_words_are_another_memory():
@@ -53,25 +56,25 @@ def test_of_two_linked_memories_the_better_is_handed_over():
     memories = stored(
         "likes green tea", "green tea is a favourite", "enjoys a cup of green tea", links=("1",)
     )
-    memories["1"] = replace(memories["1"], links=("0", "2"))
-    memories["2"] = replace(memories["2"], links=("1",))
+    memories[1] = replace(memories[1], links=("0", "2"))
+    memories[2] = replace(memories[2], links=("1",))
     selection = selected(memories)
     assert ids(selection) == "02"
-    assert selection.left_out == {"1": "same"}
+    assert selection.left_out == {1: "same"}
 
 
 def test_an_explicit_save_stands_beside_what_contradicts_it():
     """Both are handed over, the newer first."""
     memories = stored("lives in Oslo", "likes tea", "lives in Lima", explicit=True, links=("2",))
     later = AT + timedelta(days=1)
-    memories["2"] = replace(memories["2"], said_at=later, valid_from=later, links=("0",))
+    memories[2] = replace(memories[2], said_at=later, valid_from=later, links=("0",))
     assert ids(selected(memories)) == "201"
 
 
 def test_what_is_left_out_is_told():
     """What vanished meanwhile, and what is over the limit."""
     memories = stored("coffee", "cocoa")
-    assert selected(memories, ranked="901", limit=1).left_out == {"9": "expired", "1": "limit"}
+    assert selected(memories, ranked="901", limit=1).left_out == {9: "expired", 1: "limit"}
 
 
 def test_the_token_budget_keeps_the_best_and_always_one():
@@ -79,14 +82,14 @@ def test_the_token_budget_keeps_the_best_and_always_one():
     memories = stored("a" * 400, "b" * 400, "c" * 4)
     selection = selected(memories, budget=120)
     assert ids(selection) == "02"
-    assert selection.left_out == {"1": "budget"}
+    assert selection.left_out == {1: "budget"}
     assert ids(selected(memories, budget=1)) == "0"
     assert ids(selected(stored("茶" * 100, "茶" * 30), budget=120)) == "0"
 
 
 def test_standing_counts_only_when_set():
     """It is the importance formula's share of a score."""
-    memories, standing = stored("tea", "coffee"), {"0": 0.1, "1": 0.9}
+    memories, standing = stored("tea", "coffee"), {0: 0.1, 1: 0.9}
     for weight, order in ((0.0, "01"), (0.5, "10")):
-        found = selected(memories, weight=weight, standing=lambda one: standing[one.id])
+        found = selected(memories, weight=weight, standing=lambda one: standing[int(one.id)])
         assert ids(found) == order

@@ -286,7 +286,7 @@ class RandomChanges(RuleBasedStateMachine):
 
         async def places(store: Store) -> dict[str, dict[str, Any]]:
             view = await store.memories.view(self.scope, now=self.now)
-            return features_of(view.features(ids, reach=reach))
+            return features_of(view, ids, reach)
 
         self.both(places)
         self.ask("unembedded", self.space, limit=limit)

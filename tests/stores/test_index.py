@@ -10,6 +10,7 @@ import uuid
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -131,7 +132,6 @@ async def searched_anew(store, *terms: str, now: datetime = NOW) -> tuple[Any, .
     store.memories.indexes.drop()
     view = await store.memories.view(SCOPE, now=now)
     found = view.text(terms, limit=9)
-    places = view.features(list(found.matches), reach=2)
     await stored(store)
     return (
         dict(found.matches),
@@ -139,7 +139,7 @@ async def searched_anew(store, *terms: str, now: datetime = NOW) -> tuple[Any, .
         found.documents,
         found.average_length,
         found.frequencies,
-        features_of(places),
+        features_of(view, list(found.matches), 2),
     )
 
 
@@ -379,9 +379,10 @@ def told(index: ScopeIndex, ids: list[str]) -> list[Any]:
                 answers += [dict(found.matches), list(found.matches), found.documents]
                 answers += [found.average_length, found.frequencies]
         visible = index.visible(now)
-        answers += [index.newest(limit, visible, None, NOW) for limit in (1, 9)]
+        answers += [index.ids_of(index.newest(limit, visible, None, NOW)) for limit in (1, 9)]
+        view: Any = SimpleNamespace(index=index, seen=visible)
         for id in ids:
-            answers += [features_of(index.features([id], reach, visible)) for reach in (0, 1, 3)]
+            answers += [features_of(view, [id], reach) for reach in (0, 1, 3)]
     return answers
 
 

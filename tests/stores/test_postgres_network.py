@@ -24,7 +24,6 @@ from kagent_memory.records import Scope, new_id
 from kagent_memory.stores import Store, open_store
 from kagent_memory.stores.sql.session import Transaction
 from kagent_memory.stores.values import Batch
-from kagent_memory.stores.view import Nearest
 from kagent_memory.testing.fixtures import NOW, a_job, a_memory, adding
 
 SCOPE = Scope("t", "ada", "app")
@@ -69,7 +68,7 @@ async def batches_at_once(store: Store) -> None:
     assert (await store.stats(SCOPE, now=NOW)).visible == 1000
 
 
-async def nearest(store: Store, row: np.ndarray, space: int = 1) -> list[Nearest]:
+async def nearest(store: Store, row: np.ndarray, space: int = 1) -> list[list[tuple[str, float]]]:
     view = await store.memories.view(SCOPE, now=NOW)
     return await view.nearest(space, [row], limit=5)
 

@@ -6,19 +6,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ...language.tokenizer import STOP_WORDS, tokens
-from ...stores.columns import Mask
+from ...stores.columns import Mask, Rows
 from ...stores.values import TextMatches
+from ...stores.vectors import Nearest
 from ..search import Search
 from . import RankSettings
 
-Nearest: TypeAlias = Sequence[tuple[str, float]]
 Numbers: TypeAlias = npt.NDArray[np.float64]
 _K1 = (0.6, 1.2)  # of short texts, and of long ones
 _B = (0.2, 0.8)
@@ -39,17 +38,18 @@ class Near(NamedTuple):
         added: to that of what a model made of the query.
     """
 
-    trimmed: Nearest = ()
-    full: Nearest = ()
-    added: Nearest = ()
+    trimmed: Nearest = Nearest()
+    full: Nearest = Nearest()
+    added: Nearest = Nearest()
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """Candidates of the searches as arrays (row 0 to n - 1; one more row of nothing at the end).
+    """Candidates of the searches as arrays (number 0 to n - 1; one more of nothing at the end).
 
     Attributes:
-        rows: memory id → row.
+        rows: of the candidates in their index.
+        numbers: the number of each row of the index; n for those that are no candidates.
         terms: those of the query that a memory holds.
         counts: how often each of them is in the memory.
         lengths: number of index terms; the average where the text leg did not see the memory.
@@ -65,7 +65,8 @@ class Candidates:
         names_known: whether the query holds an identifier or name that many of the memories hold.
     """
 
-    rows: dict[str, int]
+    rows: Rows
+    numbers: Rows
     terms: Sequence[str]
     counts: Numbers
     lengths: Numbers
@@ -80,9 +81,7 @@ class Candidates:
     names_known: bool
 
 
-def join(
-    search: Search, text: TextMatches, near: Near = Near(), settings: RankSettings = RankSettings()
-) -> Candidates:
+def join(search: Search, text: TextMatches, near: Near, settings: RankSettings) -> Candidates:
     """Return both legs' candidates side by side.
 
     Args:
@@ -91,19 +90,22 @@ def join(
         near: what the vector leg found.
         settings: the weight of what a model made of the query.
     """
-    ids = chain(text.matches, *((id for id, _ in nearest) for nearest in near))
-    rows = {id: row for row, id in enumerate(dict.fromkeys(ids))}
+    matches = text.matches
+    joined = np.concatenate([matches.rows, *(nearest.rows for nearest in near)])
+    rows = joined[np.sort(np.unique(joined, return_index=True)[1])]
+    numbers = np.full(len(search.view.index.ids), len(rows))
+    numbers[rows] = np.arange(len(rows))
 
-    def column(nearest: Nearest, missing: float) -> Numbers:
-        values = np.full(len(rows) + 1, missing)
-        values[[rows[id] for id, _ in nearest]] = [value for _, value in nearest]
-        return values
+    def column(nearest: Nearest, values: Numbers, missing: float) -> Numbers:
+        column = np.full(len(rows) + 1, missing)
+        column[numbers[nearest.rows]] = values
+        return column
 
-    dense = column(_stretched(near.trimmed), 0.0)
-    if near.added:
-        dense += settings.added * column(_stretched(near.added), 0.0)
+    dense = column(near.trimmed, _stretched(near.trimmed.cosines), 0.0)
+    if near.added.rows.size:
+        dense += settings.added * column(near.added, _stretched(near.added.cosines), 0.0)
         dense /= 1 + settings.added
-    matches, average_length = text.matches, text.average_length or 1.0
+    average_length = text.average_length or 1.0
     counts = np.zeros((len(rows) + 1, len(matches.terms)))
     lengths = np.full(len(rows) + 1, average_length)
     counts[: len(matches)], lengths[: len(matches)] = matches.counts, matches.lengths
@@ -112,6 +114,7 @@ def join(
     unknown = {*search.terms} - text.frequencies.keys() - search.added_terms
     return Candidates(
         rows=rows,
+        numbers=numbers,
         terms=matches.terms,
         counts=counts,
         lengths=lengths,
@@ -120,19 +123,17 @@ def join(
         documents=text.documents,
         average_length=average_length,
         dense=dense,
-        cosines=column(near.full, np.nan),
-        has_vectors=bool(near.trimmed),
+        cosines=column(near.full, near.full.cosines, np.nan),
+        has_vectors=near.trimmed.rows.size > 0,
         exact=_exact(search.names, text, counts),
         names_known=any(_rarest(terms, text) > _few(text) for terms in search.names),
     )
 
 
-def _stretched(nearest: Nearest) -> Nearest:
-    """Return the list with its cosines stretched to 0..1."""
-    if not nearest:
-        return ()
-    lowest, span = nearest[-1][1], nearest[0][1] - nearest[-1][1]
-    return [(id, (cosine - lowest) / span if span > 0 else 1.0) for id, cosine in nearest]
+def _stretched(cosines: Numbers) -> Numbers:
+    """Return falling cosines stretched to 0..1."""
+    span = cosines[0] - cosines[-1] if cosines.size else 0.0
+    return (cosines - cosines[-1]) / span if span > 0 else np.ones(cosines.size)
 
 
 def _exact(names: Sequence[Collection[str]], text: TextMatches, counts: Numbers) -> Mask:
@@ -199,16 +200,13 @@ def keeps_what_is_asked(
     return often.keys().isdisjoint(asked) or bool(kept >= _KEPT * rarity.sum())
 
 
-def shortlist(
-    candidates: Candidates, search: Search, settings: RankSettings = RankSettings()
-) -> list[str]:
-    """Return the ids of the best candidates by their own scores, best first: those whose features
+def shortlist(candidates: Candidates, search: Search, settings: RankSettings) -> Rows:
+    """Return the rows of the best candidates by their own scores, best first: those whose features
     are worth reading.
     """
     words = bm25(candidates, candidates.counts, candidates.lengths)
     own = fused(candidates, words, candidates.dense, search, settings) + candidates.exact
-    ids = [*candidates.rows]
-    return [ids[row] for row in (-own[:-1]).argsort(kind="stable")[: search.shortlist].tolist()]
+    return candidates.rows[(-own[:-1]).argsort(kind="stable")[: search.shortlist]]
 
 
 def wordiness(average_length: float) -> float:

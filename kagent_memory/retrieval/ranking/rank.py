@@ -14,10 +14,21 @@ from ...language.preferences import USER
 from ...language.time_words import asks_when
 from ...language.tokenizer import tokens
 from ...records import Exclusion
-from ...stores.columns import NONE, Mask, Places, Rows, spots_of, time_of
+from ...stores.columns import NO_ROWS, NONE, Mask, Rows, spots_of, time_of
+from ...stores.values import TextMatches
 from ..search import Search
 from . import RankSettings
-from .candidates import Candidates, Numbers, bm25, fused, share_of_best, wordiness
+from .candidates import (
+    Candidates,
+    Near,
+    Numbers,
+    bm25,
+    fused,
+    join,
+    share_of_best,
+    shortlist,
+    wordiness,
+)
 from .relevance import relevance
 
 _LONG = np.log1p(300.0)
@@ -36,12 +47,13 @@ class Ranked(NamedTuple):
     """One candidate in its place.
 
     Attributes:
+        row: of the memory in its index.
         score: 0..1, comparable within one ranking.
         cosine: the full query's, if the vector leg saw it.
         relevance: 0..1, comparable between queries.
     """
 
-    id: str
+    row: int
     score: float
     cosine: float | None
     relevance: float = 0.0
@@ -52,107 +64,127 @@ class Ranking:
     """All candidates, best first, and those that the floor left out.
 
     Attributes:
-        signs: what each sign added to the scores before they were brought into 0..1, in the order
-            of the places.
+        order: the places in the table of what answers, best first.
+        scores: of each place in the table, 0..1.
+        relevance: of each place in the table.
+        left_out: the rows that the floors left out.
+        signs: what each sign added to the scores before they were brought into 0..1.
         highest: the score that is told as 1.
     """
 
-    ranked: list[Ranked]
-    left_out: Mapping[str, Exclusion]
+    order: Rows
+    scores: Numbers
+    relevance: Numbers
+    left_out: Mapping[int, Exclusion]
     signs: Mapping[str, Numbers]
     highest: float
-    candidates: Candidates
     table: Table
 
-    def explain(self, memory_id: str) -> dict[str, Any]:
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def best(self, count: int | None = None) -> list[Ranked]:
+        """Return so many of the best; all of them without a number."""
+        first, table = self.order[:count], self.table
+        cosines: list[float] = table.cosines[first].tolist()
+        return [
+            Ranked(row, score, None if math.isnan(cosine) else cosine, relevance)
+            for row, score, cosine, relevance in zip(
+                table.rows[first].tolist(),
+                self.scores[first].tolist(),
+                cosines,
+                self.relevance[first].tolist(),
+                strict=True,
+            )
+        ]
+
+    def explain(self, row: int) -> dict[str, Any]:
         """Return what found a memory, and what each sign added to its score; nothing found the
         successor of one that was found.
         """
-        candidates, ids = self.candidates, self.table.places.ids
-        if memory_id not in ids:
+        table, candidates = self.table, self.table.candidates
+        if not (table.rows == row).any():
             return {"legs": [], "scores": {}}
-        spot = ids.index(memory_id)
-        row = int(self.table.rows[spot])
-        words, cosine = candidates.counts @ candidates.idf, float(candidates.cosines[row])
+        place = int(table.rows.searchsorted(row))
+        words, cosine = candidates.counts @ candidates.idf, float(table.cosines[place])
         why: dict[str, Any] = {"legs": []}
-        if candidates.counts[row].any():
+        if table.counts[place].any():
             why["legs"].append("text")
-            why["text_rank"] = 1 + int((words > words[row]).sum())
+            why["text_rank"] = 1 + int((words > words[table.numbers[place]]).sum())
         if cosine == cosine:  # NaN is not
             why["legs"].append("vector")
             why["vector_rank"] = 1 + int((candidates.cosines > cosine).sum())
             why["cosine"] = round(cosine, 6)
-        if self.table.dated[spot]:
+        if table.dated[place]:
             why["legs"].append("date")
-        signs = {name: float(values[spot]) for name, values in self.signs.items()}
+        signs = {name: float(values[place]) for name, values in self.signs.items()}
         why["scores"] = {name: value / self.highest for name, value in signs.items() if value}
         return why
 
 
 def rank(
     search: Search,
-    candidates: Candidates,
-    places: Places,
+    text: TextMatches,
+    near: Near = Near(),
     settings: RankSettings = RankSettings(),
 ) -> Ranking:
-    """Return the candidates whose places are known, in the order they answer the query.
+    """Return what both searches found, and the neighbours of the best of it, in the order they
+    answer the query.
 
     When none of the first five has the relevance `search.floor`, nothing is answered.
 
     Args:
         search: what is searched for.
-        candidates: of both searches.
-        places: of the shortlist and its neighbours in their sessions. What is not among them is not
-            ranked.
+        text: what the text search found.
+        near: what the vector search found.
         settings: the weights.
     """
-    table = Table(candidates, places, search)
+    candidates = join(search, text, near, settings)
+    table = Table(candidates, search, settings)
     signs, highest = _signs(search, table, settings), _highest(settings)
-    whole = sum(signs.values(), np.zeros(len(places))) / highest
+    whole = sum(signs.values(), np.zeros(len(table.rows))) / highest
     scores = whole.clip(0.0, 1.0)
-    if (exact := candidates.exact[table.rows]).any():  # above all that the other signs can reach
+    if (exact := candidates.exact[table.numbers]).any():  # above all that other signs can reach
         signs["exact"] = np.where(exact, highest, 0.0)
         highest *= 2
         scores, whole = (scores + exact) / 2, whole + 2.0 * exact
-    fit = relevance(search, candidates, table.rows, dated=table.dated, named="author" in signs)
-    cosines = candidates.cosines[table.rows]
-    answers = _answers(search, table, cosines)
+    fit = relevance(search, candidates, table.numbers, dated=table.dated, named="author" in signs)
+    # neighbours of matching turns come along unfiltered; they lend their words, but are not answers
+    visible, answers = search.view.visible[table.rows], _answers(search, table)
     order = (-whole).argsort(kind="stable")  # 0 and less has an order, too
-    answering = order[answers[order]]
-    rows: list[int] = answering.tolist()
-    own: list[list[float]] = np.stack([scores, cosines, fit], axis=1)[answering].tolist()
-    ranked = [
-        Ranked(places.ids[row], score, None if math.isnan(cosine) else cosine, likelihood)
-        for row, (score, cosine, likelihood) in zip(rows, own, strict=True)
-    ]
-    others: list[int] = order[~answers[order]].tolist()
-    left_out: dict[str, Exclusion] = {}
+    answering = order[(answers & visible)[order]]
+    left_out: dict[int, Exclusion] = {}
     if candidates.has_vectors:
-        left_out = {places.ids[row]: "below_min_score" for row in others}
-    if ranked and max(hit.relevance for hit in ranked[:_FIRST_HITS]) < search.floor:
-        left_out |= {hit.id: "irrelevant" for hit in ranked}
-        ranked = []
-    return Ranking(ranked, left_out, signs, highest, candidates, table)
+        below: list[int] = table.rows[visible & ~answers].tolist()
+        left_out = dict.fromkeys(below, "below_min_score")
+    if answering.size and fit[answering[:_FIRST_HITS]].max() < search.floor:
+        irrelevant: list[int] = table.rows[answering].tolist()
+        left_out |= dict.fromkeys(irrelevant, "irrelevant")
+        answering = NO_ROWS
+    return Ranking(answering, scores, fit, left_out, signs, highest, table)
 
 
 class Table:
-    """The candidates' places as arrays: each one's row among the candidates, its session, and who
-    stands around it.
+    """The best candidates and their neighbours as arrays, in the order of their rows: what each
+    holds, its session, and who stands around it.
     """
 
-    def __init__(self, candidates: Candidates, places: Places, search: Search) -> None:
-        nothing, ids = len(candidates.rows), places.ids
-        self.candidates, self.places = candidates, places
-        self.rows = np.array([candidates.rows.get(id, nothing) for id in ids], np.intp)
-        self.counts, self.dense = candidates.counts[self.rows], candidates.dense[self.rows]
-        self.lengths = candidates.lengths[self.rows]
-        self.dated = np.array([id in search.dated for id in ids], np.bool_)
-        self.preferences = np.array([id in search.preferences for id in ids], np.bool_)
-        self.asks = places.columns["asks"].astype(np.float64)
-        self._spots, self._rising, self._order = spots_of(places.columns)
+    def __init__(self, candidates: Candidates, search: Search, settings: RankSettings) -> None:
+        view = search.view
+        best = np.concatenate([shortlist(candidates, search, settings), search.dated])
+        self.rows = rows = view.index.near(best, REACH, view.seen)
+        self.columns, self.names = view.index.columns[rows], view.index.names
+        self.candidates, self.numbers = candidates, candidates.numbers[rows]
+        self.counts, self.dense = candidates.counts[self.numbers], candidates.dense[self.numbers]
+        self.lengths = candidates.lengths[self.numbers]
+        self.cosines = candidates.cosines[self.numbers]
+        self.dated = np.isin(rows, search.dated)
+        self.preferences = np.isin(rows, search.preferences)
+        self.asks = self.columns["asks"].astype(np.float64)
+        self._spots, self._rising, self._order = spots_of(self.columns)
         # one without a session stands alone
-        sessions = places.columns["session"].astype(np.int64)
-        alone = np.where(sessions < 0, ~np.arange(len(ids)), sessions)
+        sessions = self.columns["session"].astype(np.int64)
+        alone = np.where(sessions < 0, ~np.arange(len(rows)), sessions)
         _, self.sessions = np.unique(alone, return_inverse=True)
 
     def beside(self, step: int) -> Rows:
@@ -187,14 +219,14 @@ class Table:
         return counts, nearest
 
 
-def _answers(search: Search, table: Table, cosines: Numbers) -> Mask:
+def _answers(search: Search, table: Table) -> Mask:
     """Return which candidates are answers: not what only its vector found below the floor, and no
     neighbours of what a look-up found.
     """
     candidates = table.candidates
     matched = table.counts.any(axis=1) | table.dated
     if candidates.has_vectors:
-        return matched | (cosines >= search.min_score) if search.min_score else matched | True
+        return matched | (table.cosines >= search.min_score) if search.min_score else matched | True
     return matched | (len(candidates.terms) >= _CONTEXT_TERMS)
 
 
@@ -210,7 +242,7 @@ def _signs(search: Search, table: Table, settings: RankSettings) -> dict[str, Nu
 
     A long text speaks for itself, so that the weight of what surrounds it goes to its own match.
     """
-    candidates, places = table.candidates, table.places
+    candidates = table.candidates
     long = wordiness(candidates.average_length)
 
     def match(words: Numbers, dense: Numbers) -> Numbers:
@@ -234,12 +266,12 @@ def _signs(search: Search, table: Table, settings: RankSettings) -> dict[str, Nu
         "substance": settings.substance * _substance(table, long),
     }
     if search.question.spans or asks_when(search.question.text):
-        signs["time"] = settings.time * _time(search, places)
-    words, authors = {*tokens(search.question.text)}, places.columns["author"]
+        signs["time"] = settings.time * _time(search, table)
+    words, authors = {*tokens(search.question.text)}, table.columns["author"]
     named = [
         number
         for number in {*map(int, authors[authors >= 0])}
-        if places.names[number] != USER and not words.isdisjoint(tokens(places.names[number]))
+        if table.names[number] != USER and not words.isdisjoint(tokens(table.names[number]))
     ]
     if named:
         signs["author"] = settings.author * np.isin(authors, named).astype(np.float64)
@@ -251,7 +283,7 @@ def _substance(table: Table, long: float) -> Numbers:
     long texts, what answers the user less than what the user said, which it repeats. A preference
     bears on more than its words say.
     """
-    columns, names = table.places.columns, table.places.names
+    columns, names = table.columns, table.names
     chars = np.minimum(1.0, np.log1p(columns["chars"]) / _LONG)
     of_user = np.isin(columns["author"], [n for n, name in enumerate(names) if name == USER])
     answers = (columns["author"] >= 0) & ~of_user & of_user.any()
@@ -259,12 +291,12 @@ def _substance(table: Table, long: float) -> Numbers:
     return alone + _PREFERENCE * table.preferences
 
 
-def _time(search: Search, places: Places) -> Numbers:
+def _time(search: Search, table: Table) -> Numbers:
     """Return how well each memory's time, or one that it names, is what the query asks for."""
     question = search.question
-    times = places.columns["names_a_time"] * float(asks_when(question.text))
+    times = table.columns["names_a_time"] * float(asks_when(question.text))
     if question.spans:
-        happened = map(time_of, places.columns["happened"].tolist())
+        happened = map(time_of, table.columns["happened"].tolist())
         near = np.array([closeness(question.spans, at) for at in happened])
         times = times + near.reshape(-1, 2) @ [1.0, _NEAR_DAY]
     return times

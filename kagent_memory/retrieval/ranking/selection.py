@@ -29,18 +29,18 @@ class Selection:
     """Memories to hand over, best first, and those left out with the reason.
 
     Attributes:
-        standing: by id, what standing added to a score; empty when it does not count.
+        standing: by row, what standing added to a score; empty when it does not count.
     """
 
     kept: Sequence[Ranked]
-    left_out: Mapping[str, Exclusion]
-    standing: Mapping[str, float]
+    left_out: Mapping[int, Exclusion]
+    standing: Mapping[int, float]
 
 
 def select(
     search: Search,
     ranked: Sequence[Ranked],
-    memories: Mapping[str, Memory],
+    memories: Mapping[int, Memory],
     *,
     weight: float = 0.0,
     standing: Callable[[Memory], float] = lambda _: 0.0,
@@ -56,21 +56,23 @@ def select(
         weight: of standing.
         standing: the importance formula of a memory, in 0..1.
     """
-    left_out: dict[str, Exclusion] = {hit.id: "expired" for hit in ranked if hit.id not in memories}
-    here = _folded(search, [hit for hit in ranked if hit.id in memories], memories, left_out)
+    left_out: dict[int, Exclusion] = {
+        hit.row: "expired" for hit in ranked if hit.row not in memories
+    }
+    here = _folded(search, [hit for hit in ranked if hit.row in memories], memories, left_out)
     share = 1 / (1 + weight)
-    added = {hit.id: (1 - share) * standing(memories[hit.id]) for hit in here} if weight else {}
+    added = {hit.row: (1 - share) * standing(memories[hit.row]) for hit in here} if weight else {}
     if added:
-        here = [hit._replace(score=min(1.0, hit.score * share + added[hit.id])) for hit in here]
+        here = [hit._replace(score=min(1.0, hit.score * share + added[hit.row])) for hit in here]
         here.sort(key=lambda hit: -hit.score)
     here = _distinct(search, here, memories, left_out)
-    left_out |= {hit.id: "limit" for hit in here[search.limit :]}
+    left_out |= {hit.row: "limit" for hit in here[search.limit :]}
     kept: list[Ranked] = []
     spent, budget = 0, search.budget_tokens
     for hit in here[: search.limit]:
-        cost = min(estimated_tokens(memories[hit.id].content), PASSAGE_TOKENS)
+        cost = min(estimated_tokens(memories[hit.row].content), PASSAGE_TOKENS)
         if budget is not None and kept and spent + cost > budget:
-            left_out[hit.id] = "budget"  # a shorter one may fit
+            left_out[hit.row] = "budget"  # a shorter one may fit
         else:
             spent += cost
             kept.append(hit)
@@ -80,28 +82,27 @@ def select(
 def _folded(
     search: Search,
     ranked: Sequence[Ranked],
-    memories: Mapping[str, Memory],
-    left_out: dict[str, Exclusion],
+    memories: Mapping[int, Memory],
+    left_out: dict[int, Exclusion],
 ) -> list[Ranked]:
     """Let a fact stand for the turns that it came from.
 
     Of the facts of a turn that were found with it, the best takes the turn's place, if that is the
     better one. A turn none of whose facts was found stands for itself.
     """
-    places = {hit.id: place for place, hit in enumerate(ranked)}
-    folded: dict[str, Ranked] = {}
+    places = {hit.row: place for place, hit in enumerate(ranked)}
+    folded: dict[int, Ranked] = {}
     for hit in ranked:
-        memory = memories[hit.id]
+        memory = memories[hit.row]
         links = memory.links if memory.state == "source" else ()
-        keys = [search.view.key_of(hit.id, id) for id in links]
-        facts = [key for key in keys if key in places]
+        facts = [row for row in search.view.rows_of(hit.row, links) if row in places]
         if not facts:
-            folded.setdefault(hit.id, hit)
+            folded.setdefault(hit.row, hit)
             continue
-        left_out[hit.id] = "same"
+        left_out[hit.row] = "same"
         if folded.keys().isdisjoint(facts):
-            best = ranked[min(places[key] for key in facts)]
-            folded[best.id] = best._replace(
+            best = ranked[min(places[row] for row in facts)]
+            folded[best.row] = best._replace(
                 score=hit.score, relevance=max(best.relevance, hit.relevance)
             )
     return list(folded.values())
@@ -110,8 +111,8 @@ def _folded(
 def _distinct(
     search: Search,
     ranked: Sequence[Ranked],
-    memories: Mapping[str, Memory],
-    left_out: dict[str, Exclusion],
+    memories: Mapping[int, Memory],
+    left_out: dict[int, Exclusion],
 ) -> list[Ranked]:
     """Leave out what an author says again word for word, and the lower of two linked memories.
 
@@ -123,20 +124,21 @@ def _distinct(
     for place, hit in enumerate(ranked):
         if len(kept) > search.limit:  # the rest is over the limit, whatever it says
             return [*kept, *ranked[place:]]
-        memory = memories[hit.id]
+        memory = memories[hit.row]
         said = memory.author, _words(memory.content)
-        linked = [other for other in kept if other.id in memory.links]
+        links = search.view.rows_of(hit.row, memory.links)
+        linked = [other for other in kept if other.row in links]
         if said in seen:
-            left_out[hit.id] = "duplicate"
-        elif same := [other for other in linked if not _contradict(memory, memories[other.id])]:
+            left_out[hit.row] = "duplicate"
+        elif same := [other for other in linked if not _contradict(memory, memories[other.row])]:
             other = same[0]
-            is_nearer = _likeness(search, memory) > _likeness(search, memories[other.id])
+            is_nearer = _likeness(search, memory) > _likeness(search, memories[other.row])
             if is_nearer and other.score - hit.score < _TIE * other.score:
                 kept[kept.index(other)], hit = hit, other
-            left_out[hit.id] = "same"
+            left_out[hit.row] = "same"
         else:
             seen.add(said)
-            older = [other for other in linked if _said(memories[other.id]) < _said(memory)]
+            older = [other for other in linked if _said(memories[other.row]) < _said(memory)]
             kept.insert(kept.index(older[0]) if older else len(kept), hit)
     return kept
 
@@ -164,76 +166,77 @@ def _said(memory: Memory) -> datetime:
 
 
 async def with_sources(
-    search: Search, kept: Sequence[Ranked], memories: Mapping[str, Memory]
-) -> tuple[Sequence[Ranked], Mapping[str, Memory]]:
+    search: Search, kept: Sequence[Ranked], memories: Mapping[int, Memory]
+) -> tuple[Sequence[Ranked], Mapping[int, Memory]]:
     """Return the answer with the successor of each superseded or corrected fact right before the
-    turn that it came from, unless it stands before it already; and the memories by key, with the
+    turn that it came from, unless it stands before it already; and the memories by row, with the
     sources of the answer.
     """
     view = search.view
     facts = {
-        row.id: [view.key_of(row.id, id) for id in memories[row.id].links]
-        for row in kept
-        if memories[row.id].state == "source"
+        hit.row: view.rows_of(hit.row, memories[hit.row].links)
+        for hit in kept
+        if memories[hit.row].state == "source"
     }
-    sources = (view.key_of(row.id, id) for row in kept for id in memories[row.id].source_ids)
-    missing = {key: None for key in chain(sources, *facts.values()) if key not in memories}
+    sources = (view.rows_of(hit.row, memories[hit.row].source_ids) for hit in kept)
+    missing = {row for row in chain(*sources, *facts.values()) if row not in memories}
     if not missing:
         return kept, memories
-    known = {**memories, **await view.memories([*missing])}
-    successors: dict[str, str] = {}
-    fresh = [key for key in chain(*facts.values()) if key not in known]
+    known = {**memories, **await view.memories(sorted(missing))}
+    successors: dict[int, int] = {}
+    fresh = [row for row in chain(*facts.values()) if row not in known]
     while fresh:
         loaded = await view.memories(fresh, superseded=True)
-        known |= {key: fact for key, fact in loaded.items() if fact.state == "active"}
+        known |= {row: fact for row, fact in loaded.items() if fact.state == "active"}
         later = {
-            key: view.key_of(key, fact.superseded_by)
-            for key, fact in loaded.items()
+            row: successor
+            for row, fact in loaded.items()
             if fact.state == "superseded" and fact.superseded_by
+            for successor in view.rows_of(row, [fact.superseded_by])
         }
         successors |= later
-        fresh = [key for key in later.values() if key not in known and key not in successors]
-    rows = {row.id: row for row in kept}
-    ordered: dict[str, Ranked] = {}
-    for row in kept:
-        for fact in facts.get(row.id, ()):
+        fresh = [row for row in later.values() if row not in known and row not in successors]
+    hits = {hit.row: hit for hit in kept}
+    ordered: dict[int, Ranked] = {}
+    for hit in kept:
+        for fact in facts.get(hit.row, ()):
             last = _last(fact, successors)
             if last in known and (last != fact or known[last].revision > 1):
-                before = rows.get(last, Ranked(last, row.score, None, row.relevance))
-                ordered.setdefault(last, before._replace(score=max(before.score, row.score)))
-        ordered.setdefault(row.id, row)
+                before = hits.get(last, Ranked(last, hit.score, None, hit.relevance))
+                ordered.setdefault(last, before._replace(score=max(before.score, hit.score)))
+        ordered.setdefault(hit.row, hit)
     return [*ordered.values()][: search.limit], known
 
 
-def _last(key: str, successors: Mapping[str, str]) -> str:
+def _last(row: int, successors: Mapping[int, int]) -> int:
     for _ in successors:  # at most so many steps, should they go in a circle
-        key = successors.get(key, key)
-    return key
+        row = successors.get(row, row)
+    return row
 
 
 def handed_over(
-    search: Search, kept: Sequence[Ranked], memories: Mapping[str, Memory]
-) -> dict[str, Hit]:
-    """Return the hits of an answer, by key: each with the passage that fits the question, if it is
+    search: Search, kept: Sequence[Ranked], memories: Mapping[int, Memory]
+) -> dict[int, Hit]:
+    """Return the hits of an answer, by row: each with the passage that fits the question, if it is
     too long for the budget, and the turns that it came from, each once and as far as the budget
     goes.
     """
     question, budget = search.question.text, search.budget_tokens
     left = budget or 0
-    for row in kept:
-        left -= min(estimated_tokens(memories[row.id].content), PASSAGE_TOKENS)
-    hits: dict[str, Hit] = {}
-    shown: set[str] = set()
-    for row in kept:
-        memory, turns = memories[row.id], list[Memory]()
+    for row, *_ in kept:
+        left -= min(estimated_tokens(memories[row].content), PASSAGE_TOKENS)
+    hits: dict[int, Hit] = {}
+    shown: set[int] = set()
+    for hit in kept:
+        memory, turns = memories[hit.row], list[Memory]()
         excerpt = memory.content
         if budget:
             excerpt = passage(excerpt, question, max_tokens=PASSAGE_TOKENS)
-        for id in memory.source_ids:
-            turn = memories.get(key := search.view.key_of(row.id, id))
-            if turn is None or turn.state != "source" or key in shown:
+        for row in search.view.rows_of(hit.row, memory.source_ids):
+            turn = memories.get(row)
+            if turn is None or turn.state != "source" or row in shown:
                 continue
-            shown.add(key)
+            shown.add(row)
             if budget is not None:
                 if left < MIN_PASSAGE_TOKENS:
                     continue
@@ -241,12 +244,12 @@ def handed_over(
                 turn = replace(turn, content=text)
                 left -= estimated_tokens(text)
             turns.append(turn)
-        hits[row.id] = Hit(
+        hits[hit.row] = Hit(
             memory=memory,
-            scope=search.view.scope_of(row.id),
-            score=row.score,
-            cosine=row.cosine,
-            relevance=row.relevance,
+            scope=search.view.scope_of(hit.row),
+            score=hit.score,
+            cosine=hit.cosine,
+            relevance=hit.relevance,
             excerpt="" if excerpt == memory.content else excerpt,
             sources=tuple(turns),
         )

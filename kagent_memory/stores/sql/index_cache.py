@@ -82,7 +82,7 @@ class Cached:
         def updated() -> tuple[ScopeIndex, Collection[str]]:
             index = self.index if packed is None else ScopeIndex()
             index = ScopeIndex.unpacked(packed) if packed else index
-            erased = gone if left is None else index.rows.keys() - left
+            erased = gone if left is None else {*index.ids} - {*left}
             return (index.updated(entries, erased) if entries or erased else index), erased
 
         size = len(self.index.ids) + len(packed or b"") // PACKED_BYTES
@@ -329,7 +329,7 @@ class IndexCache:
                 size = ENTRY_WEIGHT * len(page.ids)
                 await run_in_thread(size, column.put, page.ids, page.vectors)
                 # of what was erased since it was read, and of what the index does not know yet
-                column.discard({*page.ids} - cached.index.rows.keys())
+                column.discard([id for id in page.ids if cached.index.row_of(id) < 0])
                 first, since = first or page.stand, NEVER
         except BaseException:
             cached.vectors.pop(space_number, None)

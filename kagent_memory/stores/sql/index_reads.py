@@ -11,9 +11,10 @@ import numpy as np
 
 from ...records import EVERYTHING, Filter, Memory, Scope, Vector
 from ..codec import ids_in, known
+from ..columns import Floats
 from ..index import Entry, ScopeIndex
 from ..values import Behind, Stale
-from ..vectors import Halves, Nearest
+from ..vectors import Halves
 from .session import Database, Part, Row, Transaction, reading, run
 from .spaces import SqlEmbeddingSpaces
 
@@ -180,17 +181,17 @@ class SqlIndexReads(Part):
         limit: int,
         among: Sequence[str] | None,
         hidden: Sequence[str],
-    ) -> list[Nearest]:
-        """Return the nearest of all of the scope's vectors but the hidden ones, or of those of some
-        memories, found by the database; only where it `has_nearest`.
+    ) -> list[tuple[Sequence[str], Floats]]:
+        """Return the ids and cosines of the nearest of all of the scope's vectors but the hidden
+        ones, or of those of some memories, found by the database; only where it `has_nearest`.
         """
         query = "search_vector" if among is None else "search_vector_among"
         values = {"vectors": vectors, "limit": limit, "among": among, "hidden": hidden}
         rows, _ = await self._rows(scope, query, space_number, None, **values)
-        hits: list[Nearest] = [[] for _ in vectors]
+        hits: list[tuple[Sequence[str], Floats]] = [((), np.empty(0)) for _ in vectors]
         for row in rows:
-            scores: list[float] = (np.array(row["scores"], np.float64) / 1e6).tolist()
-            hits[row["number"] - 1] = list(zip(ids_in(row["ids"]), scores, strict=True))
+            cosines = np.array(row["scores"], np.float64) / 1e6
+            hits[row["number"] - 1] = ids_in(row["ids"]), cosines
         return hits
 
     async def _rows(

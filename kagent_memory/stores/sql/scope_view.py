@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
+import numpy as np
 from typing_extensions import override
 
 from ...concurrency import run_in_thread
@@ -66,13 +67,13 @@ class ScopeView(View):
         return await run_in_thread(len(matching or ()), view)
 
     @override
-    async def nearest(
+    async def nearest_rows(
         self, space_number: int, vectors: Sequence[Vector], *, limit: int
     ) -> list[Nearest]:
         dimensions = await self._reads.spaces.dimensions_of(space_number)
         checked = [checked_vector(vector, dimensions) for vector in vectors]
-        if not (checked and self._index.ids and bounded(limit)):
-            return [[] for _ in checked]
+        if not (checked and self.index.ids and bounded(limit)):
+            return [Nearest() for _ in checked]
         trusted = self._trusted is not None
         column = await self._store.indexes.vectors(
             self._cached, space_number, dimensions, self._reads, trusted=trusted
@@ -88,7 +89,7 @@ class ScopeView(View):
         """Ask the database, which is told those that are not searched, or those that are: the
         fewer of both.
         """
-        index, visible = self._index, self._visible
+        index, visible = self.index, self.visible
         is_told_hidden = 2 * visible.sum() > len(visible)
         hits = await self._reads.nearest(
             self.scope,
@@ -98,7 +99,11 @@ class ScopeView(View):
             among=None if is_told_hidden else index.ids_of(visible),
             hidden=index.ids_of(~visible) if is_told_hidden else (),
         )
-        return [[hit for hit in near if hit[0] in index.rows] for near in hits]
+        answers: list[Nearest] = []
+        for ids, cosines in hits:
+            near = np.array([*map(index.row_of, ids)], np.int64)
+            answers.append(Nearest(near[near >= 0], cosines[near >= 0]))
+        return answers
 
     @override
     async def memories(
