@@ -20,7 +20,7 @@ from kagent_memory.models.llm import CheckedLlm
 from kagent_memory.records import Fact
 from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
 
-from .ground import Replying, SCOPE, contents, opened, said, stated, taken_in
+from .ground import SCOPE, Replying, contents, opened, said, stated, taken_in
 
 TALK = [said("Zoe arrives on Friday with her dog Bruno.", "e1"), said("Noted.", "e2", "agent")]
 

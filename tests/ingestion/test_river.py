@@ -20,7 +20,7 @@ from kagent_memory.records import Fact, Scope
 from kagent_memory.stores.base import MemoryStore
 from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
 
-from .ground import Embedding, SCOPE, contents, opened, said, stated, taken_in
+from .ground import SCOPE, Embedding, contents, opened, said, stated, taken_in
 
 
 async def test_a_session_is_taken_in_once_however_often_it_comes(store_uri: str):

@@ -12,7 +12,7 @@ import pytest
 from kagent_memory.records import Filter, Message
 from kagent_memory.testing import ScriptedLlm
 
-from .ground import AsSaid, SCOPE, contents, deciding, opened, taken_in
+from .ground import SCOPE, AsSaid, contents, deciding, opened, taken_in
 
 PAIRS = (
     "The spare key of the old house hangs on a hook behind the garage",
