@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kagent_memory import KagentMemoryService, LlmSummary
+from kagent_memory.cli import main
 from kagent_memory.errors import ConfigurationError
 from kagent_memory.memories import Memories
 from kagent_memory.records import Scope
@@ -110,3 +111,24 @@ async def test_a_file_and_words_need_no_extra(without: Any, tmp_path: Path) -> N
         assert [hit.memory.content for hit in await memories.recall(scope, "tea")] == [
             "Ada drinks green tea."
         ]
+
+
+@pytest.mark.parametrize(
+    ("extra", "module", "words"),
+    [
+        ("server", "app", []),
+        ("grpc", "grpc_service", ["--port", "0", "--grpc-port", "0"]),
+        ("mcp", "mcp_tools", ["--mcp", "--app", "demo", "--user", "ada"]),
+    ],
+)
+def test_serve_names_the_extra_of_a_door(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    extra: str,
+    module: str,
+    words: list[str],
+) -> None:
+    """`serve` without what a door needs names the extra that brings it."""
+    monkeypatch.setitem(sys.modules, f"kagent_memory.server.{module}", None)
+    assert main(["serve", "--uri", "libsql:///:memory:", *words]) == 5
+    assert f'pip install "kagent-memory[{extra}]"' in capsys.readouterr().err

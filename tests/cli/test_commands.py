@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,8 +14,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import grpc
 import httpx
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from kagent_memory.cli import COMMANDS, main, parse
 from kagent_memory.cli.command import Call
@@ -228,16 +231,18 @@ def test_the_doctor_ends_with_what_it_found(run: Any, id: str):
 
 
 def test_serve_serves_until_it_is_stopped(uri: str):
-    """`serve` answers over HTTP, and what it was given is there after SIGTERM."""
+    """`serve` answers over HTTP and gRPC, and what it was given is there after SIGTERM."""
+    words = ["serve", "--port", "0", "--grpc-port", "0", "--uri", uri]
     process = subprocess.Popen(
-        [sys.executable, "-m", "kagent_memory", "serve", "--port", "0", "--uri", uri],
+        [sys.executable, "-m", "kagent_memory", *words],
         stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )  # fmt: skip
     assert process.stderr
     try:
-        address = next(
-            word for line in process.stderr for word in line.split() if word.startswith("http://")
-        ).rstrip(";")
+        [address, port] = re.findall(r"on (\S+)[,;]", process.stderr.readline())
+        with grpc.insecure_channel(port) as channel:
+            health = health_pb2_grpc.HealthStub(channel)
+            assert health.Check(health_pb2.HealthCheckRequest()).status == 1
         info = httpx.get(f"{address}/api/v1/info", timeout=120).json()
         assert info["mode"] == "keyword"
         assert main(["add", "over http", *OF_ADA, "--uri", address]) == 0

@@ -1,11 +1,8 @@
-"""kagent's contract over gRPC: its messages, what bounds its calls, health, and the command."""
+"""kagent's contract over gRPC: its messages, what bounds its calls, and health."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import timedelta
@@ -21,7 +18,6 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from grpc_tools import protoc
 
-from kagent_memory.cli import main
 from kagent_memory.memories import Memories
 from kagent_memory.server import grpc_service
 from kagent_memory.server.admission import MAX_OPEN
@@ -202,46 +198,3 @@ async def test_anybody_may_ask_for_health_and_for_the_schema(memories: Memories)
         assert SERVICE in {service.name for service in told.list_services_response.service}
         raw = described.file_descriptor_response.file_descriptor_proto[0]
         assert descriptor_pb2.FileDescriptorProto.FromString(raw).service[0].name == "MemoryService"
-
-
-# -- the command
-
-
-def serve(folder: Path, *more: str) -> list[str]:
-    uri = f"libsql:///{folder}/memory.db"
-    return ["serve", "--port", "0", "--grpc-port", "0", "--uri", uri, *more]
-
-
-def test_serve_speaks_both_and_ends_both(tmp_path: Path):
-    """One command serves HTTP and gRPC, and a signal ends both."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "kagent_memory", *serve(tmp_path)],
-        stderr=subprocess.PIPE,
-        text=True,
-        env=dict(os.environ),
-    )
-    assert process.stderr
-    try:
-        said = process.stderr.readline()
-        port = int(said.partition("gRPC on 127.0.0.1:")[2].partition(";")[0])
-
-        async def use() -> int:
-            async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-                return await added(GrpcCaller(channel), item())
-
-        assert asyncio.run(use()) == 1
-    finally:
-        process.terminate()
-        _, err = process.communicate(timeout=180)
-    assert (process.returncode, "Traceback" in err) == (0, False), err
-
-
-def test_serve_names_the_extra_and_refuses_strangers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    """An open address without auth, and a missing extra, are refused before anything is served."""
-    assert main(serve(tmp_path, "--host", "0.0.0.0")) == 5
-    assert "--auth" in capsys.readouterr().err
-    monkeypatch.setitem(sys.modules, "kagent_memory.server.grpc_service", None)
-    assert main(serve(tmp_path)) == 5
-    assert 'pip install "kagent-memory[grpc]"' in capsys.readouterr().err

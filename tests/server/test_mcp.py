@@ -10,7 +10,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,6 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult
 
 from kagent_memory.adk.converter import messages
-from kagent_memory.cli import main
 from kagent_memory.memories import Memories
 from kagent_memory.models.prompts.fence import CLOSING, NOTICE, OPENING
 from kagent_memory.records import Scope
@@ -285,15 +284,6 @@ def test_a_signal_ends_it_while_the_client_is_silent(uri: str, number: signal.Si
     assert "Traceback" not in process.communicate()[1]
 
 
-async def test_without_the_extra_it_says_what_to_install(
-    uri: str, monkeypatch: pytest.MonkeyPatch, capsys: Any
-):
-    """The command names the extra that is missing."""
-    monkeypatch.setitem(sys.modules, "kagent_memory.server.mcp_tools", None)
-    assert await asyncio.to_thread(main, ["serve", "--mcp", "--uri", uri, *OF_ADA]) == 5
-    assert 'pip install "kagent-memory[mcp]"' in capsys.readouterr().err
-
-
 # -- ADK's toolset
 
 
@@ -421,24 +411,16 @@ async def test_a_caller_out_of_scope_gets_one_clear_error_of_json_rpc(
         assert text in body["error"]["message"]
 
 
-async def in_pieces() -> AsyncIterator[bytes]:
-    for _ in range(100):
-        yield b" " * 4_000
-
-
 @pytest.mark.parametrize(
     ("sent", "status"),
     [
         ({"content": b" " * 400_000}, 413),
-        ({"content": in_pieces()}, 413),
         ({"method": "GET"}, 405),
         ({"method": "DELETE"}, 405),
         *(({"content": bad}, 400) for bad in (b"{", b"[" * 100_000, b"[]", b"\xff")),
         ({"content": b"{}", "headers": {"content-type": "text/plain"}}, 415),
-        ({"content": b"{}", "headers": {"content-type": ""}}, 415),
-        ({"content": b"{}", "headers": {"origin": "https://evil.example"}}, 403),
     ],
-    ids=range(11),
+    ids=range(8),
 )
 async def test_a_bad_request_is_told_in_json_rpc(
     client: httpx.AsyncClient, sent: Mapping[str, Any], status: int
