@@ -17,7 +17,6 @@ from typing import Any
 import grpc
 import httpx
 import pytest
-from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from kagent_memory.cli import COMMANDS, main, parse
 from kagent_memory.cli.command import Call
@@ -241,8 +240,7 @@ def test_serve_serves_until_it_is_stopped(uri: str):
     try:
         [address, port] = re.findall(r"on (\S+)[,;]", process.stderr.readline())
         with grpc.insecure_channel(port) as channel:
-            health = health_pb2_grpc.HealthStub(channel)
-            assert health.Check(health_pb2.HealthCheckRequest()).status == 1
+            grpc.channel_ready_future(channel).result(60)
         info = httpx.get(f"{address}/api/v1/info", timeout=120).json()
         assert info["mode"] == "keyword"
         assert main(["add", "over http", *OF_ADA, "--uri", address]) == 0
