@@ -9,9 +9,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Literal
 from uuid import UUID
 
 from pydantic import AwareDatetime, TypeAdapter
+from typing_extensions import Unpack
 
 from ..checks import checked_text
 from ..errors import InvalidInput
@@ -19,8 +21,9 @@ from ..records import Memory, Scope
 from .codec import bounded, forgotten_key, renewed
 from .filter_match import is_visible
 from .planning import identity_of
-from .values import Gone, Order, Page, Pruned, ScopeStats, Whole, every_state
+from .values import Gone, Order, Page, Pruned, ScopeQuery, ScopeStats, Whole, every_state
 
+PARTS: Sequence[Literal["tenant", "app", "user"]] = ("tenant", "app", "user")
 _PLACE = TypeAdapter[tuple[Order, AwareDatetime, UUID]](tuple[Order, AwareDatetime, UUID])
 
 
@@ -36,13 +39,12 @@ def page_of(
     def place(memory: Memory) -> tuple[datetime, str]:
         return memory.created_at, memory.id
 
-    rows = sorted(memories, key=place, reverse=order == "newest")
+    newest = order == "newest"
+    rows = sorted(memories, key=place, reverse=newest)
     if cursor is not None:
         last = page_end(cursor, order)
         rows = [
-            memory
-            for memory in rows
-            if (place(memory) < last if order == "newest" else place(memory) > last)
+            memory for memory in rows if (place(memory) < last) == newest and place(memory) != last
         ]
     page = rows[: bounded(limit)]
     return Page(memories=tuple(page), cursor=page_cursor(page, order, len(rows) > len(page)))
@@ -110,22 +112,21 @@ def lineage_of(memories: Mapping[str, Whole], ids: Iterable[str]) -> set[str]:
 
 def stats_of(memories: Sequence[Memory], *, now: datetime, popular_after: int) -> ScopeStats:
     """Return the counts of some memories, in whatever state."""
+    lives = Counter((memory.state, is_visible(memory, now, superseded=True)) for memory in memories)
     visible = [memory for memory in memories if is_visible(memory, now)]
-    active = [memory for memory in memories if memory.state == "active"]
-    expired = [memory for memory in memories if not is_visible(memory, now, superseded=True)]
-    waiting, short_term = (
-        sum(is_visible(memory, now, state) for memory in memories)
-        for state in ("quarantined", "short_term")
-    )
     return ScopeStats(
         visible=len(visible),
         by_type=dict(sorted(Counter[str](memory.type for memory in visible).items())),
-        expired=len(active) - len(visible),
-        unused=sum(memory.usage.delivered < popular_after for memory in expired),
-        superseded=sum(memory.state == "superseded" for memory in memories),
-        quarantined=waiting,
-        short_term=short_term,
-        pinned=sum(memory.pinned for memory in active),
+        expired=lives["active", False],
+        unused=sum(
+            memory.usage.delivered < popular_after
+            for memory in memories
+            if not is_visible(memory, now, superseded=True)
+        ),
+        superseded=lives["superseded", True] + lives["superseded", False],
+        quarantined=lives["quarantined", True],
+        short_term=lives["short_term", True],
+        pinned=sum(memory.pinned for memory in memories if memory.state == "active"),
         delivered_total=sum(memory.usage.delivered_total for memory in visible),
     )
 
@@ -145,16 +146,8 @@ def tombstones_of(whole: Whole, salt: bytes = b"") -> set[tuple[str, str]]:
     return tombstones
 
 
-def in_order(
-    scopes: Iterable[Scope],
-    *,
-    tenant: str | None = None,
-    user: str | None = None,
-    app: str | None = None,
-    after: Scope | None = None,
-    limit: int | None = None,
-) -> list[Scope]:
-    """Return scopes by (tenant, app, user): see `ScopeQuery`.
+def in_order(scopes: Iterable[Scope], **which: Unpack[ScopeQuery]) -> list[Scope]:
+    """Return those of some scopes that are meant, by (tenant, app, user); without a limit all.
 
     Raises:
         InvalidInput: tenant, user or app can be no part of a scope.
@@ -163,7 +156,7 @@ def in_order(
     def place(scope: Scope) -> tuple[str, str, str]:
         return scope.tenant, scope.app, scope.user
 
-    parts = named(tenant=tenant, user=user, app=app)
+    parts, after, limit = named(which), which.get("after"), which.get("limit")
     listed = [
         scope
         for scope in sorted(scopes, key=place)
@@ -173,7 +166,7 @@ def in_order(
     return listed[: None if limit is None else bounded(limit)]
 
 
-def named(**parts: str | None) -> dict[str, str | None]:
+def named(which: ScopeQuery) -> dict[str, str | None]:
     """Return the parts of scopes that a query is narrowed to, by their names; None: not by this
     one.
 
@@ -181,6 +174,6 @@ def named(**parts: str | None) -> dict[str, str | None]:
         InvalidInput: one of them can be no part of a scope.
     """
     return {
-        name: None if part is None else checked_text(part, f"The {name}")
-        for name, part in parts.items()
+        name: None if (part := which.get(name)) is None else checked_text(part, f"The {name}")
+        for name in PARTS
     }

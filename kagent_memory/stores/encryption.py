@@ -52,11 +52,7 @@ class KeyRing:
             return None
         keys: dict[str, bytes] = {}
         for number, part in enumerate(filter(None, (part.strip() for part in text.split(","))), 1):
-            id, colon, digits = (piece.strip() for piece in part.partition(":"))
-            if not colon or not _ID.fullmatch(id):
-                raise ConfigurationError(
-                    f"Entry {number} of encryption_keys is not id:key; write {_EXAMPLE}."
-                )
+            id, _, digits = (piece.strip() for piece in part.partition(":"))
             if id in keys:
                 raise ConfigurationError(
                     f"encryption_keys names the key {id!r} twice; give each its own name."
@@ -65,10 +61,10 @@ class KeyRing:
                 key = from_base64(digits.replace("-", "+").replace("_", "/"))
             except ValueError:
                 key = b""
-            if len(key) != KEY_BYTES:
+            if not _ID.fullmatch(id) or len(key) != KEY_BYTES:
                 raise ConfigurationError(
-                    f"The key {id!r} in encryption_keys is not 32 bytes in Base64; write "
-                    f"{_EXAMPLE}."
+                    f"Entry {number} of encryption_keys is not id:key with 32 bytes in Base64; "
+                    f"write {_EXAMPLE}."
                 )
             keys[id] = key
         # a variable that somebody forgot to fill: what is to be secret would be kept plain

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime
 from functools import cache
@@ -42,17 +42,17 @@ class Texts:
 
     def identity(self, memory: Memory) -> bytes:
         """Return the content hash of a memory."""
-        return identity_of(memory, self._identity)
+        events = tuple(memory.event_ids)
+        return self._identity(memory.content, verbatim=memory.verbatim, event_ids=events)
 
     def postings(self, memory: Memory) -> bytes:
         """Return a memory's index terms, packed."""
         return self._postings(memory.content, memory.author)
 
 
-def identity_of(memory: Memory, identity: Callable[..., bytes] = tokenizer.identity) -> bytes:
+def identity_of(memory: Memory) -> bytes:
     """Return the content hash of a memory."""
-    events = tuple(memory.event_ids)
-    return identity(memory.content, verbatim=memory.verbatim, event_ids=events)
+    return Texts().identity(memory)
 
 
 def checked(batch: Batch, dimensions: int | None) -> Batch:

@@ -312,7 +312,7 @@ async def test_an_index_that_is_not_packed_stops_no_search(
     packed one.
     """
 
-    async def refuses(*_):
+    def refuses(*_):
         raise StoreError("memory unavailable: read only")
 
     here, there = pair
@@ -321,7 +321,7 @@ async def test_an_index_that_is_not_packed_stops_no_search(
         if failure == "too large":
             patch.setattr(index_cache, "MAX_PACKED_BYTES", 0)
         else:
-            patch.setattr("kagent_memory.stores.sql.write_queries.keep_index", refuses)
+            patch.setattr("kagent_memory.stores.sql.row_codec.RowCodec.sealed_index", refuses)
         await add(here, *some)
         assert len((await searched_anew(here, "tea"))[0]) == 9
     assert ("read only" in caplog.text) == (failure != "too large")

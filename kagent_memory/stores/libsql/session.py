@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
 
@@ -91,7 +90,6 @@ def encoded(value: object) -> Any:
             return value
 
 
-@dataclass(eq=False)
 class LibSQLSession:
     """The `Session` of one transaction; nothing in it ever waits, so a script runs on the driver
     thread in one go.
@@ -99,8 +97,9 @@ class LibSQLSession:
 
     half = np.dtype("<f2")
 
-    connection: Connection
-    ring: KeyRing | None = None
+    def __init__(self, connection: Connection, ring: KeyRing | None = None) -> None:
+        self.connection = connection
+        self.ring = ring
 
     async def execute(self, *queries: Query) -> Sequence[Answer]:
         """See `Session`."""

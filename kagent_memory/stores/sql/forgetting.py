@@ -201,14 +201,10 @@ async def _tombstones(session: Transaction, erased: Mapping[str, Whole]) -> set[
     What an undone decision made has events from the memories that it was made of: those of the ones
     that stay stay too.
     """
-    if not erased:
-        return set()
     salt = await session.read_salt()
     withdrawn = {id for id, whole in erased.items() if _is_withdrawn(whole.memory)}
-    partners = (
-        {*await session.ids("decided_together", ids=[*withdrawn])} if withdrawn else set[str]()
-    )
-    staying = await session.wholes(partners - erased.keys())
+    partners = await session.ids("decided_together", ids=[*withdrawn])
+    staying = await session.wholes({*partners} - erased.keys())
     spared = set[tuple[str, str]]().union(*map(tombstones_of, staying.values()))
     tombstones = set[tuple[str, str]]()
     for id, whole in erased.items():

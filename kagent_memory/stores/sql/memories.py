@@ -92,13 +92,16 @@ class SqlMemoryStore(Part, MemoryStore):
         await self._searched.reads.close()
         await self.database.close()
 
-    async def _keep_index(self, scope: Scope, stand: Stand, packed: bytes) -> None:
-        await run(
-            self.database,
-            lambda session: write_queries.keep_index(session, stand, packed),
-            scope,
-            write=True,
-        )
+    @writing
+    async def _keep_index(
+        self, session: Transaction, scope: Scope, stand: Stand, packed: bytes
+    ) -> None:
+        """Store a scope's packed index, unless something was erased since it was read or a newer
+        one is stored.
+        """
+        if await session.rows("hold_index", salt=stand.salt, erased=stand.erased):
+            sealed = session.codec.sealed_index(packed)
+            await session.send("put_index", version=stand.version, packed=sealed)
 
     # -- one scope: writing ---------------------------------------------------------------------
 
@@ -390,7 +393,7 @@ class SqlMemoryStore(Part, MemoryStore):
     @reading
     async def scopes(self, session: Transaction, **which: Unpack[ScopeQuery]) -> Sequence[Scope]:
         after, limit = which.get("after"), bounded(which.get("limit", 1000))
-        parts = named(tenant=which.get("tenant"), app=which.get("app"), user=which.get("user"))
+        parts = named(which)
         fixed = [name for name, value in parts.items() if value is not None]
         free = [name for name in parts if name not in fixed]
         if after is not None and not free:

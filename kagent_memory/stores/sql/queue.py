@@ -235,9 +235,9 @@ class JobQueue(Part):
         """
         if id is not None and not is_id(id):
             return []
-        whose = {**named(tenant=tenant, user=user, app=app), "scope_id": scope and scope.id}
+        whose = named({"tenant": tenant, "user": user, "app": app})
         which = {"state": state, "id": id, "payloads": payloads, "limit": bounded(limit)}
-        return await session.jobs("jobs", **whose, **which)
+        return await session.jobs("jobs", scope_id=scope and scope.id, **whose, **which)
 
     @reading
     async def waiting(

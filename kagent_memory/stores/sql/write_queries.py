@@ -16,7 +16,6 @@ from ..codec import is_id, known
 from ..decisions import tombstones_of
 from ..planning import Plan, Texts
 from ..values import Applied, Batch, Delivery, Restored, Whole, embed_job
-from .index_reads import Stand
 from .queue import put
 from .session import Row, Transaction
 from .spaces import erase_vectors
@@ -60,15 +59,6 @@ async def apply(session: Transaction, batch: Batch, *, texts: Texts, now: dateti
     follow_on = (embed_job(session.scope, now, name) for name in embedders)
     await put(session, [*batch.jobs, *follow_on])
     return Applied(ids=plan.ids, version=version)
-
-
-async def keep_index(session: Transaction, stand: Stand, packed: bytes) -> None:
-    """Store a scope's packed index, unless something was erased since it was read or a newer one is
-    stored.
-    """
-    if await session.rows("hold_index", salt=stand.salt, erased=stand.erased):
-        sealed = session.codec.sealed_index(packed)
-        await session.send("put_index", version=stand.version, packed=sealed)
 
 
 async def _met(
