@@ -11,8 +11,9 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from itertools import count
 from typing import Any
 
 import httpx
@@ -75,65 +76,67 @@ FAULTS = (*RAISED, "garbage", "wrong width", "slow")
 
 
 class Part:
-    """Something that works until it is told how to fail."""
+    """A model of any kind that works until it is told how to fail.
 
-    def __init__(self) -> None:
-        self.fault = ""
+    Args:
+        work: answers while it works.
+        spoil: makes of a good answer the bad one of a fault.
+    """
 
-    async def fail(self) -> None:
-        """Fails in the ways that have nothing to do with what is answered."""
+    name = "part"
+
+    def __init__(self, work: Callable[..., Any], spoil: dict[str, Callable[[Any], Any]]) -> None:
+        self.work, self.spoil, self.fault = work, spoil, ""
+
+    async def embed(self, *args: Any, **options: Any) -> Any:
         if self.fault == "slow":
             await asyncio.sleep(3600)
         if self.fault in RAISED:
             raise RAISED[self.fault]()
+        answer = await self.work(*args, **options)
+        return self.spoil[self.fault](answer) if self.fault else answer
+
+    complete = rerank = embed
 
 
-class Embedder(Part, HashEmbedder):
-    def __init__(self) -> None:
-        Part.__init__(self)
-        HashEmbedder.__init__(self, 64)
-
-    async def embed(self, texts: Sequence[str], *, kind: Any) -> Any:
-        await self.fail()
-        width = 63 if self.fault == "wrong width" else 64
-        if self.fault in ("garbage", "wrong width"):
-            return np.full(
-                (len(texts), width), np.nan if self.fault == "garbage" else 1.0, np.float32
-            )
-        return await super().embed(texts, kind=kind)
+numbers = count()
 
 
-class Model(Part):
-    """Extracts one fact from the transcript that holds it, and words every query anew: no vector of
+async def worded(prompt: str, *, schema: Any) -> Any:
+    """Extract one fact from the transcript that holds it, and word every query anew: no vector of
     one is kept.
     """
-
-    name = "model"
-    asked = 0
-
-    async def complete(self, prompt: str, *, schema: Any) -> Any:
-        await self.fail()
-        if self.fault == "garbage":
-            return "I'm sorry, \x00\ud83e I can't. {"
-        if self.fault == "wrong width":  # another shape than was asked for
-            return {"rows": [[1, 2], [3]]}
-        self.asked += 1
-        query, facts = (
-            f"Where is the spare key? ({self.asked})",
-            [{"text": SAID}] if SAID in prompt else [],
-        )
-        return {"query": query, "facts": facts, "decisions": [], "summary": ""}
+    query = f"Where is the spare key? ({next(numbers)})"
+    facts = [{"text": SAID}] if SAID in prompt else []
+    return {"query": query, "facts": facts, "decisions": [], "summary": ""}
 
 
-class Reranker(Part):
-    name = "reranker"
+async def key_first(query: str, documents: Sequence[str]) -> list[float]:
+    return [float("key" in document) for document in documents]
 
-    async def rerank(self, query: str, documents: Sequence[str]) -> Any:
-        await self.fail()
-        if self.fault == "garbage":
-            return [float("nan")] * len(documents)
-        scores = [float("key" in document) for document in documents]
-        return scores[:-1] if self.fault == "wrong width" else scores
+
+def working() -> dict[str, Any]:
+    """The models of a service, by the name of their argument."""
+    return {
+        "embedding": Part(
+            HashEmbedder(64).embed,
+            {"garbage": lambda rows: rows * np.nan, "wrong width": lambda rows: rows[:, 1:]},
+        ),
+        "llm": Part(
+            worded,
+            {
+                "garbage": lambda _: "I'm sorry, \x00\ud83e I can't. {",
+                "wrong width": lambda _: {"rows": [[1, 2], [3]]},
+            },
+        ),
+        "rerank": Part(
+            key_first,
+            {
+                "garbage": lambda scores: [float("nan")] * len(scores),
+                "wrong width": lambda scores: scores[:-1],
+            },
+        ),
+    }
 
 
 @dataclass(frozen=True)
@@ -152,16 +155,11 @@ class Cell:
     learns: bool = True
 
 
-def expected(part: str, fault: str) -> Cell:
-    match part:
-        case "embedder":
-            return Cell("keyword", "embedder:", saves=fault not in ("garbage", "wrong width"))
-        case "model":
-            return Cell("hybrid", "rewrite:", learns=False)
-        case "reranker":
-            return Cell("hybrid", "rerank:")
-        case _:
-            return Cell("", "", saves=False, learns=False)
+CELLS = {
+    "embedding": Cell("keyword", "embedder:"),
+    "llm": Cell("hybrid", "rewrite:", learns=False),
+    "rerank": Cell("hybrid", "rerank:"),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -229,7 +227,7 @@ async def check_recovered(
     """
     later = utc_now() + timedelta(hours=1)
     async with await Memories.open(
-        uri, embedding=Embedder(), llm=Model(), worker=False, settings=PATIENT, clock=lambda: later
+        uri, worker=False, settings=PATIENT, clock=lambda: later, **working()
     ) as memories:
         await memories.work(until_idle=True)
         remembered = {*KNOWN, *([SAVED] if cell.saves else []), *([SAID] if accepted else [])}
@@ -245,25 +243,20 @@ async def check_recovered(
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("part", ["embedder", "model", "reranker"])
+@pytest.mark.parametrize("part", CELLS)
 async def test_a_model_that_fails_under_a_turn(uri: str, part: str, fault: str):
     """With a model that fails, a turn goes on with the rest, and what it missed comes later."""
-    parts = {"embedder": Embedder(), "model": Model(), "reranker": Reranker()}
-    cell = expected(part, fault)
+    models, cell = working(), CELLS[part]
+    if part == "embedding" and fault in ("garbage", "wrong width"):
+        cell = replace(cell, saves=False)
     settings = SHORT if fault == "slow" else PATIENT
-    async with KagentMemoryService(
-        uri,
-        embedding=parts["embedder"],
-        llm=parts["model"],
-        rerank=parts["reranker"],
-        settings=settings,
-    ) as service:
+    async with KagentMemoryService(uri, settings=settings, **models) as service:
         await service.memories.add(SCOPE, KNOWN)
         found = await service.memories.recall(SCOPE, "Which tea?")
         assert (found.mode, found.degraded) == ("hybrid", ())
-        parts[part].fault = fault
+        models[part].fault = fault
         await check_turn(service, cell)
-        if part == "reranker":  # which nothing that is accepted waits for
+        if part == "rerank":  # which nothing that is accepted waits for
             assert await service.drain(SOON)
         allowed = {*KNOWN, *([SAVED] if cell.saves else []), *([SAID] if cell.learns else [])}
         assert {*await contents(service)} <= allowed
@@ -293,12 +286,10 @@ def rename(uri: str, old: str, new: str) -> None:
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_a_database_that_fails_under_a_turn(postgres_uri: str, behind: Relay, fault: str):
     """With a database that fails, a turn says that memory is unavailable, which heals by itself."""
-    cell = expected("database", fault)
+    cell = Cell("", "", saves=False, learns=False)
     settings = PATIENT if fault in ("refused", "500") else SHORT
     late = {SAVED, SAID} if fault in ("slow", "time-out") else set[str]()
-    async with KagentMemoryService(
-        behind.uri, embedding=Embedder(), llm=Model(), rerank=Reranker(), settings=settings
-    ) as service:
+    async with KagentMemoryService(behind.uri, settings=settings, **working()) as service:
         await service.memories.add(SCOPE, KNOWN)
         assert (await service.memories.recall(SCOPE, "Which tea?")).mode == "hybrid"
         if fault == "500":
