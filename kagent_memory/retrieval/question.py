@@ -16,26 +16,18 @@ from ..language.dates import Span, bare_dates, named_spans, windows
 from ..language.tokenizer import STOP_WORDS, query_terms, tokens
 from ..language.word_forms import word_forms
 from ..records import Vector
-from .query_words import (
-    ASKING,
-    CONTINUATIONS,
-    CONTINUING,
-    POINTERS,
-    POINTERS_UNSPACED,
-    POLITE_ENDINGS,
-    bare,
-    plain,
-    wide,
-)
+from .query import WORDS, bare, plain, wide
 
 MAX_TERMS = 64  # distinct ones of a query that count
 EARLIER_TURNS = 3
 EARLIER_CHARS = 300
 FEW_WORDS = 6
 FEW_CHARS = 4
+_CONTINUATIONS = ("what about", "how about")
 _NAMING = frozenset("@_/")  # signs within what names something
-_POINTING = re.compile("|".join(map(re.escape, POINTERS_UNSPACED)))
-_POLITE = re.compile(rf"(?:{'|'.join(POLITE_ENDINGS)})$")
+_POINTERS, _ASKING = frozenset(WORDS["pointers"]), frozenset(WORDS["asking"])
+_POINTING = re.compile("|".join(WORDS["pointers_unspaced"]))
+_POLITE = re.compile(rf"(?:{'|'.join(WORDS['polite_endings'])})$")
 # up to so many words a query's first capital letter is a name's, not a sentence's
 _LOOK_UP_WORDS = 3
 _MIN_DIGITS = 3
@@ -142,15 +134,16 @@ def is_vague(text: str) -> bool:
     folded = plain(text)
     words = folded.split()
     telling = _telling(
-        " ".join(word for word in words if word not in ASKING and word not in POINTERS)
+        " ".join(word for word in words if word not in _ASKING and word not in _POINTERS)
     )
     if not telling:
         return True
     if any(map(str.isdigit, folded)) or not _NAMING.isdisjoint(folded):
         return False
-    if len(words) <= FEW_WORDS and (words[0] in CONTINUING or folded.startswith(CONTINUATIONS)):
+    is_continued = words[0] in WORDS["continuing"] or folded.startswith(_CONTINUATIONS)
+    if is_continued and len(words) <= FEW_WORDS:
         return True
-    if not POINTERS.isdisjoint(words):
+    if not _POINTERS.isdisjoint(words):
         return len(telling) <= 2 and len(words) <= 8
     return len(words) <= 2 and text.rstrip().endswith("?")
 

@@ -63,7 +63,6 @@ class Search:
         added_terms: those that only `added` holds.
         respelt: terms that no memory holds, and those that were searched instead.
         dated: the memories of the times that the query names.
-        preferences: the memories that state a preference.
         date_only: the query asks for those and nothing else.
         trust: how far the embedder knows the query's script.
         degraded: what went without a model, and why.
@@ -90,7 +89,6 @@ class Search:
     added_terms: frozenset[str] = frozenset()
     respelt: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
     dated: Rows = field(default_factory=lambda: NO_ROWS)
-    preferences: Rows = field(default_factory=lambda: NO_ROWS)
     date_only: bool = False
     trust: float = 1.0
     degraded: list[str] = field(default_factory=list[str])

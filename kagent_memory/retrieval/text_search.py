@@ -8,7 +8,6 @@ from itertools import chain
 
 import numpy as np
 
-from ..language.preferences import PREFERENCE_TERM
 from ..language.respelling import respellings, respelt
 from ..language.tokenizer import query_terms
 from ..stores.columns import NO_ROWS
@@ -54,7 +53,6 @@ def _matches(search: Search) -> TextMatches:
     search.respelt = {}
     search.added_terms = frozenset(added.terms).difference(terms) if added else frozenset()
     search.terms = [*terms, *sorted(search.added_terms)]
-    search.preferences = view.text([PREFERENCE_TERM], limit=search.leg).matches.rows
     return view.text(search.terms, limit=search.leg)
 
 

@@ -22,6 +22,7 @@ COLUMNS = np.dtype(
         ("chars", "<i4"),
         ("asks", "?"),
         ("names_a_time", "?"),
+        ("prefers", "?"),
         # of an index alone
         ("length", "<i4"),
         ("expires", "<i8"),

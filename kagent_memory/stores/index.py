@@ -20,6 +20,7 @@ from typing import NamedTuple, Self, cast
 import numpy as np
 from typing_extensions import override
 
+from ..language.preferences import PREFERENCE_TERM
 from ..language.time_words import TIME_TERMS, time_terms_of
 from ..language.tokenizer import is_question
 from ..records import SEARCHED, Memory
@@ -44,8 +45,9 @@ ENTRY_BYTES = 300
 ENTRY_WEIGHT = 20
 SCOPE_BYTES = 4000  # of an index that holds nothing yet
 _TIME_KEYS = keys_of(TIME_TERMS)
+_PREFERENCE_KEY = keys_of([PREFERENCE_TERM])[0]
 # count up when the columns, the stemming or the terms for times change
-FORMAT = b"kagent_memory index 5\n"
+FORMAT = b"kagent_memory index 6\n"
 _PARTS = 6  # that `packed` writes
 
 
@@ -342,6 +344,7 @@ def _indexed(entries: Sequence[Entry]) -> ScopeIndex:
             entry.chars,
             entry.asks,
             False,
+            False,
             0,
             ticks(entry.expires_at, NEVER),
             entry.active,
@@ -354,6 +357,7 @@ def _indexed(entries: Sequence[Entry]) -> ScopeIndex:
     columns["length"] = np.bincount(postings.rows, postings.counts, minlength=len(entries))
     timed = postings.where(np.isin(postings.terms, _TIME_KEYS))
     columns["names_a_time"] = np.bincount(timed.rows, minlength=len(entries)) > 0
+    columns["prefers"][postings.where(postings.terms == _PREFERENCE_KEY).rows] = True
     for row in columns["names_a_time"].nonzero()[0].tolist():
         # who is called April names no time by that
         if own := time_terms_of(entries[row].author):

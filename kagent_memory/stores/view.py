@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property, partial
@@ -45,7 +45,6 @@ class View(ABC):
         source: the store that it is read from; of a standby, one that reads there.
         scope: whose memories.
         index: of them.
-        visible: which of its rows are searched.
     """
 
     def __init__(
@@ -53,12 +52,20 @@ class View(ABC):
         source: MemoryStore,
         scope: Scope,
         index: ScopeIndex,
-        visible: Mask,
+        passing: Iterable[str] | None,
         *,
+        superseded: bool,
         now: datetime,
     ) -> None:
-        self.source, self.scope = source, scope
-        self.index, self.visible, self._now = index, visible, now
+        self.source, self.scope, self.index = source, scope, index
+        self._passing, self._superseded, self._now = passing, superseded, now
+
+    # worked out where they are first asked for: in the thread of a search
+
+    @cached_property
+    def visible(self) -> Mask:
+        """Which rows are searched."""
+        return self.index.visible(self._now, superseded=self._superseded, among=self._passing)
 
     @cached_property
     def seen(self) -> Mask:
@@ -168,10 +175,10 @@ class MemoriesView(View):
         filter: Filter = EVERYTHING,
         now: datetime,
     ) -> None:
-        passing = (id for id, memory in memories.items() if matches_filter(filter, memory))
-        among = None if filter == EVERYTHING else passing
-        visible = index.visible(now, superseded=bool(filter.superseded), among=among)
-        super().__init__(source, scope, index, visible, now=now)
+        every = (id for id, memory in memories.items() if matches_filter(filter, memory))
+        passing = None if filter == EVERYTHING else every
+        superseded = bool(filter.superseded)
+        super().__init__(source, scope, index, passing, superseded=superseded, now=now)
         self._memories, self._vectors = memories, vectors or partial(source.vectors, scope)
 
     @classmethod
@@ -232,5 +239,4 @@ class MemoriesView(View):
     @override
     async def under(self, filter: Filter, now: datetime) -> MemoriesView:
         known = self.source, self.scope, self._memories, self.index
-        view = partial(MemoriesView, *known, vectors=self._vectors, filter=filter, now=now)
-        return await run_in_thread(len(self._memories), view)
+        return MemoriesView(*known, vectors=self._vectors, filter=filter, now=now)

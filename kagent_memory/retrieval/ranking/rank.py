@@ -178,8 +178,9 @@ class Table:
         self.counts, self.dense = candidates.counts[self.numbers], candidates.dense[self.numbers]
         self.lengths = candidates.lengths[self.numbers]
         self.cosines = candidates.cosines[self.numbers]
-        self.dated = np.isin(rows, search.dated)
-        self.preferences = np.isin(rows, search.preferences)
+        dated = np.zeros_like(view.seen)
+        dated[search.dated] = True
+        self.dated = dated[rows]
         self.asks = self.columns["asks"].astype(np.float64)
         self._spots, self._rising, self._order = spots_of(self.columns)
         # one without a session stands alone
@@ -285,10 +286,11 @@ def _substance(table: Table, long: float) -> Numbers:
     """
     columns, names = table.columns, table.names
     chars = np.minimum(1.0, np.log1p(columns["chars"]) / _LONG)
-    of_user = np.isin(columns["author"], [n for n, name in enumerate(names) if name == USER])
+    is_user = np.array([*(name == USER for name in names), False])  # the last stands for none
+    of_user = is_user[columns["author"]]
     answers = (columns["author"] >= 0) & ~of_user & of_user.any()
     alone = (1 - long) * (chars - _ASKS * table.asks) - long * answers
-    return alone + _PREFERENCE * table.preferences
+    return alone + _PREFERENCE * columns["prefers"]
 
 
 def _time(search: Search, table: Table) -> Numbers:

@@ -8,7 +8,7 @@ import re
 import numpy as np
 
 from ...stores.columns import Mask, Rows
-from ..query_words import FIRST_PERSON, FIRST_PERSON_UNSPACED
+from ..query import FIRST_PERSON, FIRST_PERSON_UNSPACED
 from ..search import Search
 from .candidates import Candidates, Numbers, wordiness
 

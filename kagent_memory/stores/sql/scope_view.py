@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from typing_extensions import override
 
-from ...concurrency import run_in_thread
 from ...records import EVERYTHING, Filter, Memory, Scope, Vector
 from ..codec import bounded
 from ..spaces import checked_vector
@@ -43,9 +41,10 @@ class ScopeView(View):
         now: datetime,
         trusted: bool,
     ) -> None:
-        index = cached.index
-        visible = index.visible(now, superseded=bool(filter.superseded), among=matching)
-        super().__init__(store, cached.scope, index, visible, now=now)
+        superseded = bool(filter.superseded)
+        super().__init__(
+            store, cached.scope, cached.index, matching, superseded=superseded, now=now
+        )
         self._store, self._reads, self._cached = store, store.index_reads, cached
         self._trusted = cached.stand if trusted else None
         self._searched_vectors = False  # before anybody was asked
@@ -63,8 +62,7 @@ class ScopeView(View):
         scope_index, matching = await store.indexes.current(
             scope, store.index_reads, filter=filter, now=now
         )
-        view = partial(cls, store, scope_index, matching, filter=filter, now=now, trusted=False)
-        return await run_in_thread(len(matching or ()), view)
+        return cls(store, scope_index, matching, filter=filter, now=now, trusted=False)
 
     @override
     async def nearest_rows(
