@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import signal
 from collections.abc import Awaitable, Callable, Sequence
 from multiprocessing.connection import Connection
@@ -20,6 +19,8 @@ from kagent_memory.records import Message, Scope
 from kagent_memory.stores.libsql.session import LibSQLSession
 from kagent_memory.stores.postgres.session import PostgresSession
 from kagent_memory.testing import HashEmbedder, ScriptedLlm
+
+from .ground import stated
 
 SESSIONS = 3
 
@@ -54,12 +55,6 @@ def sessions() -> dict[str, list[Message]]:
     }
 
 
-def answer(prompt: str) -> Any:
-    """Every stated fact, whatever the turn: the model's answer depends on its input alone."""
-    facts = re.findall(r"Fact: ([^\n<]+?\.)(?=\s|$|<)", prompt)
-    return {"facts": [{"text": text} for text in facts], "decisions": []}
-
-
 def scope_of(user: str) -> Scope:
     """Whose life it is."""
     return Scope("acme", user, "desk")
@@ -73,7 +68,7 @@ def live(uri: str, user: str, point: str, acknowledged: Sequence[str], report: C
 async def _live(
     uri: str, user: str, point: str, acknowledged: Sequence[str], report: Connection
 ) -> None:
-    llm, embedder = ScriptedLlm(answer), HashEmbedder()
+    llm, embedder = ScriptedLlm(stated), HashEmbedder()
     worker.LEASE_SECONDS = 0.4  # of this process, which is killed soon
     async with await Memories.open(
         uri, llm=llm, embedding=embedder, prune_every_hours=0

@@ -20,7 +20,7 @@ from kagent_memory import Memories, Scope
 from kagent_memory.records import Message
 from kagent_memory.testing import FrozenClock, ScriptedLlm
 
-from .ground import AsSaid, deciding, opened, taken_in
+from .ground import AsSaid, deciding, opened
 
 ITEMS = tomllib.loads((Path(__file__).parent / "items/consolidation.toml").read_text("utf-8"))[
     "item"
@@ -68,7 +68,10 @@ async def settled(item: Item, decide: Decide) -> AsyncIterator[Memories]:
 async def said(
     memories: Memories, text: str, session: str, at: datetime, role: Any = "user"
 ) -> None:
-    await taken_in(memories, [Message(text=text, role=role, event_id=session, at=at)], session)
+    await memories.remember(
+        SCOPE, [Message(text=text, role=role, event_id=session, at=at)], session
+    )
+    await memories.work(until_idle=True)
 
 
 async def found(memories: Memories, text: str, **options: Any) -> list[str]:

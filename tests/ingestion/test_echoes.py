@@ -17,7 +17,7 @@ from kagent_memory.records import Fact, Memory, Message, Scope
 from kagent_memory.retention.lifecycle import to_memory
 from kagent_memory.testing import ScriptedLlm
 
-from .ground import opened, taken_in
+from .ground import opened
 
 ITEMS = tomllib.loads((Path(__file__).parent / "items/echoes.toml").read_text("utf-8"))["item"]
 OSLO, TEA = (
@@ -206,7 +206,8 @@ async def test_what_is_recited_is_not_learnt_again(store_uri: str, said: list[st
     async with opened(store_uri, llm=llm) as memories:
         await memories.add(SCOPE, ["The user's name is Grace Hopper.", *VISITS])
         messages = [agent(text, event_id=f"a{number}") for number, text in enumerate(said)]
-        assert await taken_in(memories, [Message(text="Well?", event_id="u"), *messages])
+        await memories.remember(SCOPE, [Message(text="Well?", event_id="u"), *messages], "s1")
+        assert await memories.work(until_idle=True)
     asked = "\n".join(llm.prompts)
     assert NEWS in asked
     assert "visited" not in asked

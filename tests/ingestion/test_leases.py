@@ -1,4 +1,4 @@
-"""A job stays with the worker that has it, whatever holds that worker's event loop up."""
+"""A job stays with the worker that has it, whatever holds that worker up."""
 
 from __future__ import annotations
 
@@ -11,35 +11,40 @@ import pytest
 
 from kagent_memory.errors import ModelUnavailable
 from kagent_memory.memories import Memories
-from kagent_memory.records import Fact, Message, Scope
+from kagent_memory.records import Fact
 
-SCOPE = Scope("acme", "ada", "desk")
-BLOCKED_SECONDS = 1.0
+from .ground import SCOPE, contents, opened, said
+
+SONG = said("Grace sings.", "e1")
+LEASE = "kagent_memory.ingestion.worker.LEASE_SECONDS"
+HELD_SECONDS = 1.0
 
 
-class Blocking:
-    """A provider that blocks the event loop, as none should."""
+class Slow:
+    """A provider that takes longer than a lease, and may block the event loop, as none should."""
 
-    name = "blocking"
+    name = "slow"
+
+    def __init__(self, blocks: bool) -> None:
+        self.blocks, self.calls = blocks, 0
 
     async def facts(self, transcript: Any) -> Sequence[Fact]:
-        time.sleep(BLOCKED_SECONDS)
+        self.calls += 1
+        if self.blocks:
+            time.sleep(HELD_SECONDS)
+        else:
+            await asyncio.sleep(3 * HELD_SECONDS)
         return [Fact(text="Grace sings.")]
-
-
-async def opened(uri: str, **options: Any) -> Memories:
-    given = {"llm": False, "worker": False, "prune_every_hours": 0, **options}
-    return await Memories.open(uri, **given)
 
 
 async def test_a_held_up_worker_keeps_its_job_in_the_end(
     store_uri: str, monkeypatch: pytest.MonkeyPatch
 ):
     """Of two workers whose loops are held up for longer than a lease, one is done, and once."""
-    monkeypatch.setattr("kagent_memory.ingestion.worker.LEASE_SECONDS", BLOCKED_SECONDS / 4)
+    monkeypatch.setattr(LEASE, HELD_SECONDS / 4)
 
     async def work() -> int:
-        async with await opened(store_uri, summary=Blocking()) as memories:
+        async with opened(store_uri, llm=False, summary=Slow(blocks=True)) as memories:
             async with asyncio.timeout(60):
                 done = 0
                 while await memories.jobs():
@@ -47,13 +52,24 @@ async def test_a_held_up_worker_keeps_its_job_in_the_end(
                     await asyncio.sleep(0.05)
             return done
 
-    async with await opened(store_uri) as memories:
-        await memories.remember(SCOPE, [Message(text="Grace sings.", event_id="e1")], "s")
+    async with opened(store_uri, llm=False, summary=Slow(blocks=True)) as memories:
+        await memories.remember(SCOPE, [SONG], "s")
         workers = (asyncio.to_thread(asyncio.run, work()) for _ in range(2))
         assert sum(await asyncio.gather(*workers)) == 1
-        assert [memory.content for memory in (await memories.list(SCOPE)).memories] == [
-            "Grace sings."
-        ]
+        assert await contents(memories) == ["Grace sings."]
+
+
+async def test_a_long_job_is_not_taken_from_its_worker(
+    store_uri: str, monkeypatch: pytest.MonkeyPatch
+):
+    """A lease is renewed while its job runs, so that no other worker runs the job too."""
+    monkeypatch.setattr(LEASE, HELD_SECONDS / 2)
+    slow = Slow(blocks=False)
+    options: dict[str, Any] = {"llm": False, "summary": slow, "worker": True}
+    async with opened(store_uri, **options) as memories, opened(store_uri, **options):
+        await memories.remember(SCOPE, [SONG], "s")
+        assert await memories.drain(60)
+    assert slow.calls == 1
 
 
 class Failing:
@@ -71,7 +87,7 @@ async def test_a_job_at_hand_at_the_stop_is_given_back(
 ):
     """Whether a worker is stopped while it claims a job, or while it gives up a failed one."""
     monkeypatch.setattr("kagent_memory.memories.opened.CLOSE_SECONDS", 0.0)
-    memories = await opened(store_uri, summary=Failing(), worker=True)
+    memories = await Memories.open(store_uri, llm=False, summary=Failing())
     inner, reached = getattr(memories.store.queue, verb), asyncio.Event()
 
     async def pause() -> None:
@@ -87,8 +103,8 @@ async def test_a_job_at_hand_at_the_stop_is_given_back(
         return answer
 
     monkeypatch.setattr(memories.store.queue, verb, slow)
-    await memories.remember(SCOPE, [Message(text="Grace sings.", event_id="e1")], "s")
+    await memories.remember(SCOPE, [SONG], "s")
     await reached.wait()
     await memories.close()
-    async with await opened(store_uri) as later:
+    async with opened(store_uri) as later:
         assert [job.state for job in await later.jobs()] == ["queued"]

@@ -201,7 +201,7 @@ async def test_a_session_end_that_failed_is_still_open(store_uri: str):
         (job,) = await memories.jobs()
         assert job.run_after > clock.now
         assert await memories.drain(0) is False, "it waits for its pause, and is not done"
-        assert await taken_in(memories, FACT, save=False, end_after_minutes=15)
+        await memories.remember(SCOPE, FACT, "s1", save=False, end_after_minutes=15)
         assert await memories.drain(60) is True, "the session went on: its timer runs anew"
 
 
@@ -221,6 +221,7 @@ async def test_an_embedder_that_is_down_for_hours_is_waited_for(
         assert (job.kind, job.state, job.failures) == ("embed", "queued", 0)
         embedder.error = None
         clock.advance(seconds=MAX_PAUSE_SECONDS)
+        assert await memories.work(until_idle=True) == 1
         assert (await memories.recall(SCOPE, "boiler"))[0].cosine is not None
 
 
