@@ -38,8 +38,8 @@ async def examine(
     found = [Diagnosis("settings", "ok", "All settings fit.")]
     quiet: dict[str, Any] = {**options, "worker": False}
     try:
-        if (missing := await _missing(bare, settings)) is not None:
-            return [*found, missing]
+        if (nothing := await missing(bare, settings)) is not None:
+            return [*found, nothing]
         memories = await Memories.open(
             uri, embedding=embedding, llm=llm, resolve_llm=resolve_llm, **quiet
         )
@@ -63,7 +63,7 @@ async def examine_server(memories: Memories) -> Sequence[Diagnosis]:
         return [server, bad("check", error)]
 
 
-async def _missing(uri: str, settings: MemorySettings) -> Diagnosis | None:
+async def missing(uri: str, settings: MemorySettings) -> Diagnosis | None:
     """Return what is said of a database that does not exist yet; None if it does."""
     if await store_exists(uri, schema=settings.postgres_schema):
         return None
@@ -74,7 +74,7 @@ async def _missing(uri: str, settings: MemorySettings) -> Diagnosis | None:
         text = f"The directory {unfit} does not exist, or may not be written."
         return bad("database", text, "file")
     schema = f" (schema {settings.postgres_schema})" if bare.startswith("postgres") else ""
-    text = f"{without_secrets(bare)}{schema} holds nothing of ours yet; it is made at first use."
+    text = f"{without_secrets(bare)}{schema} holds nothing of ours yet."
     return note("database", text, "new")
 
 

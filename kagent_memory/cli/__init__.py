@@ -28,22 +28,16 @@ with dying_of_ctrl_c():
     import logging
     import os
     from collections.abc import Sequence
-    from contextlib import nullcontext, suppress
+    from contextlib import nullcontext
 
     import click
-    from click.shell_completion import (
-        BashComplete,
-        FishComplete,
-        ZshComplete,
-        shell_complete,
-    )
-    from typing_extensions import override
+    from click.shell_completion import shell_complete
 
     from .. import __version__
     from ..concurrency import new_loop
     from ..errors import InvalidInput, KagentMemoryError, family_of
     from . import maintenance_commands, memory_commands, serve
-    from .command import AS_IT_STANDS, EXIT_CODES, Call, Command
+    from .command import AS_IT_STANDS, ENDING, EXIT_CODES, Call, Command, end_at
     from .output import (
         Output,
         UnwritableOutput,
@@ -61,30 +55,19 @@ COMMANDS = [
 ]
 PROGRAM = "kagent-memory"
 COMPLETE = "_KAGENT_MEMORY_COMPLETE"  # set by the scripts of shells
-SHELLS = {kind.name: kind for kind in (BashComplete, FishComplete, ZshComplete)}
 UNWRITABLE = 8
 
 
 def _complete(ctx: click.Context, _option: click.Parameter, shell: str | None) -> None:
     """Print the script that completes commands in a shell, and end."""
     if shell is not None:
-        click.echo(SHELLS[shell](PARSER, {}, PROGRAM, COMPLETE).source())
-        ctx.exit()
-
-
-class _Commands(click.Group):
-    """Commands in the order in which they are declared."""
-
-    @override
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return their names."""
-        return [*self.commands]
+        ctx.exit(shell_complete(PARSER, {}, PROGRAM, COMPLETE, f"{shell}_source"))
 
 
 def _parser() -> click.Group:
     codes = "\n".join(f"  {code:>3}  {text}" for code, text in EXIT_CODES.items())
-    tokens = _Commands("token", help="Tokens of the server.", no_args_is_help=False)
-    root = _Commands(
+    tokens = click.Group("token", help="Tokens of the server.", no_args_is_help=False)
+    root = click.Group(
         PROGRAM,
         help="Long-term memory for agents: serve it, look into it, keep it.",
         epilog=f"{AS_IT_STANDS}Exit codes:\n{codes}",
@@ -103,7 +86,7 @@ def _parser() -> click.Group:
             root.add_command(command)
     completion = click.option(
         "--completion",
-        type=click.Choice([*SHELLS]),
+        type=click.Choice(("bash", "fish", "zsh")),
         callback=_complete,
         expose_value=False,
         is_eager=True,
@@ -170,11 +153,8 @@ def _run(words: Sequence[str], say: Output) -> int:
             level = logging.WARNING if getattr(call.args, "mcp", False) else logging.INFO
             say = set_up_logging(log_format, say, level=level)
         call.say = say
-        try:
-            with asyncio.Runner(loop_factory=new_loop) as runner:
-                return runner.run(_perform(call))
-        finally:
-            call.ignore_signals()
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            return runner.run(_perform(call))
     except click.ClickException as error:
         return _fail(InvalidInput(error.format_message()), say)
     except KagentMemoryError as error:
@@ -185,8 +165,7 @@ async def _perform(call: Call) -> int:
     """Run a command; a signal ends it as Ctrl-C does, so that what it opened is closed, such as a
     private PostgreSQL.
     """
-    with suppress(AttributeError):  # Windows has no SIGHUP
-        call.end_at(signal.SIGTERM, signal.SIGHUP)
+    end_at(*(number for number in ENDING if number != signal.SIGINT))
     command = call.command
     async with call.opened(here=command.here) if command.opens else nullcontext():
         answer = await command.run(call)

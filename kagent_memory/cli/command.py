@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import re
 import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence, Set
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -16,8 +18,9 @@ import click
 from click.core import ParameterSource
 from typing_extensions import override
 
+from ..checks import parsed_time
 from ..errors import ConfigurationError, InvalidInput, NotFound, needs_extra
-from ..records import Filter, Scope
+from ..records import MEMORY_TYPES, Filter, Scope
 from ..settings import MemorySettings, compose
 from .output import Answer, Output
 
@@ -29,6 +32,9 @@ ID_LENGTH = 36
 TELL_EVERY = 1000  # memories
 MAX_SCOPES = 100  # to choose from
 WHO = "command line"
+ENDING = [signal.SIGTERM, signal.SIGINT]
+with suppress(AttributeError):  # Windows has no SIGHUP
+    ENDING.append(signal.SIGHUP)
 
 AS_IT_STANDS = "\b\n"  # tells click to leave the lines of a paragraph alone
 FOUND_PROBLEMS = 1
@@ -64,6 +70,66 @@ def flag(words: str, help: str) -> click.Parameter:
     return option(words, help, is_flag=True)
 
 
+class _Time(click.ParamType[datetime]):
+    """A moment in ISO 8601."""
+
+    name = "time"
+
+    @override
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return parsed_time(value, param.opts[0] if param else "The time")
+
+
+class _Name(click.ParamType[str]):
+    """A name, or how one begins; an empty one is most likely a variable of the shell that holds
+    nothing.
+    """
+
+    name = "text"
+
+    @override
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value or self.fail("must not be empty; leave it out, or name one.", param, ctx)
+
+
+NAME = _Name()
+ARGUMENT = re.compile(r"^ {4}(\w+): (.+(?:\n {8}.+)*)", re.MULTILINE)
+KINDS: Mapping[str, Any] = {
+    "int": click.INT,
+    "Count": click.IntRange(1, 1000),
+    "Hits": click.IntRange(1, 1000),
+    "float": click.FLOAT,
+    "datetime": _Time(),
+    "Name": NAME,
+    "MemoryType": click.Choice(MEMORY_TYPES),
+    "Order": click.Choice(("newest", "oldest")),
+    "JobState": click.Choice(("queued", "running", "dead")),
+}
+
+
+def arguments(verb: Callable[..., Any], names: str) -> list[click.Parameter]:
+    """Return options for some arguments of a verb, as its signature and its docstring have them."""
+    takes, found = inspect.signature(verb).parameters, ARGUMENT.findall(inspect.getdoc(verb) or "")
+    meanings = {name: " ".join(text.removesuffix(".").split()) for name, text in found}
+    return [_argument(takes[name], meanings[name]) for name in names.split()]
+
+
+def _argument(parameter: inspect.Parameter, meaning: str) -> click.Parameter:
+    """Return an option: of a list one that may be repeated, in the singular."""
+    name, kind = parameter.name, parameter.annotation.removesuffix(" | None")
+    if parameter.default is parameter.empty:
+        return option(name, meaning)
+    word = f"--{name.removesuffix('_id').replace('_', '-')}"
+    if kind == "bool":
+        return flag(f"{word} {name}", meaning)
+    if kind.startswith("Sequence"):
+        words = f"{word.removesuffix('s')} {name}"
+        return option(words, f"{meaning}; may be repeated", multiple=True)
+    return option(
+        f"{word} {name}", meaning, type=KINDS.get(kind), default=parameter.default or None
+    )
+
+
 @dataclass(slots=True)
 class Call:
     """One call of a command: what the command line gives, and where the answer goes.
@@ -72,8 +138,6 @@ class Call:
         args: the values of options, by name.
         typed: names of those that do not have their default.
         memories: those that the command line chooses, while they are open.
-        is_ending: a signal has cancelled it.
-        signals: those that may.
     """
 
     command: Command
@@ -81,38 +145,36 @@ class Call:
     typed: Set[str]
     say: Output = field(init=False)
     memories: Memories = field(init=False)
-    is_ending: bool = field(default=False, init=False)
-    signals: list[int] = field(default_factory=list[int], init=False)
 
-    def end_at(self, *signals: int) -> None:
-        """Let signals cancel the running task. One that comes later must not break off the closing
-        of what is open.
-        """
-        task, loop = asyncio.current_task(), asyncio.get_running_loop()
-
-        def end() -> None:
-            if task is not None and not self.is_ending:
-                self.is_ending = True
-                task.cancel()
-
-        with suppress(NotImplementedError, RuntimeError, ValueError):
-            # Windows has none of them, nor has another thread
-            for number in signals:
-                if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup sets it
-                    loop.add_signal_handler(number, end)
-                    self.signals.append(number)
-
-    def ignore_signals(self) -> None:
-        """Ignore signals from now on, if one has cancelled the task: what the interpreter closes at
-        its end, such as a private PostgreSQL, is not broken off either.
-        """
-        for number in self.signals if self.is_ending else ():
-            signal.signal(number, signal.SIG_IGN)
+    @contextmanager
+    def until_stopped(self, what: str) -> Generator[None]:
+        """Say what the block does and how to stop it; a signal ends it in order."""
+        end_at(signal.SIGINT)
+        self.say.note(f"{what}; stop with Ctrl-C.")
+        with suppress(asyncio.CancelledError):
+            yield
+        self.say.note("Stopping.")
 
     def given(self, *names: str) -> dict[str, Any]:
         """Return those of these options that the command line gives, by name."""
         values = {name: getattr(self.args, name, None) for name in names}
         return {name: value for name, value in values.items() if value not in (None, ())}
+
+    async def perform(self, verb: Callable[..., Any], **more: Any) -> Any:
+        """Perform a verb with what the command line gives of its arguments, and with more of
+        them.
+        """
+        takes = inspect.signature(verb).parameters
+        own = [str(option.name) for option in self.command.options if option.name in takes]
+        values = {**self.given(*own), **more}
+        scope = takes.get("scope")
+        if scope and scope.default is scope.empty and "scope" not in values:
+            values["scope"] = await self.scope()
+        if "id" in values:
+            values["id"] = await self.whole_id(values["scope"], values["id"])
+        if "who" in takes:
+            values["who"] = WHO
+        return await getattr(self.memories, verb.__name__)(**values)
 
     def settings(self) -> dict[str, Any]:
         """Return the settings that the command line gives.
@@ -159,7 +221,10 @@ class Call:
                 )
         else:
             if not (self.command.makes if makes is None else makes):
-                await self._check_there()
+                from ..doctor import missing
+
+                if told := await missing(*self.store()[:2]):
+                    raise ConfigurationError(f"{told.text} {told.advice}")
             settings["worker"] = settings.get("worker", True) if works else False
 
         memories = await open_memories(self.args.uri, resolve_llm=self.resolve_llm, **settings)
@@ -172,19 +237,6 @@ class Call:
 
         return resolve_llm(name, self.store()[1])
 
-    async def _check_there(self) -> None:
-        from ..stores import store_exists
-
-        bare, settings, location = self.store()
-        if await store_exists(bare, schema=settings.postgres_schema):
-            return
-        is_postgres = bare.removeprefix("kagent+").startswith("postgres")
-        schema = f" (schema {settings.postgres_schema})" if is_postgres else ""
-        raise ConfigurationError(
-            f"There are no memories at {location}{schema}, and this command does not create any. "
-            "Correct --uri or KAGENT_MEMORY_URI; for a new database run `kagent-memory migrate`."
-        )
-
     @property
     def tenant(self) -> str:
         """Return the tenant that the command line or the settings name."""
@@ -196,15 +248,8 @@ class Call:
 
     @property
     def names_scope(self) -> bool:
-        """Return True if the command line names an agent or a user.
-
-        Raises:
-            InvalidInput: one is given and empty.
-        """
-        named = self.args.app, self.args.user
-        if "" in named:  # most likely a variable of the shell that holds nothing
-            raise InvalidInput("--app and --user must not be empty; leave them out, or name one.")
-        return named != (None, None)
+        """Return True if the command line names an agent or a user."""
+        return (self.args.app, self.args.user) != (None, None)
 
     async def scope(self) -> Scope:
         """Return the scope that --app, --user and --tenant choose; what is left out is found when
@@ -212,10 +257,9 @@ class Call:
 
         Raises:
             NotFound: none fits, or several do.
-            InvalidInput: one is given and empty.
         """
         app, user = self.args.app, self.args.user
-        if self.names_scope and app is not None and user is not None:
+        if app is not None and user is not None:
             return Scope(self.tenant, user, app)
         fitting = await self.memories.scopes(
             tenant=self.tenant or None, user=user, app=app, limit=MAX_SCOPES
@@ -233,21 +277,14 @@ class Call:
             f"{many} agents and users match; name one with --app and --user, such as {examples}."
         )
 
-    async def memory(self) -> tuple[Scope, str]:
-        """Return the scope and the id of the memory that the command line names."""
-        scope = await self.scope()
-        return scope, await self.whole_id(scope, self.args.id)
-
     async def whole_id(self, scope: Scope, text: str) -> str:
         """Return the id that begins with `text`; the text itself where no id does.
 
         Raises:
-            InvalidInput: several ids begin with it, or it is empty.
+            InvalidInput: several ids begin with it.
         """
         from ..memories.reading import each_memory
 
-        if not text:  # most likely a variable of the shell that holds nothing
-            raise InvalidInput("An id must not be empty.")
         if len(text) >= ID_LENGTH:
             return text
         ever = each_memory(self.memories, scope, filter=Filter(superseded=True))
@@ -269,6 +306,26 @@ class Call:
                 self.say.note(f"{done} memories {what}.")
 
         return tell
+
+
+def end_at(*signals: int) -> None:
+    """Let a signal cancel the running task, and ignore those that come later: what closes then, at
+    the interpreter's end too, such as a private PostgreSQL, is not broken off.
+    """
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+
+    def end() -> None:
+        for number in ENDING:
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_IGN)
+        if task is not None:
+            task.cancel()
+
+    with suppress(NotImplementedError, RuntimeError, ValueError):
+        # Windows has none of them, nor has another thread
+        for number in signals:
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup sets it
+                loop.add_signal_handler(number, end)
 
 
 Run: TypeAlias = Callable[[Call], Awaitable["Answer | None"]]
@@ -347,10 +404,10 @@ STORE_OPTIONS = (
 )
 JSON_OPTION = flag("--json", "answer with one JSON document")
 SCOPE_OPTIONS = (
-    option("--app", "the agent's app name; may be left out when only one fits"),
-    option("--user", "the user; may be left out when only one fits"),
+    option("--app", "the agent's app name; may be left out when only one fits", type=NAME),
+    option("--user", "the user; may be left out when only one fits", type=NAME),
 )
-MEMORY_OPTIONS = (option("id", "the memory's id, or how it begins"), *SCOPE_OPTIONS)
+MEMORY_OPTIONS = (option("id", "the memory's id, or how it begins", type=NAME), *SCOPE_OPTIONS)
 BESIDE = option(
     "--beside",
     "also in the memories of this agent and user, ranked together; may be repeated",
@@ -364,9 +421,7 @@ LOG_FORMAT = option(
     type=click.Choice(("text", "json")),
     default="text",
 )
-LIMIT = option("--limit", "how many at most, up to 1,000", type=click.IntRange(1, 1000), default=20)
 PORTS = click.IntRange(0, 65_535)
-DRY_RUN = flag("--dry-run", "only say what would be done")
 
 
 @contextmanager

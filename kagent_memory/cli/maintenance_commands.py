@@ -5,30 +5,26 @@ export, import.
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from functools import partial
+from contextlib import contextmanager
 from pathlib import Path
 from shutil import copyfileobj
 
 import click
-from pydantic_core import to_jsonable_python
 
 from ..errors import InvalidInput
+from ..memories import Memories
 from ..memories.findings import DEFECTS, Defect
 from ..records import Scopes
 from .command import (
-    DRY_RUN,
     FOUND_PROBLEMS,
-    LIMIT,
     LOG_FORMAT,
     PORTS,
     SCOPE_OPTIONS,
-    WHO,
     Call,
+    arguments,
     command,
     flag,
     needs,
@@ -36,7 +32,6 @@ from .command import (
 )
 from .output import SCOPE_COLUMNS, Answer, Column, age
 
-LOOK_UP_SECONDS = 0.5
 JOB_COLUMNS: Mapping[str, Column] = {
     "ID": "id",
     "STATE": "state",
@@ -86,39 +81,31 @@ async def worker(call: Call) -> Answer | None:
         if args.until_idle:
             done = await memories.work(until_idle=True)
             return Answer({"jobs": done}, lines=[f"{done} jobs done."])
-        with _waiting(call) as wait:
-            call.end_at(signal.SIGINT)
-            call.say.note(f"Working on {memories.location}; stop with Ctrl-C.")
-            with suppress(asyncio.CancelledError):  # by a signal
-                await wait()
-        call.say.note("Stopping.")
+        what = f"Working on {memories.location}"
+        with _probed(args.host, args.port) as serving, call.until_stopped(what):
+            await serving(memories)
     return None
 
 
 @contextmanager
-def _waiting(call: Call) -> Generator[Callable[[], Awaitable[None]]]:
-    """Yield what waits to be cancelled, and meanwhile answers probes and `/metrics` on --port, if
-    one is given.
+def _probed(host: str, port: int | None) -> Generator[Callable[[Memories], Awaitable[object]]]:
+    """Yield what waits to be cancelled, and meanwhile answers probes and `/metrics` on a port, if
+    there is one.
     """
-    args = call.args
-    if args.port is None:
-        yield _wait
+    if port is None:
+        yield lambda _: asyncio.Event().wait()
         return
     with needs("server", "--port"):
         from ..server.app import create_probes
         from ..server.serving import bound_socket, serve
-    with bound_socket(args.host, args.port) as port:
-        yield partial(serve, create_probes(call.memories), port)
+    with bound_socket(host, port) as bound:
+        yield lambda memories: serve(create_probes(memories), bound)
 
 
-async def _wait() -> None:
-    stopped = asyncio.Event()
-    while True:  # on Windows a signal wakes no loop
-        with suppress(TimeoutError):
-            await asyncio.wait_for(stopped.wait(), LOOK_UP_SECONDS)
+DRY_RUN = arguments(Memories.prune, "dry_run")
 
 
-@command("prune", DRY_RUN)
+@command("prune", *DRY_RUN)
 async def prune(call: Call) -> Answer:
     """Delete expired memories, or extend popular ones. This is done in every scope.
 
@@ -126,7 +113,7 @@ async def prune(call: Call) -> Answer:
         kagent-memory prune --dry-run
         kagent-memory prune
     """
-    pruned = await call.memories.prune(dry_run=call.args.dry_run)
+    pruned = await call.perform(Memories.prune)
     would = "would be " if call.args.dry_run else ""
     lines = [
         f"{pruned.deleted} {would}deleted, {pruned.extended} {would}extended, {pruned.evicted} "
@@ -141,8 +128,7 @@ async def prune(call: Call) -> Answer:
 @command(
     "jobs",
     *SCOPE_OPTIONS,
-    option("--state", "only these", type=click.Choice(("queued", "running", "dead"))),
-    LIMIT,
+    *arguments(Memories.jobs, "state limit"),
     option("--retry", "queue this dead letter again", metavar="ID"),
     option("--drop", "delete this job, unless it is running; what it holds is lost", metavar="ID"),
 )
@@ -163,16 +149,14 @@ async def jobs(call: Call) -> Answer:
     if args.drop is not None:
         await memories.drop_job(args.drop)
         return Answer({"dropped": args.drop}, lines=["Dropped."])
-    scope = await call.scope() if call.names_scope else None
-    listed = await memories.jobs(scope=scope, state=args.state, limit=args.limit, payloads=False)
-    value = to_jsonable_python(listed, exclude={"__all__": {"payload"}})  # pyright: ignore[reportArgumentType] its stub takes names alone
+    listed = await call.perform(Memories.jobs, payloads=False, tenant=args.tenant)
     lines = [] if listed else ["Nothing waits, nothing failed."]
-    return Answer(value, JOB_COLUMNS, listed, lines)
+    return Answer(listed, JOB_COLUMNS, lines=lines)
 
 
 @command(
     "reembed",
-    flag("--drop-old", "drop the vectors that were replaced, in the end"),
+    *arguments(Memories.reembed, "drop_old"),
     opens=False,
 )
 async def reembed(call: Call) -> Answer:
@@ -186,9 +170,9 @@ async def reembed(call: Call) -> Answer:
     embedding = call.store()[1].embedding
     # the store may still refuse the new one, and the former need not be at hand
     call.args.embedding = ""
-    async with call.opened(here=True) as memories:
-        done = await memories.reembed(
-            embedding, drop_old=call.args.drop_old, progress=call.progress("embedded")
+    async with call.opened(here=True):
+        done = await call.perform(
+            Memories.reembed, embedding=embedding, progress=call.progress("embedded")
         )
     lines = [f"{done.memories} memories embedded; the store goes by {done.embedding} now."]
     return Answer(
@@ -196,7 +180,7 @@ async def reembed(call: Call) -> Answer:
     )
 
 
-@command("forget-tenant", option("name", "the tenant"), flag("--yes", "really"), DRY_RUN)
+@command("forget-tenant", option("name", "the tenant"), flag("--yes", "really"), *DRY_RUN)
 async def forget_tenant(call: Call) -> Answer:
     """Erase everything kept for a tenant. Its queue and tokens go too; if interrupted, run it again
     to finish.
@@ -218,7 +202,7 @@ async def forget_tenant(call: Call) -> Answer:
         raise InvalidInput(
             f"This erases all that is kept of the tenant {args.name}; say --yes to do it."
         )
-    erased = await memories.forget_tenant(args.name, who=WHO)
+    erased = await call.perform(Memories.forget_tenant, tenant=args.name)
     line = (
         f"{erased.memories} memories of {erased.scopes} agents and users forgotten, "
         f"{erased.tokens} tokens revoked."
@@ -228,8 +212,7 @@ async def forget_tenant(call: Call) -> Answer:
 
 @command(
     "receipts",
-    option("--after", "only those with a higher number", type=int, default=0),
-    LIMIT,
+    *arguments(Memories.receipts, "after limit"),
     flag(
         "--check",
         "instead check that no receipt of the tenant, or of any, was edited, removed, added or "
@@ -247,9 +230,9 @@ async def receipts(call: Call) -> Answer:
     args = call.args
     if args.check:
         return await _check_receipts(call)
-    page = await call.memories.receipts(tenant=args.tenant, after=args.after, limit=args.limit)
+    page = await call.perform(Memories.receipts, tenant=args.tenant)
     more = [f"More: --after {page[-1].number}"] if len(page) == args.limit else []
-    return Answer(page, RECEIPT_COLUMNS, page, more)
+    return Answer(page, RECEIPT_COLUMNS, lines=more)
 
 
 async def _check_receipts(call: Call) -> Answer:
@@ -334,7 +317,7 @@ async def audit(call: Call) -> Answer:
         "encrypt with the first of the encryption keys what is plain or of another key; goes on "
         "where it stopped",
     ),
-    DRY_RUN,
+    *DRY_RUN,
     opens=False,
     makes=True,
 )
@@ -397,9 +380,7 @@ async def _rotate_keys(call: Call) -> Answer:
 
 @command(
     "export",
-    option("--app", "only of this agent"),
-    option("--user", "only of this user"),
-    flag("--vectors", "with their vectors, which then need not be made anew"),
+    *arguments(Memories.export, "app user vectors"),
 )
 async def export(call: Call) -> None:
     """Write memories to standard output. Each is one line of JSON, with history, usage and expiry.
@@ -418,8 +399,8 @@ async def export(call: Call) -> None:
 
 @command(
     "import",
-    option("file", "the file, or - for standard input"),
-    DRY_RUN,
+    option("file", "the file, or - for standard input", type=click.Path()),
+    *DRY_RUN,
     opens=False,
     makes=True,
 )
@@ -434,14 +415,14 @@ async def import_(call: Call) -> Answer:
     # before a database is made for it
     if args.file != "-" and not await asyncio.to_thread(path.is_file):
         raise InvalidInput(f"{args.file} is not a file.")
-    async with call.opened() as memories:
+    async with call.opened():
         with tempfile.TemporaryDirectory() as folder:
             if args.file == "-":
                 path = Path(folder) / "standard input"
                 with path.open("wb") as file:  # it is read twice
                     copyfileobj(sys.stdin.buffer, file)
-            done = await memories.import_(
-                path, tenant=args.tenant, dry_run=args.dry_run, progress=call.progress("read")
+            done = await call.perform(
+                Memories.import_, path=path, tenant=args.tenant, progress=call.progress("read")
             )
     would = "would be " if args.dry_run else ""
     lines = [

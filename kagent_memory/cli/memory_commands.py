@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..checks import parsed_time
 from ..errors import InvalidInput, NotFound, family_of
+from ..memories import Memories
+from ..memories.forgetting import Forgotten
 from ..memories.reading import existing, sentences_of
 from ..records import MEMORY_TYPES, ORIGINS, Fact, Filter, Hit, Memory, Scope, Scopes, WhichScopes
 from .command import (
     BESIDE,
-    DRY_RUN,
-    LIMIT,
     MEMORY_OPTIONS,
+    NAME,
     SCOPE_OPTIONS,
     WHO,
     Call,
+    arguments,
     command,
     flag,
     option,
@@ -38,26 +39,16 @@ from .output import (
 )
 
 if TYPE_CHECKING:
-    from ..memories.forgetting import Forgotten
-    from ..stores.values import Order, ScopeStats
+    from ..stores.values import ScopeStats
 
 MAX_SHOWN = 100  # rows of a dry run
-ORDERS: tuple[Order, ...] = ("newest", "oldest")
 FILTERS = (
     option("--type", "only this type", type=click.Choice(MEMORY_TYPES)),
     option("--category", "only of this category"),
     option("--topic", "only with this topic"),
     option("--tag", "only with this tag; may be repeated", multiple=True),
 )
-LABELS = (
-    option("--type", "what kind of memory", type=click.Choice(MEMORY_TYPES)),
-    option("--category", "a label of your own beside the type"),
-    option("--topic topics", "what it is about; may be repeated", multiple=True),
-    option("--tag tags", "a label; may be repeated", multiple=True),
-    option("--importance", "0 to 1", type=float),
-    option("--ttl-days", "days to live; 0: for ever", type=int),
-)
-LABELLED = [str(label.name) for label in LABELS]
+LABELS = "type category topics tags importance ttl_days"
 HIT_COLUMNS: Mapping[str, Column] = {
     title: lambda hit, column=column: value_in(column, hit.memory)
     for title, column in MEMORY_COLUMNS.items()
@@ -95,18 +86,12 @@ def _filter(args: SimpleNamespace) -> Filter:
 
 @command(
     "search",
-    option("query", "the question"),
+    *arguments(Memories.recall, "query limit as_of session_id explain"),
     *SCOPE_OPTIONS,
     *FILTERS,
     BESIDE,
-    option("--as-of", "answers as at this time, such as 2026-01-31 or 2026-01-31T09:30Z"),
-    option(
-        "--session session_id", "the session that asks: its short-term memories are searched too"
-    ),
     flag("--all-agents", "in those of all agents of --user"),
     flag("--all-users", "in those of all users of --app; with --all-agents: of the whole tenant"),
-    option("--limit", "how many at most", type=int),
-    flag("--explain", "say why each was found"),
 )
 async def search(call: Call) -> Answer:
     """Find the memories that answer a question. Does not count as a delivery.
@@ -116,25 +101,20 @@ async def search(call: Call) -> Answer:
         kagent-memory search "which tea?" --app demo --user ada --beside demo team
         kagent-memory search "which tea?" --user ada --all-agents
     """
-    args, scopes = call.args, await _searched_scopes(call)
-    recalled = await call.memories.recall(
-        scopes,
-        args.query,
-        filter=_filter(args),
-        deliver=False,
-        as_of=parsed_time(args.as_of, "--as-of") if args.as_of else None,
-        **call.given("limit", "explain", "session_id"),
+    scopes = await _searched_scopes(call)
+    recalled = await call.perform(
+        Memories.recall, scope=scopes, filter=_filter(call.args), deliver=False
     )
     columns: dict[str, Column] = {"SCORE": lambda hit: f"{hit.score:.3f}"}
     if not isinstance(scopes, Scope):
         columns |= {"AGENT": "scope.app", "USER": "scope.user"}
     explained = [
         f"{number}. {printable(hit.memory.content)}\n   {_explanation(hit)}"
-        for number, hit in enumerate(recalled if args.explain else (), start=1)
+        for number, hit in enumerate(recalled if call.args.explain else (), start=1)
     ]
     degraded = f"; {', '.join(recalled.degraded)}" if recalled.degraded else ""
     summary = f"{len(recalled)} found by {recalled.mode} search{degraded}."
-    return Answer(recalled, {**columns, **HIT_COLUMNS}, recalled, [*explained, summary])
+    return Answer(recalled, {**columns, **HIT_COLUMNS}, lines=[*explained, summary])
 
 
 def _explanation(hit: Hit) -> str:
@@ -175,9 +155,7 @@ async def _searched_scopes(call: Call) -> WhichScopes:
         "only what waits to be confirmed; see the setting quarantine",
         flag_value="quarantined",
     ),
-    option("--order", "by what", type=click.Choice(ORDERS), default="newest"),
-    LIMIT,
-    option("--cursor", "where the former page ended"),
+    *arguments(Memories.list, "order limit cursor"),
 )
 async def list_(call: Call) -> Answer:
     """List memories, a page at a time.
@@ -186,18 +164,15 @@ async def list_(call: Call) -> Answer:
         kagent-memory list --app demo --user ada --order oldest --limit 10
         kagent-memory list --quarantined
     """
-    page = await call.memories.list(
-        await call.scope(),
-        filter=replace(_filter(call.args), superseded=call.args.state or False),
-        **call.given("order", "limit", "cursor"),
-    )
+    filter = replace(_filter(call.args), superseded=call.args.state or False)
+    page = await call.perform(Memories.list, filter=filter)
     more = [f"More: --cursor {page.cursor}"] if page.cursor else []
     return Answer(page, MEMORY_COLUMNS, page.memories, more)
 
 
 @command(
     "show",
-    option("id", "the memory's id, or how it begins", required=False),
+    option("id", "the memory's id, or how it begins", type=NAME, required=False),
     *SCOPE_OPTIONS,
 )
 async def show(call: Call) -> Answer:
@@ -210,14 +185,14 @@ async def show(call: Call) -> Answer:
         kagent-memory show --user ada --json
     """
     if call.args.id is not None:
-        return _details(await call.memories.get(*await call.memory()))
+        return _details(await call.perform(Memories.get))
     named = [await call.scope()] if call.names_scope else None
     if named is None:
         named = [scope async for scope in call.memories.each_scope(tenant=call.args.tenant)]
     counted = [Counted(scope, await call.memories.stats(scope)) for scope in named]
     unused = sum(row.stats.unused for row in counted)
     lines = [f"{unused} expired unused; the next prune deletes them."] if unused else []
-    return Answer(counted, COUNT_COLUMNS, counted, lines)
+    return Answer(counted, COUNT_COLUMNS, lines=lines)
 
 
 def _details(memory: Memory) -> Answer:
@@ -243,7 +218,7 @@ def _details(memory: Memory) -> Answer:
     "add",
     option("text", "what to remember (none: one a line on standard input)", nargs=-1),
     *SCOPE_OPTIONS,
-    *LABELS,
+    *arguments(Memories.edit, LABELS),
     option("--origin", "where it comes from", type=click.Choice(ORIGINS), default="user"),
     makes=True,
 )
@@ -257,7 +232,7 @@ async def add(call: Call) -> Answer:
     texts: Sequence[str] = call.args.text or _lines()
     if not texts:
         raise InvalidInput("Give at least one text, or lines on standard input.")
-    labels = call.given(*LABELLED, "origin")
+    labels = call.given(*LABELS.split(), "origin")
     scope = await call.scope()
     ids = await call.memories.add(scope, [Fact(text, **labels) for text in texts], who=WHO)
     return Answer({"ids": ids}, lines=ids)
@@ -273,9 +248,7 @@ def _lines() -> list[str]:
 @command(
     "edit",
     *MEMORY_OPTIONS,
-    option("--content", "the new text"),
-    *LABELS,
-    option("--why", "for the history", default="", show_default=False),
+    *arguments(Memories.edit, f"content {LABELS} why"),
 )
 async def edit(call: Call) -> Answer:
     """Change a memory; the former state stays in its history.
@@ -283,14 +256,7 @@ async def edit(call: Call) -> Answer:
     Examples:
         kagent-memory edit 0199a1b2-… --content "Ada prefers black tea" --why "she said so"
     """
-    changes = call.given("content", *LABELLED)
-    if not changes:
-        raise InvalidInput(
-            "Say what to change: --content, --type, --category, --topic, --tag, --importance or "
-            "--ttl-days."
-        )
-    scope, id = await call.memory()
-    return _details(await call.memories.edit(scope, id, **changes, who=WHO, why=call.args.why))
+    return _details(await call.perform(Memories.edit))
 
 
 @command("pin", *MEMORY_OPTIONS, flag("--off", "unpin it"))
@@ -301,22 +267,16 @@ async def pin(call: Call) -> Answer:
         kagent-memory pin 0199a1b2-…
         kagent-memory pin 0199a1b2-… --off
     """
-    memory = await call.memories.pin(*await call.memory(), not call.args.off, who=WHO)
+    memory = await call.perform(Memories.pin, pinned=not call.args.off)
     return Answer(memory, lines=["Pinned." if memory.pinned else "No longer pinned."])
 
 
 @command(
     "forget",
-    option("ids", "memories' ids, or how they begin", nargs=-1),
+    option("ids", "memories' ids, or how they begin", type=NAME, nargs=-1),
     *SCOPE_OPTIONS,
-    option("--session session_id", "all of a session, what is queued of it too"),
-    option("--tag", "those with this tag"),
-    option("--author", "those of this author, what is queued of theirs too"),
-    option("--before", "those added before this time, such as 2026-01-31 or 2026-01-31T09:30Z"),
-    option("--after", "those added at this time or later"),
-    flag("--everything", "all of this agent and user"),
+    *arguments(Memories.forget, "session_id tag author before after everything dry_run"),
     flag("--yes", "really, with --everything"),
-    DRY_RUN,
 )
 async def forget(call: Call) -> Answer:
     """Erase memories for good, with their history. Saving their session again does not bring them
@@ -330,44 +290,43 @@ async def forget(call: Call) -> Answer:
     """
     args = call.args
     conditions = call.given("session_id", "tag", "author", "before", "after")
-    for name in conditions.keys() & {"before", "after"}:
-        conditions[name] = parsed_time(conditions[name], f"--{name}")
+    if bool(args.ids) + bool(conditions) + args.everything != 1:
+        raise InvalidInput(
+            "Name exactly one: ids, conditions (--session, --tag, --author, --before, --after), or "
+            "--everything."
+        )
     scope = await call.scope()
     if args.everything and not (args.yes or args.dry_run):
         raise InvalidInput(
             f"This erases all memories of {scope.app} about {scope.user}; say --yes to do it."
         )
-    there, missing = await _told_apart(call, scope, args.ids)
-    gone = await call.memories.forget(
-        scope,
-        there or missing or None,  # where there is none of them, this says so
-        **conditions,
-        everything=args.everything,
-        dry_run=args.dry_run,
-        who=WHO,
-    )
+    gone, missing = await _erased(call, scope)
+    unknown = f"No memory {', '.join(missing)} in this scope."
+    if missing and not gone:
+        raise NotFound(unknown)
     answer = await _forgotten(call, scope, gone)
     if not missing:
         return answer
-    call.say.note(f"kagent-memory: No memory {', '.join(map(printable, missing))} in this scope.")
+    call.say.note(f"kagent-memory: {printable(unknown)}")
     value = answer.value | {"not_found": missing}
     return replace(answer, value=value, code=family_of(NotFound()).exit_code)
 
 
-async def _told_apart(
-    call: Call, scope: Scope, named: Sequence[str]
-) -> tuple[list[str], list[str]]:
-    """Return the ids that are there, expired ones too, and those that are not."""
-    there: list[str] = []
-    missing: list[str] = []
-    for text in named:
-        id = await call.whole_id(scope, text)
+async def _erased(call: Call, scope: Scope) -> tuple[Forgotten, Sequence[str]]:
+    """Erase what is named, of ids one after the other; return those that are not there too."""
+    gone, linked, missing = dict[str, None](), dict[str, None](), list[str]()
+    ids = [await call.whole_id(scope, text) for text in call.args.ids]
+    for id in ids or [None]:
         try:
-            await call.memories.forget(scope, [id], dry_run=True)
-            there.append(id)
+            part = await call.perform(Memories.forget, scope=scope, ids=id)
         except NotFound:
-            missing.append(id)
-    return there, missing
+            if id is None:
+                raise
+            missing += [] if id in gone else [id]
+        else:
+            gone |= dict.fromkeys(part)
+            linked |= dict.fromkeys(part.linked)
+    return Forgotten(tuple(gone), tuple(id for id in linked if id not in gone)), missing
 
 
 async def _forgotten(call: Call, scope: Scope, gone: Forgotten) -> Answer:
@@ -390,7 +349,7 @@ async def history(call: Call) -> Answer:
     Examples:
         kagent-memory history 0199a1b2-…
     """
-    revisions = await call.memories.history(*await call.memory())
+    revisions = await call.perform(Memories.history)
     columns: dict[str, Column] = {
         "AT": "at",
         "WHAT": "kind",
@@ -399,7 +358,7 @@ async def history(call: Call) -> Answer:
         "BEFORE": lambda revision: revision.before and revision.before.content,
     }
     lines = [] if revisions else ["Nothing has changed since it was stored."]
-    return Answer(revisions, columns, revisions, lines)
+    return Answer(revisions, columns, lines=lines)
 
 
 @command("undo", *MEMORY_OPTIONS)
@@ -410,8 +369,7 @@ async def undo(call: Call) -> Answer:
     Examples:
         kagent-memory undo 0199a1b2-…
     """
-    restored = await call.memories.undo(*await call.memory(), who=WHO)
-    return Answer(restored, MEMORY_COLUMNS, restored)
+    return Answer(await call.perform(Memories.undo), MEMORY_COLUMNS)
 
 
 @command("confirm", *MEMORY_OPTIONS)
@@ -421,4 +379,4 @@ async def confirm(call: Call) -> Answer:
     Examples:
         kagent-memory confirm 0199a1b2-…
     """
-    return _details(await call.memories.confirm(*await call.memory(), who=WHO))
+    return _details(await call.perform(Memories.confirm))

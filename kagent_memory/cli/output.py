@@ -24,7 +24,6 @@ MIN_TEXT_WIDTH = 60  # columns of a text on a terminal
 SHORT_ID = 13  # characters of an id on a terminal, more where those are not unique
 CONTENT = "CONTENT"
 logger = logging.getLogger("kagent_memory")
-LITELLM_LOGGERS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")  # they have handlers of their own
 STYLES = {"bold": 1, "red": 31, "green": 32, "yellow": 33}
 
 
@@ -43,14 +42,14 @@ class Answer:
     Attributes:
         value: the JSON document.
         columns: of a table for people, by their titles; see `cell`.
-        items: what its rows are about.
+        items: what its rows are about; None: those of `value`.
         lines: what else people read, under the table.
         code: the exit code.
     """
 
     value: Any
     columns: Mapping[str, Column] = field(default_factory=dict[str, Column])
-    items: Iterable[object] = ()
+    items: Iterable[object] | None = None
     lines: Sequence[str] = ()
     code: int = 0
 
@@ -78,7 +77,7 @@ class Output:
         if answer.columns:
             rows = [
                 [printable(cell(value_in(column, item))) for column in answer.columns.values()]
-                for item in answer.items
+                for item in (answer.value if answer.items is None else answer.items)
             ]
             _write_table([*answer.columns], rows)
         for line in answer.lines:
@@ -283,12 +282,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """One line for each message, whatever it quotes; the lines of a traceback are indented."""
-
-    @override
-    def formatMessage(self, record: logging.LogRecord) -> str:
-        """Return the line without control characters, so that no text can forge another one."""
-        return printable(super().formatMessage(record))
+    """One line for each message; the lines of a traceback are indented."""
 
     @override
     def formatException(self, ei: Any) -> str:
@@ -298,10 +292,14 @@ class TextFormatter(logging.Formatter):
         )
 
 
-def _on_one_line(record: logging.LogRecord) -> bool:
-    """Let every record pass, with its message on one line."""
-    record.msg, record.args = printable(record.getMessage()), ()
-    return True
+def _on_one_line(*args: Any, **kwargs: Any) -> logging.LogRecord:
+    """Return a record whose message holds no control characters, so that no text can forge another
+    line, whichever handler writes it: LiteLLM has its own.
+    """
+    record = logging.LogRecord(*args, **kwargs)
+    with suppress(TypeError, ValueError):  # the handler says that its arguments do not fit
+        record.msg, record.args = printable(record.getMessage()), ()
+    return record
 
 
 def set_up_logging(
@@ -315,10 +313,12 @@ def set_up_logging(
     if not root.handlers:
         logging.basicConfig(level=level)
         logging.getLogger("mcp").setLevel(logging.WARNING)  # it would speak of every request
-        for name in LITELLM_LOGGERS:
-            logging.getLogger(name).addFilter(_on_one_line)
-        text = TextFormatter("%(levelname)s %(name)s: %(message)s")
+        formatter = TextFormatter("%(levelname)s %(name)s: %(message)s")
+        if format == "json":
+            formatter = JsonFormatter()
+            logging.captureWarnings(True)
+        else:
+            logging.setLogRecordFactory(_on_one_line)
         for handler in root.handlers:
-            handler.setFormatter(JsonFormatter() if format == "json" else text)
-        logging.captureWarnings(format == "json")
+            handler.setFormatter(formatter)
     return Output(say.as_json, logs=format == "json")

@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import signal
 import sys
 import tempfile
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from pydantic_core import to_jsonable_python
 
 from ..errors import ConfigurationError, InvalidInput, KagentMemoryError
 from ..records import Scope
@@ -24,6 +24,7 @@ from .command import (
     BESIDE,
     FOUND_PROBLEMS,
     LOG_FORMAT,
+    NAME,
     PORTS,
     Call,
     command,
@@ -148,8 +149,8 @@ HTTP_OPTIONS = (
     ),
 )
 MCP_OPTIONS = (
-    option("--app", "with --mcp: the agent's app name"),
-    option("--user", "with --mcp: the user"),
+    option("--app", "with --mcp: the agent's app name", type=NAME),
+    option("--user", "with --mcp: the user", type=NAME),
     BESIDE,
 )
 
@@ -218,11 +219,8 @@ async def _serve_http(call: Call) -> None:
             async with grpc as grpc_port:
                 also = f", gRPC on {host}:{grpc_port}" if grpc_port else ""
                 at = f"http://{host}:{port.getsockname()[1]}"
-                call.end_at(signal.SIGINT)
-                call.say.note(f"Memories of {memories.location} on {at}{also}; stop with Ctrl-C.")
-                with suppress(asyncio.CancelledError):  # by a signal
+                with call.until_stopped(f"Memories of {memories.location} on {at}{also}"):
                     await serve_on(app, port)
-                call.say.note("Stopping.")
 
 
 async def _serve_mcp(call: Call) -> None:
@@ -241,7 +239,7 @@ async def _serve_mcp(call: Call) -> None:
 
 @command(
     "token create",
-    option("--user", "only this user's memories (default: the whole tenant's)"),
+    option("--user", "only this user's memories (default: the whole tenant's)", type=NAME),
     flag("--operator", "opens every tenant, and what crosses them: prune and doctor over HTTP"),
     option("--label", "a name to recognise it by", default="", show_default=False),
     option("--days", "days it is valid (default: until revoked)", type=click.IntRange(1, 36_500)),
@@ -257,11 +255,6 @@ async def token_create(call: Call) -> Answer:
         kagent-memory token create --operator --label maintenance
     """
     args, memories = call.args, call.memories
-    # most likely a variable of the shell that holds nothing; it must not open a whole tenant
-    if args.user == "":
-        raise InvalidInput(
-            "--user must not be empty; leave it out for a token of the whole tenant."
-        )
     if args.operator and (args.user is not None or args.tenant is not None):
         raise InvalidInput("An operator's token opens every tenant; leave --user and --tenant out.")
     secret, token = await memories.tokens.create(
@@ -272,8 +265,7 @@ async def token_create(call: Call) -> Answer:
 
 
 def _public(token: Token) -> dict[str, Any]:
-    names = ("id", "tenant", "user", "label", "created_at", "expires_at")
-    return {name: getattr(token, name) for name in names} | {"operator": token.is_operator}
+    return to_jsonable_python(token, exclude={"digest"})
 
 
 TOKEN_COLUMNS: Mapping[str, Column] = {
@@ -294,7 +286,7 @@ async def token_list(call: Call) -> Answer:
         kagent-memory token list
     """
     tokens = await call.memories.tokens.list()
-    return Answer([_public(token) for token in tokens], TOKEN_COLUMNS, tokens)
+    return Answer([*map(_public, tokens)], TOKEN_COLUMNS, tokens)
 
 
 @command("token revoke", option("id", "the token's id"), here=True)

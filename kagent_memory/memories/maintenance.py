@@ -126,6 +126,9 @@ class Maintenance(Opened):
         A dry run counts what would be extended as gone already when it looks for scopes that hold
         too many.
 
+        Args:
+            dry_run: only say what would be done.
+
         Returns:
             The counts, and a reason for each memory that goes.
         """

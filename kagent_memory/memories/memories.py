@@ -184,14 +184,15 @@ class Memories(Writing, Forgetting, Maintenance):
                 agents, or of a tenant), are ranked together. At most 1,000 in all.
             query: a question or key words, up to 16,384 characters; may be empty when `embedding`
                 is given.
-            limit: hits at most, up to 1,000; None: the setting `search_limit`.
+            limit: hits at most, up to 1,000; left out: the setting `search_limit`.
             min_score: floor on the full query's cosine for memories that only their vectors found;
                 no effect in keyword mode. None: the setting.
             filter: which memories count.
             embedding: the query's vector, brought by the caller.
             embedding_space: the name of the store's embedding space to search with such a vector;
                 see `add`.
-            explain: fill `Hit.why` and `Recall.left_out`; counts nothing.
+            explain: say why each was found and what was left out, in `Hit.why` and
+                `Recall.left_out`; counts nothing.
             deliver: count the hits as delivered.
             gate: let the gate answer nothing to a text that needs no memory; `degraded` says
                 "gated" then.
@@ -306,7 +307,15 @@ class Memories(Writing, Forgetting, Maintenance):
         limit: Count = 50,
         cursor: str | None = None,
     ) -> Page:
-        """Return a page of visible memories; counts nothing."""
+        """Return a page of visible memories; counts nothing.
+
+        Args:
+            scope: whose memories.
+            filter: which memories count.
+            order: by when they were stored.
+            limit: how many at most.
+            cursor: where the former page ended.
+        """
         parts, now = self.parts, self.parts.clock()
         filter = parts.masked_filter(filter)
         return await parts.store.memories.reader.list(

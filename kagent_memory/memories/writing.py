@@ -191,8 +191,23 @@ class Writing(Opened):
         who: Who = "",
         why: str = "",
     ) -> Memory:
-        """Set what is given and keep the former state in the history. A new TTL counts from now; an
-        empty category takes it off.
+        """Set what is given and keep the former state in the history.
+
+        Args:
+            scope: whose memory.
+            id: of the memory.
+            content: the text.
+            type: what kind of memory.
+            topics: what it is about.
+            tags: a label of your own.
+            importance: 0 to 1.
+            metadata: in place of all of the former.
+            category: a label of your own beside the type; an empty one takes it off.
+            ttl_days: days to live, from now; 0: for ever.
+            happened_at: when what it says happened.
+            revision: the one to change; a later one is a conflict.
+            who: for the history.
+            why: the reason, for the history.
 
         Returns:
             The memory as it is then; unchanged if nothing differs.

@@ -57,15 +57,16 @@ class Fresh(Generic[T]):
     ) -> None:
         self._ask, self._seconds = ask, seconds
         self._asking = asyncio.Lock()
-        self._kept: tuple[T, float] | None = None
+        self._kept: T
+        self._ends = 0.0
 
     async def of(self, memories: Memories) -> T:
         """Return the answer about these memories."""
         async with self._asking:
-            if self._kept is None or time.monotonic() >= self._kept[1]:
-                answer = await self._ask(memories)
-                self._kept = answer, time.monotonic() + self._seconds(answer)
-            return self._kept[0]
+            if time.monotonic() >= self._ends:
+                self._kept = await self._ask(memories)
+                self._ends = time.monotonic() + self._seconds(self._kept)
+            return self._kept
 
 
 def readiness() -> Fresh[Mapping[str, str]]:
