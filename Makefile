@@ -47,7 +47,7 @@ docs: $(VENV)/.dev
 	$(BIN)/python docs/reference_pages.py
 	$(BIN)/python docs/diagrams.py
 	$(BIN)/python deploy/chart.py
-	GOLDEN=write $(BIN)/pytest tests/cli/test_golden.py
+	GOLDEN=write $(BIN)/pytest tests/cli/test_golden.py tests/test_import_samples.py
 
 site: $(VENV)/.dev
 	$(BIN)/python docs/build_site.py site
