@@ -105,7 +105,8 @@ def batch(connection: sqlite3.Connection, steps: list[dict[str, Any]]) -> dict[s
     errors: list[Any] = []
     for step in steps:
         result = error = None
-        if "condition" not in step or results[step["condition"]["step"]] is not None:
+        condition = step.get("condition")
+        if not condition or results[condition["step"]] is not None:
             try:
                 result = execute(connection, **step["stmt"])
             except sqlite3.Error as wrong:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from google.adk.memory import InMemoryMemoryService
 from google.adk.tools.agent_tool import AgentTool
+from ingestion.ground import AsSaid
 
 from kagent_memory import (
     AutoSave,
@@ -238,12 +239,6 @@ async def test_forgetting_lists_first_and_erases_by_its_token(
 
 async def test_forgetting_names_what_is_linked_and_leaves_it(uri: str):
     """A memory that says the same is named in the answer, and is not erased with the other."""
-
-    class AsSaid:
-        name = "as said"
-
-        async def facts(self, transcript: Any) -> list[Fact]:
-            return [Fact(message.text, event_ids=(message.event_id,)) for message in transcript]
 
     same = ScriptedLlm(lambda _: {"decisions": [{"fact": "F1", "action": "NOOP", "memory": "M1"}]})
     async with KagentMemoryService(uri, llm=same, summary=AsSaid()) as service:

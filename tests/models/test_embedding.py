@@ -18,6 +18,8 @@ from kagent_memory.models.embedding import CheckedEmbedder, Embedder, open_embed
 from kagent_memory.settings import MemorySettings
 from kagent_memory.testing import HashEmbedder
 
+from .given import Given
+
 # of LiteLLM, about odd answers
 pytestmark = pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
 ADA = Scope("acme", "ada", "notes")
@@ -196,18 +198,6 @@ async def test_batches_of_different_widths_are_a_model_error(provider: Loopback)
     provider.plan(rows_of([1.0, 2.0]), rows_of([1.0, 2.0, 3.0]))
     with pytest.raises(ModelError, match="different widths"):
         await opened(batch_size=1).embed(["a", "b"], kind="document")
-
-
-class Given:
-    name = "given"
-
-    def __init__(self, answer: Any) -> None:
-        self.answer = answer
-
-    async def embed(self, texts: Sequence[str], *, kind: str) -> Any:
-        if isinstance(self.answer, BaseException):
-            raise self.answer
-        return self.answer
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,8 @@ from kagent_memory.errors import ModelError
 from kagent_memory.models.llm import Llm, metered, open_llm
 from kagent_memory.settings import MemorySettings
 
+from .given import Given
+
 
 class Facts(BaseModel):
     facts: list[str]
@@ -101,18 +103,6 @@ async def test_meters_count_calls_and_tokens_of_the_code_they_enclose(provider: 
     assert whole.tokens > first.tokens > 6
 
 
-class Given:
-    name = "given"
-
-    def __init__(self, answer: Any) -> None:
-        self.answer = answer
-
-    async def complete(self, prompt: str, *, schema: type[BaseModel]) -> Any:
-        if isinstance(self.answer, BaseException):
-            raise self.answer
-        return self.answer
-
-
 @pytest.mark.parametrize(
     "answer", [Facts(facts=["a"]), {"facts": ["a"]}, '{"facts": ["a"]}', ["a"]]
 )
@@ -138,7 +128,7 @@ async def test_cancellation_passes_through_and_hanging_does_not():
         await answered(Given(asyncio.CancelledError()))
 
     class Hangs(Given):
-        async def complete(self, prompt: str, *, schema: type[BaseModel]) -> Any:
+        async def complete(self, *_: Any, **__: Any) -> Any:
             await asyncio.sleep(60)
 
     with pytest.raises(ModelError, match="did not answer in time"):

@@ -19,11 +19,9 @@ from fastembed.common.model_description import ModelSource, PoolingType
 from fastembed.rerank.cross_encoder import TextCrossEncoder
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from kagent_memory import Memories
 from kagent_memory.errors import ConfigurationError, ModelUnavailable
 from kagent_memory.models.embedding import Embedder, open_embedder
 from kagent_memory.models.reranking import open_reranker
-from kagent_memory.records import Scope
 from kagent_memory.settings import MemorySettings
 
 WORDS = ["[PAD]", "[UNK]", "green", "tea", "coffee", "milk", "ask"]
@@ -184,29 +182,3 @@ async def test_calls_of_a_model_run_one_at_a_time(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(Slow, "download_files_from_huggingface", lambda *_, **__: "")
     embedder = opened("local/all-MiniLM-L6-v2")
     await asyncio.gather(*(embedder.embed([str(n)], kind="document") for n in range(5)))
-
-
-async def test_a_loading_model_delays_no_save(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    """A local model that loads for ever delays a save no longer than its bound."""
-    loading, saved, waited = threading.Event(), threading.Event(), list[bool]()
-
-    class Loading(fastembed.TextEmbedding):
-        def __init__(self, name: str) -> None:
-            loading.set()
-            waited.append(saved.wait(60))
-            raise OSError("the hub did not answer")
-
-    monkeypatch.setattr(fastembed, "TextEmbedding", Loading)
-    monkeypatch.setattr(Loading, "download_files_from_huggingface", lambda *_, **__: "")
-    options: dict[str, Any] = {
-        "embedding": "local/all-MiniLM-L6-v2",
-        "model_timeout_seconds": 0.3,
-        "worker": False,
-    }
-    async with await Memories.open(f"libsql:///{tmp_path}/memory.db", **options) as memories:
-        [id] = await memories.add(Scope("t", "u", "a"), ["Ada likes oolong."])
-        assert loading.is_set()
-        assert waited == [], "the save waited until the loading was given up"
-        saved.set()
-        assert (await memories.get(Scope("t", "u", "a"), id)).content == "Ada likes oolong."
-        assert "embed" in {job.kind for job in await memories.jobs()}

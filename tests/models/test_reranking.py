@@ -4,7 +4,6 @@ users.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,6 +12,8 @@ from loopback import Loopback
 from kagent_memory.errors import ModelError
 from kagent_memory.models.reranking import Reranker, open_reranker
 from kagent_memory.settings import MemorySettings
+
+from .given import Given
 
 DOCUMENTS = ("black coffee", "green tea", "green tea with milk")
 
@@ -81,11 +82,4 @@ async def test_a_slow_reranker_is_given_up(provider: Loopback):
 
 async def test_any_object_with_rerank_serves(provider: Loopback):
     """An object with `rerank` serves as a reranker, whatever numbers it returns."""
-
-    class Given:
-        name = "given"
-
-        async def rerank(self, query: str, documents: Sequence[str]) -> Any:
-            return (1, 0.5, 2)
-
-    assert await opened(Given()).rerank("tea", DOCUMENTS) == [1.0, 0.5, 2.0]
+    assert await opened(Given((1, 0.5, 2))).rerank("tea", DOCUMENTS) == [1.0, 0.5, 2.0]

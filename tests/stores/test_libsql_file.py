@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 from contextlib import closing
-from typing import Any
 from urllib.parse import unquote
 
 import pytest
@@ -203,41 +202,39 @@ def test_a_failed_migration_leaves_nothing(migrated, monkeypatch):
     assert schema_of(migrated) == before
 
 
-WRITER = """
-import asyncio, sys
+WRITERS = """
+import asyncio, os, sys
 from kagent_memory.records import Scope
 from kagent_memory.stores import open_store, sql
 from kagent_memory.stores.values import Batch
 from kagent_memory.testing.fixtures import NOW, a_memory, adding
 
-async def main(path, key, name, count):
-    print("ready", flush=True)
-    sys.stdin.readline()
+async def write(path, key, name):
     async with await open_store("libsql:///" + path, file_encryption_key=key or None) as store:
-        for number in range(count):
+        for number in range(30):
             batch = Batch(changes=adding(a_memory(f"{name} {number}")))
             await store.apply(Scope("acme", "ann", "notes"), batch, now=NOW)
 
-asyncio.run(main(*sys.argv[1:4], int(sys.argv[4])))
+path, key, *names = sys.argv[1:]
+waiting, go = os.pipe()
+children = []
+for name in names:
+    children.append(os.fork())  # it need not import what its parent has
+    if not children[-1]:
+        os.close(go)
+        os.read(waiting, 1)
+        asyncio.run(write(path, key, name))
+        os._exit(0)
+os.close(go)
+sys.exit(any([os.waitpid(child, 0)[1] for child in children]))
 """
 
 
 def test_processes_that_open_a_new_file_at_once_succeed(path, key):
     """Processes that open a new file at once and write all succeed."""
     writers = ["one", "two", "three", "four"]
-    lines = [
-        [sys.executable, "-c", WRITER, str(path), key or "", writer, "30"] for writer in writers
-    ]
-    started: list[Any] = [
-        subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        for line in lines
-    ]
-    assert [process.stdout.readline() for process in started] == ["ready\n"] * 4
-    for process in started:
-        process.stdin.write("go\n")
-        process.stdin.close()
-        process.stdout.close()
-    assert [process.wait(180) for process in started] == [0, 0, 0, 0]
+    command = [sys.executable, "-c", WRITERS, str(path), key or "", *writers]
+    subprocess.run(command, check=True, timeout=180)
     with closing(connect(str(path), key)) as reader:
         texts = {row["content"] for row in reader.rows("SELECT content FROM memory")}
         assert texts == {f"{name} {n}" for name in writers for n in range(30)}

@@ -147,7 +147,7 @@ async def test_cancelled_callers_leave_nothing_half_done(direct_or_pooled_uri, p
     """Callers that are cancelled at any moment leave no batch in part and no connection held."""
     scope, chance = Scope("t", "u", "a"), random.Random(11)
     async with await open_store(direct_or_pooled_uri, pool_size=3) as store, asyncio.timeout(120):
-        for _ in range(120):
+        for _ in range(60):
             batch = Batch(changes=adding(*(a_memory(f"{chance.random()}") for _ in range(50))))
             calls = (
                 store.apply(scope, batch, now=NOW),

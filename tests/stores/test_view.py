@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from datetime import UTC, datetime
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -35,17 +36,22 @@ async def longest_pause(work: asyncio.Task[Any]) -> float:
     return longest
 
 
-@pytest.mark.parametrize(("count", "asked"), [(100_000, 1), (100_000, 6), (10_000, 64)])
-async def test_a_large_scope_is_searched_beside_the_loop(count: int, asked: int):
-    """A search of 100,000 memories, or for 64 terms, holds up no other task."""
+@cache
+def memories_of(count: int) -> tuple[dict[str, Memory], ScopeIndex]:
+    """Return so many memories, each with every eighth of the terms, and their index."""
     held = [packed(dict.fromkeys(TERMS[number::8], 1)) for number in range(8)]
     memories = {
         id: Memory(id=id, content=id, created_at=NOW, updated_at=NOW)
         for id in (f"{number:06}" for number in range(count))
     }
-    index = ScopeIndex().updated(
-        [entry_of(one, held[place % 8]) for place, one in enumerate(memories.values())]
-    )
+    entries = [entry_of(one, held[place % 8]) for place, one in enumerate(memories.values())]
+    return memories, ScopeIndex().updated(entries)
+
+
+@pytest.mark.parametrize(("count", "asked"), [(100_000, 1), (100_000, 6), (10_000, 64)])
+async def test_a_large_scope_is_searched_beside_the_loop(count: int, asked: int):
+    """A search of 100,000 memories, or for 64 terms, holds up no other task."""
+    memories, index = memories_of(count)
     store: Any = SimpleNamespace(trouble=None, vectors=lambda: None)
     view = MemoriesView(store, SCOPE, memories, index, now=NOW)
 

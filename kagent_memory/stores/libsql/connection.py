@@ -11,7 +11,7 @@ import re
 import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -112,7 +112,7 @@ def _to_server(uri: str) -> Server:
     # errors in words of our own: the URI may hold the token
     parts = urlsplit(uri)
     try:
-        host, port = parts.hostname, parts.port
+        host, port = (parts.hostname or "").encode("idna").decode(), parts.port
     except ValueError:
         host, port = None, None
     if not host or parts.scheme not in _HTTP or set("@{}") & set(parts.netloc):
@@ -146,40 +146,18 @@ class Connection(ABC):
     def close(self) -> None:
         """Close; an open transaction is rolled back."""
 
-    def begin(self, *, write: bool) -> None:
-        """Begin a transaction. A writer takes the lock at once: one that first reads could no
-        longer get it.
-        """
-        self.run(("BEGIN IMMEDIATE" if write else "BEGIN", {}))
-
-    def commit(self) -> None:
-        """Keep what the transaction wrote."""
-        self.run(("COMMIT", {}))
-
-    def rollback(self) -> None:
-        """Take back what the transaction wrote."""
-        with suppress(StoreError):  # a full disk has rolled back already
-            self.run(("ROLLBACK", {}))
-
-    def rows(self, sql: str, values: Mapping[str, Value] | None = None) -> Sequence[Row]:
-        """Return all rows of a statement, by the names of their columns."""
-        [answer] = self.run((sql, values or {}))
-        return answer.rows
-
-    @contextmanager
-    def transaction(self, *, write: bool) -> Generator[None, None, None]:
+    @abstractmethod
+    def transaction(self, *, write: bool) -> AbstractContextManager[None]:
         """Commit at the end, or roll back when anything at all is raised.
 
         Raises:
             Busy: another connection is writing; nothing was done.
         """
-        self.begin(write=write)
-        try:
-            yield
-            self.commit()
-        except BaseException:
-            self.rollback()
-            raise
+
+    def rows(self, sql: str, values: Mapping[str, Value] | None = None) -> Sequence[Row]:
+        """Return all rows of a statement, by the names of their columns."""
+        [answer] = self.run((sql, values or {}))
+        return answer.rows
 
 
 class FileConnection(Connection):
@@ -210,6 +188,19 @@ class FileConnection(Connection):
         # all of them: an open cursor would keep its lock
         rows = [dict(zip(columns, row, strict=True)) for row in cursor.fetchall() or ()]
         return Answer(rows, cursor.rowcount)
+
+    @override
+    @contextmanager
+    def transaction(self, *, write: bool) -> Generator[None, None, None]:
+        # a writer takes the lock at once: one that first reads could no longer get it
+        self.rows("BEGIN IMMEDIATE" if write else "BEGIN")
+        try:
+            yield
+            self.rows("COMMIT")
+        except BaseException:
+            with suppress(StoreError):  # a full disk has rolled back already
+                self.rows("ROLLBACK")
+            raise
 
     @override
     def close(self) -> None:

@@ -1,17 +1,18 @@
 """Connections to a libSQL server (Turso, sqld) by the published protocol Hrana over HTTP, version
-2, which all speak.
+2, which all speak. The package `libsql` would hold up the whole process while it waits for one.
 
 A stream of the protocol is a connection to the database. Here each transaction has a stream of its
 own, which its last request closes, so that none is left idle until the server ends it. BEGIN goes
-along with the first statement. Python's global lock is free while a request is under way.
+along with the first statement.
 """
 
 from __future__ import annotations
 
 import base64
+import re
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import httpx
@@ -25,7 +26,8 @@ from .connection import Busy, Connection, Server, Statement, Value, mapped
 TIMEOUT = httpx.Timeout(10.0, connect=5.0)  # servers end a transaction after 5 or 10 seconds
 # after a server did not answer in time: who waits behind that call need not wait as long again
 REST_SECONDS = 1.0
-MAX_QUOTED = 300  # characters of the server's words
+MAX_MESSAGE = 500  # characters, with the server's words at the end
+_PLACE = re.compile(r"(https?://)[^/@]+(/[^@]*)?")
 _AGAIN = (408, 425, 429, 502, 503, 504)
 _VALUES: Mapping[str, Callable[[Mapping[str, Any]], Value]] = {
     "null": lambda _: None,
@@ -34,9 +36,7 @@ _VALUES: Mapping[str, Callable[[Mapping[str, Any]], Value]] = {
     "text": lambda cell: str(cell["value"]),
     "blob": lambda cell: from_base64(cell["base64"]),  # sqld leaves the padding out
 }
-_NOT_OURS = (
-    ValueError, LookupError, TypeError, AttributeError, RecursionError, httpx.InvalidURL,
-)  # fmt: skip
+_NOT_OURS = (ValueError, LookupError, TypeError, AttributeError, RecursionError, httpx.InvalidURL)
 
 
 class ServerConnection(Connection):
@@ -48,14 +48,10 @@ class ServerConnection(Connection):
         self._server = server
         headers = {"Authorization": f"Bearer {server.token}"} if server.token else {}
         self._client = httpx.Client(timeout=TIMEOUT, headers=headers)
-        self._writes = False
-        self._resting_until = 0.0
-        self._leave()
-
-    def _leave(self) -> None:
-        self._begin: Sequence[Statement] = ()  # goes along with the next statement
+        self._url = server.url
         self._baton: str | None = None
-        self._url = self._server.url
+        self._begin: Sequence[Statement] = ()  # goes along with the next statement
+        self._resting_until = 0.0
 
     @override
     def run(self, *statements: Statement) -> Sequence[Answer]:
@@ -68,35 +64,34 @@ class ServerConnection(Connection):
         return answers[len(begin) :]
 
     @override
-    def begin(self, *, write: bool) -> None:
-        self._begin, self._writes = [("BEGIN IMMEDIATE" if write else "BEGIN", {})], write
-
-    @override
-    def commit(self) -> None:
-        if self._baton is not None:
-            self._request([("COMMIT", {})], ends=True)
-        self._leave()
-
-    @override
-    def rollback(self) -> None:
-        if self._baton is not None:
-            with suppress(KagentMemoryError):  # a server that does not hear of it ends it by itself
-                self._request([("ROLLBACK", {})], ends=True)
-        self._leave()
+    @contextmanager
+    def transaction(self, *, write: bool) -> Generator[None, None, None]:
+        self._url, self._baton = self._server.url, None
+        self._begin = [("BEGIN IMMEDIATE" if write else "BEGIN", {})]
+        try:
+            yield
+            if self._baton is not None:
+                self._request([("COMMIT", {})], ends=True, keeps=write)
+        except BaseException:
+            if self._baton is not None:
+                with suppress(KagentMemoryError):  # a server that hears nothing ends it by itself
+                    self._request([("ROLLBACK", {})], ends=True)
+            raise
 
     @override
     def close(self) -> None:
-        self.rollback()
         self._client.close()
 
-    def _request(self, statements: Sequence[Statement], *, ends: bool = False) -> Sequence[Answer]:
+    def _request(
+        self, statements: Sequence[Statement], *, ends: bool = False, keeps: bool = False
+    ) -> Sequence[Answer]:
         """Return the answers to statements, each of which runs only when the one before it
         succeeded.
 
         Args:
             statements: with their values.
-            ends: close the stream after them; without an answer it stays unknown whether what the
-                transaction wrote was kept, else nothing was.
+            ends: close the stream after them.
+            keeps: they keep what was written; without an answer it stays unknown whether they did.
 
         Raises:
             Busy: the stream was lost, or the server has no time; nothing was kept.
@@ -104,111 +99,101 @@ class ServerConnection(Connection):
             ConfigurationError: it is not a libSQL server, or does not accept this token.
             KagentMemoryError: the database refused a statement.
         """
-        at, unknown = self._server.url, ends and self._writes
         if self._baton is None and time.monotonic() < self._resting_until:
-            raise StoreError(f"The libSQL server {at} did not answer in time a moment ago.")
-        body = {
-            "baton": self._baton,
-            "requests": [_batch(statements), *([{"type": "close"}] if ends else [])],
-        }
+            raise StoreError(
+                f"The libSQL server {self._server.url} did not answer in time a moment ago."
+            )
+        requests = [_batch(statements), *([{"type": "close"}] if ends else [])]
+        body = {"baton": self._baton, "requests": requests}
         try:
             response = self._client.post(f"{self._url}/v2/pipeline", json=body)
             response.raise_for_status()
-        except httpx.HTTPError as error:
-            raise self._lost(error, unknown=unknown) from error
-        except (httpx.InvalidURL, UnicodeError) as error:  # of a host's name
-            raise ConfigurationError(
-                f"{at} is the address of no server; correct the host in the URI."
-            ) from error
-        try:
-            refused, answers = self._read(response.json(), statements)
-        except _NOT_OURS as error:
-            self._leave()
-            lost = " Whether this was written is unknown." if unknown else ""
-            raise StoreError(
-                f"What answers at {at} does not speak libSQL's protocol; check host and port in "
-                f"the URI.{lost}"
-            ) from error
-        if refused:
-            raise mapped(self._quoted(f"{refused['message']} ({refused.get('code')})"))
-        return answers
+            return self._read(response.json(), statements)
+        except (httpx.HTTPError, *_NOT_OURS) as error:
+            raise self._lost(error, keeps=keeps) from error
 
-    def _read(
-        self, told: Any, statements: Sequence[Statement]
-    ) -> tuple[Mapping[str, Any] | None, Sequence[Answer]]:
-        """Return the error of the statement that failed, or the answers to all; go on where the
-        server says, with its baton and at its address.
+    def _read(self, told: Any, statements: Sequence[Statement]) -> Sequence[Answer]:
+        """Return the answers to all statements; go on where the server says, with its baton and at
+        its address.
 
         Raises:
+            KagentMemoryError: the database refused one of them.
             _NOT_OURS: it is no answer to what was asked.
         """
         self._baton = told.get("baton")
         if base_url := told.get("base_url"):
-            url = httpx.URL(base_url)
-            is_safe = url.scheme in ("https", self._server.url.partition(":")[0])
-            if not is_safe or url.userinfo or not url.host:
+            place = _PLACE.fullmatch(base_url)
+            if not place or not self._server.url.startswith(place[1]):
                 raise ValueError("a base_url that the token must not be sent to")
             self._url = base_url.rstrip("/")
-        [first, *_] = told["results"]
-        if first["type"] == "error":
-            return first["error"], ()
-        result = first["response"]["result"]
-        if errors := [*filter(None, result["step_errors"])]:
-            return errors[0], ()
+        first: Any = told["results"][0]
+        failed = {"step_errors": [first.get("error")]}
+        result: Any = failed if first["type"] == "error" else first["response"]["result"]
+        for error in filter(None, result["step_errors"]):
+            raise mapped(self._shown(f"{error['message']} ({error.get('code')})"))
         answers = zip(result["step_results"], statements, strict=True)
-        return None, [_answer(result) for result, _ in answers]
+        return [_answer(answer) for answer, _ in answers]
 
-    def _lost(self, error: httpx.HTTPError, *, unknown: bool) -> KagentMemoryError:
+    def _lost(self, error: Exception, *, keeps: bool) -> KagentMemoryError:
         """Return our error for a request that failed; its stream is gone, says the protocol."""
-        had_stream = self._baton is not None
-        self._leave()
-        at, cause, again = self._server.url, str(error) or type(error).__name__, True
-        if isinstance(error, httpx.HTTPStatusError):
-            status = error.response.status_code
-            cause = f"{status}: {error.response.text}"
-            may_pass = had_stream or status >= 500 or status in _AGAIN
-            if status in (401, 403) or not may_pass:
-                return ConfigurationError(
-                    f"{at} answered {status}, not as a libSQL server with a database of this name "
-                    f"that accepts this authToken does: {self._quoted(error.response.text)}"
-                )
-            again = status < 500 or status in _AGAIN
-        elif isinstance(error, httpx.TimeoutException | httpx.ConnectError):
-            again = False
-            unknown = unknown and not isinstance(error, httpx.ConnectTimeout | httpx.ConnectError)
-            if isinstance(error, httpx.TimeoutException):
+        had_stream, self._baton = self._baton is not None, None
+        kind: type[KagentMemoryError] = StoreError
+        advice, cause = "cannot be reached or broke off", str(error) or type(error).__name__
+        match error:
+            case httpx.HTTPStatusError(response=response):
+                status, cause = response.status_code, response.text
+                advice = f"answered {status}"
+                if status in _AGAIN or (had_stream and status < 500):
+                    kind = Busy
+                elif status < 500:
+                    kind = ConfigurationError
+                    advice += (
+                        ", not as a libSQL server with a database of this name that accepts this "
+                        "authToken does"
+                    )
+            case httpx.TimeoutException():
                 self._resting_until = time.monotonic() + REST_SECONDS
-        message = f"The libSQL server {at} cannot be reached or broke off ({self._quoted(cause)})"
-        if unknown:
-            return StoreError(
-                f"{message}; whether this was written is unknown: read it again before you retry."
-            )
-        return (Busy if again else StoreError)(f"{message}; nothing was written.")
+            case httpx.ConnectError():
+                pass
+            case httpx.HTTPError():
+                kind = Busy
+            case _:
+                advice = "does not speak libSQL's protocol; check host and port in the URI"
+        fate = "nothing was written"
+        if keeps:
+            kind = StoreError
+            fate = "whether this was written is unknown: read it again before you retry"
+        return kind(self._shown(f"The libSQL server {self._server.url} {advice}; {fate} ({cause})"))
 
-    def _quoted(self, told: str) -> str:
-        """Shorten the words of a server or client, without the token."""
-        shown = told.replace(self._server.token, "***") if self._server.token else told
-        return " ".join(shown.split())[:MAX_QUOTED]
+    def _shown(self, message: str) -> str:
+        """Return a message in one line without the token, and no longer than one reads."""
+        shown = message.replace(self._server.token, "***") if self._server.token else message
+        return " ".join(shown.split())[:MAX_MESSAGE]
 
 
 def _batch(statements: Sequence[Statement]) -> dict[str, Any]:
-    steps: list[dict[str, Any]] = []
-    for number, (sql, values) in enumerate(statements):
-        named = [{"name": name, "value": _value(value)} for name, value in values.items()]
-        step: dict[str, Any] = {"stmt": {"sql": sql, "named_args": named}}
-        if number:
-            step["condition"] = {"type": "ok", "step": number - 1}
-        steps.append(step)
+    steps = [
+        {
+            "stmt": {
+                "sql": sql,
+                "named_args": [
+                    {"name": name, "value": _value(value)} for name, value in values.items()
+                ],
+            },
+            "condition": {"type": "ok", "step": number - 1} if number else None,
+        }
+        for number, (sql, values) in enumerate(statements)
+    ]
     return {"type": "batch", "batch": {"steps": steps}}
 
 
 def _answer(result: Mapping[str, Any]) -> Answer:
-    columns = [column.get("name") or "" for column in result["cols"]]
+    columns = [column["name"] for column in result["cols"]]
     rows = [
         {column: _VALUES[cell["type"]](cell) for column, cell in zip(columns, row, strict=True)}
         for row in result["rows"]
     ]
-    return Answer(rows, int(result.get("affected_row_count", 0)))
+    return Answer(rows, int(result["affected_row_count"]))
 
 
 def _value(value: Value) -> dict[str, Any]:
@@ -219,7 +204,5 @@ def _value(value: Value) -> dict[str, Any]:
             return {"type": "blob", "base64": base64.b64encode(value).decode()}
         case int():
             return {"type": "integer", "value": str(value)}
-        case float():
-            return {"type": "float", "value": value}
-        case str():
-            return {"type": "text", "value": value}
+        case _:
+            return {"type": "text" if isinstance(value, str) else "float", "value": value}
