@@ -94,10 +94,11 @@ class CallerVectors:
         Raises:
             InvalidInput: the vector does not fit.
         """
-        width = len(checked_vector(vector, None))
-        space = await self.space([scope], external_name(width), width)
-        if space is None:
+        name = external_name(len(checked_vector(vector, None)))
+        found = await self.for_query([scope], vector, name, own=None)
+        if found is None:
             return []
+        space, vector = found
         view = await self._store.view(scope, now=self._clock())
         [near] = await view.nearest(space.number, [vector], limit=limit)
         rows = await view.memories([id for id, _ in near])

@@ -97,7 +97,7 @@ async def _store(parts: Components) -> list[Diagnosis]:
             )
             if "lacking" not in about
             else bad("permissions", f"Missing: {about['lacking']}."),
-            await _queue(parts),
+            await check_queue(parts),
         ]
         if lacking := await _unembedded(parts):
             text = f"Memories of {lacking} scope(s) have no vector and are found by words alone."
@@ -126,7 +126,7 @@ def _database(location: str, about: Mapping[str, str]) -> list[Diagnosis]:
     return found
 
 
-async def _queue(parts: Components) -> Diagnosis:
+async def check_queue(parts: Components) -> Diagnosis:
     """Report the jobs that wait, and why.
 
     Raises:

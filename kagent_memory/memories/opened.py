@@ -27,7 +27,6 @@ logger = logging.getLogger(__name__)
 CLOSE_SECONDS = 5.0
 BACKFILL = "kagent-memory-backfill"
 """The task that queues the embedding of what a store held before it had an embedder."""
-JOBS_READ = 100
 FIRST_PAUSE_SECONDS = 0.01
 MAX_PAUSE_SECONDS = 0.25
 
@@ -159,22 +158,16 @@ class Opened:
         """Log what is left in the queue; return False if it holds dead letters or cannot be
         read.
         """
-        queue = self.parts.store.queue
+        from .diagnosis import check_queue
+
         try:
-            dead = await queue.jobs(state="dead", limit=1, payloads=False)
-            queued = await queue.jobs(state="queued", limit=JOBS_READ, payloads=False)
+            found = await check_queue(self.parts)
         except StoreError as error:
             logger.warning("The rest of the queue cannot be read: %s", error)
             return False
-        if dead:
-            text = "The queue holds dead letters, among them job %s (%s); retry or drop them."
-            logger.warning(text, dead[0].id, dead[0].error)
-            return False
-        if failing := [job for job in queued if job.error]:
-            logger.warning(
-                "Saves wait in the queue, among them job %s (%s).", failing[0].id, failing[0].error
-            )
-        return True
+        if found.state != "ok":
+            logger.warning("%s %s", found.text, found.advice)
+        return found.state != "bad"
 
     @verb()
     async def work(self, *, until_idle: bool = False, stop: asyncio.Event | None = None) -> int:

@@ -95,12 +95,12 @@ def report(what: str, error: Exception) -> None:
     """
     from ..redaction import redact
 
-    causes = [type(error).__name__]
     advice = f": {redact(str(error))}" if isinstance(error, ConfigurationError) else ""
-    while (cause := error.__cause__) and isinstance(cause, Exception) and len(causes) < 5:
-        causes.append(type(cause).__name__)
-        error = cause
-    log.warning("%s: memory unavailable (%s)%s", what, " from ".join(causes), advice)
+    causes = [error]
+    while isinstance(cause := causes[-1].__cause__, Exception) and len(causes) < 5:
+        causes.append(cause)
+    kinds = " from ".join(type(cause).__name__ for cause in causes)
+    log.warning("%s: memory unavailable (%s)%s", what, kinds, advice)
 
 
 def affordable(

@@ -142,11 +142,11 @@ class Import:
                 numbers[space.key] = match.number
         for tenant, widths in self.file.widths.items():
             for width in widths:
-                number = -width  # of a dry run: no other space has it
-                if not self.dry_run:
-                    space = await self.parts.caller_vectors.external_space(tenant, width)
-                    number = space.number
-                numbers[external_name(width), width] = number
+                numbers[external_name(width), width] = (
+                    -width  # no other space has it
+                    if self.dry_run
+                    else (await self.parts.caller_vectors.external_space(tenant, width)).number
+                )
         return numbers
 
     async def _first_space(self, space: EmbeddingSpace) -> EmbeddingSpace | None:

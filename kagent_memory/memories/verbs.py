@@ -15,7 +15,6 @@ from typing import (
     Annotated,
     Any,
     Literal,
-    Protocol,
     TypeVar,
     Union,
     cast,
@@ -36,16 +35,9 @@ MAX_UNKNOWN = 1000
 JSON_ADVICE = "send one JSON value in UTF-8, nested at most 200 levels deep"
 
 
-class Performs(Protocol):
-    """An object that performs verbs: itself, or by passing them on."""
-
-    def perform(self, verb: Verb, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Return the verb's coroutine, or the generator of its lines."""
-        ...
-
-
 def verb(route: str = "", *, durable: bool = False) -> Callable[[Method], Method]:
-    """Make a method of `Memories` a verb: whoever has the memories performs it.
+    """Make a method of `Memories` a verb, which the `perform` of its object performs: here, or by
+    passing it on.
 
     Args:
         route: where a server answers it, such as "GET /memories/{id}"; empty: only where the store
@@ -56,10 +48,10 @@ def verb(route: str = "", *, durable: bool = False) -> Callable[[Method], Method
     def declare(function: Method) -> Method:
         declared = Verb(function, route, durable=durable)
 
-        def stream(self: Performs, /, *args: Any, **kwargs: Any) -> Any:
+        def stream(self: Any, /, *args: Any, **kwargs: Any) -> Any:
             return self.perform(declared, args, kwargs)
 
-        async def call(self: Performs, /, *args: Any, **kwargs: Any) -> Any:
+        async def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
             return await self.perform(declared, args, kwargs)
 
         method = functools.wraps(function)(stream if declared.is_stream else call)
@@ -71,11 +63,10 @@ def verb(route: str = "", *, durable: bool = False) -> Callable[[Method], Method
 
 def verbs_of(kind: type) -> Mapping[str, Verb]:
     """Return the verbs of a class, by name."""
-    methods = {name: getattr(kind, name) for name in dir(kind)}
     return {
-        name: method.verb
-        for name, method in methods.items()
-        if isinstance(getattr(method, "verb", None), Verb)
+        name: vars(method)["verb"]
+        for name, method in inspect.getmembers(kind, inspect.isfunction)
+        if "verb" in vars(method)
     }
 
 
@@ -97,15 +88,13 @@ class Verb:
         self.is_stream = inspect.isasyncgenfunction(function)
         self.doc = inspect.getdoc(function) or ""
         self.signature = inspect.signature(function)
-        parameters = [*self.signature.parameters.values()][1:]
-        self.required = {
-            parameter.name for parameter in parameters if parameter.default is parameter.empty
-        }
+        _, *parameters = self.signature.parameters.values()
         self.defaults = {
             parameter.name: parameter.default
             for parameter in parameters
             if parameter.default is not parameter.empty
         }
+        self.required = {parameter.name for parameter in parameters} - self.defaults.keys()
 
     @cached_property
     def types(self) -> Mapping[str, Any]:

@@ -8,13 +8,14 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 
 from kagent_memory import Fact, Filter, Scope, Scopes
-from kagent_memory.errors import InvalidInput, KagentMemoryError
+from kagent_memory.errors import InvalidInput, KagentMemoryError, NotFound
 from kagent_memory.memories.memories import Memories
 from kagent_memory.memories.verbs import verbs_of
 from kagent_memory.records import Message
@@ -192,3 +193,18 @@ async def test_no_name_is_longer_than_a_server_takes(memories: Memories, part: s
     scope = Scope(**{**names, part: "\U0001f980" * 1024})
     [id] = await memories.add(scope, ["Ada sings"])
     assert (await memories.get(scope, id)).content == "Ada sings"
+
+
+async def test_over_a_server_no_verb_reaches_another_users_scope() -> None:
+    """To a user's token no memory of another user is there, whatever the verb; none is changed."""
+    async with await opened(quarantine=["tool"]) as memories:
+        ids = await memories.add(SCOPE, ["Ada sails", Fact("Ada skis", origin="tool")])
+        before = await memories.stats(SCOPE)
+        secret, _ = await memories.tokens.create(tenant=SCOPE.tenant, user="eve")
+        async with await through_a_server(memories, secret) as remote:
+            for verb, id in product(VERBS, ids):
+                given = needed(verb) | ({"id": id} if "id" in needed(verb) else {})
+                if "scope" in given:
+                    with pytest.raises(NotFound):
+                        await done(getattr(remote, verb)(**given))
+        assert await memories.stats(SCOPE) == before

@@ -154,16 +154,6 @@ async def test_a_part_at_a_time_goes_on_where_it_ended(uri):
         assert len((await state(memories, "other"))[0]) == 2
 
 
-async def test_many_small_scopes_are_erased_by_one_call(uri):
-    """The scopes of a tenant are erased many at a time, each with its memories."""
-    async with await opened(uri) as memories:
-        for number in range(5):
-            await memories.add(Scope(GONE, f"user {number}", "notes"), ["the key"])
-        assert await memories.store.forget_tenant(
-            GONE, limit=99, now=memories.parts.clock()
-        ) == ForgottenTenant(scopes=5, memories=5, done=False)
-
-
 async def test_an_interrupted_erasure_is_ended_by_the_next_call(uri, monkeypatch):
     """An interruption leaves a whole store and the next call ends it."""
     real, calls = forgetting.erase_some, []

@@ -189,24 +189,3 @@ async def test_by_default_nothing_waits_in_quarantine():
     async with await opened(quarantine=()) as memories:
         await memories.add(SCOPE, [Fact(CLAIM, origin="tool")])
         assert (await memories.stats(SCOPE)).quarantined == 0
-
-
-async def test_over_a_server_only_the_callers_own_is_let_in():
-    """Over a server nobody confirms or rejects what waits in another user's scope."""
-    async with await opened() as memories:
-        first, second = await memories.add(
-            SCOPE, [Fact(CLAIM, origin="tool"), Fact("Two", origin="tool")]
-        )
-        theirs, _ = await memories.tokens.create(tenant="", user="eve")
-        own, _ = await memories.tokens.create(tenant="", user="ada")
-        async with await opening.through_a_server(memories, theirs) as remote:
-            for verb in (remote.confirm, remote.reject):
-                for scope in (SCOPE, Scope("", "eve", "notes")):
-                    with pytest.raises(NotFound):
-                        await verb(scope, first)
-        async with await opening.through_a_server(memories, own) as remote:
-            assert len((await remote.list(SCOPE, filter=WAITING)).memories) == 2
-            assert (await remote.confirm(SCOPE, first, who="me")).id == first
-            assert await remote.reject(SCOPE, second) == (second,)
-        assert [one.id for one in (await memories.list(SCOPE)).memories] == [first]
-        assert await waiting(memories) == []

@@ -110,27 +110,6 @@ async def test_several_scopes_are_ranked_as_one(filled: tuple[Memories, Scope]):
             assert (await memories.get(hit.scope, hit.memory.id)).content == hit.memory.content
 
 
-async def test_a_small_scope_is_found_beside_a_large_one(store_uri: str):
-    """A small scopes memory is found beside a thousand times as many."""
-    async with await opened(store_uri, embedding=HashEmbedder(64)) as memories:
-        await memories.add(
-            TEAM,
-            [f"The release of service {n} is on Thursday, says the plan." for n in range(1000)],
-        )
-        await memories.add(OWN, ["Ada's dentist is Dr. Molar in Mill Lane."])
-        for query, scope in (
-            ("Who is my dentist?", OWN),
-            ("When is the release of service 77?", TEAM),
-        ):
-            found = await memories.recall([OWN, TEAM], query, limit=3)
-            assert found[0].scope == scope
-            assert len(found) == 3
-        # a word that is rare only in its own small scope is no rarer for it
-        await memories.add(OWN, ["Thursday is when the bins go out."])
-        found = await memories.recall([OWN, TEAM], "Thursday bins", limit=1)
-        assert [hit.memory.content for hit in found] == ["Thursday is when the bins go out."]
-
-
 async def test_equal_ids_sessions_and_texts_of_two_scopes_stay_apart(store_uri: str):
     """Equal ids of two scopes are two memories; of equal texts one is handed over."""
     async with await opened(store_uri, clock=lambda: NOW) as memories:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -385,27 +384,6 @@ async def test_a_summary_of_what_was_forgotten_stays_out(part, tmp_path, monkeyp
         assert not list(await second.recall(ADA, "deployment Oslo", as_of=clock.now))
 
 
-async def test_an_import_looks_at_plain_memories_once(tmp_path, monkeypatch):
-    """What was forgotten costs an import nothing for memories that no other was made of."""
-    clock = FrozenClock(START)
-    async with await opened(clock=clock, **summing()) as first, await opened(clock=clock) as second:
-        plain = await first.add(ADA, [f"Ada owns boat {number}" for number in range(50)])
-        await first.edit(ADA, plain[0], content="Ada sold a boat")
-        await second.forget(ADA, await second.add(ADA, [went_out(CITIES[0])]))
-        await summed_up(first)
-        restore, seen = second.store.memories.restore, Counter[str]()
-
-        async def counting(scope: Scope, memories: Any, **how: Any) -> Any:
-            seen.update(one.memory.id for one in memories)
-            return await restore(scope, memories, **how)
-
-        monkeypatch.setattr(second.store.memories, "restore", counting)
-        assert await second.import_(await exported(first, tmp_path)) == Imported(
-            added=50, forgotten=6
-        )
-        assert {seen[id] for id in plain} == {1}
-
-
 async def test_forgetting_during_an_import_takes_the_summary_along(tmp_path, monkeypatch):
     """What is forgotten while it comes in takes the summary along."""
     monkeypatch.setattr(export_file, "PART", 1)
@@ -572,26 +550,6 @@ async def test_too_many_widths_leave_no_embedding_space_behind(tmp_path):
                 await other.import_(path, dry_run=dry_run)
             assert await other.store.memories.spaces.all() == []
         await other.add(ADA, ["Mine"], embedding=[unit(3, 1)])
-
-
-async def test_an_undone_summary_stays_out_its_originals_come(store_uri, tmp_path):
-    """A summary that was undone stays out, and its other originals come."""
-    clock = FrozenClock(START)
-    async with (
-        await opened(clock=clock, **summing()) as first,
-        await opened(store_uri, clock=clock) as second,
-    ):
-        ids, summary = await summed_up(first)
-        await second.forget(ADA, await second.add(ADA, [went_out(CITIES[3])]))
-        later(first, days=1)
-        await first.undo(ADA, summary)
-        later(first, days=1)
-        path = await exported(first, tmp_path)
-        assert await second.import_(path) == Imported(added=4, forgotten=2)
-        assert {*await kept(second)} == {*ids} - {ids[3]}
-        assert "from Oslo to Kyoto" not in repr(await all_of(second))
-        then = clock.now - timedelta(hours=30)
-        assert not list(await second.recall(ADA, "deployment", as_of=then, limit=9))
 
 
 @pytest.mark.parametrize(("edits", "has_vector"), [(1, True), (9, False)])
