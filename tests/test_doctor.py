@@ -4,19 +4,24 @@ what to do.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from unittest.mock import AsyncMock
 
+import httpx
 import psycopg
 import pytest
 
 from kagent_memory import doctor
 from kagent_memory.doctor import Diagnosis
 from kagent_memory.errors import ModelError, StoreError
-from kagent_memory.memories import Memories
+from kagent_memory.memories import Memories, diagnosis
 from kagent_memory.records import Scope
+from kagent_memory.remote import RemoteMemories
+from kagent_memory.server.app import create_app
+from kagent_memory.server.auth import Access
 from kagent_memory.stores.sql import migrations
 from kagent_memory.testing import HashEmbedder, ScriptedLlm
 
@@ -104,13 +109,18 @@ async def test_what_cannot_be_opened_is_told(tmp_path: Path, name: str) -> None:
     assert found[-1].advice
 
 
-async def test_an_embedder_that_is_away_is_told() -> None:
+@pytest.mark.parametrize("is_silent", [False, True])
+async def test_an_embedder_that_is_away_is_told(
+    monkeypatch: pytest.MonkeyPatch, is_silent: bool
+) -> None:
     """An embedder whose provider does not answer is a bad finding, with what to do."""
 
     class Away(HashEmbedder):
         async def embed(self, *_: Any, **__: Any) -> Any:
+            await asyncio.sleep(3600 * is_silent)
             raise ModelError("The provider is away.")
 
+    monkeypatch.setattr(diagnosis, "PROBE_SECONDS", 0.2)
     found = by_part(await doctor.examine("libsql:///:memory:", embedding=Away(8), llm=False))
     assert found["embedder"].state == "bad"
     assert found["embedder"].advice
@@ -158,6 +168,19 @@ async def test_a_store_that_cannot_be_written_is_told_what_to_do(
         monkeypatch.setattr(type(memories.store.queue), "lease", refused)
         found = by_part(await memories.check())
     assert found["permissions"].advice == "Give this user the right to write."
+
+
+async def test_a_server_tells_a_bound_caller_nothing_of_its_parts() -> None:
+    """The doctor advises another token where a server's check is not open to the caller's."""
+    async with await Memories.open("libsql:///:memory:", llm=False, worker=False) as memories:
+        secret, _ = await memories.tokens.create(user="ada")
+        transport = httpx.ASGITransport(create_app(memories, Access(required=True)))
+        async with await RemoteMemories.open(
+            "http://localhost", transport=transport, token=secret
+        ) as remote:
+            server, check = await doctor.examine_server(remote)
+    assert (server.state, check.part, check.state) == ("ok", "check", "bad")
+    assert "token" in check.advice
 
 
 async def test_a_model_that_adk_knows_is_asked(store_uri: str) -> None:

@@ -10,7 +10,6 @@ import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence, Set
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -70,36 +69,31 @@ def flag(words: str, help: str) -> click.Parameter:
     return option(words, help, is_flag=True)
 
 
-class _Time(click.ParamType[datetime]):
-    """A moment in ISO 8601."""
+class _Checked(click.ParamType[Any]):
+    """A text that a function checks, which is told the option."""
 
-    name = "time"
-
-    @override
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return parsed_time(value, param.opts[0] if param else "The time")
-
-
-class _Name(click.ParamType[str]):
-    """A name, or how one begins; an empty one is most likely a variable of the shell that holds
-    nothing.
-    """
-
-    name = "text"
+    def __init__(self, name: str, check: Callable[[str, str], Any]) -> None:
+        self.name, self._check = name, check
 
     @override
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return value or self.fail("must not be empty; leave it out, or name one.", param, ctx)
+        return self._check(value, param.opts[0] if param else "The value")
 
 
-NAME = _Name()
+def _not_empty(text: str, what: str) -> str:
+    if not text:  # most likely a variable of the shell that holds nothing
+        raise InvalidInput(f"{what} must not be empty; leave it out, or name one.")
+    return text
+
+
+NAME = _Checked("text", _not_empty)
 ARGUMENT = re.compile(r"^ {4}(\w+): (.+(?:\n {8}.+)*)", re.MULTILINE)
 KINDS: Mapping[str, Any] = {
     "int": click.INT,
     "Count": click.IntRange(1, 1000),
     "Hits": click.IntRange(1, 1000),
     "float": click.FLOAT,
-    "datetime": _Time(),
+    "datetime": _Checked("time", parsed_time),
     "Name": NAME,
     "MemoryType": click.Choice(MEMORY_TYPES),
     "Order": click.Choice(("newest", "oldest")),
