@@ -76,9 +76,9 @@ def checked_key(value: str, what: str) -> str:
     """Return `value` itself; session and event ids are index keys and so are bounded.
 
     Raises:
-        InvalidInput: it is longer than 1,024 bytes.
+        InvalidInput: no text that can be kept, or longer than 1,024 bytes.
     """
-    if len(value.encode()) > MAX_KEY_BYTES:
+    if len(checked_text(value, what).encode()) > MAX_KEY_BYTES:
         raise InvalidInput(f"{what} is longer than {MAX_KEY_BYTES} bytes; use a shorter one.")
     return value
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Annotated, Any, TypeVar, cast, get_type_hints
 
 from google.adk.tools.base_tool import BaseTool
@@ -57,13 +58,14 @@ def from_yaml(cls: type[Tool], config: ToolArgsConfig | None, config_abs_path: s
     return cls(**(config.model_dump() if config else {}))
 
 
-def arguments_of(function: Callable[..., Any], *, without: Collection[str] = ()) -> type[BaseModel]:
-    """Return a model of the keyword-only arguments of a function, `without` some of them."""
+@cache
+def arguments_of(function: Callable[..., Any], without: str = "") -> type[BaseModel]:
+    """Return a model of the keyword-only arguments of a function, `without` one of them."""
     kinds = get_type_hints(function, include_extras=True)
     fields: dict[str, Any] = {
         name: (kinds[name], ... if parameter.default is parameter.empty else parameter.default)
         for name, parameter in inspect.signature(function).parameters.items()
-        if parameter.kind is parameter.KEYWORD_ONLY and name not in without
+        if parameter.kind is parameter.KEYWORD_ONLY and name != without
     }
     return create_model("Arguments", **fields)
 

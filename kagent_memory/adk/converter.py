@@ -17,7 +17,7 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from ..checks import checked_key, checked_text, parsed_time
+from ..checks import checked_key, parsed_time
 from ..errors import InvalidInput
 from ..models.prompts.fence import fenced_answer_in, without_fenced
 from ..records import Fact, Hit, MemoryType, Message, Origin
@@ -72,7 +72,7 @@ def messages(events: Sequence[Event], prefetched: Iterable[str] = ()) -> list[Me
     unreadable: list[str] = []
     for event in events:
         try:
-            checked_key(checked_text(event.id, "An event id"), "An event id")
+            checked_key(event.id, "An event id")
             if id(event) in standing:
                 heard += _read(event, outputs)
             elif event.content and not event.partial:

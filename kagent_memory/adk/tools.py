@@ -7,7 +7,7 @@ The keyword arguments of a tool's `answer` are what it declares to the model.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from hashlib import blake2b
 from typing import Annotated, Any, Literal
@@ -81,7 +81,7 @@ class _MemoryTool(BaseTool):
         name: what the model calls it.
         description: what the model reads of it.
         memory_service: for use inside AgentTool; None: the run's.
-        undeclared: the arguments of `answer` that the model is not told of.
+        undeclared: an argument of `answer` that the model is not told of.
     """
 
     changes_memory = True
@@ -92,11 +92,11 @@ class _MemoryTool(BaseTool):
         name: str,
         description: str,
         memory_service: KagentMemoryService | None,
-        undeclared: Collection[str] = (),
+        undeclared: str = "",
     ) -> None:
         super().__init__(name=name, description=description)
         self.memory_service = memory_service
-        self._arguments = arguments_of(self.answer, without=undeclared)
+        self._arguments = arguments_of(type(self).answer, undeclared)
 
     async def answer(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Return the answer to a call: of the run, and of the model's arguments by keyword."""
@@ -327,7 +327,7 @@ class ForgetMemoryTool(_MemoryTool):
         confirm: Who | None = None,
     ) -> None:
         self.confirm: Who = check_option("ForgetMemoryTool(confirm=…)", confirm or "model", Who)
-        hidden = {"token"} if self.confirm == "person" else ()
+        hidden = "token" if self.confirm == "person" else ""
         super().__init__("forget_memory", _FORGET[self.confirm], memory_service, hidden)
 
     @override

@@ -34,7 +34,7 @@ def checked_session_id(session_id: str) -> str:
     Raises:
         InvalidInput: it is not text, or too long.
     """
-    return masked_id(checked_key(checked_text(session_id, "The session id"), "The session id"))
+    return masked_id(checked_key(session_id, "The session id"))
 
 
 def checked_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact:
@@ -45,7 +45,7 @@ def checked_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact:
     """
     fact = fitting(_FACT, item if isinstance(item, Fact) else Fact(text=item), "The fact's")
     for event_id in fact.event_ids:
-        checked_key(checked_text(event_id, "An event id"), "An event id")
+        checked_key(event_id, "An event id")
 
     def masked(name: str) -> str | None:
         text = getattr(fact, name)

@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from ..checks import checked_key, checked_text, valid_text
+from ..checks import checked_key, valid_text
 from ..concurrency import run_in_thread
 from ..errors import InvalidInput
 from ..models.llm import Llm
@@ -108,7 +108,7 @@ def _prepared(
         message,
         text=redact(valid_text(message.text)),
         author=mask_secrets(valid_text(message.author)),
-        event_id=checked_key(checked_text(event_id, "An event id"), "An event id"),
+        event_id=checked_key(event_id, "An event id"),
         recalled=tuple(recalled),
         fields=fields,
     )

@@ -34,29 +34,26 @@ class _Language(NamedTuple):
 
     Attributes:
         name: of its Snowball stemmer.
-        small: words that tell the language, and nothing of what a text is about.
         ends: what stands after a stem.
         begins: what stands before one.
+        small: words that tell a language of Latin letters, and nothing of what a text is about.
+        letters: of a script that this language alone is known by, as a range.
     """
 
     name: str
-    small: str
     ends: str
     begins: str = ""
+    small: str = ""
+    letters: str = ""
 
 
-_SCRIPT_NAMES = ("russian", "greek", "arabic")
-_STEMMED = {
-    name: _Language(name, words.get("small", ""), words["ends"], words.get("begins", ""))
-    for name, words in table("word_forms").items()
+_STEMMED = {name: _Language(name, **words) for name, words in table("word_forms").items()}
+_LATIN = tuple(language for language in _STEMMED.values() if not language.letters)
+_SCRIPTS = {
+    language: re.compile(f"[{language.letters}]")
+    for language in _STEMMED.values()
+    if language.letters
 }
-_LATIN = tuple(language for name, language in _STEMMED.items() if name not in _SCRIPT_NAMES)
-_SCRIPTS = tuple(_STEMMED[name] for name in _SCRIPT_NAMES)
-_LETTERS = (
-    re.compile("[а-яё]"),
-    re.compile("[α-ω]"),
-    re.compile("[ء-ي]"),
-)
 
 
 def language_of(text: str) -> str | None:
@@ -80,11 +77,7 @@ def word_forms(text: str) -> tuple[dict[str, list[str]], frozenset[str]]:
     small = _small(spoken) if spoken else frozenset[str]()
     forms: dict[str, list[str]] = {}
     for word in dict.fromkeys(words):
-        scripts = (
-            script
-            for letters, script in zip(_LETTERS, _SCRIPTS, strict=True)
-            if letters.match(word)
-        )
+        scripts = (script for script, letters in _SCRIPTS.items() if letters.match(word))
         language = next(scripts, spoken)
         if language and len(word) >= _MIN_LETTERS and word not in small and len(forms) < MAX_WORDS:
             [term, *_] = tokens(word) or [word]

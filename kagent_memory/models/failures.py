@@ -5,9 +5,9 @@ from __future__ import annotations
 import errno
 import re
 import socket
-import traceback
 from collections.abc import Mapping
 from pathlib import Path
+from traceback import extract_tb, walk_tb
 from typing import cast
 
 from ..errors import ConfigurationError, KagentMemoryError, ModelError, ModelUnavailable
@@ -131,12 +131,8 @@ def raised_here(error: Exception) -> bool:
     """Return True if our own code raised an error, whose words quote nothing; another's may say
     what a model answered.
     """
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return trace is not None and str(trace.tb_frame.f_globals.get("__name__")).startswith(
-        f"{__name__.partition('.')[0]}."
-    )
+    modules = [frame.f_globals.get("__name__") for frame, _ in walk_tb(error.__traceback__)]
+    return bool(modules) and str(modules[-1]).startswith(f"{__name__.partition('.')[0]}.")
 
 
 def kinds(error: BaseException) -> str:
@@ -144,6 +140,6 @@ def kinds(error: BaseException) -> str:
     that they say.
     """
     chain = causes(error)
-    frames = traceback.extract_tb(chain[-1].__traceback__)
+    frames = extract_tb(chain[-1].__traceback__)
     place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
     return " from ".join(type(cause).__name__ for cause in chain[:5]) + place

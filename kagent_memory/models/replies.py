@@ -113,30 +113,30 @@ def _thought_end(text: str, mark: re.Match[str]) -> int:
 
 
 def _value_at(text: str, start: int, *, must: bool) -> tuple[Any, int] | None:
-    """Return the JSON value that starts here, and where it ends; None for a bracket of prose."""
+    """Return the JSON value that starts here, and where it ends; None for a bracket of prose.
+
+    Raises:
+        TruncatedAnswer: it is cut off.
+        ModelError: it `must` be one, or looks like one, and is not JSON.
+    """
+    answer = f"The model's answer of {len(text)} characters"
     try:
         return _DECODER.raw_decode(text, start)
     except (ValueError, RecursionError) as error:
         first = _after_space(text, start + 1)
-        if must or (text[start] == "{" and text[first : first + 1] in ('"', "")):
-            raise _unreadable(text, error) from None
-        return None
+        if not must and (text[start] == "[" or text[first : first + 1] not in ('"', "")):
+            return None
+        if isinstance(error, json.JSONDecodeError) and (
+            error.msg.startswith("Unterminated string") or _LAST_TOKEN.match(text, error.pos)
+        ):
+            raise TruncatedAnswer(f"{answer} ends before its JSON does.") from None
+        raise ModelError(f"{answer} is not valid JSON.") from None
 
 
 def _after_space(text: str, at: int) -> int:
     """Return where the white space that begins at a place ends."""
     space = _SPACE.match(text, at)
     return space.end() if space else at
-
-
-def _unreadable(text: str, error: Exception) -> ModelError:
-    """Return the error of a value that cannot be read: cut off, or not JSON."""
-    answer = f"The model's answer of {len(text)} characters"
-    if isinstance(error, json.JSONDecodeError) and (
-        error.msg.startswith("Unterminated string") or _LAST_TOKEN.match(text, error.pos)
-    ):
-        return TruncatedAnswer(f"{answer} ends before its JSON does.")
-    return ModelError(f"{answer} is not valid JSON.")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

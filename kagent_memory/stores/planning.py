@@ -100,7 +100,7 @@ def _check_change(change: Change) -> None:
 
 def _check_keys(values: Sequence[str], what: str) -> None:
     for value in values:
-        checked_key(checked_text(value, what), what)
+        checked_key(value, what)
 
 
 def held_back(
