@@ -63,6 +63,7 @@ Metadata: TypeAlias = Mapping[str, Any]
 Item = TypeVar("Item")
 Text: TypeAlias = Annotated[str, AfterValidator(partial(checked_text, what="The text"))]
 Time: TypeAlias = Annotated[datetime, AfterValidator(partial(checked_time, what="The time"))]
+EpochSeconds: TypeAlias = Annotated[float, Field(ge=0, le=253_402_300_799)]  # to the year 9999
 MAX_INTEGER = 2**31 - 2  # with room for one more
 Count: TypeAlias = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
 ID_PATTERN = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
@@ -226,7 +227,7 @@ class Message:
     event_id: str = ""
     at: Time | None = None
     recalled: tuple[str, ...] = ()
-    compaction: tuple[float, float] | None = None
+    compaction: tuple[EpochSeconds, EpochSeconds] | None = None
     fields: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 

@@ -42,7 +42,6 @@ MAX_GROUP = 50
 MAX_GROUPS = 10  # of a scope at a time: each costs a call
 # metadata that may differ within a group
 _OF_EACH = frozenset(("success_rate", "session_id", "source"))
-_ABOUT_EVERYTHING = frozenset(("", "user", "users", "the user"))  # subjects that are not a topic
 
 
 @dataclass(frozen=True)
@@ -252,9 +251,9 @@ def _ids(memories: Iterable[Memory]) -> Set[str]:
 
 
 def topic_groups(memories: Sequence[Memory], *, now: datetime) -> list[list[Memory]]:
-    """Return groups of 5 to 50 episodic memories that share a topic or subject, oldest first.
+    """Return groups of 5 to 50 episodic memories that share a topic, oldest first.
 
-    A memory goes to the name that most of them share. Pinned memories, turns as they were said and
+    A memory goes to the topic that most of them share. Pinned memories, turns as they were said and
     sessions' summaries stay alone; what tools said, and what its callers labelled otherwise by
     category or metadata, is never summed up together. At most ten groups, every day others first,
     so that a failing one delays no other.
@@ -276,13 +275,10 @@ def topic_groups(memories: Sequence[Memory], *, now: datetime) -> list[list[Memo
 
 
 def _keys(memory: Memory) -> Iterator[tuple[str, bool, str]]:
-    """Yield what a memory may be grouped by: each name with what must be equal beside it."""
+    """Yield what a memory may be grouped by: each topic with what must be equal beside it."""
     is_of_tool, labels = memory.origin == "tool", _labels(memory)
-    subject, *topics = (
-        " ".join(name.casefold().split()) for name in (memory.subject or "", *memory.topics)
-    )
-    names = topics if subject in _ABOUT_EVERYTHING else (*topics, subject)
-    yield from ((name, is_of_tool, labels) for name in dict.fromkeys(names))
+    topics = (" ".join(topic.casefold().split()) for topic in memory.topics)
+    yield from ((topic, is_of_tool, labels) for topic in dict.fromkeys(topics))
 
 
 def parts(memories: Sequence[Memory]) -> Iterator[list[Memory]]:

@@ -37,7 +37,6 @@ FACT_FIELDS = frozenset(
     {"ttl_days", "type", "topics", "tags", "importance", "origin", "pinned", "metadata", "category"}
 )
 _MESSAGE = TypeAdapter(Message)
-MAX_EPOCH_SECONDS = 253_402_300_799  # the end of the year 9999
 
 
 def prepared(
@@ -88,10 +87,6 @@ def _prepared(
     if message.fields:
         fields = _checked_fields(message.fields, redact, max_bytes)
     message = fitting(_MESSAGE, message, "A message's")
-    if not all(0 <= second <= MAX_EPOCH_SECONDS for second in message.compaction or ()):
-        raise InvalidInput(
-            f"A compaction's range must lie between 0 and {MAX_EPOCH_SECONDS:,} epoch seconds."
-        )
     event_id = message.event_id
     if not event_id:
         said_at = message.at.isoformat() if message.at else ""
