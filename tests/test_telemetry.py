@@ -196,14 +196,10 @@ def test_a_failure_names_its_kind_and_keeps_its_message_out(spans: InMemorySpanE
     """The span of a failure names its kind, and quotes nothing."""
     with (
         pytest.raises(StoreError),
-        telemetry.operation("search_memory", store="postgresql://db.example:5433/x", scope_app=APP),
+        telemetry.operation("search_memory", store="libsql"),
     ):
         raise StoreError("secret words")
     span = named(spans, "search_memory")
     assert span.attributes["error.type"] == "StoreError"
     assert span.status.status_code is trace.StatusCode.ERROR
-    assert (span.attributes["server.address"], span.attributes["server.port"]) == (
-        "db.example",
-        5433,
-    )
     assert "secret words" not in str(span.to_json())
