@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import importlib.util
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -64,12 +64,8 @@ def pytest_pycollect_makemodule(
 
 def _lacking(path: Path) -> str | None:
     """Return the first optional package that a module imports and that is not installed."""
-    names: set[str] = set()
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.Import):
-            names.update(alias.name.partition(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names.add(node.module.partition(".")[0])
+    imported = re.findall(r"^(?:import|from) (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
     return next(
-        (name for name in sorted(names & PACKAGES) if importlib.util.find_spec(name) is None), None
+        (name for name in sorted(PACKAGES & {*imported}) if importlib.util.find_spec(name) is None),
+        None,
     )
