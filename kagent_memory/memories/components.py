@@ -16,7 +16,6 @@ from ..checks import checked_text
 from ..concurrency import run_in_thread
 from ..errors import ConfigurationError, InvalidInput, NotFound
 from ..ingestion import Enqueuer, JobHandlers, Providers, Worker
-from ..ingestion.editing import checked_session_id
 from ..ingestion.reembedding import backfill
 from ..ingestion.summary_provider import SummaryProvider, checked_provider, with_settings
 from ..models.embedding import Embedder, EmbedderChoice, open_embedder
@@ -132,14 +131,6 @@ class Components:
         app = apps.pop() if len(apps) == 1 else ""
         return telemetry.operation(name, store=self.location, scope_app=app, query=query)
 
-    async def masked(self, value: str, what: str) -> str:
-        """Return a text for the history, masked as memories are.
-
-        Raises:
-            InvalidInput: no database keeps it.
-        """
-        return await run_in_thread(len(checked_text(value, what)), self.redactors.mask, value)
-
     async def masked_query(self, query: str, history: Sequence[str]) -> tuple[str, list[str]]:
         """Return the query and the last turns before it, with secrets masked.
 
@@ -188,14 +179,6 @@ class Components:
         if filter.session_id is None:
             return filter
         return replace(filter, session_id=masked_id(filter.session_id))
-
-    def session_key(self, session_id: str | None) -> str | None:
-        """Return the session's id as memories carry it.
-
-        Raises:
-            InvalidInput: no session has it.
-        """
-        return checked_session_id(session_id) if session_id else None
 
     async def embed_and_apply(
         self, scope: Scope, changes: Sequence[Change], *, now: datetime, strict: bool = False
@@ -336,21 +319,6 @@ async def open_database(uri: str, settings: MemorySettings, pool: object) -> Sto
     names = OpenOptions.__annotations__.keys() - {"schema", "pool"}
     options: dict[str, Any] = {name: getattr(settings, name) for name in names}
     return await open_store(uri, pool=pool, schema=settings.postgres_schema, **options)
-
-
-async def open_vectors(
-    store: Store, embedder: Embedder | None, settings: MemorySettings
-) -> StoreEmbedder | None:
-    """Return the embedder of a store, checked against the vectors that it holds.
-
-    Raises:
-        ConfigurationError: it is not the one whose vectors the store holds.
-    """
-    if embedder is None:
-        return None
-    vectors = StoreEmbedder(store, embedder, settings)
-    await vectors.check()
-    return vectors
 
 
 def kind_of(value: object) -> str:

@@ -120,7 +120,10 @@ class Memories(Writing, Forgetting, Maintenance):
         weights = importance_weights or made.ImportanceWeights()
         store = await made.open_database(bare, settings, pool)
         try:
-            vectors = await made.open_vectors(store, embedder, settings)
+            vectors = None
+            if embedder is not None:
+                vectors = made.StoreEmbedder(store, embedder, settings)
+                await vectors.check()
             retriever = made.Retriever(
                 store.memories,
                 vectors,
@@ -219,6 +222,7 @@ class Memories(Writing, Forgetting, Maintenance):
                 many scopes.
             StoreError: the database is unavailable. An unavailable embedder only lowers the mode.
         """
+        from ..ingestion.editing import checked_session_id
         from ..retrieval.search import Search, models_until
 
         parts, now, at = self.parts, self.parts.clock(), checked_time(as_of, "as_of")
@@ -244,7 +248,7 @@ class Memories(Writing, Forgetting, Maintenance):
             ),
             budget_tokens=budget_tokens,
             as_of=at,
-            session_id=parts.session_key(session_id),
+            session_id=checked_session_id(session_id) if session_id else None,
             models_until=until,
         )
         with parts.operation("search_memory", *scopes, query=text) as span:

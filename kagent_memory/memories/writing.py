@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from ..checks import checked_text
 from ..concurrency import PORTION, each_aside, run_in_thread
 from ..errors import Conflict, InvalidInput, NotFound
 from ..records import (
@@ -232,7 +233,8 @@ class Writing(Opened):
         changes = {name: value for name, value in values.items() if value is not None}
         if not changes:
             raise InvalidInput(NOTHING_GIVEN)
-        why = await self.parts.masked(why, "why")  # it is kept as memories are
+        mask = self.parts.redactors.mask  # it is kept as memories are
+        why = await run_in_thread(len(checked_text(why, "why")), mask, why)
         return await self._edited("edit", scope, id, changes, revision=revision, who=who, why=why)
 
     @verb("PUT /memories/{id}/pin", durable=True)
