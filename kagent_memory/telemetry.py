@@ -127,14 +127,14 @@ class Operation:
         self.measured["kagent_memory.empty"] = not rows
         if len(rows) == 1:
             self._span.set_attribute("gen_ai.memory.record.id", rows[0][0])
-        if rows and self._span.is_recording() and captures_content():
+        if rows and captures_content(self._span):
             shown = [{"id": id, "content": content, "score": score} for id, content, score in rows]
             self._span.set_attribute("gen_ai.memory.records", json.dumps(shown, ensure_ascii=False))
 
 
-def captures_content() -> bool:
-    """Return True if the operator allows texts in traces."""
-    return os.environ.get(CAPTURE_CONTENT, "").lower() in _CAPTURING
+def captures_content(span: Span) -> bool:
+    """Return True if a span is recorded and the operator allows texts in it."""
+    return span.is_recording() and os.environ.get(CAPTURE_CONTENT, "").lower() in _CAPTURING
 
 
 @contextmanager
@@ -160,7 +160,7 @@ def operation(
         record_exception=False,
         set_status_on_exception=False,
     ) as span:
-        if query is not None and span.is_recording() and captures_content():
+        if query is not None and captures_content(span):
             span.set_attribute("gen_ai.memory.query.text", query)
         running = Operation(name, span)
         try:

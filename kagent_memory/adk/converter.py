@@ -33,8 +33,9 @@ MEMORY_TOOLS = frozenset(
         "prefetch_memory",
         "save_memory",
         "forget_memory",
+        "confirm_memory",
+        "list_memories",  # MCP's
     }
-    | {"confirm_memory", "list_memories"}  # the latter is MCP's
 )
 CONFIRMATION = "adk_request_confirmation"  # ADK's request to a person, and the name of their answer
 UNSPOKEN_TOOLS = frozenset(

@@ -24,10 +24,8 @@ _PREFIXES = {
     "foundry": "azure_ai",
 }
 """LiteLLM's prefix of a model by kagent's, or LiteLLM's own, name of its provider."""
-_KIND_ARGUMENT = {
-    "cohere": ("input_type", {"document": "search_document", "query": "search_query"}),
-    "voyage": ("input_type", {"document": "document", "query": "query"}),
-}
+_INPUT_TYPES = {"cohere": "search_{}", "voyage": "{}"}
+"""How a provider that tells documents and queries apart calls them."""
 
 
 def route_of(
@@ -112,7 +110,7 @@ class ProviderEmbedder:
 
     def __init__(self, choice: str | EmbeddingConfig, dimensions: int | None) -> None:
         self.name, self._arguments = route_of(choice, os.environ)
-        self._kind_argument = _KIND_ARGUMENT.get(self.name.partition("/")[0])
+        self._input_type = _INPUT_TYPES.get(self.name.partition("/")[0])
         self._dimensions = dimensions
 
     async def embed(self, texts: Sequence[str], *, kind: Literal["document", "query"]) -> list[Any]:
@@ -140,9 +138,8 @@ class ProviderEmbedder:
         body: dict[str, Any] = {"input": list(texts), **wanted}
         if wanted:
             body["allowed_openai_params"] = list(wanted)
-        if self._kind_argument is not None:
-            argument, value_of = self._kind_argument
-            body[argument] = value_of[kind]
+        if self._input_type is not None:
+            body["input_type"] = self._input_type.format(kind)
         answer = await call_litellm("aembedding", self.name, **body, **self._arguments)
         return vectors(answer["data"] or ())
 
