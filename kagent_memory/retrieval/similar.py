@@ -19,7 +19,6 @@ from .embedding_spaces import StoreEmbedder
 logger = logging.getLogger(__name__)
 
 NEAREST = 5
-BEYOND_TURNS = 20  # where kept turns are among the nearest
 Near = Mapping[int, Sequence[tuple[Memory, float]]]
 
 
@@ -38,28 +37,25 @@ async def neighbours(
             space, own_vectors = await vectors.embed_memories(view.scope, memories)
         except ModelError as error:
             logger.warning("Looking for similar memories by words only: %s", error)
-    for limit in (NEAREST, BEYOND_TURNS):
-        near = (
-            await view.nearest(space.number, list(own_vectors.values()), limit=limit)
-            if space and own_vectors
-            else []
-        )
-        nearest = dict(zip(own_vectors, near, strict=True))
-        queries = [query_terms(f"{memory.content} {memory.attribute or ''}") for memory in memories]
-        matches = await view.texts(queries, limit=limit)
-        likeness = [
-            _shared_terms(memory, shared) | dict(nearest.get(memory.id, ()))
-            for memory, shared in zip(memories, matches, strict=True)
-        ]
-        known = await view.memories(list({id for likenesses in likeness for id in likenesses}))
-        facts = {id: memory for id, memory in known.items() if memory.state != "source"}
-        if len(facts) == len(known):
-            break
+    facts = view.without_turns()
+    near = (
+        await facts.nearest(space.number, list(own_vectors.values()), limit=NEAREST)
+        if space and own_vectors
+        else []
+    )
+    nearest = dict(zip(own_vectors, near, strict=True))
+    queries = [query_terms(f"{memory.content} {memory.attribute or ''}") for memory in memories]
+    matches = await facts.texts(queries, limit=NEAREST)
+    likeness = [
+        _shared_terms(memory, shared) | dict(nearest.get(memory.id, ()))
+        for memory, shared in zip(memories, matches, strict=True)
+    ]
+    known = await facts.memories(list({id for likenesses in likeness for id in likenesses}))
     like = {
         place: [
-            (facts[id], value)
+            (known[id], value)
             for id, value in likenesses.items()
-            if id in facts and id != memories[place].id
+            if id in known and id != memories[place].id
         ]
         for place, likenesses in enumerate(likeness)
     }

@@ -149,18 +149,18 @@ class ManyViews:
         Raises:
             Stale: the search went by what was out of date.
         """
-        wanted: dict[int, list[int]] = {0: []} if len(self._views) == 1 else {}
+        wanted: dict[int, dict[str, int]] = {0: {}} if len(self._views) == 1 else {}
         for row in rows:
-            wanted.setdefault(self._view_of(row)[0], []).append(row)
-
-        async def read(start: int, own: Sequence[int]) -> dict[int, Memory]:
-            view = self._view_of(start)[1]
-            ids = {row: view.index.ids[row - start] for row in own}
-            memories = await view.memories([*ids.values()], superseded=superseded)
-            return {row: memories[id] for row, id in ids.items() if id in memories}
-
-        answers = await few_at_once([partial(read, *item) for item in wanted.items()])
-        return {row: memory for memories in answers for row, memory in memories.items()}
+            start, view = self._view_of(row)
+            wanted.setdefault(start, {})[view.index.ids[row - start]] = row
+        views = [(self._view_of(start)[1], [*ids]) for start, ids in wanted.items()]
+        calls = [partial(view.memories, ids, superseded=superseded) for view, ids in views]
+        answers = [await calls[0]()] if len(calls) == 1 else await few_at_once(calls)
+        return {
+            ids[id]: memory
+            for ids, memories in zip(wanted.values(), answers, strict=True)
+            for id, memory in memories.items()
+        }
 
     async def exclusions(self, terms: Sequence[str], filter: Filter) -> Mapping[int, Exclusion]:
         """Return those of the memories with the rarest terms that have expired, were superseded or

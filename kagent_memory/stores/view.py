@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property, partial
@@ -71,6 +72,12 @@ class View(ABC):
     def seen(self) -> Mask:
         """Which rows readers may see, whether the filter lets them through or not."""
         return self.index.visible(self._now)
+
+    def without_turns(self) -> Self:
+        """Return the same view without kept turns."""
+        view = copy(self)
+        view.visible = self.visible & ~self.index.columns["turn"]
+        return view
 
     def size(self, terms: int) -> int:
         """Return how long a search by so many terms takes, as `run_in_thread` counts."""
