@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from kagent_memory import Memories, Scope
 from kagent_memory.records import Message
@@ -25,7 +26,7 @@ from .ground import AsSaid, deciding, opened
 ITEMS = tomllib.loads((Path(__file__).parent / "items/consolidation.toml").read_text("utf-8"))[
     "item"
 ]
-SCOPE = Scope("", "ada", "app")
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 START = datetime(2026, 5, 8, tzinfo=UTC)
 DAY = timedelta(days=1)
 Item = Mapping[str, str]
@@ -50,32 +51,51 @@ BAD: Mapping[str, Decide] = {
 }
 
 
+def scope_of(item: Item) -> Scope:
+    """Return the scope in which alone an item is said."""
+    return Scope("", f"user {ITEMS.index(item)}", "app")
+
+
 @asynccontextmanager
-async def settled(item: Item, decide: Decide) -> AsyncIterator[Memories]:
-    """Open a memory to which both facts were said, a day apart."""
-    clock, who = FrozenClock(START), item.get("who", "")
-    llm = ScriptedLlm(deciding(**decide(item)))
+async def settled(decide: Decide, *items: Item) -> AsyncIterator[Memories]:
+    """Open a memory to which both facts of each item were said, a day apart."""
+    clock, asked = FrozenClock(START), list[Item]()
+
+    async def said(item: Item, fact: str, role: Any = "user") -> None:
+        asked.append(item)
+        message = Message(text=item[fact], role=role, event_id=fact, at=clock.now)
+        await memories.remember(scope_of(item), [message], fact)
+        await memories.work(until_idle=True)
+
+    llm = ScriptedLlm(lambda prompt: deciding(**decide(asked[-1]))(prompt))
     async with opened(llm=llm, summary=AsSaid(), clock=clock) as memories:
-        if who == "explicit":
-            await memories.add(SCOPE, [item["former"]])
-        else:
-            await said(memories, item["former"], "s1", clock.now)
+        for item in items:
+            if item.get("who") == "explicit":
+                await memories.add(scope_of(item), [item["former"]])
+            else:
+                await said(item, "former")
         clock.now += DAY
-        await said(memories, item["new"], "s2", clock.now, role="tool" if who == "tool" else "user")
+        for item in items:
+            await said(item, "new", role="tool" if item.get("who") == "tool" else "user")
         yield memories
 
 
-async def said(
-    memories: Memories, text: str, session: str, at: datetime, role: Any = "user"
-) -> None:
-    await memories.remember(
-        SCOPE, [Message(text=text, role=role, event_id=session, at=at)], session
-    )
-    await memories.work(until_idle=True)
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def rightly() -> AsyncIterator[Memories]:
+    async with settled(ideal, *ITEMS) as memories:
+        yield memories
 
 
-async def found(memories: Memories, text: str, **options: Any) -> list[str]:
-    return [hit.memory.content for hit in await memories.recall(SCOPE, text, limit=20, **options)]
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=BAD)
+async def badly(request: pytest.FixtureRequest) -> AsyncIterator[tuple[str, Memories]]:
+    async with settled(BAD[request.param], *ITEMS) as memories:
+        yield request.param, memories
+
+
+async def found(memories: Memories, item: Item, fact: str, **options: Any) -> list[str]:
+    """Return what is found for one of the facts of an item."""
+    hits = await memories.recall(scope_of(item), item[fact], limit=20, **options)
+    return [hit.memory.content for hit in hits]
 
 
 def is_told(text: str, contents: list[str]) -> bool:
@@ -94,67 +114,72 @@ def is_told(text: str, contents: list[str]) -> bool:
 
 
 @pytest.mark.parametrize("item", ITEMS, ids=lambda item: item["new"])
-async def test_a_model_that_is_right_is_believed(item: Item) -> None:
+async def test_a_model_that_is_right_is_believed(rightly: Memories, item: Item) -> None:
     """Corrections leave every read, what is the same is handed over once, and nothing is lost."""
-    async with settled(item, ideal) as memories:
-        former, new = await found(memories, item["former"]), await found(memories, item["new"])
-        assert is_told(item["new"], new)
-        if item["relation"] == "replaces" and not item.get("who"):
-            assert item["former"] not in (*former, *new)
-            assert await found(memories, item["former"], as_of=START + DAY / 2) == [item["former"]]
-        else:
-            assert is_told(item["former"], former)
-        if item["relation"] == "same":
-            assert len(new) == len(former) == 1
-        if item.get("who") == "explicit":
-            assert new[:2] == [item["new"], item["former"]]
+    former, new = await found(rightly, item, "former"), await found(rightly, item, "new")
+    assert is_told(item["new"], new)
+    if item["relation"] == "replaces" and not item.get("who"):
+        assert item["former"] not in (*former, *new)
+        before = await found(rightly, item, "former", as_of=START + DAY / 2)
+        assert before == [item["former"]]
+    else:
+        assert is_told(item["former"], former)
+    if item["relation"] == "same":
+        assert len(new) == len(former) == 1
+    if item.get("who") == "explicit":
+        assert new[:2] == [item["new"], item["former"]]
 
 
-@pytest.mark.parametrize("decide", BAD.values(), ids=BAD)
 @pytest.mark.parametrize("item", ITEMS, ids=lambda item: item["new"])
-async def test_no_model_puts_out_of_reach_what_was_said(item: Item, decide: Decide) -> None:
+async def test_no_model_puts_out_of_reach_what_was_said(
+    badly: tuple[str, Memories], item: Item
+) -> None:
     """A recall finds both, or its past does: what is replaced held until the new one was said."""
-    async with settled(item, decide) as memories:
-        assert is_told(item["new"], await found(memories, item["new"]))
-        former = await found(memories, item["former"])
-        if not is_told(item["former"], former):
-            assert decide is BAD["always replaced"]
-            assert await found(memories, item["former"], as_of=START + DAY / 2) == [item["former"]]
-        assert not (item.get("who") and not is_told(item["former"], former))
+    decided, memories = badly
+    assert is_told(item["new"], await found(memories, item, "new"))
+    former = await found(memories, item, "former")
+    if not is_told(item["former"], former):
+        assert decided == "always replaced"
+        before = await found(memories, item, "former", as_of=START + DAY / 2)
+        assert before == [item["former"]]
+    assert not (item.get("who") and not is_told(item["former"], former))
 
 
-@pytest.mark.parametrize(
-    "item", [item for item in ITEMS if item["relation"] == "same"], ids=lambda item: item["new"]
-)
+SAME = [item for item in ITEMS if item["relation"] == "same"]
+
+
+@pytest.mark.parametrize("item", SAME, ids=lambda item: item["new"])
 async def test_undo_separates_what_was_linked(item: Item) -> None:
     """Undo of a merge takes the links off both memories, and both are still found."""
-    async with settled(item, ideal) as memories:
-        one, other = (await memories.list(SCOPE)).memories
+    scope = scope_of(item)
+    async with settled(ideal, item) as memories:
+        one, other = (await memories.list(scope)).memories
         assert (one.links, other.links) == ((other.id,), (one.id,))
-        await memories.undo(SCOPE, one.id)
-        assert [memory.links for memory in (await memories.list(SCOPE)).memories] == [(), ()]
-        assert len(await found(memories, f"{item['former']} {item['new']}")) == 2
+        await memories.undo(scope, one.id)
+        assert [memory.links for memory in (await memories.list(scope)).memories] == [(), ()]
+        assert len(await memories.recall(scope, f"{item['former']} {item['new']}")) == 2
 
 
-async def test_forgetting_a_memory_takes_it_out_of_the_links_of_others() -> None:
+async def test_forgetting_takes_a_memory_out_of_others_links() -> None:
     """No memory stays linked to one that was forgotten."""
-    item = next(item for item in ITEMS if item["relation"] == "same")
-    async with settled(item, ideal) as memories:
-        one, other = (await memories.list(SCOPE)).memories
-        await memories.forget(SCOPE, one.id)
-        assert (await memories.get(SCOPE, other.id)).links == ()
+    scope = scope_of(SAME[0])
+    async with settled(ideal, SAME[0]) as memories:
+        one, other = (await memories.list(scope)).memories
+        await memories.forget(scope, one.id)
+        assert (await memories.get(scope, other.id)).links == ()
 
 
 async def test_the_prune_judges_each_linked_memory_by_itself() -> None:
     """What is in use is extended, what is linked with it and is not in use goes."""
-    item = next(item for item in ITEMS if item["relation"] == "same")
-    async with settled(item, ideal) as memories:
-        by_text = {memory.content: memory for memory in (await memories.list(SCOPE)).memories}
-        used = by_text[(await found(memories, item["new"]))[0]]
+    scope = scope_of(SAME[0])
+    async with settled(ideal, SAME[0]) as memories:
+        by_text = {memory.content: memory for memory in (await memories.list(scope)).memories}
+        used = by_text[(await found(memories, SAME[0], "new"))[0]]
         for _ in range(10):
-            assert await found(memories, used.content) == [used.content]
+            hits = await memories.recall(scope, used.content)
+            assert [hit.memory.id for hit in hits] == [used.id]
         memories.parts.clock.now += 20 * DAY  # pyright: ignore[reportAttributeAccessIssue] ours
         pruned = await memories.prune()
         assert (pruned.deleted, pruned.extended) == (1, 1)
-        [left] = (await memories.list(SCOPE)).memories
+        [left] = (await memories.list(scope)).memories
         assert (left.id, left.links) == (used.id, ())
