@@ -30,8 +30,7 @@ ADVICE: Mapping[str, str] = {
     "keywords": "Set embedding= (KAGENT_MEMORY_EMBEDDING), for example ollama/nomic-embed-text, to "
     "find by meaning.",
     "model": "Correct the model's name and API key, or start its server.",
-    "new": "Correct --uri or KAGENT_MEMORY_URI, or make it: the first use does, as does "
-    "`kagent-memory migrate`.",
+    "new": "Correct --uri or KAGENT_MEMORY_URI, or make it with `kagent-memory migrate`.",
     "opening": "Correct what it names: KAGENT_MEMORY_URI, a setting, an extra or a right.",
     "permissions": "GRANT these to this user, or run `kagent-memory migrate` as the owner.",
     "queue": "See `kagent-memory jobs --state dead`; mend the cause, then retry or drop them.",

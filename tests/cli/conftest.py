@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -36,6 +40,22 @@ class Run:
     @property
     def json(self) -> Any:
         return json.loads(self.out)
+
+
+@contextmanager
+def serving(*words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Give `serve` in a process of its own, and the line by which it says where it listens."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kagent_memory", "serve", "--port", "0", *words],
+        stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )  # fmt: skip
+    assert process.stderr
+    try:
+        yield process, next((line for line in process.stderr if "http://" in line), "")
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from kagent_memory.memories import Memories
 from kagent_memory.records import new_id
 from kagent_memory.stores.values import Job
 
-from .conftest import OF_ADA, SCOPE, dead_letter
+from .conftest import OF_ADA, SCOPE, dead_letter, serving
 
 
 @pytest.fixture
@@ -231,14 +231,8 @@ def test_the_doctor_ends_with_what_it_found(run: Any, id: str):
 
 def test_serve_serves_until_it_is_stopped(uri: str):
     """`serve` answers over HTTP and gRPC, and what it was given is there after SIGTERM."""
-    words = ["serve", "--port", "0", "--grpc-port", "0", "--uri", uri]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "kagent_memory", *words],
-        stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )  # fmt: skip
-    assert process.stderr
-    try:
-        [address, port] = re.findall(r"on (\S+)[,;]", process.stderr.readline())
+    with serving("--grpc-port", "0", "--uri", uri) as (process, said):
+        [address, port] = re.findall(r"on (\S+)[,;]", said)
         with grpc.insecure_channel(port) as channel:
             grpc.channel_ready_future(channel).result(60)
         info = httpx.get(f"{address}/api/v1/info", timeout=120).json()
@@ -248,10 +242,6 @@ def test_serve_serves_until_it_is_stopped(uri: str):
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=120)
         assert process.returncode in (0, -signal.SIGTERM)
-    finally:
-        process.kill()
-        process.wait()
-        process.stderr.close()
     assert main(["search", "http", *OF_ADA]) == 0
 
 

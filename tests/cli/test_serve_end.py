@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+
+from .conftest import serving
 
 
 def is_running(pid: int) -> bool:
@@ -27,26 +28,19 @@ def test_a_private_postgres_stops_when_serve_is_told_to_end(
 ) -> None:
     """`serve` that is told to end by a signal stops its private PostgreSQL and succeeds."""
     data = tmp_path / "pg"
-    process = subprocess.Popen(
-        [sys.executable, "-m", "kagent_memory", "serve", "--port", "0", "--uri", f"pgserver:///{data}"],
-        stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )  # fmt: skip
-    assert process.stderr
     postmaster = 0
     try:
-        assert any("http://" in line for line in process.stderr), "it did not start"
-        postmaster = int((data / "postmaster.pid").read_text(encoding="utf-8").split()[0])
-        assert is_running(postmaster)
-        process.send_signal(number)
-        for _ in range(3):  # whoever is impatient breaks off nothing
-            time.sleep(0.1)
+        with serving("--uri", f"pgserver:///{data}") as (process, said):
+            assert said, "it did not start"
+            postmaster = int((data / "postmaster.pid").read_text(encoding="utf-8").split()[0])
+            assert is_running(postmaster)
             process.send_signal(number)
-        _, said = process.communicate(timeout=180)
-        assert (process.returncode, "Traceback" in said) == (0, False), said
-        assert not is_running(postmaster), "the private PostgreSQL is left running"
+            for _ in range(3):  # whoever is impatient breaks off nothing
+                time.sleep(0.1)
+                process.send_signal(number)
+            _, said = process.communicate(timeout=180)
+            assert (process.returncode, "Traceback" in said) == (0, False), said
+            assert not is_running(postmaster), "the private PostgreSQL is left running"
     finally:
-        process.kill()
-        process.wait()
-        process.stderr.close()
         if postmaster and is_running(postmaster):
             os.kill(postmaster, signal.SIGINT)
