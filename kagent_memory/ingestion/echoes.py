@@ -57,14 +57,6 @@ class _Sentence(NamedTuple):
     marks: frozenset[str]
 
 
-class _Known(NamedTuple):
-    """A sentence that memory said, with what an echo may name beside it, and its memory's id."""
-
-    terms: frozenset[str]
-    marks: frozenset[str]
-    id: str
-
-
 def mask_recalled(
     messages: Sequence[Message], memories: Iterable[Memory] = (), *, names: Iterable[str] = ()
 ) -> tuple[list[Message], tuple[str, ...]]:
@@ -119,55 +111,57 @@ class _Statements:
     def __init__(self, names: Iterable[str]) -> None:
         self.echoed: dict[str, None] = {}
         self._called = frozenset(key for name in names for key in map(_key, tokens(name)))
-        self._by_term = defaultdict[str, list[_Known]](list)
+        self._marks: dict[frozenset[str], set[str]] = {}
+        self._ids = defaultdict[frozenset[str], dict[str, None]](dict)
+        self._by_term = defaultdict[str, list[frozenset[str]]](list)
 
     def add(self, text: str, id: str = "", beside: str = "") -> None:
         """Add the sentences of a text, the memory that it is of, and what an echo may name with it,
         such as days.
         """
-        named = frozenset(map(_key, tokens(beside)))
+        named = set(map(_key, tokens(beside)))
         for _, terms, marks in map(_sentence, sentences_of(text)):
-            for term in terms:
-                self._by_term[term].append(_Known(terms, marks | named, id))
+            if terms not in self._marks:
+                self._marks[terms] = set()
+                for term in terms:
+                    self._by_term[term].append(terms)
+            self._marks[terms] |= marks | named
+            if id:
+                self._ids[terms][id] = None
 
     def hold(self, piece: str) -> bool:
         """Return True for a sentence that is an echo; take note of the memories that it repeats."""
         clauses, terms, marks = _sentence(piece)
-        sources = self._repeated(terms)
         # "You like tea." repeats only what says no more; a word alone, such as "Dr.", nothing
-        if not sources or (
-            len(terms) == 1 and (sources[0].terms != terms or len(piece.split()) == 1)
-        ):
+        is_bare = len(terms) == 1 and (terms not in self._marks or len(piece.split()) == 1)
+        if is_bare or not (sources := self._repeated(terms)):
             return False
-        known = self._called.union(*(source.terms | source.marks for source in sources))
+        known = self._called.union(*sources, *(self._marks[source] for source in sources))
         if (_DENIAL in marks) != (_DENIAL in known):
             return False
         # who is addressed: "Yes, Ada, …"
         known |= {clause[0] for clause in clauses if len(clause) == 1} & self._by_term.keys()
-        is_whole = all(source.terms <= terms for source in sources)
+        is_whole = all(source <= terms for source in sources)
         if _adds(clauses, known, beside=int(is_whole)) or not marks <= known:
             return False
-        self.echoed |= {source.id: None for source in sources if source.id}
+        for source in sources:
+            self.echoed |= self._ids[source]
         return True
 
-    def _repeated(self, terms: frozenset[str]) -> Sequence[_Known]:
+    def _repeated(self, terms: frozenset[str]) -> Sequence[frozenset[str]]:
         """Return the known sentences that hold most of a sentence, each at least two of its content
         words.
         """
-        sources: list[_Known] = []
+        sources: list[frozenset[str]] = []
         while terms and len(sources) < _MAX_SOURCES:
             near = (
                 source for term in terms for source in self._by_term.get(term, ())[-_MAX_HOLDERS:]
             )
-            best = max(
-                near,
-                key=lambda source: (len(terms & source.terms), -len(source.terms)),
-                default=None,
-            )
-            if best is None or (sources and len(terms & best.terms) < min(2, len(best.terms))):
+            best = max(near, key=lambda source: (len(terms & source), -len(source)), default=None)
+            if best is None or (sources and len(terms & best) < min(2, len(best))):
                 break
             sources.append(best)
-            terms -= best.terms
+            terms -= best
         return sources
 
 
