@@ -1,0 +1,25 @@
+"""Which memories a new fact may meet."""
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+from kagent_memory.records import Memory, Scope
+from kagent_memory.retrieval.similar import NEAREST, neighbours
+from kagent_memory.stores.view import MemoriesView
+
+NOW = datetime(2026, 3, 4, tzinfo=UTC)
+
+
+def memory(id: str, content: str, **values: Any) -> Memory:
+    return Memory(id=id, content=content, created_at=NOW, updated_at=NOW, **values)
+
+
+async def test_turns_take_no_place_among_a_facts_neighbours() -> None:
+    """However many kept turns say the same, the facts that are like a new one are found."""
+    turns = [memory(f"t{n}", "I paddle a kayak", state="source") for n in range(3 * NEAREST)]
+    stored = [memory("a", "owns a kayak and a boat"), memory("b", "drinks tea"), *turns]
+    store: Any = SimpleNamespace(vectors=None)
+    view = await MemoriesView.of(store, Scope("", "ada", "app"), stored, now=NOW)
+    near, _ = await neighbours(view, None, [memory("new", "I paddle a kayak")])
+    assert [[each.id for each, _ in alike] for alike in near.values()] == [["a"]]
