@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ KUSTOMIZATION = yaml.safe_load(
 OURS = ("migrate", "server", "worker")
 
 
+@cache
 def objects() -> list[dict[str, Any]]:
     files = [DEPLOY / "kubernetes" / name for name in KUSTOMIZATION["resources"]]
     return [one for file in files for one in yaml.safe_load_all(file.read_text(encoding="utf-8"))]

@@ -42,14 +42,18 @@ def blocks(page: Path) -> Iterator[str]:
     "page", [page for page in PAGES if any(blocks(page))], ids=lambda page: page.name
 )
 def test_the_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """The blocks of a page run one after another, in one folder."""
+    """The blocks of a page run one after another, in one folder; those of recipes each alone, as a
+    program.
+    """
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {"__name__": f"docs.{page.stem}"}
+    alone = page.name in ("cookbook.md", "kagent.md", "server.md")
+    names: dict[str, Any] = {}
     with asyncio.Runner() as runner:
         for number, block in enumerate(blocks(page), 1):
-            code = compile(
-                block, f"{page.name}#{number}", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-            )
+            flags = 0 if alone else ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+            code = compile(block, f"{page.name}#{number}", "exec", flags=flags)
+            names = {} if alone else names
+            names.setdefault("__name__", f"docs.{page.stem}")
             if (awaited := eval(code, names)) is not None:
                 runner.run(awaited)
 
@@ -81,14 +85,6 @@ def test_each_security_promise_names_its_tests():
         named = set(re.findall(r"`(test_\w+)`", row))
         assert named, row
         assert named <= there, named - there
-
-
-@pytest.mark.parametrize("page", ["cookbook.md", "how-to/kagent.md", "how-to/server.md"])
-def test_each_block_runs_alone(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Each block of these pages runs alone, without the blocks above it."""
-    monkeypatch.chdir(tmp_path)
-    for number, block in enumerate(blocks(ROOT / "docs" / page), 1):
-        exec(compile(block, f"{page}#{number}", "exec"), {"__name__": f"docs.{page}"})
 
 
 def test_the_tutorial_is_one_path():
