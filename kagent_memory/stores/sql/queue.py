@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeAlias
+
+from cachetools import TTLCache
 
 from ...errors import ConfigurationError, NotFound
 from ...records import Scope
@@ -77,8 +78,7 @@ class JobQueue(Part):
         self._served = deque[bytes](maxlen=SERVED)
         # jobs that could be claimed a moment ago: finding them asks every node of a distributed
         # database, and reads the whole queue of any; the claim itself decides
-        self._due: list[Candidate] = []
-        self._looked: tuple[Sequence[tuple[str, str]], float] = (), 0.0
+        self._due = TTLCache[tuple[tuple[str, str], ...], list[Candidate]](1, DUE_SECONDS)
 
     async def enqueue(self, jobs: Sequence[Job]) -> None:
         """Queue jobs; return when they are durable. See `Job.key` for coalescing. Crosses
@@ -87,7 +87,7 @@ class JobQueue(Part):
         if jobs:
             scopes = (job.scope for job in jobs)
             await run(self.database, partial(_enqueue, jobs=jobs), *scopes, write=True)
-            self._due = []  # who is new here has their turn next
+            self._due.clear()  # who is new here has their turn next
 
     async def claim(
         self,
@@ -108,18 +108,15 @@ class JobQueue(Part):
         on who holds a job.
         """
         unreadable: ConfigurationError | None = None
-        without, until = self._looked
-        if without != tuple(exclude) or time.monotonic() > until:
-            self._due = []
         while True:
-            if not self._due:
+            if not (due := self._due.get(tuple(exclude))):
                 if unreadable is not None:
                     raise unreadable
-                self._due = [*await self._claimable(now=now, exclude=exclude)]
-                self._looked = tuple(exclude), time.monotonic() + DUE_SECONDS
-            if not self._due:
+                due = [*await self._claimable(now=now, exclude=exclude)]
+                self._due[tuple(exclude)] = due
+            if not due:
                 return None
-            scope, id, fence = self._due.pop(0)
+            scope, id, fence = due.pop(0)
             try:
                 mine = await self._take(
                     scope, id, fence, owner, now=now, lease_seconds=lease_seconds
@@ -131,7 +128,7 @@ class JobQueue(Part):
             if mine:
                 self._note_served(scope)
                 # one job of a scope runs at a time, and others have their turn first
-                self._due = [due for due in self._due if due[0] != scope]
+                due[:] = [other for other in due if other[0] != scope]
                 return mine
 
     def _note_served(self, scope: Scope) -> None:
