@@ -148,19 +148,6 @@ async def test_a_migration_table_of_somebody_else_is_not_ours(postgres_uri):
             assert len((await store.memories.list(SCOPE, now=NOW)).memories) == count
 
 
-async def test_several_stores_agree_on_new_embedding_spaces(postgres_uri):
-    """Several that add embedders at once agree on their embedding spaces."""
-    stores = [await open_store(postgres_uri) for _ in range(3)]
-    names = ["one", "two"] * 3
-    made = await asyncio.gather(
-        *(stores[place % 3].memories.spaces.add(name, 4, None) for place, name in enumerate(names))
-    )
-    assert {one.number for one in made} == {1, 2}
-    assert len({(one.name, one.number) for one in made}) == 2
-    for store in stores:
-        await store.close()
-
-
 async def test_counting_beside_forgetting_leaves_no_counters(postgres_uri):
     """Who counts while a memory is forgotten leaves no counters of it."""
     async with (

@@ -49,11 +49,6 @@ def texts(count: int, size: int = 16_000) -> list[str]:
     return [long_text(number, size) for number in range(count)]
 
 
-async def one_batch(store: Store) -> None:
-    await store.apply(SCOPE, batch_of(*texts(1050)), now=NOW)
-    assert (await store.stats(SCOPE, now=NOW)).visible == 1050
-
-
 async def one_payload(store: Store) -> None:
     payload = {"turns": texts(1050)}
     await store.enqueue([a_job(SCOPE, payload=payload)])
@@ -73,22 +68,19 @@ async def nearest(store: Store, row: np.ndarray, space: int = 1) -> list[list[tu
     return await view.nearest(space, [row], limit=5)
 
 
-async def wide_vectors(store: Store) -> None:
-    number = (await store.memories.spaces.add("wide", 4096, None)).number
-    changes = batch_of(*texts(1000, 10)).changes
-    rows = np.random.default_rng(3).normal(size=(1000, 4096)).astype(np.float32)
+async def test_large_writes_come_to_their_end_by_tcp(postgres_uri):
+    """A batch with 16 MB of text and 8 MB of vectors comes to its end by TCP."""
+    changes = batch_of(*texts(1050)).changes
+    rows = np.random.default_rng(3).normal(size=(1050, 4096)).astype(np.float32)
     vectors = {change.memory.id: row for change, row in zip(changes, rows, strict=True)}
-    await store.apply(SCOPE, Batch(changes=changes, vectors=vectors, space_number=number), now=NOW)
-    [found] = await nearest(store, rows[7], number)
-    assert found[0][0] == changes[7].memory.id
-
-
-@pytest.mark.parametrize("write", [one_batch, wide_vectors])
-async def test_large_writes_come_to_their_end_by_tcp(postgres_uri, write):
-    """Writes of 16 MB come to their end by TCP."""
     with Relay(postgres_uri) as relay:
         async with await open_store(relay.uri) as store, asyncio.timeout(400):
-            await write(store)
+            number = (await store.memories.spaces.add("wide", 4096, None)).number
+            batch = Batch(changes=changes, vectors=vectors, space_number=number)
+            await store.apply(SCOPE, batch, now=NOW)
+            assert (await store.stats(SCOPE, now=NOW)).visible == 1050
+            [found] = await nearest(store, rows[7], number)
+            assert found[0][0] == changes[7].memory.id
 
 
 @pytest.mark.parametrize("write", [one_payload, batches_at_once])

@@ -48,7 +48,6 @@ _DECODERS: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(MEMORY_LISTS, lambda text: tuple(json.loads(text))),
     **dict.fromkeys(_OBJECTS, json.loads),
     **dict.fromkeys(_TRUTHS, bool),
-    "embedding": lambda raw: np.frombuffer(raw, np.float16).astype(np.float32),
 }
 
 

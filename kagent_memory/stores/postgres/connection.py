@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, LiteralString, TypeAlias, TypeVar, cast
 
-import numpy as np
 import psycopg
-from pgvector import HalfVector
 from pgvector.psycopg.halfvec import register_halfvec_info
 from psycopg import AsyncConnection, AsyncCursor, Cursor
 from psycopg.abc import AdaptContext, Buffer
@@ -24,7 +22,6 @@ from psycopg.types import TypeInfo
 from psycopg.types.datetime import TimestamptzBinaryLoader
 from typing_extensions import override
 
-from ...records import Vector
 from ..codec import id_text
 from ..sql import queries
 from ..sql.session import Row
@@ -181,7 +178,6 @@ def register_types(context: AdaptContext, traits: Traits) -> None:
     if traits.halfvec is not None:
         halfvec = TypeInfo("halfvec", traits.halfvec, traits.halfvec_array)
         register_halfvec_info(cast("Any", context), halfvec)
-        adapters.register_loader(traits.halfvec, _VectorLoader)
 
 
 def named_rows(cursor: AsyncCursor[Any] | Cursor[Any]) -> Callable[[Sequence[Any]], Row]:
@@ -208,13 +204,3 @@ class _UtcLoader(TimestamptzBinaryLoader):
     @override
     def load(self, data: Buffer) -> datetime:
         return super().load(data).astimezone(UTC)
-
-
-class _VectorLoader(Loader):
-    """Load vectors as arrays of float32."""
-
-    format = Format.BINARY
-
-    @override
-    def load(self, data: Buffer) -> Vector:
-        return HalfVector.from_binary(bytes(data)).to_numpy().astype(np.float32)

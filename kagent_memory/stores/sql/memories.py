@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 from datetime import datetime
 from functools import partial
 
+import numpy as np
 from typing_extensions import Unpack, override
 
 from ...concurrency import run_in_thread
@@ -242,7 +243,8 @@ class SqlMemoryStore(Part, MemoryStore):
     ) -> Mapping[str, Vector]:
         await require_space(session, space_number)
         rows = await session.rows("vectors_of", space=space_number, ids=known(ids))
-        return {row["id"]: row["embedding"] for row in rows}
+        half = session.session.half
+        return {row["id"]: np.frombuffer(row["sent"], half).astype(np.float32) for row in rows}
 
     @override
     @reading

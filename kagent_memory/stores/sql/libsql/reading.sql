@@ -299,5 +299,5 @@ SELECT
 FROM kept
 
 -- name: vectors_of
-SELECT id, embedding FROM memory_vector_{space}
+SELECT id, embedding AS sent FROM memory_vector_{space}
 WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))

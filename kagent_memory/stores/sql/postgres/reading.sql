@@ -305,5 +305,5 @@ SELECT
 FROM kept
 
 -- name: vectors_of
-SELECT id, embedding FROM memory_vector_{space}
+SELECT id, substring(halfvec_send(embedding) FROM 5) AS sent FROM memory_vector_{space}
 WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[])
