@@ -154,8 +154,7 @@ def schema() -> str:
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A standby that was away is tried again at once."""
-    monkeypatch.setattr(standby_module, "MIN_PAUSE_SECONDS", 0.0)
-    monkeypatch.setattr(standby_module, "MAX_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(standby_module, "PAUSE_SECONDS", 0.0)
 
 
 async def opened(pair: Pair, schema: str, uri: str = "", **options: Any) -> Memories:

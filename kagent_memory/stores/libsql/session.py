@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
 
@@ -89,6 +90,7 @@ def encoded(value: object) -> Any:
             return value
 
 
+@dataclass(eq=False)
 class LibSQLSession:
     """The `Session` of one transaction; nothing in it ever waits, so a script runs on the driver
     thread in one go.
@@ -96,9 +98,8 @@ class LibSQLSession:
 
     half = np.dtype("<f2")
 
-    def __init__(self, connection: Connection, ring: KeyRing | None = None) -> None:
-        self.connection = connection
-        self.ring = ring
+    connection: Connection
+    ring: KeyRing | None = None
 
     async def execute(self, *queries: Query) -> Sequence[Answer]:
         """See `Session`."""

@@ -129,8 +129,14 @@ async def set_up(
         **target.limits,
     }
     text = queries(DIALECT)["set_up"]
-    [traits] = await within(connection, CONNECT_SECONDS, fetch(connection, text, values))
-    return Traits(target=target, lent=lent, **traits)
+    [row] = await within(connection, CONNECT_SECONDS, fetch(connection, text, values))
+    traits = Traits(target=target, lent=lent, **row)
+    if not lent:
+        register_types(connection, traits)
+        connection.prepared_max = MAX_PREPARED
+        if traits.pooled:
+            connection.prepare_threshold = None
+    return traits
 
 
 async def fetch(

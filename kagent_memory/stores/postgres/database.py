@@ -7,13 +7,13 @@ from __future__ import annotations
 import asyncio
 import copy
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Set
+from collections.abc import Awaitable, Callable, Coroutine, Set
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Self, TypeAlias, TypeVar, cast
 
 import psycopg
 from psycopg import AsyncConnection, errors
-from psycopg.pq import PipelineStatus, TransactionStatus
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 from typing_extensions import override
 
@@ -21,17 +21,15 @@ from ...errors import ConfigurationError, StoreError
 from ...records import Scope
 from ..encryption import KeyRing
 from ..sql import queries
-from ..sql.session import Script
+from ..sql.session import Row, Script
 from .connection import (
     CONNECT_SECONDS,
     DIALECT,
-    MAX_PREPARED,
     AnyConnection,
     Target,
     Traits,
     connect,
     fetch,
-    register_types,
     set_up,
     within,
 )
@@ -69,19 +67,27 @@ class Pool:
 
     Args:
         target: which database.
-        size: the most connections at a time.
+        lent: the caller's connections; None: the pool opens its own, as they are needed.
+        size: the most connections of its own at a time.
+        owned: whether they are closed with the store.
     """
 
-    def __init__(self, target: Target, *, size: int = 1) -> None:
+    def __init__(
+        self,
+        target: Target,
+        lent: AsyncConnectionPool[Any] | None = None,
+        *,
+        size: int = 1,
+        owned: bool = True,
+    ) -> None:
         self.traits: Traits | None = None
-        self._target = target
-        self._lent, self._owned, self._closed = False, True, False
+        self._target, self._lent, self._owned = target, lent is not None, owned
+        self._closed = False
         self._answered_at = 0.0  # by the server, on the event loop's clock
         self._waiting: set[asyncio.Timeout] = set()
-        self._dialling = 0
         self._failure: Exception = psycopg.OperationalError("the connection failed")
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._pool: AsyncConnectionPool[Any] = AsyncConnectionPool(
+        self._pool: AsyncConnectionPool[Any] = lent or AsyncConnectionPool(
             connection_class=_Dialled,
             kwargs={"dial": self._dial},
             min_size=0,
@@ -95,16 +101,23 @@ class Pool:
         )
 
     @classmethod
-    async def lent(cls, given: object, target: Target) -> Self:
-        """Return the caller's pool, or the one that the caller's function makes, as connections of
-        a store.
+    async def open(cls, target: Target, *, size: int = 1, given: object = None) -> Self:
+        """Return connections to a database.
 
-        A pool that a function made is closed with the store.
+        Args:
+            target: which.
+            size: the most at a time.
+            given: the caller's pool, used as it is; or a function that makes one, which is closed
+                with the store.
 
         Raises:
             ConfigurationError: it is neither.
         """
-        owned = callable(given) and not isinstance(given, AsyncConnectionPool)
+        if given is None:
+            pool = cls(target, size=size)
+            await pool._pool.open()
+            return pool
+        owned = callable(given)
         if owned:
             result = cast("Callable[[], object]", given)()
             given = await result if inspect.isawaitable(result) else result
@@ -113,15 +126,7 @@ class Pool:
                 "pool= takes an open psycopg_pool.AsyncConnectionPool of this event loop, or a "
                 f"function that makes one; not {type(given).__name__}."
             )
-        lent = cls(target)
-        lent._pool, lent._lent, lent._owned = cast("AsyncConnectionPool[Any]", given), True, owned
-        return lent
-
-    async def open(self) -> Self:
-        """Start to make connections as they are needed."""
-        if not self._lent:
-            await self._pool.open()
-        return self
+        return cls(target, cast("AsyncConnectionPool[Any]", given), owned=owned)
 
     async def use(self, work: Work[T]) -> T:
         """Return what `work` returns, given a free connection and what is known of it.
@@ -180,33 +185,24 @@ class Pool:
             raise StoreError(f"memory unavailable: {busy}; raise pool_size.") from None
 
     async def _put_back(self, connection: AnyConnection) -> None:
-        is_idle = connection.info.transaction_status == TransactionStatus.IDLE
-        if not is_idle or connection.pgconn.pipeline_status != PipelineStatus.OFF:
+        if connection.info.pipeline_status:  # which the pool would give to the next
             await connection.close()
-        else:
+        if not connection.closed:
             self._answered_at = asyncio.get_running_loop().time()
         await self._pool.putconn(connection)
 
     async def _dial(self) -> AnyConnection:
-        self._dialling += 1
         try:
             connection = await connect(self._target)
             try:
-                traits = await self._set_up(connection)
+                await self._set_up(connection)
             except BaseException:
                 await connection.close()
                 raise
-        except BaseException as error:
-            self._dialling -= 1
-            if isinstance(error, Exception):
-                self._failure = error
-                self._refuse_waiting()
+        except Exception as error:
+            self._failure = error
+            self._refuse_waiting()
             raise
-        self._dialling -= 1
-        register_types(connection, traits)
-        if traits.pooled:
-            connection.prepare_threshold = None
-        connection.prepared_max = MAX_PREPARED
         self._answered_at = asyncio.get_running_loop().time()
         return connection
 
@@ -226,16 +222,16 @@ class Pool:
             raise
 
     def _refuse_waiting(self, _: object = None) -> None:
-        # a connection will be given back, or made: a server that takes no more is shared
-        silent = isinstance(self._failure, errors.ConnectionTimeout)
-        if self._tasks or (self._dialling and not silent):
-            return
-        now = asyncio.get_running_loop().time()
-        for waiting in self._waiting:
-            waiting.reschedule(now)
-        self._waiting.clear()
+        """Fail whoever waits for a connection, unless one will be given back: a server that takes
+        no more is shared.
+        """
+        if not self._tasks:
+            for waiting in self._waiting:
+                waiting.reschedule(0)
+            self._waiting.clear()
 
 
+@dataclass(eq=False)
 class PostgresDatabase:
     """The connections of one store. It belongs to the event loop that opened it.
 
@@ -251,12 +247,10 @@ class PostgresDatabase:
     """
 
     has_nearest = True
-
-    def __init__(self, pool: Pool, *, ring: KeyRing | None = None) -> None:
-        self.pool = pool
-        self.ring = ring
-        self.scope: Scope | None = None
-        self.wrote: Callable[[Set[bytes], int | None], None] | None = None
+    pool: Pool
+    ring: KeyRing | None = None
+    scope: Scope | None = None
+    wrote: Callable[[Set[bytes], int | None], None] | None = None
 
     @property
     def trouble(self) -> str | None:
@@ -288,9 +282,7 @@ class PostgresDatabase:
 
     async def _run(self, script: Script[T], *, writes: bool) -> T:
         async def work(connection: AnyConnection, traits: Traits) -> T:
-            session = PostgresSession(
-                connection, traits, scope=self.scope, ring=self.ring, writes=writes
-            )
+            session = PostgresSession(connection, traits, self.scope, self.ring, writes)
             done = await session.complete(script)
             if self.wrote is not None and session.moved:
                 position = None
@@ -312,7 +304,7 @@ class PostgresDatabase:
             raise ours(error) from error
 
 
-async def node_of(connection: AnyConnection, _: Traits | None = None) -> Mapping[str, Any]:
+async def node_of(connection: AnyConnection, _: Traits | None = None) -> Row:
     """Return which server answers, and up to where it holds the log."""
     [node] = await within(connection, CONNECT_SECONDS, fetch(connection, queries(DIALECT)["node"]))
     return node

@@ -7,6 +7,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field
 from typing import Any, LiteralString, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -56,6 +57,7 @@ def encoded(name: str, value: Any) -> Any:
     return [encoded(name, element) for element in cast("Sequence[Any]", value)]
 
 
+@dataclass(eq=False)
 class PostgresSession:
     """The `Session` of one connection.
 
@@ -76,33 +78,24 @@ class PostgresSession:
 
     half = np.dtype(">f2")
 
-    def __init__(
-        self,
-        connection: AnyConnection,
-        traits: Traits,
-        *,
-        scope: Scope | None = None,
-        ring: KeyRing | None = None,
-        writes: bool = False,
-    ) -> None:
-        self.ring = ring
-        self.moved = set[bytes]()
-        self._connection = connection
-        self._traits = traits
-        self._scope = scope
-        self._writes = writes
-        self._waiting: list[Statement] = []
-        self._in_transaction = False
+    connection: AnyConnection
+    traits: Traits
+    scope: Scope | None = None
+    ring: KeyRing | None = None
+    writes: bool = False
+    moved: set[bytes] = field(default_factory=set[bytes], init=False)
+    _waiting: list[Statement] = field(default_factory=list[Statement], init=False)
+    _in_transaction: bool = field(default=False, init=False)
 
     async def complete(self, script: Callable[[PostgresSession], Coroutine[Any, Any, T]]) -> T:
         """Run a script: in one transaction where it writes, or where settings hold for a
         transaction alone; else each of its statements stands for itself.
         """
         self._waiting += self._settings()
-        if not self._writes and not self._waiting:
+        if not self.writes and not self._waiting:
             return await script(self)
         self._in_transaction = True
-        if self._connection.autocommit:  # otherwise psycopg begins one by itself
+        if self.connection.autocommit:  # otherwise psycopg begins one by itself
             self._waiting.insert(0, BEGIN)
         try:
             done = await script(self)
@@ -110,7 +103,7 @@ class PostgresSession:
         except BaseException:
             self._waiting.clear()
             with suppress(psycopg.Error):  # a lost connection has nothing to take back
-                await within(self._connection, CONNECT_SECONDS, self._connection.rollback())
+                await within(self.connection, CONNECT_SECONDS, self.connection.rollback())
             raise
         return done
 
@@ -118,11 +111,11 @@ class PostgresSession:
         """Yield the statements that every transaction begins with; what they set is gone with
         it.
         """
-        traits = self._traits
+        traits = self.traits
         if traits.pooled:
             yield self._statement("set_locally", {"path": traits.path, **traits.target.limits})
-        if traits.row_security and self._scope:
-            yield self._statement("act_for_scope", {"scope": self._scope.id.hex()})
+        if traits.row_security and self.scope:
+            yield self._statement("act_for_scope", {"scope": self.scope.id.hex()})
         elif traits.row_security:
             yield self._statement("act_for_all", {})
 
@@ -153,11 +146,11 @@ class PostgresSession:
         if not batch:
             return []
         sizes = [_size(values) for _, values in batch]
-        seconds = self._traits.target.answer_seconds + sum(sizes) / MIN_BYTES_PER_SECOND
+        seconds = self.traits.target.answer_seconds + sum(sizes) / MIN_BYTES_PER_SECOND
         # The server's clock runs from a statement's text on: what is large goes alone, when the
         # server knows that.
         is_large = max(sizes) > LARGE_BYTES
-        executed = await within(self._connection, seconds, self._executed(batch, alone=is_large))
+        executed = await within(self.connection, seconds, self._executed(batch, alone=is_large))
         return executed[len(batch) - len(asked) :]
 
     async def _executed(
@@ -165,18 +158,18 @@ class PostgresSession:
     ) -> Sequence[AsyncCursor[Row]]:
         # Psycopg ends a pipeline with a message that stops the server's clock for idle
         # transactions: where locks are held, a statement of its own starts it again.
-        together = len(batch) - int(self._writes and batch[-1] is not COMMIT)
+        together = len(batch) - int(self.writes and batch[-1] is not COMMIT)
         if alone or not self._in_transaction:
             together = 0
         executed: list[AsyncCursor[Row]] = []
-        async with self._connection.pipeline() if together > 1 else nullcontext():
+        async with self.connection.pipeline() if together > 1 else nullcontext():
             executed += [await self._execute(*statement) for statement in batch[:together]]
         return [*executed, *[await self._execute(*statement) for statement in batch[together:]]]
 
     async def _execute(self, text: LiteralString, values: Mapping[str, Any]) -> AsyncCursor[Row]:
-        cursor = self._connection.cursor(binary=True, row_factory=named_rows)
-        if self._traits.lent:
-            register_types(cursor, self._traits)
+        cursor = self.connection.cursor(binary=True, row_factory=named_rows)
+        if self.traits.lent:
+            register_types(cursor, self.traits)
         return await cursor.execute(text, values or None, prepare=bool(values))
 
 

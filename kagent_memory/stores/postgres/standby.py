@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Set
 from dataclasses import replace
-from typing import TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 import psycopg
 from typing_extensions import override
@@ -21,12 +21,16 @@ from .errors import refused
 
 logger = logging.getLogger(__name__)
 
-MIN_PAUSE_SECONDS = 1.0
-MAX_PAUSE_SECONDS = 30.0
+PAUSE_SECONDS = 5.0
 LAG_SECONDS = 5.0  # behind for longer than this, it is no longer only on its way
 LOOK_SECONDS = 10
 MAX_SCOPES = 10_000
+_SAID = {
+    "behind": "lags, and the primary answers meanwhile",
+    "away": "is not read from until it answers again",
+}
 T = TypeVar("T")
+Outcome: TypeAlias = Literal["answered", "behind", "away"]
 
 
 class Standby:
@@ -47,22 +51,21 @@ class Standby:
         self._cluster = primary["system"], primary["database"]
         self._row_security = traits is not None and traits.row_security
         self._loop = asyncio.get_running_loop()
-        # what was written before, whatever the scope
-        self._floor = primary["position"], self._loop.time()
+        # up to where the log held the newest write, and when; what was written before is beneath
+        self._newest = self._floor = primary["position"], self._loop.time()
         self._written: dict[bytes, tuple[int, float]] = {}
         self._unplaced = set[bytes]()
-        self._pause = MIN_PAUSE_SECONDS
-        self._again_at: float | None = None
+        self._warned_of = ""
+        self._again_at = 0.0
 
     def is_asked(self) -> bool:
         """Return True if it answered last, or if its pause is over: one reader tries it again."""
-        if self._again_at is None:
+        if not self._again_at:
             return True
         if (now := self._loop.time()) < self._again_at:
             telemetry.standby_asked("away")
             return False
-        self._pause = min(2 * self._pause, MAX_PAUSE_SECONDS)
-        self._again_at = now + self._pause
+        self._again_at = now + PAUSE_SECONDS
         return True
 
     def wrote(self, scopes: Set[bytes], position: int | None) -> None:
@@ -72,12 +75,12 @@ class Standby:
         self._unplaced |= scopes
         if position is None:
             return
-        scopes, self._unplaced = self._unplaced, set[bytes]()
-        place = position, self._loop.time()
-        if len(self._written) + len(scopes) > MAX_SCOPES:
-            self._floor = max(self._floor, *self._written.values())
+        self._newest = max(self._newest, (position, self._loop.time()))
+        if len(self._written) > MAX_SCOPES:
+            self._floor = self._newest
             self._written.clear()
-        self._written |= {scope: max(self._written.get(scope, place), place) for scope in scopes}
+        self._written |= dict.fromkeys(self._unplaced, self._newest)
+        self._unplaced.clear()
 
     def wrong_with(self, node: Row) -> str | None:
         """Return the reason why this server cannot stand by the primary, or None."""
@@ -96,12 +99,12 @@ class Standby:
         """
         if scope_id in self._unplaced:
             raise Behind
-        position, at = max(self._floor, self._written.get(scope_id, self._floor))
         # each time, for one address may stand for several standbys
         [answer] = await session.execute(("node", {}))
         [node] = answer.rows
         if wrong := self.wrong_with(node):
             raise StoreError(wrong)
+        position, at = self._written.get(scope_id, self._floor)
         if node["position"] < position:
             seconds = self._loop.time() - at
             late = f"it has not replayed yet what was written {seconds:.0f} s ago"
@@ -111,32 +114,18 @@ class Standby:
             await self.pool.forget()  # they were looked at before it had replayed as much
             raise Behind
 
-    def answered(self) -> None:
-        """Note that it answered."""
-        telemetry.standby_asked("answered")
-        if self.trouble is not None:
+    def note(self, outcome: Outcome, reason: str = "") -> None:
+        """Note that it "answered", is "behind", or "away" and left alone for a while; and say so
+        when there is a reason, once.
+        """
+        telemetry.standby_asked(outcome)
+        if reason and self._warned_of != outcome:
+            logger.warning("The standby of read_uri %s: %s.", _SAID[outcome], reason)
+        elif self._warned_of and outcome == "answered":
             logger.info("The standby of read_uri answers again.")
-        self.trouble, self._again_at, self._pause = None, None, MIN_PAUSE_SECONDS
-
-    def lags(self, reason: str) -> None:
-        """Note that it is behind, for a reason worth telling where there is one."""
-        telemetry.standby_asked("behind")
-        self._again_at = None
-        if reason and self.trouble is None:
-            logger.warning(
-                "The standby of read_uri lags, and the primary answers meanwhile: %s.", reason
-            )
+        self._warned_of = outcome if reason else ""
         self.trouble = f"standby: {reason}" if reason else None
-
-    def failed(self, reason: str) -> None:
-        """Note that it could not answer; leave it alone for a while."""
-        telemetry.standby_asked("away")
-        if self._again_at is None:
-            logger.warning(
-                "The standby of read_uri is not read from until it answers again: %s.", reason
-            )
-            self._again_at = self._loop.time() + self._pause
-        self.trouble = f"standby: {reason}"
+        self._again_at = self._loop.time() + PAUSE_SECONDS if outcome == "away" else 0.0
 
 
 class StandbyReads(PostgresDatabase):
@@ -172,14 +161,14 @@ class StandbyReads(PostgresDatabase):
             try:
                 answer = await super().read(checked)
             except Behind as behind:
-                standby.lags(str(behind))
+                standby.note("behind", str(behind))
             except (StoreError, Conflict) as error:
                 if isinstance(error.__cause__, psycopg.errors.UndefinedTable):
-                    standby.lags("")  # of an embedding space, made by another
+                    standby.note("behind")  # of an embedding space, made by another
                 else:
-                    standby.failed(_words(error))
+                    standby.note("away", _words(error))
             else:
-                standby.answered()
+                standby.note("answered")
                 return answer
         return await primary.read(script)
 
@@ -202,14 +191,14 @@ async def open_standby(
     if not conninfo.startswith(("postgresql://", "postgres://")):
         raise ConfigurationError("read_uri takes the URI of a standby, postgresql://host/database.")
     node = await primary.pool.use(node_of)
-    pool = await Pool(replace(target, conninfo=conninfo), size=size).open()
+    pool = await Pool.open(replace(target, conninfo=conninfo), size=size)
     standby = Standby(pool, node, primary.pool.traits)
     try:
         wrong = standby.wrong_with(await pool.use(node_of))
     except psycopg.Error as error:
         problem = refused(error)
         wrong = problem if isinstance(problem, ConfigurationError) else None
-        standby.failed(_words(error))
+        standby.note("away", _words(error))
     if wrong:
         await pool.close()
         raise ConfigurationError(
@@ -242,7 +231,7 @@ async def measure_lag(uri: str, read_uri: str, *, schema: str) -> StandbyLag:
 
 
 async def _lag_of(target: Target) -> Row:
-    database = PostgresDatabase(await Pool(target).open())
+    database = PostgresDatabase(await Pool.open(target))
     try:
         node, replayed = await database.read(
             lambda session: session.execute(("node", {}), ("replayed", {}))

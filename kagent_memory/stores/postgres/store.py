@@ -58,7 +58,7 @@ class PostgresStore(Adapter):
     ) -> Mapping[str, str]:
         check_loop()
         target = Target(conninfo=uri, schema=schema, statement_seconds=MIGRATION_SECONDS)
-        pool = await Pool(target).open()
+        pool = await Pool.open(target)
         try:
             return await pool.use(partial(spread, shards=shards, dry_run=dry_run))
         except psycopg.Error as error:
@@ -75,10 +75,7 @@ async def _open(conninfo: str, options: OpenOptions) -> Store:
     )
     size, reads = options.get("pool_size", 10), None
     ring = KeyRing.parse(options.get("encryption_keys"))
-    if (lent := options.get("pool")) is not None:
-        pool = await Pool.lent(lent, target)
-    else:
-        pool = await Pool(target, size=size).open()
+    pool = await Pool.open(target, size=size, given=options.get("pool"))
     database = PostgresDatabase(pool, ring=ring)
     try:
         if await pool.use(partial(prepare, row_security=options.get("rls", False))):
