@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from .errors import ConfigurationError, KagentMemoryError, NotFound
+from .errors import ConfigurationError, KagentMemoryError
 from .memories import Memories, without_secrets
 from .memories.diagnosis import Diagnosis, bad, note
 from .models.llm import Llm
@@ -48,19 +48,6 @@ async def examine(
         return [*found, bad("standby" if "read_uri" in str(error) else part, error)]
     async with memories:
         return [*found, *await memories.check(), *await _standby(bare, settings)]
-
-
-async def examine_server(memories: Memories) -> Sequence[Diagnosis]:
-    """Return what a server says of itself.
-
-    Raises:
-        KagentMemoryError: the server cannot be asked.
-    """
-    server = Diagnosis("server", "ok", f"{memories.location} answers.")
-    try:
-        return [server, *await memories.check()]
-    except NotFound as error:  # it tells only callers who may see everything
-        return [server, bad("check", error)]
 
 
 async def missing(uri: str, settings: MemorySettings) -> Diagnosis | None:

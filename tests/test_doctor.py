@@ -178,9 +178,25 @@ async def test_a_server_tells_a_bound_caller_nothing_of_its_parts() -> None:
         async with await RemoteMemories.open(
             "http://localhost", transport=transport, token=secret
         ) as remote:
-            server, check = await doctor.examine_server(remote)
+            server, check = await remote.check()
     assert (server.state, check.part, check.state) == ("ok", "check", "bad")
     assert "token" in check.advice
+
+
+async def test_a_server_that_is_away_is_a_finding() -> None:
+    """A check through a server that no longer answers raises nothing: it is a bad finding."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/info"):
+            return httpx.Response(200, json={"mode": "keyword"})
+        raise httpx.ConnectError("away")
+
+    transport = httpx.MockTransport(answer)
+    async with await RemoteMemories.open("http://localhost", transport=transport) as remote:
+        [server] = await remote.check()
+    assert (server.part, server.state) == ("server", "bad")
+    assert "cannot be reached" in server.text
+    assert server.advice
 
 
 async def test_a_model_that_adk_knows_is_asked(store_uri: str) -> None:

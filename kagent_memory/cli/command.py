@@ -90,11 +90,11 @@ NAME = _Checked("text", _not_empty)
 ARGUMENT = re.compile(r"^ {4}(\w+): (.+(?:\n {8}.+)*)", re.MULTILINE)
 KINDS: Mapping[str, Any] = {
     "int": click.INT,
-    "Count": click.IntRange(1, 1000),
     "Hits": click.IntRange(1, 1000),
     "float": click.FLOAT,
     "datetime": _Checked("time", parsed_time),
     "Name": NAME,
+    "Text": NAME,
     "MemoryType": click.Choice(MEMORY_TYPES),
     "Order": click.Choice(("newest", "oldest")),
     "JobState": click.Choice(("queued", "running", "dead")),
@@ -102,10 +102,16 @@ KINDS: Mapping[str, Any] = {
 
 
 def arguments(verb: Callable[..., Any], names: str) -> list[click.Parameter]:
-    """Return options for some arguments of a verb, as its signature and its docstring have them."""
+    """Return options for some arguments of a verb, as its signature and its docstring have them: of
+    a meaning the first sentence, as the others are for those who write Python.
+    """
     takes, found = inspect.signature(verb).parameters, ARGUMENT.findall(inspect.getdoc(verb) or "")
-    meanings = {name: " ".join(text.removesuffix(".").split()) for name, text in found}
+    meanings = {name: _first_sentence(text) for name, text in found}
     return [_argument(takes[name], meanings[name]) for name in names.split()]
+
+
+def _first_sentence(text: str) -> str:
+    return " ".join(text.split()).partition(". ")[0].removesuffix(".").replace("`", "")
 
 
 def _argument(parameter: inspect.Parameter, meaning: str) -> click.Parameter:
@@ -119,6 +125,8 @@ def _argument(parameter: inspect.Parameter, meaning: str) -> click.Parameter:
     if kind.startswith("Sequence"):
         words = f"{word.removesuffix('s')} {name}"
         return option(words, f"{meaning}; may be repeated", multiple=True)
+    if kind == "datetime":
+        meaning += "; for example 2026-01-31 or 2026-01-31T09:30Z"
     return option(
         f"{word} {name}", meaning, type=KINDS.get(kind), default=parameter.default or None
     )
@@ -402,6 +410,7 @@ SCOPE_OPTIONS = (
     option("--user", "the user; may be left out when only one fits", type=NAME),
 )
 MEMORY_OPTIONS = (option("id", "the memory's id, or how it begins", type=NAME), *SCOPE_OPTIONS)
+LIMIT = option("--limit", "how many at most", type=click.IntRange(1, 1000), default=20)
 BESIDE = option(
     "--beside",
     "also in the memories of this agent and user, ranked together; may be repeated",

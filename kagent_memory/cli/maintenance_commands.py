@@ -20,6 +20,7 @@ from ..memories.findings import DEFECTS, Defect
 from ..records import Scopes
 from .command import (
     FOUND_PROBLEMS,
+    LIMIT,
     LOG_FORMAT,
     PORTS,
     SCOPE_OPTIONS,
@@ -128,7 +129,8 @@ async def prune(call: Call) -> Answer:
 @command(
     "jobs",
     *SCOPE_OPTIONS,
-    *arguments(Memories.jobs, "state limit"),
+    *arguments(Memories.jobs, "state"),
+    LIMIT,
     option("--retry", "queue this dead letter again", metavar="ID"),
     option("--drop", "delete this job, unless it is running; what it holds is lost", metavar="ID"),
 )
@@ -212,7 +214,8 @@ async def forget_tenant(call: Call) -> Answer:
 
 @command(
     "receipts",
-    *arguments(Memories.receipts, "after limit"),
+    *arguments(Memories.receipts, "after"),
+    LIMIT,
     flag(
         "--check",
         "instead check that no receipt of the tenant, or of any, was edited, removed, added or "

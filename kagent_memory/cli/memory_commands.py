@@ -17,6 +17,7 @@ from ..memories.reading import existing, sentences_of
 from ..records import MEMORY_TYPES, ORIGINS, Fact, Filter, Hit, Memory, Scope, Scopes, WhichScopes
 from .command import (
     BESIDE,
+    LIMIT,
     MEMORY_OPTIONS,
     NAME,
     SCOPE_OPTIONS,
@@ -155,7 +156,8 @@ async def _searched_scopes(call: Call) -> WhichScopes:
         "only what waits to be confirmed; see the setting quarantine",
         flag_value="quarantined",
     ),
-    *arguments(Memories.list, "order limit cursor"),
+    *arguments(Memories.list, "order cursor"),
+    LIMIT,
 )
 async def list_(call: Call) -> Answer:
     """List memories, a page at a time.
@@ -256,6 +258,11 @@ async def edit(call: Call) -> Answer:
     Examples:
         kagent-memory edit 0199a1b2-… --content "Ada prefers black tea" --why "she said so"
     """
+    if not call.given("content", *LABELS.split()):
+        raise InvalidInput(
+            "Say what to change: --content, --type, --category, --topic, --tag, --importance or "
+            "--ttl-days."
+        )
     return _details(await call.perform(Memories.edit))
 
 
@@ -300,33 +307,28 @@ async def forget(call: Call) -> Answer:
         raise InvalidInput(
             f"This erases all memories of {scope.app} about {scope.user}; say --yes to do it."
         )
-    gone, missing = await _erased(call, scope)
-    unknown = f"No memory {', '.join(missing)} in this scope."
-    if missing and not gone:
-        raise NotFound(unknown)
+    there, missing = await _told_apart(call, scope)
+    # where there is none of them, the verb says so
+    gone = await call.perform(Memories.forget, scope=scope, ids=there or missing or None)
     answer = await _forgotten(call, scope, gone)
     if not missing:
         return answer
-    call.say.note(f"kagent-memory: {printable(unknown)}")
+    call.say.note(f"kagent-memory: No memory {', '.join(map(printable, missing))} in this scope.")
     value = answer.value | {"not_found": missing}
     return replace(answer, value=value, code=family_of(NotFound()).exit_code)
 
 
-async def _erased(call: Call, scope: Scope) -> tuple[Forgotten, Sequence[str]]:
-    """Erase what is named, of ids one after the other; return those that are not there too."""
-    gone, linked, missing = dict[str, None](), dict[str, None](), list[str]()
-    ids = [await call.whole_id(scope, text) for text in call.args.ids]
-    for id in ids or [None]:
+async def _told_apart(call: Call, scope: Scope) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the named ids that are there, expired ones too, and those that are not."""
+    there, missing = list[str](), list[str]()
+    for text in call.args.ids:
+        id = await call.whole_id(scope, text)
         try:
-            part = await call.perform(Memories.forget, scope=scope, ids=id)
+            await call.memories.forget(scope, id, dry_run=True)
+            there.append(id)
         except NotFound:
-            if id is None:
-                raise
-            missing += [] if id in gone else [id]
-        else:
-            gone |= dict.fromkeys(part)
-            linked |= dict.fromkeys(part.linked)
-    return Forgotten(tuple(gone), tuple(id for id in linked if id not in gone)), missing
+            missing.append(id)
+    return there, missing
 
 
 async def _forgotten(call: Call, scope: Scope, gone: Forgotten) -> Answer:

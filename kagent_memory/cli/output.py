@@ -317,8 +317,7 @@ def set_up_logging(
         if format == "json":
             formatter = JsonFormatter()
             logging.captureWarnings(True)
-        else:
-            logging.setLogRecordFactory(_on_one_line)
+        logging.setLogRecordFactory(_on_one_line)
         for handler in root.handlers:
             handler.setFormatter(formatter)
     return Output(say.as_json, logs=format == "json")

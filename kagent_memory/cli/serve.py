@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from pydantic_core import to_jsonable_python
 
 from ..errors import ConfigurationError, InvalidInput, KagentMemoryError
 from ..records import Scope
@@ -265,7 +264,8 @@ async def token_create(call: Call) -> Answer:
 
 
 def _public(token: Token) -> dict[str, Any]:
-    return to_jsonable_python(token, exclude={"digest"})
+    names = ("id", "tenant", "user", "label", "created_at", "expires_at")
+    return {name: getattr(token, name) for name in names} | {"operator": token.is_operator}
 
 
 TOKEN_COLUMNS: Mapping[str, Column] = {
@@ -315,7 +315,7 @@ async def examine(call: Call) -> Answer:
     try:
         if is_remote(call.args.uri):
             async with call.opened() as memories:
-                found = await doctor.examine_server(memories)
+                found = await memories.check()
         else:
             found = await doctor.examine(
                 call.args.uri, resolve_llm=call.resolve_llm, **call.settings()

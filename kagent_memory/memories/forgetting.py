@@ -114,8 +114,8 @@ class Forgetting(Opened):
             after: those added at this time or later.
             filter: those that it lets through.
             everything: all memories of the scope, and its queue.
-            dry_run: erase nothing, and return the ids that would be erased; `linked` names those
-                that say the same and would stay.
+            dry_run: erase nothing, only say what would be erased. The ids are returned; `linked`
+                names those that say the same and would stay.
             who: for the receipt, which says that this was done and nothing of the content.
 
         Raises:

@@ -185,17 +185,16 @@ class Memories(Writing, Forgetting, Maintenance):
         Args:
             scope: whose memories; several scopes, in a list or as `Scopes(…)` (all of a user's
                 agents, or of a tenant), are ranked together. At most 1,000 in all.
-            query: a question or key words, up to 16,384 characters; may be empty when `embedding`
+            query: a question or key words, up to 16,384 characters. May be empty when `embedding`
                 is given.
-            limit: hits at most, up to 1,000; left out: the setting `search_limit`.
+            limit: hits at most, up to 1,000. None: the setting `search_limit`.
             min_score: floor on the full query's cosine for memories that only their vectors found;
                 no effect in keyword mode. None: the setting.
             filter: which memories count.
             embedding: the query's vector, brought by the caller.
             embedding_space: the name of the store's embedding space to search with such a vector;
                 see `add`.
-            explain: say why each was found and what was left out, in `Hit.why` and
-                `Recall.left_out`; counts nothing.
+            explain: say why each was found. Fills `Hit.why` and `Recall.left_out`; counts nothing.
             deliver: count the hits as delivered.
             gate: let the gate answer nothing to a text that needs no memory; `degraded` says
                 "gated" then.
@@ -212,7 +211,7 @@ class Memories(Writing, Forgetting, Maintenance):
             timeout_seconds: how long the caller waits: models that help the search get a part of
                 it, and the search goes on without one that is late; None: they get what the
                 settings give them.
-            as_of: answer as at this time, from the history of the memories; what was forgotten or
+            as_of: answer as at this time, from the history of the memories. What was forgotten or
                 pruned since stays gone. Counts nothing. Reads at most 50,000 memories.
             session_id: the session that asks: its short-term memories are searched too. It narrows
                 nothing; `Filter(session_id=…)` does.

@@ -200,10 +200,10 @@ class Writing(Opened):
             content: the text.
             type: what kind of memory.
             topics: what it is about.
-            tags: a label of your own.
+            tags: labels of your own.
             importance: 0 to 1.
             metadata: in place of all of the former.
-            category: a label of your own beside the type; an empty one takes it off.
+            category: a label of your own beside the type. An empty one takes it off.
             ttl_days: days to live, from now; 0: for ever.
             happened_at: when what it says happened.
             revision: the one to change; a later one is a conflict.

@@ -19,7 +19,8 @@ from typing_extensions import TypedDict, override
 
 from ..checks import json_text
 from ..concurrency import run_in_thread
-from ..errors import ConfigurationError, StoreError
+from ..errors import ConfigurationError, KagentMemoryError, NotFound, StoreError
+from ..memories.diagnosis import Diagnosis, bad
 from ..memories.export_file import opened
 from ..memories.findings import MAX_FINDINGS, Audit
 from ..memories.memories import Memories
@@ -222,6 +223,15 @@ class RemoteMemories(Memories):
             if (progress := arguments.get("progress")) is not None:
                 progress(part.memories)
         return total
+
+    async def _check(self, verb: Verb, arguments: dict[str, Any]) -> Sequence[Diagnosis]:
+        server = Diagnosis("server", "ok", f"{self.location} answers.")
+        try:
+            return [server, *await self._send(verb, arguments)]
+        except NotFound as error:  # it tells only callers who may see everything
+            return [server, bad("check", error)]
+        except KagentMemoryError as error:
+            return [bad("server", error)]
 
     async def _drain(self, verb: Verb, arguments: dict[str, Any]) -> bool:
         end = time.monotonic() + arguments.get("timeout", verb.defaults["timeout"])

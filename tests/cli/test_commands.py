@@ -44,6 +44,14 @@ def test_forget_erases_what_is_there_and_names_the_rest(run: Any, id: str):
     assert run("forget", id, other, *OF_ADA).code == told.code == 3
 
 
+def test_several_ids_are_forgotten_at_once(run: Any, id: str):
+    """The ids of one call are erased together, with one receipt."""
+    [other] = run("add", "Ada likes coffee", *OF_ADA, "--json").json["ids"]
+    assert run("forget", id, other, *OF_ADA).out == "2 forgotten.\n"
+    [receipt] = run("receipts", "--json").json
+    assert receipt["memories"] == 2
+
+
 def test_an_empty_id_is_refused(run: Any, id: str):
     """An empty id names nothing, also where a scope has a single memory."""
     told = run("forget", "", *OF_ADA)

@@ -49,7 +49,7 @@ FAMILIES = {2: "invalid-input", 3: "not-found", 5: "configuration", 6: "store"}
         (["show", "nothing", *OF_ADA], 3, "No memory nothing"),
         (["history", UNKNOWN, *OF_ADA], 3, UNKNOWN),
         (["forget", *OF_ADA], 2, "exactly one"),
-        (["edit", UNKNOWN, *OF_ADA], 2, "Nothing to change"),
+        (["edit", UNKNOWN, *OF_ADA], 2, "Say what to change: --content"),
         (["edit", UNKNOWN, "--importance", "7", *OF_ADA], 3, UNKNOWN),
         (["list", "--cursor", "bad", *OF_ADA], 2, "Invalid cursor"),
         (["list", "--user", ""], 2, "user"),
@@ -170,9 +170,9 @@ def test_the_version_is_told() -> None:
 
 
 FORGER = """
-import logging
+import logging, sys
 from kagent_memory.cli.output import Output, set_up_logging
-set_up_logging("text", Output())
+set_up_logging(sys.argv[1], Output())
 import litellm
 forged = "no\\nERROR kagent_memory: all is lost\\x1b[2J"
 logging.getLogger("kagent_memory").warning("told %s", forged)
@@ -184,14 +184,16 @@ except ValueError:
 """
 
 
-def test_no_text_forges_a_log_line() -> None:
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_no_text_forges_a_log_line(log_format: str) -> None:
     """A message, ours or LiteLLM's, stays on one line and drives no terminal; a traceback is
     indented.
     """
     environ = {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
     done = subprocess.run(
-        [sys.executable, "-c", FORGER], capture_output=True, text=True, env=environ, check=True
-    )
+        [sys.executable, "-c", FORGER, log_format],
+        capture_output=True, text=True, env=environ, check=True,
+    )  # fmt: skip
     lines = done.stderr.splitlines()
     assert "\x1b[2J" not in done.stderr
     assert not [line for line in lines if line.startswith("ERROR kagent_memory: all is lost")]
