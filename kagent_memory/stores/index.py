@@ -30,6 +30,7 @@ from .columns import (
     NEVER,
     NONE,
     Columns,
+    Floats,
     Mask,
     Rows,
     best,
@@ -224,7 +225,7 @@ class ScopeIndex:
         weights = np.bincount(holders.rows, worth, minlength=len(self.ids))
         weights = weights.astype(np.float64).round(12)
         rows = weights.nonzero()[0]
-        rows = rows[best(weights[rows], limit)]
+        rows = self.highest(rows, weights[rows], limit)
         # of the others, which share a row that is left aside
         number = np.full(len(self.ids), len(rows))
         number[rows] = np.arange(len(rows))
@@ -253,7 +254,13 @@ class ScopeIndex:
         if after is not None or before is not None:
             happened = self.columns["happened"][rows]
             rows = rows[(happened >= ticks(after, NONE + 1)) & (happened < ticks(before, NEVER))]
-        return rows[best(self.columns["created"][rows], limit)]
+        return self.highest(rows, self.columns["created"][rows], limit)
+
+    def highest(self, rows: Rows, values: Floats | Rows, limit: int) -> Rows:
+        """Return those of some rising rows that have the highest values, highest first; of those
+        that tie, higher ids first.
+        """
+        return rows[best(values, limit)]
 
     def near(self, rows: Rows, reach: int, visible: Mask) -> Rows:
         """Return these rows and those up to `reach` positions from them in their sessions, as far
@@ -316,6 +323,15 @@ class JoinedIndex(ScopeIndex):
             *(holders._replace(rows=holders.rows + start) for start, holders in lists), strict=True
         )
         return Postings(*map(np.concatenate, columns))
+
+    @override
+    def highest(self, rows: Rows, values: Floats | Rows, limit: int) -> Rows:
+        starts = rows.searchsorted([start for start, _ in self.parts])
+        lists = zip(starts, np.split(values, starts[1:]), strict=True)
+        places = np.concatenate([start + best(own, limit) for start, own in lists])
+        # else what ties in the last scope would leave no room for the others'
+        places = places[np.argsort([self.ids[row] for row in rows[places]], kind="stable")]
+        return rows[places[best(values[places], limit)]]
 
     @override
     def neighbours(self, rows: Rows, reach: int) -> Rows:
