@@ -327,8 +327,8 @@ class JoinedIndex(ScopeIndex):
     @override
     def highest(self, rows: Rows, values: Floats | Rows, limit: int) -> Rows:
         starts = rows.searchsorted([start for start, _ in self.parts])
-        lists = zip(starts, np.split(values, starts[1:]), strict=True)
-        places = np.concatenate([start + best(own, limit) for start, own in lists])
+        lists = zip(starts, [*starts[1:], len(rows)], strict=True)
+        places = np.concatenate([start + best(values[start:end], limit) for start, end in lists])
         # else what ties in the last scope would leave no room for the others'
         places = places[np.argsort([self.ids[row] for row in rows[places]], kind="stable")]
         return rows[places[best(values[places], limit)]]
