@@ -27,6 +27,7 @@ from typing import (
     overload,
 )
 
+from cachetools import LRUCache
 from pydantic import (
     AfterValidator,
     BeforeValidator,
@@ -82,25 +83,24 @@ EASY_EXPONENT = 8  # of a vector's greatest number: float32 and float16 keep eve
 
 _SOURCES = uuid.UUID("9c1f6c7e-5d0b-4a57-8f0e-4f2d7b1f5a10")  # the name space of kept turns' ids
 _ids = threading.Lock()
-_last_id = 0
+_last_ids = LRUCache[int, int](64)  # of the milliseconds that ids were asked for last
 
 
 def new_id(at: datetime | None = None) -> str:
     """Return a UUIDv7 as text (RFC 9562 §5.7): of one process, ids made later sort later, also
-    within a millisecond.
+    within a millisecond, and beside others of another time.
     """
-    global _last_id
     milliseconds = (int(at.timestamp() * 1000) if at else time.time_ns() // 1_000_000) & (
         1 << 48
     ) - 1
     with _ids:
-        if _last_id >> 80 == milliseconds:
-            value = _last_id + 1 + int.from_bytes(os.urandom(4), "big")
+        if (last := _last_ids.get(milliseconds)) is not None:
+            value = last + 1 + int.from_bytes(os.urandom(4), "big")
         else:
             value = milliseconds << 80 | int.from_bytes(os.urandom(10), "big")
             value = value & ~(0xF << 76) | 0x7 << 76
             value = value & ~(0x3 << 62) | 0x2 << 62
-        _last_id = value
+        _last_ids[milliseconds] = value
     return str(uuid.UUID(int=value))
 
 

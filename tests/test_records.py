@@ -1,0 +1,18 @@
+"""The values of the package by themselves."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from kagent_memory.records import new_id
+
+NOW = datetime(2026, 3, 4, tzinfo=UTC)
+
+
+def test_ids_of_one_time_rise_whatever_else_asks_for_ids() -> None:
+    """What is stored together keeps its order, though others store something of other times."""
+    times = [NOW, NOW + timedelta(milliseconds=1), None]
+    made = [[new_id(at) for at in times] for _ in range(20)]
+    for ids in zip(*made, strict=True):
+        assert list(ids) == sorted(ids)
+    assert len({id for ids in made for id in ids}) == 60
