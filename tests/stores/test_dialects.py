@@ -143,6 +143,13 @@ def test_scopes_are_listed_in_the_order_of_an_index(connection, name):
     assert not any("TEMP B-TREE" in step for step in steps), steps
 
 
+def test_few_short_term_memories_are_listed_by_their_own_index(connection):
+    """A list of short-term memories reads them alone, however many others the scope has."""
+    steps = plan(connection, "list_short_term")
+    assert any("memory_short_term" in step for step in steps)
+    assert not any("memory_created" in step for step in steps)
+
+
 def test_no_libsql_statement_materialises_a_whole_scope(connection):
     """No libsql statement writes a view out for a whole scope before it picks from it."""
     connection.rows(statement("libsql", "make_vectors", 1)[0])

@@ -135,7 +135,7 @@ ORDER BY m.created_at DESC, m.id DESC
 LIMIT :limit
 
 -- name: list_short_term
--- Those of single sessions are few, and have an index of their own.
+-- Those of single sessions are few, and have an index of their own; "+" keeps SQLite from reading the whole scope by time.
 WITH brief AS MATERIALIZED (
     SELECT b.id FROM memory AS b
     WHERE b.scope_id = :scope_id AND b.state = 'short_term'
@@ -144,9 +144,9 @@ WITH brief AS MATERIALIZED (
 SELECT m.*
 FROM remembered AS m
 WHERE m.scope_id = :scope_id AND m.id IN (SELECT id FROM brief)
-    AND (m.created_at, m.id) < (coalesce(:after_key, '~'), coalesce(:after_id, '~'))
+    AND (+m.created_at, m.id) < (coalesce(:after_key, '~'), coalesce(:after_id, '~'))
     AND {passes_filter}
-ORDER BY m.created_at DESC, m.id DESC
+ORDER BY +m.created_at DESC, m.id DESC
 LIMIT :limit
 
 -- name: list_oldest
