@@ -133,6 +133,26 @@ def test_a_server_reached_by_tls_cannot_lead_away_from_it():
     stream.close()
 
 
+def test_a_server_may_lead_on_to_tls():
+    """A server without TLS may name an address with TLS for the rest of the stream."""
+    asked: list[str] = []
+    rows = {"cols": [], "rows": [], "affected_row_count": 0}
+    done = {"step_results": [rows, rows], "step_errors": [None, None]}
+    first = {"type": "ok", "response": {"type": "batch", "result": done}}
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(str(request.url))
+        told = {"baton": "b", "base_url": "https://tls.example", "results": [first]}
+        return httpx.Response(200, json=told)
+
+    stream = hrana.ServerConnection(Server("http://db.example", TOKEN))
+    stream._client = httpx.Client(transport=httpx.MockTransport(answer))
+    with pytest.raises(ZeroDivisionError):
+        write(stream, "1", then=lambda: 1 / 0)
+    stream.close()
+    assert asked == ["http://db.example/v2/pipeline", "https://tls.example/v2/pipeline"]
+
+
 def results(**changed: Any):
     def change(answer):
         answer["results"][0]["response"]["result"]["step_results"][-1].update(changed)
@@ -143,6 +163,7 @@ def results(**changed: Any):
 
 WRONG = {
     "no JSON": b"<html>hello</html>",
+    "no text": b'{"\xff": 1}',
     "nothing in it": b"{}",
     "no results": b'{"baton": null, "base_url": null, "results": []}',
     "deep": b"[" * 100_000,
@@ -194,6 +215,20 @@ def test_trouble_at_the_commit_is_told_and_never_tried_again(connection, server,
     assert not isinstance(told.value, Busy)
     server.expire()
     assert ids(server) == (["1"] if trouble == "drop" else [])
+
+
+def test_a_commit_that_was_never_sent_wrote_nothing(connection, server):
+    """A commit for which no connection could be made wrote nothing, and the error says so."""
+
+    def unplug():
+        server.paths.clear()
+        connection._url = "http://127.0.0.1:9"
+
+    with pytest.raises(StoreError, match="nothing was written"):
+        write(connection, "1", then=unplug)
+    assert server.paths == []
+    server.expire()
+    assert ids(server) == []
 
 
 def test_a_lost_read_may_be_tried_again(connection, server):
@@ -341,6 +376,7 @@ def test_what_a_uri_names(uri, server):
         ("wss://db-ada.turso.io?authToken=pass77", "libsql://host"),
         ("https://db-ada.turso.io?authToken=pass77", "libsql://host"),
         ("libsql://db..example?authToken=pass77", "libsql://host"),
+        ("libsql://xn--.example?authToken=pass77", "correct the host"),
         ("libsql://db.example?authToken=", "one query parameter"),
         ("libsql://db.example?authToken=pass77%0Ax", "one query parameter"),
         ("libsql://db.example?authToken=pass77&authToken=b", "one query parameter"),

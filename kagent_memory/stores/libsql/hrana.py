@@ -28,6 +28,7 @@ TIMEOUT = httpx.Timeout(10.0, connect=5.0)  # servers end a transaction after 5 
 REST_SECONDS = 1.0
 MAX_MESSAGE = 500  # characters, with the server's words at the end
 _PLACE = re.compile(r"(https?://)[^/@]+(/[^@]*)?")
+_NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout)
 _AGAIN = (408, 425, 429, 502, 503, 504)
 _VALUES: Mapping[str, Callable[[Mapping[str, Any]], Value]] = {
     "null": lambda _: None,
@@ -123,7 +124,8 @@ class ServerConnection(Connection):
         self._baton = told.get("baton")
         if base_url := told.get("base_url"):
             place = _PLACE.fullmatch(base_url)
-            if not place or not self._server.url.startswith(place[1]):
+            has_tls = self._server.url.startswith("https://")
+            if not place or (has_tls and place[1] != "https://"):
                 raise ValueError("a base_url that the token must not be sent to")
             self._url = base_url.rstrip("/")
         first: Any = told["results"][0]
@@ -151,16 +153,19 @@ class ServerConnection(Connection):
                         ", not as a libSQL server with a database of this name that accepts this "
                         "authToken does"
                     )
+            case httpx.InvalidURL() | UnicodeError() if not (
+                had_stream or isinstance(error, UnicodeDecodeError)  # of an answer
+            ):
+                kind = ConfigurationError
+                advice = "is the address of no server; correct the host in the URI"
             case httpx.TimeoutException():
                 self._resting_until = time.monotonic() + REST_SECONDS
-            case httpx.ConnectError():
-                pass
             case httpx.HTTPError():
-                kind = Busy
+                kind = StoreError if isinstance(error, _NEVER_SENT) else Busy
             case _:
                 advice = "does not speak libSQL's protocol; check host and port in the URI"
         fate = "nothing was written"
-        if keeps:
+        if keeps and not isinstance(error, _NEVER_SENT):
             kind = StoreError
             fate = "whether this was written is unknown: read it again before you retry"
         return kind(self._shown(f"The libSQL server {self._server.url} {advice}; {fate} ({cause})"))
