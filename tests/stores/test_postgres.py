@@ -17,6 +17,8 @@ from kagent_memory import Memories
 from kagent_memory.errors import ConfigurationError, StoreError
 from kagent_memory.records import Scope, new_id
 from kagent_memory.stores import open_store
+from kagent_memory.stores.postgres.connection import Target, Traits
+from kagent_memory.stores.postgres.session import PostgresSession
 from kagent_memory.stores.sql import queries, statement
 from kagent_memory.stores.values import Batch
 from kagent_memory.testing import HashEmbedder
@@ -133,6 +135,24 @@ async def test_a_page_of_scopes_is_read_from_an_index(postgres_uri, name):
     assert re.search(r"Index (Only )?Scan using scope_order", plan), plan
     assert "Sort" not in plan
     assert "hashed" not in plan
+
+
+async def test_neither_passwords_nor_memories_stand_in_a_repr():
+    """What a log or a debugger shows of a session has no password and nothing remembered."""
+    target = Target(conninfo="postgresql://ada:pass77@db", schema="s", statement_seconds=1.0)
+    connection: Any = None
+    traits = Traits(
+        target=target,
+        pooled=False,
+        lent=False,
+        row_security=False,
+        path=None,
+        halfvec=None,
+        halfvec_array=0,
+    )
+    session = PostgresSession(connection, traits)
+    await session.send(("tokens", {"digest": "pass77"}))
+    assert "pass77" not in f"{target!r} {traits!r} {session!r}"
 
 
 async def test_a_migration_table_of_somebody_else_is_not_ours(postgres_uri):

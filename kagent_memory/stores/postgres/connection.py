@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, LiteralString, TypeAlias, TypeVar, cast
 
@@ -51,7 +51,7 @@ class Target:
         statement_seconds: the longest that the server works on one statement.
     """
 
-    conninfo: str
+    conninfo: str = field(repr=False)  # it may hold a password
     schema: str
     statement_seconds: float
 

@@ -57,7 +57,7 @@ def encoded(name: str, value: Any) -> Any:
     return [encoded(name, element) for element in cast("Sequence[Any]", value)]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)  # its statements hold what is remembered
 class PostgresSession:
     """The `Session` of one connection.
 
