@@ -338,7 +338,7 @@ async def _forgotten(call: Call, scope: Scope, gone: Forgotten) -> Answer:
     if gone.linked:
         value["linked"] = [*gone.linked]
         lines.append("These say the same and stay, unless they are named too:")
-        same = await existing(call.memories, scope, gone.linked)
+        same = await existing(call.memories, scope, gone.linked[:MAX_SHOWN])
         lines += [f"{memory.id}  {printable(memory.content)}" for memory in same]
     shown = await existing(call.memories, scope, gone[:MAX_SHOWN])
     return Answer(value, MEMORY_COLUMNS if shown else {}, shown, lines)

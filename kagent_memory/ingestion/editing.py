@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import fields as fields_of
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, get_type_hints
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from ..checks import DEEPEST, checked_key, checked_text, faults, json_text, too_deep
 from ..errors import Conflict, InvalidInput, NotFound
@@ -22,9 +22,13 @@ from ..redaction.personal_data import PersonalDataRefused
 from ..retention.lifecycle import revised
 from ..stores.codec import expiry, renewed
 
-_FACT = TypeAdapter(Fact)
+_TYPES = {name: (kind, ...) for name, kind in get_type_hints(Fact, include_extras=True).items()}
+# strict: nothing is taken for another type, such as a number for a time
+_FACT: type[BaseModel] = create_model(
+    "Fact", __config__=ConfigDict(strict=True), **cast("Any", _TYPES)
+)
 Redactor = Callable[[str], str]
-Record = TypeVar("Record", Fact, Message)
+Read = TypeVar("Read")
 TOO_DEEP = f"The metadata is nested too deep; a value may have at most {DEEPEST} levels."
 
 
@@ -43,7 +47,8 @@ def checked_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact:
     Raises:
         InvalidInput: says which part does not fit, and the bound.
     """
-    fact = fitting(_FACT, item if isinstance(item, Fact) else Fact(text=item), "The fact's")
+    given = item if isinstance(item, Fact) else Fact(text=item)
+    fact = replace(given, **dict(fitting(_FACT.model_validate, given, "The fact's")))
     for event_id in fact.event_ids:
         checked_key(event_id, "An event id")
 
@@ -75,15 +80,18 @@ def _checked_content(text: str, max_bytes: int) -> str:
     return text
 
 
-def fitting(kind: TypeAdapter[Record], value: Record, what: str) -> Record:
-    """Return a record with the types that its fields name.
+def fitting(read: Callable[[Mapping[str, Any]], Read], value: Fact | Message, what: str) -> Read:
+    """Return a record as `read` makes it of its fields, in which any sequence is a tuple.
 
     Raises:
         InvalidInput: names the first field that does not fit.
     """
     values = {field.name: getattr(value, field.name) for field in fields_of(value)}
+    for name, given in values.items():
+        if isinstance(given, Sequence) and not isinstance(given, (str, bytes, bytearray)):
+            values[name] = tuple(cast("Sequence[object]", given))
     try:
-        return kind.validate_python(values)
+        return read(values)
     except ValidationError as error:
         where, reason = faults(error)[0]
         raise InvalidInput(f"{what} {where} does not fit: {reason}.") from error

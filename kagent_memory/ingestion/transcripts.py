@@ -83,10 +83,10 @@ def _checked_fields(
 def _prepared(
     message: Message, session_id: str, redact: Redactor, max_bytes: int, seen: Counter[str]
 ) -> Message:
+    message = fitting(_MESSAGE.validate_python, message, "A message's")
     fields: Mapping[str, Any] = {}
     if message.fields:
         fields = _checked_fields(message.fields, redact, max_bytes)
-    message = fitting(_MESSAGE, message, "A message's")
     event_id = message.event_id
     if not event_id:
         said_at = message.at.isoformat() if message.at else ""

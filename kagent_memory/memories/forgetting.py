@@ -155,21 +155,29 @@ class Forgetting(Opened):
                 parts.forget_vectors()
         if missing := sorted({*(ids or ())} - erased.keys()):
             raise NotFound(f"No memory {', '.join(missing)} in this scope.")
-        linked = await self._linked(scope, [*erased]) if dry_run and ids is not None else ()
+        linked = await self._linked(scope, [*erased]) if dry_run and not everything else ()
         return Forgotten(tuple(erased), linked)
 
     async def _linked(self, scope: Scope, ids: Sequence[str]) -> tuple[str, ...]:
         """Return the visible memories that these are linked with, without themselves."""
-        memories, now = self.parts.store.memories, self.parts.clock()
-        stored = await memories.get(scope, ids, now=now, superseded=True)
-        links = {id for memory in stored.values() for id in memory.links} - set(ids)
-        return tuple(sorted(await memories.get(scope, sorted(links), now=now)))
+        memories, now, links = self.parts.store.memories, self.parts.clock(), set[str]()
+        for start in range(0, len(ids), PART):
+            stored = await memories.get(scope, ids[start : start + PART], now=now, superseded=True)
+            links.update(*(memory.links for memory in stored.values()))
+        others, visible = sorted(links - {*ids}), list[str]()
+        for start in range(0, len(others), PART):
+            visible += await memories.get(scope, others[start : start + PART], now=now)
+        return tuple(sorted(visible))
 
     async def _steps(
         self, scope: Scope, condition: Filter, *, everything: bool
     ) -> Sequence[Selection]:
         """Return what is to be erased, in one transaction each."""
         session_id, author = condition.session_id, condition.author
+        event_ids: Sequence[str] = ()
+        if author is not None and condition == Filter(session_id=session_id, author=author):
+            # first: what a job takes in meanwhile is among the memories then
+            event_ids = await self._queued(scope, session_id, author)
         ids = await self.parts.store.memories.kept(scope, condition)
         steps: list[Selection] = [
             {"ids": ids[start : start + PART]} for start in range(0, len(ids), PART)
@@ -178,11 +186,7 @@ class Forgetting(Opened):
         # the last part.
         if everything or condition == Filter(session_id=session_id):
             steps[-1:] = [{"session_id": session_id, "everything": everything}]
-        elif (
-            author is not None
-            and condition == Filter(session_id=session_id, author=author)
-            and (event_ids := await self._queued(scope, session_id, author))
-        ):
+        elif event_ids:
             steps.append({"event_ids": event_ids})
         return steps
 

@@ -4,6 +4,7 @@ no others.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,18 @@ from google.adk.events import Event
 from google.adk.sessions import InMemorySessionService
 from google.genai import types
 
-from kagent_memory import Fact, Filter, InvalidInput, KagentMemoryService, Memories, Message, Scope
+from kagent_memory import (
+    Change,
+    Fact,
+    Filter,
+    InvalidInput,
+    KagentMemoryService,
+    Memories,
+    Message,
+    Scope,
+)
 from kagent_memory.memories import forgetting
+from kagent_memory.stores.values import Batch
 from kagent_memory.testing import FrozenClock, HashEmbedder
 from memories import opening
 from memories.opening import ADA, CANARY, GRACE, HOUR, START, kept, later, listed
@@ -76,6 +87,41 @@ async def test_exactly_what_meets_every_condition_goes(options, gone):
         assert {*await memories.forget(ADA, **options)} == {*doomed}
         assert {*await kept(memories)} == {ids[name] for name in FACTS.keys() - gone}
         assert len(await kept(memories, GRACE)) == len(FACTS)
+
+
+@pytest.mark.parametrize(
+    ("options", "linked"),
+    [
+        ({"tag": "drink"}, {"boat", "key"}),
+        ({"tag": "warm"}, {"cocoa"}),
+        ({"author": "Ada"}, {"cocoa"}),
+        ({"everything": True}, set()),
+    ],
+    ids=str,
+)
+async def test_a_dry_run_names_what_is_linked_and_stays(options, linked, monkeypatch):
+    """Conditions name the memories that say the same and do not meet them, and erase none."""
+    monkeypatch.setattr(forgetting, "PART", 1)
+    async with await opened() as memories:
+        added = await memories.add(ADA, [*FACTS.values()])
+        ids = dict(zip(FACTS, added, strict=True))
+        changes = [
+            Change(
+                kind="link",
+                memory=replace(
+                    await memories.get(ADA, ids[name]),
+                    links=tuple(ids[other] for other in others),
+                    revision=2,
+                ),
+            )
+            for name, others in {"tea": ["cocoa"], "cocoa": ["tea", "boat", "key"]}.items()
+        ]
+        await memories.store.apply(ADA, Batch(changes=changes), now=memories.parts.clock())
+        doomed = await memories.forget(ADA, dry_run=True, **options)
+        assert {*doomed.linked} == {ids[name] for name in linked}
+        assert not {*doomed.linked} & {*doomed.ids}
+        assert not (await memories.forget(ADA, **options)).linked
+        assert {ids[name] for name in linked} <= {*await kept(memories)}
 
 
 @pytest.mark.parametrize(
