@@ -16,6 +16,7 @@ from ..records import GATED, Exclusion, Hit, Memory, Mode, Recall
 from ..settings import MemorySettings
 from ..settings.policies import POLICIES
 from ..stores.base import MemoryStore
+from ..stores.filter_match import matches_filter
 from ..stores.values import TextMatches
 from ..stores.view import Nearest, Stale
 from .embedding_spaces import StoreEmbedder
@@ -206,7 +207,11 @@ class Retriever:
         wanted = max(limit + SPARE, MAX_RERANKED if self._reranker else 0)
         while True:
             head = ranking.best(wanted)
-            memories = await search.view.memories([hit.row for hit in head])
+            known = await search.view.memories([hit.row for hit in head])
+            # what was edited since the view was taken may no longer fit
+            memories = {
+                row: one for row, one in known.items() if matches_filter(search.filter, one)
+            }
             selection = await run_in_thread(
                 search.size,
                 select,

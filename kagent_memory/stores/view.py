@@ -81,7 +81,9 @@ class View(ABC):
 
     def size(self, terms: int) -> int:
         """Return how long a search by so many terms takes, as `run_in_thread` counts."""
-        return MIN_SIZE + (1 + terms) * len(self.index.ids) // MEMORIES
+        is_filtered = self._passing is not None and "visible" not in vars(self)
+        passing = len(self.index.ids) if is_filtered else 0  # are looked up first
+        return MIN_SIZE + passing + (1 + terms) * len(self.index.ids) // MEMORIES
 
     def text(self, terms: Sequence[str], *, limit: int) -> TextMatches:
         """Return the memories that hold any of the terms, rarest terms first, and the counts for

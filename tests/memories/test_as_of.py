@@ -10,6 +10,7 @@ import pytest
 
 from kagent_memory import Fact, Filter, Memories, Scopes
 from kagent_memory.errors import InvalidInput
+from kagent_memory.records import GATED
 from kagent_memory.retrieval import views
 from kagent_memory.testing import FrozenClock, HashEmbedder
 from memories import opening
@@ -192,3 +193,15 @@ async def test_a_past_of_too_many_memories_is_refused(monkeypatch: pytest.Monkey
         await memories.add(GRACE, ["Grace sails the boat"])
         with pytest.raises(InvalidInput, match="fewer"):
             await memories.recall(EVERY, QUERY, as_of=then)
+
+
+async def test_the_gate_of_a_search_of_the_past_reads_no_past(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What the gate holds back costs as little as today's."""
+    monkeypatch.setattr(views, "MAX_PAST", 0)
+    async with await opened() as memories:
+        await memories.add(ADA, ["Ada sails the boat"])
+        then = passed(memories)
+        general = "How does photosynthesis work?"
+        assert GATED in (await memories.recall(ADA, general, as_of=then, gate=True)).degraded

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from kagent_memory.memories import Memories
-from kagent_memory.records import Fact, Scope
+from kagent_memory.records import Fact, Filter, Scope
 from kagent_memory.stores.postgres.database import PostgresDatabase
 from kagent_memory.stores.postgres.session import PostgresSession
 from kagent_memory.stores.sql.scope_view import ScopeView
@@ -139,6 +139,20 @@ async def test_dropped_vectors_are_searched_no_more(pair):
     answer = await here.recall(SCOPE, "tea", deliver=False)
     assert [hit.memory.content for hit in answer.hits] == ["green tea"]
     assert "dropped" in "".join(answer.degraded)
+
+
+async def test_what_ceases_to_fit_the_filter_is_not_handed_over(pair, monkeypatch):
+    """A hit fits the filter as it is handed over, not only as it was found."""
+    here, there = pair
+    ids = await here.add(SCOPE, [Fact(f"{word} tea", category="drinks") for word in WORDS[:2]])
+    memories = ScopeView.memories
+
+    async def late(self, *arguments, **options):
+        await there.edit(SCOPE, ids[0], category="secrets")
+        return await memories(self, *arguments, **options)
+
+    monkeypatch.setattr(ScopeView, "memories", late)
+    assert await texts(here, "tea", filter=Filter(category="drinks")) == ["oslo tea"]
 
 
 async def test_a_scope_erased_while_its_index_is_read_is_empty(pair, monkeypatch):

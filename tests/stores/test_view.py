@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kagent_memory.records import Memory, Scope
+from kagent_memory.records import EVERYTHING, Filter, Memory, Scope
 from kagent_memory.retrieval.ranking.importance import ImportanceWeights
 from kagent_memory.retrieval.retriever import Retriever
 from kagent_memory.retrieval.search import Search
@@ -48,12 +48,20 @@ def memories_of(count: int) -> tuple[dict[str, Memory], ScopeIndex]:
     return memories, ScopeIndex().updated(entries)
 
 
-@pytest.mark.parametrize(("count", "asked"), [(100_000, 1), (100_000, 6), (10_000, 64)])
-async def test_a_large_scope_is_searched_beside_the_loop(count: int, asked: int):
-    """A search of 100,000 memories, or for 64 terms, holds up no other task."""
+@pytest.mark.parametrize(
+    ("count", "asked", "filter"),
+    [
+        (100_000, 1, EVERYTHING),
+        (100_000, 6, EVERYTHING),
+        (10_000, 64, EVERYTHING),
+        (10_000, 1, Filter(min_importance=0.1)),
+    ],
+)
+async def test_a_large_scope_is_searched_beside_the_loop(count: int, asked: int, filter: Filter):
+    """A search of 100,000 memories, for 64 terms, or under a filter holds up no other task."""
     memories, index = memories_of(count)
     store: Any = SimpleNamespace(trouble=None, vectors=lambda: None)
-    view = MemoriesView(store, SCOPE, memories, index, now=NOW)
+    view = MemoriesView(store, SCOPE, memories, index, filter=filter, now=NOW)
 
     async def taken(scope: Scope, **options: Any) -> MemoriesView:
         return view
