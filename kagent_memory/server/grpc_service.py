@@ -40,6 +40,7 @@ from .kagent_wire import DIMENSIONS, check_count, check_width
 SERVICE = "kagent.api.v1alpha1.MemoryService"
 MAX_STREAMS = 2 * MAX_OPEN  # calls that are open on one connection, of whatever service
 MAX_CONNECTIONS = 1_000
+MAX_PENDING = 4_000  # calls not yet begun; beyond, any caller's may be cancelled at random
 HANDSHAKE_SECONDS = 15.0  # for a connection to say that it speaks gRPC
 IDLE_SECONDS = 300.0  # of a connection without a call; a client connects again by itself
 MAX_AGE_SECONDS = 3600.0  # of a connection; its open calls have five minutes more
@@ -210,6 +211,8 @@ async def serving(
         ("grpc.so_reuseport", 0),
         ("grpc.server_handshake_timeout_ms", int(HANDSHAKE_SECONDS * 1000)),
         ("grpc.max_concurrent_streams", MAX_STREAMS),
+        ("grpc.server.max_pending_requests", MAX_PENDING),
+        ("grpc.server.max_pending_requests_hard_limit", 2 * MAX_PENDING),
         ("grpc.max_connection_idle_ms", int(IDLE_SECONDS * 1000)),
         ("grpc.max_connection_age_ms", int(MAX_AGE_SECONDS * 1000)),
         ("grpc.max_connection_age_grace_ms", int(AGE_GRACE_SECONDS * 1000)),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -125,34 +126,36 @@ async def test_a_list_that_is_too_long_for_a_message_says_so(
     await refused(listed(client), EXHAUSTED, "list them over HTTP")
 
 
-async def _silent_calls(
+def _silent_calls(
     channels: Sequence[grpc.aio.Channel], count: int, metadata: Mapping[str, str]
 ) -> list[Any]:
     """Begin calls of `List` that never send a message, spread over the channels."""
     begin = [channel.stream_unary(f"/{SERVICE}/List") for channel in channels]
-    calls = [
-        begin[number % len(begin)](metadata=tuple(metadata.items())) for number in range(count)
-    ]
-    await asyncio.sleep(1)
-    return calls
+    return [begin[number % len(begin)](metadata=tuple(metadata.items())) for number in range(count)]
+
+
+@asynccontextmanager
+async def _connections(port: int, count: int) -> AsyncIterator[list[grpc.aio.Channel]]:
+    alone = [("grpc.use_local_subchannel_pool", 1)]  # a connection of its own
+    async with AsyncExitStack() as stack:
+        yield [
+            await stack.enter_async_context(
+                grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=alone)
+            )
+            for _ in range(count)
+        ]
 
 
 @pytest.mark.parametrize("token", [False, True], ids=["open", "auth"])
 async def test_silent_calls_keep_nobody_else_out(memories: Memories, token: bool):
     """1,200 calls that never send a message leave health and other callers answered."""
     mute, ada = [await bearing(memories, user=user) if token else {} for user in ("mute", "ada")]
-    async with AsyncExitStack() as stack:
-        channel, port = await stack.enter_async_context(
-            served_channel(memories, Access(required=token))
-        )
-        alone = [("grpc.use_local_subchannel_pool", 1)]  # a connection of its own
-        others = [
-            await stack.enter_async_context(
-                grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=alone)
-            )
-            for _ in range(4)
-        ]
-        silent = await _silent_calls(others, 1_200, mute)
+    async with (
+        served_channel(memories, Access(required=token)) as (channel, port),
+        _connections(port, 4) as others,
+    ):
+        silent = _silent_calls(others, 1_200, mute)
+        await asyncio.sleep(1)
         async with asyncio.timeout(60):
             health = health_pb2_grpc.HealthStub(channel)
             assert (await health.Check(health_pb2.HealthCheckRequest())).status == 1
@@ -162,11 +165,29 @@ async def test_silent_calls_keep_nobody_else_out(memories: Memories, token: bool
             call.cancel()
 
 
+def _keep_busy() -> None:
+    time.sleep(1)
+
+
+async def test_calls_wait_while_the_server_is_busy(memories: Memories):
+    """Calls that come behind 1,500 others before the server takes the first are not cancelled."""
+    async with served_channel(memories) as (channel, port), _connections(port, 6) as others:
+        await asyncio.gather(*(one.channel_ready() for one in (channel, *others)))
+        silent = _silent_calls(others, 1_500, {})
+        asyncio.get_running_loop().call_later(0.01, _keep_busy)
+        begun = [asyncio.ensure_future(listed(GrpcCaller(channel))) for _ in range(20)]
+        async with asyncio.timeout(60):
+            assert await asyncio.gather(*begun) == [[]] * 20
+        for call in silent:
+            call.cancel()
+
+
 async def test_open_calls_of_one_caller_are_bounded(memories: Memories):
     """A caller's calls beyond `MAX_OPEN` are refused until some have ended."""
     ada = await bearing(memories, user="ada")
     async with served_channel(memories, Access(required=True)) as (channel, _):
-        silent = await _silent_calls([channel], MAX_OPEN, ada)
+        silent = _silent_calls([channel], MAX_OPEN, ada)
+        await asyncio.sleep(1)
         client = GrpcCaller(channel, ada)
         await refused(listed(client), EXHAUSTED, "in progress")
         for call in silent:
