@@ -297,8 +297,10 @@ async def test_the_wait_for_a_connection_is_bounded(postgres_uri, monkeypatch):
     async def hold(_session: Any) -> None:
         await released.wait()
 
-    monkeypatch.setattr("kagent_memory.stores.postgres.database.WAIT_SECONDS", 0.5)
     async with await open_store(postgres_uri, pool_size=1) as store:
+        # from now on: to open may take longer
+        pool = store.memories.database.pool._pool  # type: ignore[attr-defined]
+        monkeypatch.setattr(pool, "timeout", 0.5)
         holding = asyncio.create_task(store.memories.database.read(hold))  # type: ignore[attr-defined]
         await asyncio.sleep(0.1)
         waiting = [store.memories.version(SCOPE) for _ in range(5)]
@@ -310,8 +312,11 @@ async def test_the_wait_for_a_connection_is_bounded(postgres_uri, monkeypatch):
         assert await store.memories.version(SCOPE) == 0
 
 
-async def test_a_server_without_room_for_more_connections_is_shared(server_directory):
-    """A server without room for more connections is shared by those it took."""
+async def test_a_server_without_room_for_more_connections_is_shared(server_directory, monkeypatch):
+    """A server without room for more connections is shared by those it took, also when all were
+    lost and it takes fewer from then on.
+    """
+    monkeypatch.setattr("kagent_memory.stores.postgres.database.TRUSTED_SECONDS", 0.0)
     server = get_server(server_directory, cleanup_mode="delete")
     try:
         execute(
@@ -326,6 +331,14 @@ async def test_a_server_without_room_for_more_connections_is_shared(server_direc
                 *(store.apply(SCOPE, batch_of(f"{number}"), now=NOW) for number in range(60))
             )
             assert (await store.stats(SCOPE, now=NOW)).visible == 60
+            execute(
+                server.get_uri(),
+                "ALTER ROLE app CONNECTION LIMIT 1",
+                "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity "
+                "WHERE usename = 'app'",
+            )
+            waiting = [store.memories.version(SCOPE) for _ in range(20)]
+            assert await asyncio.gather(*waiting) == [60] * 20
     finally:
         await asyncio.to_thread(server.cleanup)
 

@@ -222,10 +222,11 @@ class Pool:
             raise
 
     def _refuse_waiting(self, _: object = None) -> None:
-        """Fail whoever waits for a connection, unless one will be given back: a server that takes
-        no more is shared.
+        """Fail whoever waits for a connection, unless one will be given back or made: a server that
+        takes no more is shared, but a silent one is not waited for again.
         """
-        if not self._tasks:
+        is_silent = isinstance(self._failure, errors.ConnectionTimeout)
+        if not (self._tasks if is_silent else self._pool.get_stats()["pool_size"]):
             for waiting in self._waiting:
                 waiting.reschedule(0)
             self._waiting.clear()
