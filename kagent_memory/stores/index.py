@@ -297,7 +297,10 @@ class ScopeIndex:
 
 @dataclass(frozen=True)
 class JoinedIndex(ScopeIndex):
-    """The indexes of several scopes as one, row after row; each scope's sessions are its own."""
+    """The indexes of several scopes as one, row after row; each scope's sessions are its own.
+
+    Ids rise within each part alone, and may be in several: ask the parts for the rows of ids.
+    """
 
     parts: Sequence[tuple[int, ScopeIndex]] = ()
 
