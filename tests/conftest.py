@@ -21,9 +21,15 @@ from optional import pytest_pycollect_makemodule as pytest_pycollect_makemodule
 
 _MEMORY = Path("/dev/shm")
 if "PYTEST_XDIST_WORKER" not in os.environ:  # whose folder is the run's
-    if "TMPDIR" not in os.environ and _MEMORY.is_dir() and disk_usage(_MEMORY).free > 4 * 2**30:
+    if (
+        "TMPDIR" not in os.environ
+        and os.access(_MEMORY, os.W_OK)
+        and disk_usage(_MEMORY).free > 4 * 2**30
+        and not os.statvfs(_MEMORY).f_flag & os.ST_NOEXEC  # tests start programs that they made
+    ):
         # Databases and files of tests need no disk, whose queue would hold up hundreds of them.
-        os.environ["PYTEST_DEBUG_TEMPROOT"] = tempfile.tempdir = str(_MEMORY)
+        tempfile.tempdir = str(_MEMORY)
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())  # outlives the run
 
     # What programs leave behind goes with the run. The server's wheel keeps its lock file there
     # too; its default place is shared by all users of a machine.

@@ -337,6 +337,30 @@ async def test_what_is_of_another_kind_or_not_alike_stays_alone(other):
     assert await merged(rows, "no answer", cosine=0.9 if other else 0.79) == []
 
 
+async def test_a_merge_is_added_before_its_sources_retire():
+    """A merge is added before its sources retire and can be traced."""
+    rows = [
+        row("Likes green tea.", days=3, event_ids=("e1",), importance=0.9),
+        row("Likes tea in the evening.", days=2, event_ids=("e2",), topics=("tea",)),
+    ]
+    added, *retired = await merged(rows, uniting("Likes green tea in the evening."))
+    assert (added.kind, added.memory.content, added.memory.state) == (
+        "add",
+        "Likes green tea in the evening.",
+        "active",
+    )
+    assert (added.memory.event_ids, added.memory.importance, added.memory.topics) == (
+        ("e1", "e2"),
+        0.9,
+        ("tea",),
+    )
+    assert added.memory.expires_at == rows[1].expires_at
+    assert [
+        (change.kind, change.memory.superseded_by, change.memory.revision) for change in retired
+    ] == [("merge", added.memory.id, 2)] * 2
+    assert len({added.group, *(change.group for change in retired)}) == 1
+
+
 async def test_a_memory_merges_with_the_one_most_like_it():
     """Each memory is in one pair at most."""
     rows = [row(f"{word} tea is liked") for word in ("some", "more", "any")]

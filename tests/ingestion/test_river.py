@@ -14,8 +14,10 @@ from typing import Any
 
 import pytest
 
+from kagent_memory.errors import Conflict
 from kagent_memory.memories import Memories
 from kagent_memory.records import Fact, Scope
+from kagent_memory.stores.base import MemoryStore
 from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
 
 from .ground import SCOPE, Embedding, contents, opened, said, stated, taken_in
@@ -42,6 +44,33 @@ async def test_a_session_is_taken_in_once_however_often_it_comes(store_uri: str)
             "spare key" not in prompt.partition("<transcript")[2]
             for prompt in llm.prompts[asked : asked + 1]
         )
+
+
+async def test_turns_that_meet_no_fact_search_nothing(monkeypatch: pytest.MonkeyPatch):
+    """What a user said is kept word for word without reading what the scope holds."""
+    async with opened(llm=False) as memories:
+        monkeypatch.delattr(type(memories.store.memories), "view")
+        monkeypatch.delattr(MemoryStore, "view")
+        await memories.remember(SCOPE, [said("The cat is called Mog.", "e1")], "s1")
+        await memories.work(until_idle=True)
+        assert await contents(memories) == ["The cat is called Mog."]
+
+
+async def test_a_worker_that_lost_its_lease_cannot_commit(store_uri: str):
+    """A worker whose lease passed to another commits nothing; the other stores it once."""
+    async with opened(store_uri, llm=False) as memories:
+        await memories.remember(SCOPE, [said("Said once.", "e1")], "s1")
+        late = await memories.store.queue.claim("late", now=datetime.now(UTC), lease_seconds=0.01)
+        assert late is not None
+        await asyncio.sleep(0.1)
+        heir = await memories.store.queue.claim("heir", now=datetime.now(UTC), lease_seconds=5)
+        assert heir is not None
+        assert heir.fence > late.fence
+        with pytest.raises(Conflict):
+            await memories.parts.handlers.run(late)
+        assert await contents(memories) == []
+        await memories.parts.handlers.run(heir)
+        assert await contents(memories) == ["Said once."]
 
 
 @pytest.mark.parametrize("jobs", [120, pytest.param(500, marks=pytest.mark.slow)])

@@ -15,8 +15,8 @@ from kagent_memory.errors import ConfigurationError, InvalidInput
 from kagent_memory.memories import Memories
 from kagent_memory.records import Fact, Filter, Recall, Scope
 from kagent_memory.retrieval.ranking import RankSettings
-from kagent_memory.testing import HashEmbedder
-from memories.opening import ADA, DAY, START, opened
+from kagent_memory.testing import FrozenClock, HashEmbedder
+from memories.opening import ADA, DAY, START, later, opened
 
 NOTES = (
     "Ada's favourite tea is oolong from the shop on Mill Lane.",
@@ -273,6 +273,26 @@ async def test_neighbours_answer_only_when_the_filter_admits_them(memories: Memo
         found = texts(await memories.recall(ADA, question, limit=10, filter=filter))
         assert asked.text in found
         assert beside.text not in found
+
+
+async def test_explaining_tells_what_matched_and_may_not_be_seen():
+    """An explanation names what matched and has expired, was superseded or is in quarantine."""
+    async with await opened(clock=FrozenClock(START), quarantine=["tool"]) as memories:
+        expired, old, held = await memories.add(
+            ADA,
+            [
+                Fact("Ada's tea is green", ttl_days=1),
+                "Ada's tea is black",
+                Fact("Ada's tea is poison", origin="tool"),
+            ],
+        )
+        [new] = await memories.add(ADA, ["Ada's tea is white"], replaces=old)
+        later(memories, days=2)
+        found = await memories.recall(ADA, "Which tea?", explain=True)
+        assert [hit.memory.id for hit in found] == [new]
+        reasons = {out.memory_id: out.reason for out in found.left_out}
+        assert reasons == {expired: "expired", old: "superseded", held: "quarantined"}
+        assert (await memories.recall(ADA, "Which tea?")).left_out == ()
 
 
 async def test_explaining_counts_no_delivery_and_handing_over_does(memories: Memories):

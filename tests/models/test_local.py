@@ -164,6 +164,27 @@ async def test_a_cross_encoder_scores_in_order(cache: Path):
     assert await ranker.rerank("ask", ["tea", "milk coffee"] * 40) == [3.0, 9.0] * 40
 
 
+async def test_a_model_that_loads_for_ever_is_given_up(monkeypatch: pytest.MonkeyPatch):
+    """A model that does not come to its end of loading delays a call no longer than its bound."""
+    loaded = threading.Event()
+
+    class Loading(fastembed.TextEmbedding):
+        def __init__(self, name: str) -> None:
+            loaded.wait(60)
+            raise OSError("the hub did not answer")
+
+    monkeypatch.setattr(fastembed, "TextEmbedding", Loading)
+    monkeypatch.setattr(Loading, "download_files_from_huggingface", lambda *_, **__: "")
+    settings = MemorySettings(model_timeout_seconds=0.1)
+    embedder = open_embedder("local/all-MiniLM-L6-v2", settings)
+    assert embedder is not None
+    start = time.monotonic()
+    with pytest.raises(ModelUnavailable):
+        await embedder.embed(["tea"], kind="document")
+    assert time.monotonic() - start < 30
+    loaded.set()
+
+
 async def test_calls_of_a_model_run_one_at_a_time(monkeypatch: pytest.MonkeyPatch):
     """Calls run off the event loop, and one after another."""
     running = threading.Lock()

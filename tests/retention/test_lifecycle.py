@@ -33,6 +33,8 @@ def aged(days: float, text: str = "x", *, used: Usage = Usage(), **values: Any) 
         ("kagent", {"ttl_days": 15, "popular_after": 10, "max_memories": 0, "half_life_days": 0}),
         ("archive", {"ttl_days": 0, "max_memories": 0, "half_life_days": 0}),
         ("tiers", {"ttl_days": 90, "max_memories": 10_000, "half_life_days": 30}),
+        ("kagent", {"prune_every_hours": 24}),
+        ("tiers", {"prune_every_hours": 168}),
     ],
 )
 def test_a_policy_sets_what_nobody_sets(policy: Any, values: dict[str, Any]):
