@@ -187,7 +187,7 @@ async def test_the_gate_is_off_when_the_argument_says_so():
 
 
 KEY, CAPITAL = "Where is my spare key?", "What is the capital of France?"
-EINSTEIN = "Who was Albert Einstein?"
+EINSTEIN, LONG = "Who was Albert Einstein?", "When did the war end? " * 20
 
 
 @pytest.mark.parametrize(
@@ -200,6 +200,8 @@ EINSTEIN = "Who was Albert Einstein?"
         (EINSTEIN, {"is_fact": True}, True),
         (CAPITAL, {}, True),
         (CAPITAL, {"is_fact": False}, False),
+        (LONG, {}, False),
+        (LONG, {"is_fact": True}, True),
     ],
 )
 async def test_the_gate_goes_by_what_its_caller_tells(
