@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TypeAlias
 
@@ -52,7 +52,7 @@ async def audit_scope(
         if progress is not None:
             progress(len(part))
     contents, counts, findings = Contents(parts, scope, every), Counter[Defect](), list[Finding]()
-    await contents.ask_store()
+    await contents.ask_store(defects)
     size = sum(len(whole.memory.content) * (1 + len(whole.revisions)) for whole in every)
     for defect in defects:
         evidence: Evidence = getattr(contents, defect)()
@@ -74,20 +74,31 @@ class Contents:
         self.parts, self.scope, self.all, self.now = parts, scope, every, parts.clock()
         self.visible = [whole.memory for whole in every if is_visible(whole.memory, self.now)]
         self.suspects = [each for each in self.visible if each.origin in ("agent", "tool")]
+        self.orphans: Mapping[str, Sequence[str]] = {}
+        self.matches: Sequence[Iterable[str]] = ()
+        self.unembedded: Mapping[str, Sequence[Memory]] = {}
 
-    async def ask_store(self) -> None:
-        """Ask the store for what may repeat what, and for what lacks its other half."""
+    async def ask_store(self, defects: Sequence[Defect]) -> None:
+        """Ask the store for what may repeat what, and for what lacks its other half, as far as
+        these defects need it.
+        """
         store, scope, now = self.parts.store.memories, self.scope, self.now
-        self.orphans = await store.orphans(scope)
-        view = await store.view(scope, now=now)
-        queries = [query_terms(memory.content) for memory in self.suspects]
-        self.matches = [found.matches for found in await view.texts(queries, limit=CANDIDATES)]
-        # vectors that callers bring lie beside those that searches go by
-        self.unembedded = {
-            space.name: await store.unembedded(scope, space.number, limit=MAX_UNEMBEDDED, now=now)
-            for space in await store.spaces.all()
-            if space.state == "current" and not space.name.startswith(EXTERNAL)
-        }
+        if "orphan" in defects:
+            self.orphans = await store.orphans(scope)
+        if "recall_loop" in defects:
+            view = await store.view(scope, now=now)
+            queries = [query_terms(memory.content) for memory in self.suspects]
+            found = await view.texts(queries, limit=CANDIDATES)
+            self.matches = [each.matches for each in found]
+        if "without_vector" in defects:
+            # vectors that callers bring lie beside those that searches go by
+            self.unembedded = {
+                space.name: await store.unembedded(
+                    scope, space.number, limit=MAX_UNEMBEDDED, now=now
+                )
+                for space in await store.spaces.all()
+                if space.state == "current" and not space.name.startswith(EXTERNAL)
+            }
 
     def exact_duplicate(self) -> Evidence:
         """Find memories that say the same word for word."""

@@ -146,7 +146,8 @@ class ExportFile:
         widths: of callers' own vectors, by tenant.
         derived: by memory, those that go where it is forgotten: what a merge made of it, what took
             its place and was withdrawn, and the history that it stands for.
-        successors: by memory, those that ever took its place.
+        successors: memories with those that ever took their place.
+        scopes: each once, however many memories it has.
         withdrawn: memories that took the place of others, and were undone.
     """
 
@@ -154,7 +155,8 @@ class ExportFile:
     spaces: Sequence[EmbeddingSpace] = ()
     widths: defaultdict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     derived: defaultdict[Node, set[Node]] = field(default_factory=lambda: defaultdict(set))
-    successors: defaultdict[Node, set[Node]] = field(default_factory=lambda: defaultdict(set))
+    successors: list[tuple[Node, Node]] = field(default_factory=list[tuple[Node, Node]])
+    scopes: dict[Scope, Scope] = field(default_factory=dict[Scope, Scope])
     withdrawn: set[Node] = field(default_factory=set[Node])
 
     @classmethod
@@ -183,21 +185,26 @@ class ExportFile:
                 ) from error
             file.widths[owner] |= {width for name, width in vectors if name.startswith(EXTERNAL)}
             file._note_derived(line)
-        for node, others in file.successors.items():
-            if gone := others & file.withdrawn:
-                file.derived[node] |= gone
+        for node, other in file.successors:
+            if other in file.withdrawn:
+                file.derived[node].add(other)
+        file.successors.clear()
         return file
 
     def _note_derived(self, line: Line) -> None:
-        memory, node = line.memory, (line.scope, line.memory.id)
+        memory, scope = line.memory, self.scopes.setdefault(line.scope, line.scope)
+        node = scope, memory.id
         if memory.superseded_by is not None:
-            self.derived[line.scope, memory.superseded_by].add(node)
+            self.derived[scope, memory.superseded_by].add(node)
         elif memory.state == "superseded":
             self.withdrawn.add(node)
         for revision, after in with_after(memory, line.revisions):
             if after is not None and after.superseded_by is not None:
-                edges = self.derived if revision.kind == "merge" else self.successors
-                edges[node].add((line.scope, after.superseded_by))
+                other = scope, after.superseded_by
+                if revision.kind == "merge":
+                    self.derived[node].add(other)
+                else:
+                    self.successors.append((node, other))
 
     def batches(
         self, numbers: Mapping[SpaceKey, int] = {}, *, deriving: bool = False

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -81,10 +81,7 @@ class Import:
             if self.progress is not None:
                 self.progress(self.counts.total())
         if not self.dry_run:
-            # what was forgotten here while the import ran
-            for scope, id in await self._forgotten() - blocked:
-                erased = await self.parts.store.forget(scope, ids=[id], now=self.parts.clock())
-                self.counts.update({"added": -len(erased), "forgotten": len(erased)})
+            await self._forget_late(blocked)
             await self._embed_later(touched)
         return Imported(**self.counts, vectors=self.vectors)
 
@@ -114,6 +111,15 @@ class Import:
                 if outcome == "forgotten"
             }
         return self.file.with_derived(forgotten)
+
+    async def _forget_late(self, blocked: Set[Node]) -> None:
+        """Take back what was forgotten here while the import ran."""
+        late = defaultdict[Scope, list[str]](list)
+        for scope, id in await self._forgotten() - blocked:
+            late[scope].append(id)
+        for scope, ids in late.items():
+            erased = await self.parts.store.forget(scope, ids=ids, now=self.parts.clock())
+            self.counts.update({"added": -len(erased), "forgotten": len(erased)})
 
     async def _embed_later(self, scopes: Iterable[Scope]) -> None:
         if self.parts.vectors is None:

@@ -109,6 +109,13 @@ async def test_after_a_restart_a_session_waits_for_its_model(
             (theirs, "queued", 0, 0)
         ]
         assert "'gpt'" in waiting[0].error
+        clock.advance(days=1)
+        with caplog.at_level(logging.DEBUG, "kagent_memory"):
+            for seconds, asked in ((0, 1), (50, 0), (15, 1)):  # an old one waits for a minute
+                caplog.clear()
+                clock.advance(seconds=seconds)
+                await restarted.work(until_idle=True)
+                assert caplog.text.count("stays queued for another worker") == asked
         await restarted.remember(theirs, [fact("theirs", 2)], "s2", llm=other)
         clock.advance(minutes=2)
         assert await restarted.work(until_idle=True) >= 2

@@ -30,6 +30,8 @@ UNFIT: dict[str, tuple[dict[str, Any], str]] = {
     "a range beyond the calendar": ({"compaction": (0.0, 1e300)}, "less than or equal to"),
     "a range before the epoch": ({"compaction": (-1.0, 1.0)}, "greater than or equal to 0"),
     "half a range": ({"compaction": (1.0,)}, r"compaction\.1 does not fit"),
+    "fields that are a list": ({"fields": [1]}, "fields does not fit"),
+    "a field named by a number": ({"fields": {1: 2}}, "valid string"),
     "a range of words": ({"compaction": ("a", "b")}, r"compaction\.0 does not fit"),
 }
 

@@ -209,6 +209,20 @@ async def test_three_of_a_kind_are_one_finding():
         assert [one.memory_ids for one in found.findings] == [tuple(ids[:3]), tuple(ids[3:])]
 
 
+async def test_only_what_a_defect_needs_is_asked_of_the_store(monkeypatch):
+    """An audit for secrets alone searches nothing."""
+    async with await opened() as memories:
+        await memories.add(ADA, [turn(SOUND[0], "e1", origin="agent")])
+
+        async def searched(*args: object, **more: object) -> object:
+            raise AssertionError("a search")
+
+        monkeypatch.setattr(memories.store.memories, "view", searched)
+        assert (await memories.audit(ADA, defects=["secret"])).is_clean
+        with pytest.raises(AssertionError):
+            await memories.audit(ADA, defects=["recall_loop"])
+
+
 async def test_vectors_of_an_embedder_to_come_are_not_lacking():
     """A memory does not count as lacking a vector that only an embedder to come would give."""
     async with await opened() as memories:
