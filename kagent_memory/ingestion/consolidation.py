@@ -41,7 +41,7 @@ MIN_GROUP = 5
 MAX_GROUP = 50
 MAX_GROUPS = 10  # of a scope at a time: each costs a call
 # metadata that may differ within a group
-_OF_EACH = frozenset(("success_rate", "session_id", "source"))
+_OF_EACH = frozenset(("tools", "success_rate", "session_id", "source"))
 
 
 @dataclass(frozen=True)
