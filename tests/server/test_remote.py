@@ -86,13 +86,15 @@ async def test_every_verb_gives_what_the_store_would(remote: RemoteMemories, mem
         ("jobs", (), {"id": job, "payloads": False}),
         ("jobs", (), {"id": id, "payloads": False}),
         ("scopes", (), {}),
-        ("check", (), {}),
         ("receipts", (), {}),
     ):
         here, there = [
             await getattr(one, verb)(*arguments, **options) for one in (memories, remote)
         ]
         assert there == here, verb
+    server, *findings = await remote.check()
+    assert (server.part, server.state) == ("server", "ok")
+    assert findings == await memories.check()
     with pytest.raises(NotFound):
         await remote.get(SCOPE, old)
     assert (await remote.undo(SCOPE, old))[0].content == "Ada likes green tea"
