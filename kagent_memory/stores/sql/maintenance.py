@@ -18,6 +18,7 @@ from .spaces import release_widths
 
 SCOPES_AT_ONCE = 50
 ROWS_AT_ONCE = 200
+PRUNED_AT_ONCE = 500
 
 
 async def _pages(database: Database, statement: str, **values: Any) -> AsyncIterator[Sequence[Row]]:
@@ -39,7 +40,10 @@ async def prune(database: Database, *, now: datetime, popular_after: int, dry_ru
     script = partial(_prune, now=now, popular_after=popular_after, dry_run=dry_run)
     async for rows in _pages(database, "expired_scopes", now=now):
         scopes = [to_scope(row) for row in rows]
-        total += await run(database, partial(script, scopes=scopes), *scopes, write=not dry_run)
+        while scopes:
+            some = partial(script, scopes=scopes)
+            pruned, count = await run(database, some, *scopes, write=not dry_run)
+            total, scopes = total + pruned, scopes[count:]
     if not dry_run:
         await run(database, release_widths, write=True)
     return total
@@ -52,13 +56,17 @@ async def _prune(
     now: datetime,
     popular_after: int,
     dry_run: bool,
-) -> Pruned:
-    """Erase what expired in these scopes, or let it live on because it was delivered often enough.
+) -> tuple[Pruned, int]:
+    """Erase what expired in the first of these scopes, or let it live on because it was delivered
+    often enough; return how many scopes are done. Those with much to erase have a transaction of
+    their own, since writers wait for it.
 
     The scopes' locks are taken in the order of their ids.
     """
     total = Pruned()
-    for own in map(session.of, scopes):
+    for count, own in enumerate(map(session.of, scopes)):
+        if total.deleted + total.extended >= PRUNED_AT_ONCE:
+            return total, count
         if not dry_run:
             await own.send("advance_version", step=1)
         expired = await own.rows("expired_memories", now=now, popular_after=popular_after)
@@ -70,7 +78,7 @@ async def _prune(
                 await own.send(statement, ids=popular, now=now)
         gone = tuple(Gone(own.scope, id, "expired") for id in doomed)
         total += Pruned(deleted=len(doomed), extended=len(popular), gone=gone)
-    return total
+    return total, len(scopes)
 
 
 # -- encrypting anew ----------------------------------------------------------------------------

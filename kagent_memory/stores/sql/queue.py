@@ -108,8 +108,9 @@ class JobQueue(Part):
         on who holds a job.
         """
         unreadable: ConfigurationError | None = None
+        due = self._due.get(tuple(exclude), [])
         while True:
-            if not (due := self._due.get(tuple(exclude))):
+            if not due:  # however long it took to try those before
                 if unreadable is not None:
                     raise unreadable
                 due = [*await self._claimable(now=now, exclude=exclude)]

@@ -59,23 +59,34 @@ class SqlEmbeddingSpaces(Part, EmbeddingSpaces):
         return await embedding_spaces(session)
 
     @override
+    async def add(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
+        for space in await self.all():  # a search waits for no writer
+            if space.key == (name, dimensions):
+                return space
+        return await self._add(name, dimensions, probe)
+
     @writing
-    async def add(
+    async def _add(
         self, session: Transaction, name: str, dimensions: int, probe: Vector | None
     ) -> EmbeddingSpace:
         return await _registered(session, name, dimensions, probe, "current")
 
     @override
-    @writing
-    async def note_width(
-        self, session: Transaction, tenant: str, dimensions: int, *, most: int
-    ) -> Sequence[int]:
-        while True:
-            widths = [row["dimensions"] for row in await session.rows("widths", tenant=tenant)]
-            if dimensions in widths or len(widths) >= most:
-                return widths
+    async def note_width(self, tenant: str, dimensions: int, *, most: int) -> Sequence[int]:
+        while dimensions not in (widths := await self._widths(tenant)) and len(widths) < most:
             # whoever takes the same slot at the same time is waited for
-            await session.run("note_width", tenant=tenant, dimensions=dimensions, most=most)
+            await self._note_width(tenant, dimensions, most)
+        return widths
+
+    @reading
+    async def _widths(self, session: Transaction, tenant: str) -> Sequence[int]:
+        return [row["dimensions"] for row in await session.rows("widths", tenant=tenant)]
+
+    @writing
+    async def _note_width(
+        self, session: Transaction, tenant: str, dimensions: int, most: int
+    ) -> None:
+        await session.run("note_width", tenant=tenant, dimensions=dimensions, most=most)
 
     @override
     @writing
