@@ -35,19 +35,19 @@ async def examine(
         bare, settings = compose(uri, None, options, os.environ)
     except KagentMemoryError as error:
         return [bad("settings", error)]
-    found = [Diagnosis("settings", "ok", "All settings fit.")]
+    findings = [Diagnosis("settings", "ok", "All settings fit.")]
     quiet: dict[str, Any] = {**options, "worker": False}
     try:
         if (nothing := await missing(bare, settings)) is not None:
-            return [*found, nothing]
+            return [*findings, nothing]
         memories = await Memories.open(
             uri, embedding=embedding, llm=llm, resolve_llm=resolve_llm, **quiet
         )
     except KagentMemoryError as error:
         part = "opening" if isinstance(error, ConfigurationError) else "database"
-        return [*found, bad("standby" if "read_uri" in str(error) else part, error)]
+        return [*findings, bad("standby" if "read_uri" in str(error) else part, error)]
     async with memories:
-        return [*found, *await memories.check(), *await _standby(bare, settings)]
+        return [*findings, *await memories.check(), *await _standby(bare, settings)]
 
 
 async def missing(uri: str, settings: MemorySettings) -> Diagnosis | None:

@@ -105,8 +105,8 @@ def arguments(verb: Callable[..., Any], names: str) -> list[click.Parameter]:
     """Return options for some arguments of a verb, as its signature and its docstring have them: of
     a meaning the first sentence, as the others are for those who write Python.
     """
-    takes, found = inspect.signature(verb).parameters, ARGUMENT.findall(inspect.getdoc(verb) or "")
-    meanings = {name: _first_sentence(text) for name, text in found}
+    takes, meant = inspect.signature(verb).parameters, ARGUMENT.findall(inspect.getdoc(verb) or "")
+    meanings = {name: _first_sentence(text) for name, text in meant}
     return [_argument(takes[name], meanings[name]) for name in names.split()]
 
 

@@ -315,17 +315,17 @@ async def examine(call: Call) -> Answer:
     try:
         if is_remote(call.args.uri):
             async with call.opened() as memories:
-                found = await memories.check()
+                findings = await memories.check()
         else:
-            found = await doctor.examine(
+            findings = await doctor.examine(
                 call.args.uri, resolve_llm=call.resolve_llm, **call.settings()
             )
     except KagentMemoryError as error:
-        found = [bad("server", error)]
+        findings = [bad("server", error)]
     lines: list[str] = []
-    for each in found:
+    for each in findings:
         lines.append(f"{styled(*MARKS[each.state])}  {each.part:<12}{each.text}")
         if each.advice:
             lines.append(f"      {'':<12}→ {each.advice}")
-    is_bad = any(each.state == "bad" for each in found)
-    return Answer(found, lines=lines, code=FOUND_PROBLEMS if is_bad else 0)
+    is_bad = any(each.state == "bad" for each in findings)
+    return Answer(findings, lines=lines, code=FOUND_PROBLEMS if is_bad else 0)

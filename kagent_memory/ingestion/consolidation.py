@@ -233,11 +233,11 @@ def _are_of_a_kind(a: Memory, b: Memory) -> bool:
     """Return True for two memories of one type and origin with the same labels that fill no
     slot.
     """
-    one, other = (
+    kind, other_kind = (
         (memory.type, memory.origin, memory.is_error, slot_of(memory), _labels(memory))
         for memory in (a, b)
     )
-    return one == other and slot_of(a) is None
+    return kind == other_kind and slot_of(a) is None
 
 
 def _labels(memory: Memory) -> str:

@@ -221,7 +221,7 @@ def _adds(clauses: Iterable[Sequence[str]], known: frozenset[str], *, beside: in
 
 def content_terms(text: str) -> frozenset[str]:
     """Return the content words of a text, by what their forms share."""
-    return frozenset(chain.from_iterable(_sentence(one).terms for one in sentences_of(text)))
+    return frozenset(chain.from_iterable(_sentence(piece).terms for piece in sentences_of(text)))
 
 
 def _is_number(term: str) -> bool:

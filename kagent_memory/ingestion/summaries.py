@@ -223,7 +223,11 @@ class CompactionAwareSummary:
             # others
             first = datetime.fromtimestamp(start, UTC) - timedelta(microseconds=1)
             last = datetime.fromtimestamp(end, UTC)
-            within = {id(one) for one in said if one.at is not None and first <= one.at <= last}
+            within = {
+                id(message)
+                for message in said
+                if message.at is not None and first <= message.at <= last
+            }
             covered = [summary, *(message for message in said if id(message) in within)]
             rest = [message for message in rest if id(message) not in within]
             fact = Fact(

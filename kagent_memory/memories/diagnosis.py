@@ -86,7 +86,7 @@ async def _store(parts: Components) -> list[Diagnosis]:
     store = parts.store
     try:
         about = await store.memories.about()
-        found = [
+        findings = [
             *_database(parts.location, about),
             await _tried(
                 "permissions",
@@ -100,14 +100,14 @@ async def _store(parts: Components) -> list[Diagnosis]:
         ]
         if lacking := await _unembedded(parts):
             text = f"Memories of {lacking} scope(s) have no vector and are found by words alone."
-            found.append(note("vectors", text))
+            findings.append(note("vectors", text))
     except KagentMemoryError as error:
         return [bad("database", error)]
-    return [*found, *await _encryption(parts)]
+    return [*findings, *await _encryption(parts)]
 
 
 def _database(location: str, about: Mapping[str, str]) -> list[Diagnosis]:
-    found = [
+    findings = [
         Diagnosis("database", "ok", f"{location} answers: {about['database']}."),
         Diagnosis("migrations", "ok", f"Applied: {about.get('migrations', 'none are told')}."),
         Diagnosis("extension", "ok", f"{about['extension']}.")
@@ -117,12 +117,12 @@ def _database(location: str, about: Mapping[str, str]) -> list[Diagnosis]:
     if nodes := about.get("nodes"):
         text = f"Citus runs on {nodes}."
         left = about.get("undistributed")
-        found.append(
+        findings.append(
             note("cluster", f"{text} On the coordinator alone: {left}.")
             if left
             else Diagnosis("cluster", "ok", text)
         )
-    return found
+    return findings
 
 
 async def check_queue(parts: Components) -> Diagnosis:

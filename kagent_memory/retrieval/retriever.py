@@ -210,7 +210,9 @@ class Retriever:
             known = await search.view.memories([hit.row for hit in head])
             # what was edited since the view was taken may no longer fit
             memories = {
-                row: one for row, one in known.items() if matches_filter(search.filter, one)
+                row: memory
+                for row, memory in known.items()
+                if matches_filter(search.filter, memory)
             }
             selection = await run_in_thread(
                 search.size,

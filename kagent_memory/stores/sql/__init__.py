@@ -65,7 +65,7 @@ def statement(
     the names of the values that it takes, each where it first stands.
     """
     text = queries(dialect)[query].replace("{space}", str(space)).replace("{width}", str(width))
-    names = (one or other for one, other in _VALUE.findall(text))
+    names = (bound or named for bound, named in _VALUE.findall(text))
     return cast("LiteralString", text), tuple(dict.fromkeys(filter(None, names)))
 
 

@@ -41,8 +41,8 @@ async def prune(database: Database, *, now: datetime, popular_after: int, dry_ru
     async for rows in _pages(database, "expired_scopes", now=now):
         scopes = [to_scope(row) for row in rows]
         while scopes:
-            some = partial(script, scopes=scopes)
-            pruned, count = await run(database, some, *scopes, write=not dry_run)
+            prune_first = partial(script, scopes=scopes)
+            pruned, count = await run(database, prune_first, *scopes, write=not dry_run)
             total, scopes = total + pruned, scopes[count:]
     if not dry_run:
         await run(database, release_widths, write=True)

@@ -60,10 +60,8 @@ class SqlEmbeddingSpaces(Part, EmbeddingSpaces):
 
     @override
     async def add(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
-        for space in await self.all():  # a search waits for no writer
-            if space.key == (name, dimensions):
-                return space
-        return await self._add(name, dimensions, probe)
+        present = _named(await self.all(), name, dimensions)  # a search waits for no writer
+        return present or await self._add(name, dimensions, probe)
 
     @writing
     async def _add(
@@ -158,18 +156,20 @@ async def release_widths(session: Transaction) -> None:
             await session.run("release_widths", dimensions=width, tenants=tenants)
 
 
+def _named(spaces: Sequence[EmbeddingSpace], name: str, dimensions: int) -> EmbeddingSpace | None:
+    return next((space for space in spaces if space.key == (name, dimensions)), None)
+
+
 async def _registered(
     session: Transaction, name: str, dimensions: int, probe: Vector | None, state: SpaceState
 ) -> EmbeddingSpace:
     """Return the embedding space of this name and width, made with its table if it is new."""
     packed = None if probe is None else np.asarray(probe, "<f4").tobytes()
     values = {"name": name, "dimensions": dimensions, "probe": packed, "state": state}
-    spaces, is_new = await embedding_spaces(session), False
-    while not (found := [space for space in spaces if space.key == (name, dimensions)]):
+    is_new = False
+    while (space := _named(await embedding_spaces(session), name, dimensions)) is None:
         # none where another one was added at the same time, which was waited for
         is_new = bool(await session.run("insert_embedding_space", **values))
-        spaces = await embedding_spaces(session)
-    [space] = found
     if is_new:
         await session.run("make_vectors", space=space.number, width=dimensions)
     return space

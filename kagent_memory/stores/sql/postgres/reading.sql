@@ -120,15 +120,19 @@ WHERE scope_id = %(scope_id)s AND state = 'active' AND (expires_at IS NULL OR ex
     )
 ORDER BY id
 
+-- fragment: older
+-- Than the last memory of the page before, where there is one.
+(m.created_at, m.id) < (
+        coalesce(%(after_key)s::timestamptz, 'infinity'),
+        coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+    )
+
 -- name: list_newest
 -- A page begins in the index of the scope's memories by time, however many there are.
 SELECT m.*
 FROM remembered AS m
 WHERE m.scope_id = %(scope_id)s
-    AND (m.created_at, m.id) < (
-        coalesce(%(after_key)s::timestamptz, 'infinity'),
-        coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-    )
+    AND {older}
     AND {passes_filter}
 ORDER BY m.created_at DESC, m.id DESC
 LIMIT %(limit)s
@@ -143,10 +147,7 @@ WITH brief AS MATERIALIZED (
 SELECT m.*
 FROM remembered AS m
 WHERE m.scope_id = %(scope_id)s AND m.id IN (SELECT id FROM brief)
-    AND (m.created_at, m.id) < (
-        coalesce(%(after_key)s::timestamptz, 'infinity'),
-        coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-    )
+    AND {older}
     AND {passes_filter}
 ORDER BY m.created_at DESC, m.id DESC
 LIMIT %(limit)s
