@@ -293,9 +293,9 @@ class Forgetting(Opened):
                 heads[id] = last.digest
             if (chain or last) and (end := problem_at_end(chain, last)):
                 wrong[id].append(end)
-        found = {id: told for id, told in wrong.items() if told}
+        faults = {id: texts for id, texts in wrong.items() if texts}
         return ReceiptCheck(
-            chains=len({*heads, *found}), receipts=count, problems=found, heads=heads
+            chains=len({*heads, *faults}), receipts=count, problems=faults, heads=heads
         )
 
 
