@@ -281,6 +281,17 @@ def test_the_image_runs_as_nobody_in_particular_and_needs_auth():
     assert set(extras.split(",")) == {"server", "grpc", "mcp", "postgres", "litellm"}
 
 
+def test_images_of_others_are_pinned_by_tag_and_digest():
+    """Every build starts from the same bytes, and a reader sees which release they are."""
+    text = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+    [base] = re.findall(r"^ARG PYTHON=(\S+)$", text, re.MULTILINE)
+    assert set(re.findall(r"^FROM (\S+)", text, re.MULTILINE)) == {"${PYTHON}"}
+    services = COMPOSE["services"].values()
+    theirs = {service["image"] for service in services if service["image"] != "kagent-memory"}
+    for image in {base, *theirs}:
+        assert re.fullmatch(r"[\w/]+:[\w.-]*\d[\w.-]*@sha256:[0-9a-f]{64}", image), image
+
+
 def test_hadolint_finds_nothing():
     """hadolint has nothing to say about the Dockerfile."""
     hadolint = program("hadolint")
