@@ -6,39 +6,11 @@ from __future__ import annotations
 
 import re
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
-from kagent_memory.stores import sql
 from kagent_memory.stores.libsql.connection import connect, migrate
 from kagent_memory.stores.sql import migrations, queries, statement, upgrade
-
-OWN_FILES = ("connection", "dialect", "distribution", "migration", "row_security")
-
-
-def alone(dialect):
-    """Return the names of the statements that a dialect alone has, which stand in files apart."""
-    folder = Path(sql.__file__).parent / dialect
-    files = [path for name in OWN_FILES if (path := folder / f"{name}.sql").exists()]
-    return {name for path in files for name in re.findall(r"-- name: (\w+)", path.read_text())}
-
-
-def shared(dialect):
-    own = alone(dialect)
-    return {name: text for name, text in queries(dialect).items() if name not in own}
-
-
-def test_both_dialects_define_the_same_statements():
-    """Each shared statement is there for both databases."""
-    assert set(shared("libsql")) == set(shared("postgres"))
-
-
-@pytest.mark.parametrize("name", sorted(shared("postgres")))
-def test_a_statement_takes_the_same_values_in_both_dialects(name):
-    """A statement's values have the same names in both dialects."""
-    taken = set(statement("postgres", name)[1])
-    assert set(statement("libsql", name)[1]) == taken
 
 
 @pytest.mark.parametrize("dialect", ["libsql", "postgres"])

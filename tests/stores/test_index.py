@@ -13,7 +13,6 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,7 +21,7 @@ from kagent_memory import StoreError
 from kagent_memory.language.preferences import PREFERENCE_TERM
 from kagent_memory.records import Change, Filter, Memory, Scope, new_id
 from kagent_memory.stores import Store, open_store
-from kagent_memory.stores.index import Entry, JoinedIndex, ScopeIndex
+from kagent_memory.stores.index import Entry, ScopeIndex
 from kagent_memory.stores.postings import packed
 from kagent_memory.stores.sql import index_cache
 from kagent_memory.stores.sql.index_reads import SqlIndexReads, Stand
@@ -431,38 +430,3 @@ def test_an_index_answers_as_one_made_anew(rounds):
     for term in "abcd":
         holding = {id for id in alive if packed({term: 1})[:8] in said[id].postings}
         assert set(index.text(term, 99, index.visible(NOW, superseded=True)).matches) == holding
-
-
-def test_the_indexes_of_several_scopes_answer_as_one():
-    """What is found, cut and beside each other is that of one scope with all memories, in which
-    sessions of one name stay apart; of what ties, those of the highest ids, whatever their scope.
-    """
-    apart: list[list[Entry]] = [[], [], [], [], []]  # the first, third and last hold nothing
-    together: list[Entry] = []
-    for number in range(60):
-        place, session = 1 + number % 2 * 2, f"s{number % 3}"
-        one = placed(f"{number * 7 % 60:02}", number=1)._replace(
-            session_id=session,
-            position=number // 6,
-            active=number % 7 != 0,
-            turn=number % 4 == 0,
-            postings=packed(dict.fromkeys("abc"[: 1 + number % 5], 1)),
-        )
-        apart[place].append(one)
-        together.append(one._replace(session_id=f"{place} {session}"))
-    joined = JoinedIndex.of([ScopeIndex().updated(entries) for entries in apart])
-    whole = ScopeIndex().updated(together)
-
-    def answers(index: ScopeIndex) -> list[Any]:
-        visible = index.visible(NOW)
-        near = [
-            sorted(index.ids_of(index.near(row.reshape(1), 2, visible)))
-            for row in np.argsort(index.ids)
-        ]
-        found = [
-            index.text(terms, limit, visible) for terms in ("a", "abc") for limit in (0, 7, 99)
-        ]
-        newest = [index.ids_of(index.newest(limit, visible)) for limit in (0, 7, 99)]
-        return [near, newest, [([*one.matches.items()], one.frequencies) for one in found]]
-
-    assert answers(joined) == answers(whole)

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 import pytest
 
 from kagent_memory import Memories
-from kagent_memory.errors import ConfigurationError, InvalidInput, StoreError
+from kagent_memory.errors import ConfigurationError, StoreError
 from kagent_memory.records import Scope
 from kagent_memory.stores import open_store, sql
 from kagent_memory.stores.libsql import database
@@ -343,15 +343,6 @@ async def test_use_after_close_is_a_store_error_without_a_panic(store, capfd):
 
 
 # -- what drivers do ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("text", ["a\0b", "\ud800"])
-async def test_text_that_a_driver_would_cut_is_refused(store, text):
-    """Text that a driver would cut is refused before it sees it."""
-    with pytest.raises(InvalidInput):
-        await store.memories.database.write(
-            lambda session: session.execute(("tokens", {"digest": text}))
-        )
 
 
 def fill(connection, *bodies):

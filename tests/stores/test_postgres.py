@@ -88,22 +88,6 @@ async def test_memories_are_read_by_their_keys_under_a_generic_plan(postgres_uri
             assert re.search(wanted, plan), plan
 
 
-async def test_a_view_changed_by_another_release_is_no_trouble(postgres_uri):
-    """Who goes on while another release changes a view notices nothing."""
-    memory = a_memory("green tea")
-    async with await open_store(postgres_uri, pool_size=1) as store:
-        for turn in range(2):
-            await store.apply(SCOPE, Batch(changes=adding(memory)), now=NOW)
-            assert len((await store.memories.list(SCOPE, now=NOW)).memories) == 1
-            [[shown]] = execute(postgres_uri, "SELECT pg_get_viewdef('remembered'::regclass)")
-            wider = shown.replace("FROM", f", {turn} AS later_{turn} FROM", 1)
-            execute(postgres_uri, f"CREATE OR REPLACE VIEW remembered AS {wider}")
-        assert (await store.memories.get(SCOPE, [memory.id], now=NOW))[
-            memory.id
-        ].content == "green tea"
-        assert await store.memories.version(SCOPE) == 2
-
-
 async def test_a_space_wider_than_pgvector_keeps_is_refused(postgres_uri):
     """A space wider than pgvector keeps is refused whole and says what to do."""
     async with await open_store(postgres_uri) as store:

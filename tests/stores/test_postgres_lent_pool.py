@@ -78,26 +78,6 @@ async def test_memories_work_on_the_callers_pool(pool: AsyncConnectionPool[Any])
         assert (await again.get(ADA, id)).content == "The spare key is with Grace"
 
 
-async def test_the_application_shares_the_connections(pool: AsyncConnectionPool[Any]):
-    """The application works on the same connections in between."""
-    async with await Memories.open(pool=pool, llm=False, worker=False) as memories:
-
-        async def application(number: int) -> None:
-            async with pool.connection() as connection:
-                # so often that the driver prepares it, under names that are ours too
-                for _ in range(7):
-                    asked = await connection.execute("SELECT %s::int AS n", [number])
-                    assert await asked.fetchall() == [{"n": number}]
-
-        async def remembering(number: int) -> None:
-            scope = Scope("acme", f"user {number}", "desk")
-            [id] = await memories.add(scope, [f"note {number}"])
-            for _ in range(7):
-                assert [hit.memory.id for hit in await memories.recall(scope, "note")] == [id]
-
-        await asyncio.gather(*(work(n) for n in range(10) for work in (application, remembering)))
-
-
 async def test_failed_and_cancelled_calls_leave_no_transaction(
     pool: AsyncConnectionPool[Any], postgres_uri: str
 ):

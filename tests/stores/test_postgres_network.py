@@ -49,45 +49,9 @@ def texts(count: int, size: int = 16_000) -> list[str]:
     return [long_text(number, size) for number in range(count)]
 
 
-async def one_payload(store: Store) -> None:
-    payload = {"turns": texts(1050)}
-    await store.enqueue([a_job(SCOPE, payload=payload)])
-    assert [job.payload for job in await store.queue.jobs(scope=SCOPE)] == [payload]
-
-
-async def batches_at_once(store: Store) -> None:
-    given = texts(1000, 20_000)
-    await asyncio.gather(
-        *(store.apply(SCOPE, batch_of(*given[n : n + 100]), now=NOW) for n in range(0, 1000, 100))
-    )
-    assert (await store.stats(SCOPE, now=NOW)).visible == 1000
-
-
 async def nearest(store: Store, row: np.ndarray, space: int = 1) -> list[list[tuple[str, float]]]:
     view = await store.memories.view(SCOPE, now=NOW)
     return await view.nearest(space, [row], limit=5)
-
-
-async def test_large_writes_come_to_their_end_by_tcp(postgres_uri):
-    """A batch with 16 MB of text and 8 MB of vectors comes to its end by TCP."""
-    changes = batch_of(*texts(1050)).changes
-    rows = np.random.default_rng(3).normal(size=(1050, 4096)).astype(np.float32)
-    vectors = {change.memory.id: row for change, row in zip(changes, rows, strict=True)}
-    with Relay(postgres_uri) as relay:
-        async with await open_store(relay.uri) as store, asyncio.timeout(400):
-            number = (await store.memories.spaces.add("wide", 4096, None)).number
-            batch = Batch(changes=changes, vectors=vectors, space_number=number)
-            await store.apply(SCOPE, batch, now=NOW)
-            assert (await store.stats(SCOPE, now=NOW)).visible == 1050
-            [found] = await nearest(store, rows[7], number)
-            assert found[0][0] == changes[7].memory.id
-
-
-@pytest.mark.parametrize("write", [one_payload, batches_at_once])
-async def test_large_writes_come_to_their_end_on_a_socket(postgres_uri, write):
-    """Writes of 16 MB, at once or one by one, come to their end on a socket."""
-    async with await open_store(postgres_uri) as store, asyncio.timeout(400):
-        await write(store)
 
 
 # -- a network that swallows
@@ -248,29 +212,6 @@ async def test_a_vanished_client_lets_go_of_its_locks(postgres_uri, monkeypatch)
                 vanished.cancel()
                 await asyncio.wait([vanished])
             relay.flow()
-
-
-async def test_writers_that_lose_their_connections_are_told_once(postgres_uri):
-    """Writers that lose their connections together are told once each."""
-    async with await open_store(postgres_uri, pool_size=8) as store:
-        await store.apply(SCOPE, batch_of("here"), now=NOW)
-        with psycopg.connect(postgres_uri, options="-csearch_path=kagent_memory") as holder:
-            holder.execute("UPDATE scope SET version = version")
-            writing = [
-                asyncio.ensure_future(store.apply(SCOPE, batch_of(f"note {n}"), now=NOW))
-                for n in range(8)
-            ]
-            waiting = (
-                "FROM pg_stat_activity WHERE datname = current_database() AND "
-                "wait_event_type = 'Lock'"
-            )
-            while execute(postgres_uri, f"SELECT count(*) {waiting}") != [(8,)]:  # noqa: ASYNC110 told by nobody
-                await asyncio.sleep(0.05)
-            execute(postgres_uri, f"SELECT pg_terminate_backend(pid) {waiting}")
-            told = await asyncio.gather(*writing, return_exceptions=True)
-        assert {type(error) for error in told} == {StoreError}
-        await store.apply(SCOPE, batch_of("goes on"), now=NOW)
-        assert await store.memories.version(SCOPE) == 2
 
 
 # -- more at once than there are connections

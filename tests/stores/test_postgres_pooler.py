@@ -5,7 +5,6 @@ another's.
 from __future__ import annotations
 
 import asyncio
-import random
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -141,28 +140,3 @@ async def test_times_come_back_in_utc_whatever_the_servers_zone_is(pooled_uri, p
         kept = (await store.memories.get(scope, [memory.id], now=said))[memory.id].happened_at
     assert kept is not None
     assert (kept, kept.utcoffset()) == (said, timedelta(0))
-
-
-async def test_cancelled_callers_leave_nothing_half_done(direct_or_pooled_uri, postgres_uri):
-    """Callers that are cancelled at any moment leave no batch in part and no connection held."""
-    scope, chance = Scope("t", "u", "a"), random.Random(11)
-    async with await open_store(direct_or_pooled_uri, pool_size=3) as store, asyncio.timeout(120):
-        for _ in range(60):
-            batch = Batch(changes=adding(*(a_memory(f"{chance.random()}") for _ in range(50))))
-            calls = (
-                store.apply(scope, batch, now=NOW),
-                store.memories.view(scope, now=NOW),
-                store.memories.list(scope, limit=500, now=NOW),
-            )
-            tasks = [asyncio.ensure_future(call) for call in calls]
-            await asyncio.sleep(chance.random() * 0.02)
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
-        assert len((await store.memories.list(scope, limit=10_000, now=NOW)).memories) % 50 == 0
-        await asyncio.gather(*(store.memories.version(scope) for _ in range(50)))
-        assert not execute(
-            postgres_uri,
-            "SELECT FROM pg_stat_activity WHERE datname = current_database() "
-            "AND state LIKE 'idle in%'",
-        )

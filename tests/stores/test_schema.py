@@ -82,7 +82,13 @@ async def test_an_old_process_serves_beside_a_new_one(postgres_uri: str) -> None
         [tea] = await old.add(scope, ["Ada likes tea"])
         for table in ("memory", "scope", "ingest_job", "memory_stats"):
             execute(postgres_uri, f"ALTER TABLE {table} ADD COLUMN later text DEFAULT 'new'")
-        execute(postgres_uri, "INSERT INTO schema_migration VALUES (2, 'later', now())")
+        [[view]] = execute(postgres_uri, "SELECT pg_get_viewdef('remembered'::regclass)")
+        wider = view.replace("FROM", ", 'new' AS later FROM", 1)
+        execute(
+            postgres_uri,
+            f"CREATE OR REPLACE VIEW remembered AS {wider}",
+            "INSERT INTO schema_migration VALUES (2, 'later', now())",
+        )
         async with await Memories.open(postgres_uri, llm=False, worker=False) as started_late:
             [coffee] = await started_late.add(scope, ["Ada likes coffee"])
         hits = await old.recall(scope, "Ada likes")
