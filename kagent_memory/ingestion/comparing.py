@@ -68,7 +68,7 @@ def unites(text: str, sources: Sequence[str]) -> bool:
 def united_fields(group: Sequence[Memory]) -> dict[str, Any]:
     """Return the fields that a memory has which stands for others, the oldest first.
 
-    It has the labels and sources of all, and lives as long as any.
+    It has the labels and sources of all.
     """
 
     def each(name: str) -> tuple[str, ...]:
@@ -81,7 +81,6 @@ def united_fields(group: Sequence[Memory]) -> dict[str, Any]:
         "happened_at": max(
             (memory.happened_at for memory in group if memory.happened_at), default=None
         ),
-        "expires_at": latest([memory.expires_at for memory in group]),
     }
 
 
@@ -106,6 +105,7 @@ def joined(
     lasting = any(memory.expires_at is None for memory in group)
     fields: dict[str, Any] = {
         **united_fields(oldest_first),
+        "expires_at": latest([memory.expires_at for memory in group]),
         "said_at": said(newest),
         "ttl_days": 0 if lasting else max(memory.ttl_days or 0 for memory in group),
         "valid_from": now,

@@ -1,36 +1,31 @@
-"""Merge memories of a scope that say the same, and put summaries in the place of old ones."""
+"""Merge memories of a scope that say the same, and sum up what a session holds."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from typing import Any
 
 from ..checks import json_text
 from ..concurrency import run_in_thread
-from ..errors import Conflict, ModelError, ModelUnavailable, NotFound
 from ..language.tokenizer import EDGES, STOP_WORDS, denying_terms, identity, tokens
 from ..models.llm import Llm
 from ..models.prompts import MAX_PROMPT_CHARS, batches, filled, prompt
 from ..models.prompts.escaping import escaped, unescaped
-from ..records import Change, Fact, Filter, Memory, Scope, Usage
-from ..retention.lifecycle import latest, ttl_days_of
+from ..records import Change, Fact, Memory, Scope, new_id
+from ..retention.lifecycle import to_memory
 from ..retrieval.embedding_spaces import EXTERNAL, StoreEmbedder, with_vectors
 from ..retrieval.similar import Near, neighbours
 from ..settings import MemorySettings
 from ..stores import Store
-from ..stores.base import each
-from ..stores.codec import expiry
 from ..stores.planning import identity_of, slot_of
 from ..stores.values import Batch
 from .answers import GroupSummary
-from .comparing import joined, may_merge, said, united_fields, unites
+from .comparing import WHO, joined, may_merge, said, united_fields, unites
+from .editing import retired
 from .planner import UNITED, decide
-
-logger = logging.getLogger(__name__)
 
 MAX_MERGED = 200
 """The newest memories of a scope, which are merged with what says the same."""
@@ -39,7 +34,6 @@ MIN_SIMILARITY = 0.8
 """Cosine of two memories that may be one."""
 MIN_GROUP = 5
 MAX_GROUP = 50
-MAX_GROUPS = 10  # of a scope at a time: each costs a call
 # metadata that may differ within a group
 _OF_EACH = frozenset(("tools", "success_rate", "session_id", "source"))
 
@@ -58,8 +52,7 @@ class Consolidation:
     async def merge(
         self, scope: Scope, llm: Llm, *, saved: bool = False, dry_run: bool = False
     ) -> tuple[Change, ...]:
-        """Merge the newest memories of a scope with what says the same, and sum up old ones where
-        the settings ask for that; what is merged stands, whatever becomes of the summaries.
+        """Merge the newest memories of a scope with what says the same; return the changes.
 
         Args:
             scope: whose.
@@ -81,10 +74,9 @@ class Consolidation:
         bound = await self._bound(scope, [*recent, *nearby])
         pairs = [pair for pair in alike(recent, near, saved=saved) if bound.isdisjoint(_ids(pair))]
         merges = await plan_merges(pairs, llm, now=now)
-        await self._apply(scope, merges, version=version, dry_run=dry_run)
-        merged = _ids(change.memory for change in merges)
-        groups = await self._old_groups(scope, saved=saved, without=merged)
-        return (*merges, *await self._sum_up(scope, groups, llm, dry_run=dry_run))
+        if not dry_run:
+            await self._apply(scope, merges, version=version)
+        return tuple(merges)
 
     async def sum_up_session(self, scope: Scope, session_id: str, llm: Llm, *, keep: int) -> None:
         """Put long-term summaries in the place of a session's short-term memories but for the
@@ -92,6 +84,7 @@ class Consolidation:
 
         Raises:
             ModelError: the model is unavailable or its answer cannot be used.
+            Conflict, NotFound: a memory changed or went meanwhile.
         """
         newest = await self.store.memories.short_term(
             scope, session_id=session_id, limit=MAX_SHORT_TERM_READ, now=self.clock()
@@ -99,64 +92,16 @@ class Consolidation:
         old = [memory for memory in reversed(newest[keep:]) if not memory.verbatim]
         of_tools = [memory for memory in old if memory.origin == "tool"]
         of_others = [memory for memory in old if memory.origin != "tool"]
-        await self._sum_up(scope, [*parts(of_others), *parts(of_tools)], llm)
-
-    async def _old_groups(
-        self, scope: Scope, *, saved: bool, without: Set[str]
-    ) -> Sequence[Sequence[Memory]]:
-        """Return groups of old episodic memories that summaries may stand for."""
-        if not (days := self.settings.summarize_after_days):
-            return ()
-        now = self.clock()
-        old = Filter(types=("episodic",), created_before=now - timedelta(days=days))
-        every = [memory async for memory in each(self.store.memories, scope, old, now=now)]
-        without |= await self._bound(scope, every)
-        free = [
-            memory
-            for memory in every
-            if (saved or not memory.explicit) and memory.id not in without
-        ]
-        size = sum(len(memory.content) for memory in free)
-        return await run_in_thread(size, lambda: topic_groups(free, now=now))
-
-    async def _sum_up(
-        self,
-        scope: Scope,
-        groups: Sequence[Sequence[Memory]],
-        llm: Llm,
-        *,
-        dry_run: bool = False,
-    ) -> list[Change]:
-        """Put a summary in the place of each group, unless somebody changed that meanwhile or the
-        model's text cannot stand for it; return the changes.
-
-        Raises:
-            ModelError: the model is unavailable, or failed at a group; the others are summed up.
-        """
-        done: list[Change] = []
-        failure: ModelError | None = None
-        for group in groups:
-            try:
-                changes = await plan_summary(group, llm, settings=self.settings, now=self.clock())
-                await self._apply(scope, changes, dry_run=dry_run)
-                done += changes
-            except ModelUnavailable:
-                raise
-            except ModelError as error:
-                failure = failure or error
-            except (Conflict, NotFound) as error:
-                logger.info(
-                    "Old memories were not summarised, because one of them changed meanwhile: %s",
-                    error,
-                )
-        if failure is not None:
-            raise failure
-        return done
+        for group in (*parts(of_others), *parts(of_tools)):
+            text = await summary_of(group, llm, max_bytes=self.settings.max_content_bytes)
+            if text:
+                changes = summed_up(group, text, settings=self.settings, now=self.clock())
+                await self._apply(scope, changes)
 
     async def _apply(
-        self, scope: Scope, changes: Sequence[Change], *, version: int | None = None, dry_run: bool
+        self, scope: Scope, changes: Sequence[Change], *, version: int | None = None
     ) -> None:
-        if changes and not dry_run:
+        if changes:
             now = self.clock()
             batch = Batch(changes=changes, expected_version=version)
             batch = await with_vectors(self.vectors, scope, batch, now)
@@ -250,37 +195,6 @@ def _ids(memories: Iterable[Memory]) -> Set[str]:
     return {memory.id for memory in memories}
 
 
-def topic_groups(memories: Sequence[Memory], *, now: datetime) -> list[list[Memory]]:
-    """Return groups of 5 to 50 episodic memories that share a topic, oldest first.
-
-    A memory goes to the topic that most of them share. Pinned memories, turns as they were said and
-    sessions' summaries stay alone; what tools said, and what its callers labelled otherwise by
-    category or metadata, is never summed up together. At most ten groups, every day others first,
-    so that a failing one delays no other.
-    """
-    shared: dict[tuple[str, bool, str], list[Memory]] = {}
-    for memory in sorted(memories, key=lambda each: (each.created_at, each.id)):
-        stays = memory.pinned or memory.verbatim or memory.is_summary
-        for key in () if stays or memory.type != "episodic" else _keys(memory):
-            shared.setdefault(key, []).append(memory)
-    groups: list[list[Memory]] = []
-    grouped: set[str] = set()
-    for key in sorted(shared, key=lambda key: (-len(shared[key]), key)):
-        for group in parts([memory for memory in shared[key] if memory.id not in grouped]):
-            groups.append(group)
-            grouped.update(memory.id for memory in group)
-    groups.sort(key=lambda group: (group[0].created_at, group[0].id))
-    first = now.toordinal() * MAX_GROUPS % len(groups) if len(groups) > MAX_GROUPS else 0
-    return [*groups[first:], *groups[:first]][:MAX_GROUPS]
-
-
-def _keys(memory: Memory) -> Iterator[tuple[str, bool, str]]:
-    """Yield what a memory may be grouped by: each topic with what must be equal beside it."""
-    is_of_tool, labels = memory.origin == "tool", _labels(memory)
-    topics = (" ".join(topic.casefold().split()) for topic in memory.topics)
-    yield from ((topic, is_of_tool, labels) for topic in dict.fromkeys(topics))
-
-
 def parts(memories: Sequence[Memory]) -> Iterator[list[Memory]]:
     """Yield the memories in groups that fit into one prompt; too few left over wait for others."""
     share = MAX_PROMPT_CHARS // MAX_GROUP
@@ -289,14 +203,8 @@ def parts(memories: Sequence[Memory]) -> Iterator[list[Memory]]:
             yield group
 
 
-async def plan_summary(
-    group: Sequence[Memory], llm: Llm, *, settings: MemorySettings, now: datetime
-) -> list[Change]:
-    """Return the changes that put a summary in the place of a group; none where the model's text
-    cannot stand for it.
-
-    The summary is added before the originals are retired; all share a decision, which `undo` takes
-    back as a whole.
+async def summary_of(group: Sequence[Memory], llm: Llm, *, max_bytes: int) -> str:
+    """Return the text that a model sums some memories up in; "" where it cannot stand for them.
 
     Raises:
         ModelError: the model is unavailable or its answer cannot be used.
@@ -308,11 +216,45 @@ async def plan_summary(
     )
     text = answer.summary
     is_one_of_them = identity(text, verbatim=False) in {identity_of(memory) for memory in group}
-    stands = partial(_can_stand, text, unescaped(lines), settings.max_content_bytes)
-    if is_one_of_them or not await run_in_thread(size, stands):
-        return []
+    stands = partial(_can_stand, text, unescaped(lines), max_bytes)
+    return "" if is_one_of_them or not await run_in_thread(size, stands) else text
+
+
+def summed_up(
+    group: Sequence[Memory], text: str, *, settings: MemorySettings, now: datetime
+) -> list[Change]:
+    """Return the changes that put a long-term summary in the place of memories of a session, which
+    become its history; one `undo` takes all of them back.
+
+    The summary is added first. It has what the group has in common, and no original's time to live
+    is longer than its own.
+    """
+
+    def shared(name: str) -> Any:
+        values = {getattr(memory, name) for memory in group}
+        return values.pop() if len(values) == 1 else None
+
+    lives = {memory.ttl_days or 0 for memory in group}
+    is_of_user = any(memory.origin == "user" for memory in group)
+    fact = Fact(
+        text=text,
+        type="episodic",
+        is_error=all(memory.is_error for memory in group),
+        origin=shared("origin") or ("user" if is_of_user else "agent"),
+        author=shared("author"),
+        category=shared("category"),
+        session_id=shared("session_id"),
+        said_at=max(map(said, group)),
+        ttl_days=0 if 0 in lives else max(lives),
+        **united_fields(group),
+    )
+    added, name = replace(to_memory(fact, settings, now=now), valid_from=now), new_id(now)
     why = f"{len(group)} memories were summed up."
-    return joined(group, text, now=now, why=why, **_common(group, settings, now))
+    former = (retired(memory, added.id, now=now) for memory in group)
+    return [
+        Change(kind="add", memory=added, who=WHO, why=why, group=name, event_ids=added.event_ids),
+        *(Change(kind="merge", memory=memory, who=WHO, why=why, group=name) for memory in former),
+    ]
 
 
 def _line(memory: Memory) -> str:
@@ -335,36 +277,3 @@ def _can_stand(text: str, sources: str, max_bytes: int) -> bool:
     telling = {term for word in marks for term in tokens(word)} - STOP_WORDS
     telling |= denying_terms().intersection(terms)
     return telling <= known and 2 * sum(term in known for term in content) > len(content)
-
-
-def _common(group: Sequence[Memory], settings: MemorySettings, now: datetime) -> dict[str, Any]:
-    """Return the fields of a summary: what its group has in common, and a life that no original's
-    outlasts.
-    """
-
-    def shared(name: str) -> Any:
-        values = {getattr(memory, name) for memory in group}
-        return values.pop() if len(values) == 1 else None
-
-    helped = sum(memory.usage.successes for memory in group)
-    judged = helped + sum(memory.usage.failures for memory in group)
-    united = united_fields(group)
-    days = ttl_days_of(Fact(text="", type="episodic", tags=united["tags"]), settings)
-    lives = [memory.expires_at for memory in group if memory.state != "short_term"]
-    ends = latest((expiry(days, now), *lives))
-    is_of_user = any(memory.origin == "user" for memory in group)
-    rate = {"success_rate": round(helped / judged, 4)} if judged else {}
-    common = {key: value for key, value in united["metadata"].items() if key not in _OF_EACH}
-    return {
-        "type": "episodic",
-        "state": "active",
-        "is_error": all(memory.is_error for memory in group),
-        "explicit": any(memory.explicit for memory in group),
-        "origin": shared("origin") or ("user" if is_of_user else "agent"),
-        **{name: shared(name) for name in ("author", "session_id", "subject")},
-        "attribute": None,
-        "metadata": common | rate,
-        "expires_at": ends,
-        "ttl_days": (ends and max(days, *(memory.ttl_days or 0 for memory in group))) or 0,
-        "usage": Usage(),
-    }

@@ -15,7 +15,7 @@ from functools import cached_property, partial
 from typing import Any, Literal
 
 from ..concurrency import run_in_thread
-from ..errors import Conflict, ModelError, StoreError
+from ..errors import Conflict, ModelError, NotFound, StoreError
 from ..models.llm import Llm, Meter, metered
 from ..records import Change, Fact, Filter, Memory, Message, Scope, new_id
 from ..retention.lifecycle import to_memory
@@ -378,9 +378,7 @@ class JobHandlers:
         return job
 
     async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> tuple[Change, ...]:
-        """Merge what says the same in a scope, and sum up what is old; see
-        `Memories.consolidate`.
-        """
+        """Merge what says the same in a scope; see `Memories.consolidate`."""
         llm = self.providers.llm
         if llm is None:
             return ()
@@ -398,7 +396,7 @@ class JobHandlers:
                 elif llm is not None:
                     await self.consolidation.merge(job.scope, llm)
                 return await self._end(job, meter, Batch())
-            except Conflict as error:
+            except (Conflict, NotFound) as error:
                 await self._still_ours(job)
                 raise StoreError(
                     "The scope changed while it was being consolidated; it will be tried again."

@@ -11,7 +11,7 @@ from ..models.llm import Llm
 from ..models.prompts import batches, filled, prompt
 from ..models.prompts.escaping import escaped
 from ..records import MAX_LINKS, Change, ChangeKind, Memory, new_id
-from ..retention.lifecycle import promoted, revised
+from ..retention.lifecycle import latest, promoted, revised
 from ..retrieval.similar import Near
 from ..stores.planning import identity_of, slot_of
 from .answers import Decision, Decisions
@@ -200,7 +200,12 @@ class Plan:
             group = new_id(self.now)
             self._retire(fact, memory, fact, self.now, kind="merge", why=UNITED, group=group)
             both = self._lasting(memory, fact), self._lasting(fact, memory)
-            united = replace(_said_until(both[0], fact), content=text, **united_fields(both))
+            united = replace(
+                _said_until(both[0], fact),
+                content=text,
+                expires_at=latest([row.expires_at for row in both]),
+                **united_fields(both),
+            )
             self.put("update", united, fact, why=UNITED, group=group)
         else:
             self._link(memory, fact, why=SAME)

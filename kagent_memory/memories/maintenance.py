@@ -158,12 +158,10 @@ class Maintenance(Opened):
         planned.
 
         The configured model words what several memories become; without one nothing merges.
-        Explicit saves merge only here, never in the background. With `summarize_after_days`, groups
-        of old episodic memories about the same are summed up as well, at most ten at a time.
+        Explicit saves merge only here, never in the background.
 
         Raises:
-            ModelError: the model is unavailable, or its answer cannot be used; what was made before
-                stands.
+            ModelError: the model is unavailable, or its answer cannot be used; nothing changes.
         """
         return await self.parts.handlers.consolidate(scope, dry_run=dry_run)
 

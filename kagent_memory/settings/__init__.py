@@ -175,9 +175,6 @@ class MemorySettings:
             half-life at the earliest. 0: nothing fades. "tiers": 30.
         max_memories: the most visible memories that a prune leaves in one scope; beyond it the
             least important are erased, pinned ones never. 0: no bound. "tiers": 10,000.
-        summarize_after_days: consolidation summarizes episodic memories that are older than so many
-            days and share a topic, five at least; they stay as the summary's history. 0: off. Needs
-            a model. See docs/how-to/keeping.md.
         prune_every_hours: hours between two prunes in the background; 0: none. "tiers": 168.
         secrets_file: a TOML table of further vendors' secrets to mask, in the form of
             `redaction/vendors.toml`.
@@ -238,7 +235,6 @@ class MemorySettings:
     popular_after: int = Field(default=10, ge=0)
     half_life_days: float = Field(default=0.0, ge=0, le=36_500)
     max_memories: int = Field(default=0, ge=0)
-    summarize_after_days: Days = 0
     prune_every_hours: float = Field(default=24.0, ge=0)
     secrets_file: str | None = None
     dimensions: int | None = Field(default=None, ge=1, le=16_000)

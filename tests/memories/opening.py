@@ -5,6 +5,7 @@ they hold.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,6 +14,7 @@ import httpx
 import psycopg
 
 from kagent_memory import Filter, Memories, Scope
+from kagent_memory.ingestion import consolidation
 from kagent_memory.remote import RemoteMemories
 from kagent_memory.server.app import create_app
 from kagent_memory.server.auth import Access
@@ -52,6 +54,15 @@ async def listed(memories: Memories, scope: Scope = ADA, **conditions: Any) -> s
     """Return the texts of the memories that a filter of these conditions lets through."""
     page = await memories.list(scope, filter=Filter(**conditions), limit=1000)
     return {memory.content for memory in page.memories}
+
+
+async def summed_up(memories: Memories, ids: Sequence[str], text: str) -> str:
+    """Put a summary in the place of Ada's memories, as a full session does; return its id."""
+    parts, now = memories.parts, memories.parts.clock()
+    group = list((await memories.store.memories.get(ADA, ids, now=now)).values())
+    changes = consolidation.summed_up(group, text, settings=parts.settings, now=now)
+    await parts.embed_and_apply(ADA, changes, now=now)
+    return changes[0].memory.id
 
 
 async def kept(memories: Memories, scope: Scope = ADA) -> list[str]:

@@ -30,7 +30,7 @@ from kagent_memory.records import Vector, new_id
 from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
 from kagent_memory.testing.fixtures import vector
 from memories import opening
-from memories.opening import ADA, kept, later
+from memories.opening import ADA, kept, later, summed_up
 
 START = opening.START.replace(microsecond=123457)
 GRACE = Scope("", "grace 👩‍🚀", "notes")
@@ -343,25 +343,16 @@ async def test_what_replaced_a_forgotten_value_is_imported(tmp_path):
 
 
 CITIES = ("Oslo", "Lima", "Paris", "Rome", "Kyoto")
-SUMMARY = "The deployment went out, from Oslo to Kyoto."
 
 
 def went_out(city: str) -> Fact:
     return Fact(f"The deployment went out to {city} without trouble", "episodic", ("d",))
 
 
-async def summed_up(memories: Memories) -> tuple[list[str], str]:
+async def deployed(memories: Memories) -> tuple[list[str], str]:
     """The ids of five memories, and of the summary that has taken their place."""
     ids = await memories.add(ADA, [went_out(city) for city in CITIES])
-    later(memories, days=91)
-    return ids, (await memories.consolidate(ADA))[0].memory.id
-
-
-def summing() -> dict[str, Any]:
-    llm = ScriptedLlm(
-        lambda prompt: {"summary": SUMMARY} if "<memories>" in prompt else {"decisions": []}
-    )
-    return {"llm": llm, "policy": "archive", "summarize_after_days": 90}
+    return ids, await summed_up(memories, ids, "The deployment went out, from Oslo to Kyoto.")
 
 
 @pytest.mark.parametrize("part", [1, 200])
@@ -369,10 +360,10 @@ async def test_a_summary_of_what_was_forgotten_stays_out(part, tmp_path, monkeyp
     """A summary of what was forgotten stays out, and so does what came of it."""
     monkeypatch.setattr(export_file, "PART", part)
     clock = FrozenClock(START)
-    async with await opened(clock=clock, **summing()) as first, await opened(clock=clock) as second:
+    async with await opened(clock=clock) as first, await opened(clock=clock) as second:
         [other] = await first.add(ADA, ["Ada skis"])
         await second.forget(ADA, await second.add(ADA, [went_out(CITIES[0])]))
-        _, summary = await summed_up(first)
+        _, summary = await deployed(first)
         await first.edit(ADA, summary, content="Everything went out, to Oslo too.")
         path = await exported(first, tmp_path)
         told: list[int] = []
@@ -388,8 +379,8 @@ async def test_forgetting_during_an_import_takes_the_summary_along(tmp_path, mon
     """What is forgotten while it comes in takes the summary along."""
     monkeypatch.setattr(export_file, "PART", 1)
     clock = FrozenClock(START)
-    async with await opened(clock=clock, **summing()) as first, await opened(clock=clock) as second:
-        ids, summary = await summed_up(first)
+    async with await opened(clock=clock) as first, await opened(clock=clock) as second:
+        ids, summary = await deployed(first)
         restore, done = second.store.memories.restore, []
 
         async def forgetting(scope: Scope, memories: Any, *, dry_run: bool, now: datetime) -> Any:

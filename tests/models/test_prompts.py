@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from ingestion.planning import plan
 
-from kagent_memory import LlmSummary, MemorySettings, Message
-from kagent_memory.ingestion.consolidation import plan_summary
+from kagent_memory import LlmSummary, Message
+from kagent_memory.ingestion.consolidation import summary_of
 from kagent_memory.ingestion.summary_provider import Transcript
 from kagent_memory.records import Fact
 from kagent_memory.retention.lifecycle import to_memory
@@ -72,7 +72,7 @@ async def rewriting(text: str, llm: ScriptedLlm) -> None:
 
 async def summing_up(text: str, llm: ScriptedLlm) -> None:
     group = [row(text), row("before"), row("after")]
-    assert await plan_summary(group, llm, settings=MemorySettings(), now=NOW) == []
+    assert await summary_of(group, llm, max_bytes=1000) == ""
 
 
 async def asked(ask: Callable[[str, ScriptedLlm], Awaitable[None]], text: str) -> str:

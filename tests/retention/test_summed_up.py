@@ -1,0 +1,132 @@
+"""A summary and the memories that it stands for go and come back together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from memories import opening
+from memories.opening import ADA, START, kept, later, listed
+
+from kagent_memory import Fact, Memories
+from kagent_memory.errors import Conflict, NotFound
+from kagent_memory.testing import FrozenClock
+
+CITIES = ("Oslo", "Lima", "Paris", "Rome", "Kyoto")
+SUMMARY = "The deployment went out, from Oslo to Kyoto."
+UNIMPORTANT = {
+    "policy": "tiers",
+    "ttl_days": 0,
+    "half_life_days": 0,
+    "max_memories": 0,
+    "short_term_hours": 0,
+}
+
+
+def episodes(**more: Any) -> list[Fact]:
+    return [Fact(f"The deployment went out to {city}", "episodic", **more) for city in CITIES]
+
+
+async def opened(uri: str = "libsql:///:memory:", **more: Any) -> Memories:
+    return await opening.opened(uri, **{"policy": "archive", "clock": FrozenClock(START), **more})
+
+
+async def summed_up(memories: Memories, ids: Sequence[str]) -> str:
+    """Put a summary in the place of memories after 91 days; return its id."""
+    later(memories, days=91)
+    return await opening.summed_up(memories, ids, SUMMARY)
+
+
+@pytest.mark.parametrize("chosen", ["original", "summary"])
+async def test_forgetting_an_original_or_the_summary_leaves_nothing(chosen):
+    """A summary and its originals are forgotten together."""
+    async with await opened() as memories:
+        ids = await memories.add(ADA, episodes())
+        summary = await summed_up(memories, ids)
+        id = ids[2] if chosen == "original" else summary
+        assert {*await memories.forget(ADA, id, dry_run=True)} == {*ids, summary}
+        assert {*await memories.forget(ADA, id)} == {*ids, summary}
+        assert not await kept(memories)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [{"half_life_days": 30}, UNIMPORTANT, {"max_memories": 1}, {}],
+    ids=["faded", "unimportant", "capacity", "expired"],
+)
+async def test_what_a_prune_erases_takes_along_what_it_stands_for(part, store_uri):
+    """A summary that the prune erases goes with its originals, each named in the dry run."""
+    async with await opened(store_uri, **part) as memories:
+        ids = await memories.add(ADA, episodes(importance=0.4))
+        summary = await summed_up(memories, ids)
+        [vital] = await memories.add(ADA, [Fact("Bob is vital", importance=1.0, pinned=True)])
+        if not part:
+            await memories.edit(ADA, summary, ttl_days=100)
+        later(memories, days=400)
+        would = await memories.prune(dry_run=True)
+        assert {one.memory_id for one in would.gone} == {summary, *ids}
+        assert len({one.reason for one in would.gone}) == 1
+        assert len(await kept(memories)) == 7
+        done = await memories.prune()
+        assert (done, done.gone) == (would, would.gone)
+        assert await kept(memories) == [vital]
+
+
+@pytest.mark.parametrize("part", [{"half_life_days": 30}, UNIMPORTANT], ids=["faded", "unused"])
+async def test_a_summary_stays_while_one_that_it_stands_for_would(part):
+    """The prune spares a summary one of whose originals it would have spared, and nothing else."""
+    async with await opened(**part) as memories:
+        ids = await memories.add(ADA, episodes(importance=0.4))
+        for _ in range(12):
+            memories.parts.deliveries.count(ADA, retrieved=ids[:1], delivered=ids[:1])
+            await memories.parts.deliveries.flush()
+        if part["half_life_days"]:
+            await memories.edit(ADA, ids[0], importance=1.0)
+        summary = await summed_up(memories, ids)
+        await memories.edit(ADA, summary, importance=0.1)
+        others = ("Bob sails near Bergen", "Lima was cold in June", "The spare key is blue")
+        due = await memories.add(ADA, [Fact(text, importance=0.1) for text in others])
+        later(memories, days=110 if part["half_life_days"] else 400)
+        for dry_run in (True, False):
+            gone = (await memories.prune(dry_run=dry_run)).gone
+            assert {one.memory_id for one in gone} == {*due}
+
+
+async def test_what_was_replaced_stays_history_when_the_other_goes():
+    """The prune erases a faded memory without the one that it had replaced."""
+    async with await opened(half_life_days=30) as memories:
+        [old] = await memories.add(ADA, ["Ada lives in Paris"])
+        [new] = await memories.add(ADA, [Fact("Ada lives in Rome", importance=0.1)], replaces=old)
+        later(memories, days=60)
+        for dry_run in (True, False):
+            pruned = await memories.prune(dry_run=dry_run)
+            assert [one.memory_id for one in pruned.gone] == [new]
+        assert await kept(memories) == [old]
+
+
+@pytest.mark.parametrize("is_pruned", [False, True], ids=["expired", "erased"])
+async def test_an_undo_brings_back_those_that_did_not_expire(is_pruned):
+    """An undo of a summary leaves out the originals whose time is over, and says so."""
+    async with await opened(policy="kagent", ttl_days=200) as memories:
+        ids = await memories.add(ADA, [*episodes(ttl_days=100)[:1], *episodes()[1:]])
+        summary = await summed_up(memories, ids)
+        later(memories, days=20)
+        if is_pruned:
+            assert (await memories.prune()).deleted == 1
+        assert {one.id for one in await memories.undo(ADA, summary)} == {summary, *ids[1:]}
+        assert {one.id for one in (await memories.list(ADA)).memories} == {*ids[1:]}
+        told = (await memories.history(ADA, summary))[-1].why
+        assert "4 of those it was made of came back" in told
+        with pytest.raises(NotFound):
+            await memories.undo(ADA, summary)
+
+
+async def test_an_undo_that_would_bring_nothing_back_is_refused():
+    """A summary all of whose originals have expired stays."""
+    async with await opened(policy="kagent", ttl_days=100) as memories:
+        summary = await summed_up(memories, await memories.add(ADA, episodes()))
+        later(memories, days=20)
+        with pytest.raises(Conflict, match="has expired"):
+            await memories.undo(ADA, summary)
+        assert await listed(memories) == {SUMMARY}
