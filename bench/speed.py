@@ -20,6 +20,7 @@ import argparse
 import asyncio
 import itertools
 import os
+import sqlite3
 import statistics
 import tempfile
 import time
@@ -31,7 +32,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-import libsql
 import numpy as np
 import psycopg
 from pgvector import HalfVector
@@ -284,7 +284,7 @@ _BARE_LIBSQL = (
 
 
 async def libsql_writes(folder: str, rounds: int) -> None:
-    connection = libsql.connect(f"{folder}/bare.db", isolation_level=None)
+    connection = sqlite3.connect(f"{folder}/bare.db", isolation_level=None)
     for statement in ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=NORMAL", *_BARE_LIBSQL):
         connection.execute(statement).fetchall()
     scope_id = os.urandom(16)

@@ -97,7 +97,6 @@ async def test_a_file_and_words_need_no_extra(without: Any, tmp_path: Path) -> N
         "litellm",
         "psycopg",
         "pgvector",
-        "libsql",
         "fastapi",
         "jinja2",
         "uvicorn",

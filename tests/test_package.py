@@ -28,7 +28,6 @@ DRIVERS = [
     "google",
     "grpc",
     "jinja2",
-    "libsql",
     "litellm",
     "mcp",
     "onnxruntime",

@@ -38,7 +38,7 @@ STORES = "kagent_memory.stores"  # the entry points of what opens a URI's scheme
 TURSO = (".turso.io", ".turso.tech")
 # for KAGENT_MEMORY_URI
 MISTAKEN = ("KAGENT_MEMORY_URL", "KAGENT_MEMORY_DATABASE_URL", "KAGENT_MEMORY_DB_URL")
-SECRETS = {"encryption_keys", "file_encryption_key"}  # settings that no URI may hold
+SECRETS = {"encryption_keys"}  # settings that no URI may hold
 NEAR = 0.8  # how alike two names must be for one to be taken for a misspelling of the other
 
 
@@ -205,8 +205,6 @@ class MemorySettings:
         rls: switches row level security on in Postgres, so that the database itself keeps scopes
             apart; once it is on, every process finds out, and leaving it out does not switch it
             off.
-        file_encryption_key: encrypts a file as a whole, by libSQL; an existing file must have been
-            made with it. Never in the URI, best in the environment. Needs the extra [libsql].
     """
 
     embedding: Annotated[str | EmbeddingConfig | None, BeforeValidator(_configured)] = None
@@ -251,7 +249,6 @@ class MemorySettings:
     statement_timeout_seconds: float = Field(default=15.0, gt=0, le=86_400)
     read_uri: str | None = Field(default=None, repr=False)
     rls: bool = False
-    file_encryption_key: str | None = Field(default=None, repr=False)
 
     @model_validator(mode="before")
     @classmethod

@@ -43,9 +43,6 @@ _UNSUPPORTED = {
     "encryption_keys": "are set, and this store does not encrypt what it keeps; use "
     "postgresql://… or libsql:///…, or "
     "leave the keys out.",
-    "file_encryption_key": (
-        "encrypts a libSQL file, and this store is none: use libsql:///…, or leave it out."
-    ),
 }
 """Why an option that only some stores support is refused."""
 

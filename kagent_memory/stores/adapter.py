@@ -20,7 +20,7 @@ class Adapter(ABC):
     """A kind of database; nobody makes an object of it.
 
     Attributes:
-        supports: which of the options rls, read_uri, encryption_keys and file_encryption_key.
+        supports: which of the options rls, read_uri and encryption_keys.
     """
 
     supports: ClassVar[frozenset[str]] = frozenset()

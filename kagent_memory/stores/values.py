@@ -47,7 +47,6 @@ class OpenOptions(TypedDict, total=False):
         statement_timeout_seconds: the longest that one statement may take.
         rls: switches row level security on; once it is, every store finds out.
         encryption_keys: what `KeyRing.parse` takes; None: rows are not encrypted.
-        file_encryption_key: what a file is encrypted with as a whole, by libSQL; None: it is not.
         read_uri: a standby that searches and lists are read from; None: all is read where it is
             written.
         pool: the caller's own connections to PostgreSQL, or a function that makes them, instead of
@@ -60,7 +59,6 @@ class OpenOptions(TypedDict, total=False):
     statement_timeout_seconds: float
     rls: bool
     encryption_keys: str | None
-    file_encryption_key: str | None
     read_uri: str | None
     pool: object
 

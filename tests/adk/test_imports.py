@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 HEAVY = {
-    *("libsql", "litellm", "numpy", "psycopg", "snowballstemmer", "sqlite3", "Stemmer", "torch"),
+    *("litellm", "numpy", "psycopg", "snowballstemmer", "sqlite3", "Stemmer", "torch"),
     *(
         f"kagent_memory.{name}"
         for name in (

@@ -65,10 +65,6 @@ class TestPostgres(OnPostgres, StoreContract, QueueContract, WidthContract):
     pass
 
 
-class TestFileByLibsql(OnFile, RoundTripContract, ApplyContract, QueueContract):
-    options: ClassVar[dict[str, Any]] = {"file_encryption_key": "a file's key"}
-
-
 class TestLibsqlServer(RoundTripContract, ApplyContract, QueueContract):
     @pytest.fixture(autouse=True)
     def _server(self, tmp_path):

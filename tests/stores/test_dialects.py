@@ -36,11 +36,6 @@ def test_every_libsql_statement_fits_the_schema(connection, name):
     assert connection.rows(f"EXPLAIN {text}", dict.fromkeys(names))
 
 
-def test_no_libsql_statement_writes_and_reads_at_once():
-    """RETURNING is not safe in a file: libsql may run the statement twice."""
-    assert not [name for name, text in queries("libsql").items() if "returning" in text.lower()]
-
-
 NEWER_THAN_3_35 = re.compile(
     r"->|\b(unixepoch|timediff|string_agg|octet_length|jsonb\w*|concat(_ws)?)\s*\("
     r"|DISTINCT FROM|(RIGHT|FULL)\s+(OUTER\s+)?JOIN"

@@ -1,5 +1,5 @@
-"""What a libSQL file promises besides the contract, by both drivers alike: shared by processes,
-erased to the byte, off the loop's thread.
+"""What a file promises besides the contract: shared by processes, erased to the byte, off the
+loop's thread.
 """
 
 from __future__ import annotations
@@ -32,22 +32,16 @@ def path(tmp_path):
     return tmp_path / "memory.db"
 
 
-@pytest.fixture(params=[None, "a file's key"], ids=["sqlite3", "libsql"])
-def key(request):
-    """What the file is encrypted with, which decides about the driver."""
-    return request.param
-
-
 @pytest.fixture
-async def store(path, key):
-    async with await open_store(f"libsql:///{path}", file_encryption_key=key) as opened:
+async def store(path):
+    async with await open_store(f"libsql:///{path}") as opened:
         yield opened
 
 
 @pytest.fixture
-def connection(path, key):
+def connection(path):
     """A connection of another process, to a table of its own."""
-    with closing(connect(str(path), key)) as opened:
+    with closing(connect(str(path))) as opened:
         opened.rows("PRAGMA journal_mode=WAL")
         opened.rows("CREATE TABLE note (id TEXT PRIMARY KEY, body TEXT)")
         yield opened
@@ -75,10 +69,10 @@ def bytes_on_disk(path):
     "name",
     ["deep%20name.db", "file:memory.db%3Fmode=memory", "ä ö%25.db", "-x.db", ":temp:"],
 )
-async def test_a_relative_uri_is_a_file_of_that_name(tmp_path, monkeypatch, key, name):
+async def test_a_relative_uri_is_a_file_of_that_name(tmp_path, monkeypatch, name):
     """Three slashes name a file below the working directory, also where sqlite would read more."""
     monkeypatch.chdir(tmp_path)
-    async with await open_store(f"libsql:///{name}", file_encryption_key=key):
+    async with await open_store(f"libsql:///{name}"):
         assert unquote(name) in {file.name for file in tmp_path.iterdir()}
 
 
@@ -130,12 +124,10 @@ OPEN_READ_ONLY = """
 import asyncio, os, sys
 from kagent_memory.errors import ConfigurationError
 from kagent_memory.stores.libsql import LibSQLStore
-key = sys.argv[2] or None
-import libsql  # while it may be read
 if os.getuid() == 0:
     os.setuid(65534)  # root may write anything
 try:
-    asyncio.run(LibSQLStore.open("libsql:///" + sys.argv[1], file_encryption_key=key))
+    asyncio.run(LibSQLStore.open("libsql:///" + sys.argv[1]))
 except ConfigurationError as error:
     print(error)
 """
@@ -145,14 +137,14 @@ except ConfigurationError as error:
     ("file_mode", "directory_mode"), [(0o444, 0o777), (0o000, 0o777), (0o666, 0o555)]
 )
 def test_a_file_that_may_not_be_written_is_a_configuration_error(
-    open_folder, key, file_mode, directory_mode
+    open_folder, file_mode, directory_mode
 ):
     """A file or directory without the rights is told with what to change."""
     path = open_folder / "memory.db"
     path.touch()
     path.chmod(file_mode)
     path.parent.chmod(directory_mode)
-    command = [sys.executable, "-c", OPEN_READ_ONLY, str(path), key or ""]
+    command = [sys.executable, "-c", OPEN_READ_ONLY, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     path.parent.chmod(0o755)
     assert "readable and writable for this user" in done.stdout
@@ -209,13 +201,13 @@ from kagent_memory.stores import open_store, sql
 from kagent_memory.stores.values import Batch
 from kagent_memory.testing.fixtures import NOW, a_memory, adding
 
-async def write(path, key, name):
-    async with await open_store("libsql:///" + path, file_encryption_key=key or None) as store:
+async def write(path, name):
+    async with await open_store("libsql:///" + path) as store:
         for number in range(30):
             batch = Batch(changes=adding(a_memory(f"{name} {number}")))
             await store.apply(Scope("acme", "ann", "notes"), batch, now=NOW)
 
-path, key, *names = sys.argv[1:]
+path, *names = sys.argv[1:]
 waiting, go = os.pipe()
 children = []
 for name in names:
@@ -223,19 +215,19 @@ for name in names:
     if not children[-1]:
         os.close(go)
         os.read(waiting, 1)
-        asyncio.run(write(path, key, name))
+        asyncio.run(write(path, name))
         os._exit(0)
 os.close(go)
 sys.exit(any([os.waitpid(child, 0)[1] for child in children]))
 """
 
 
-def test_processes_that_open_a_new_file_at_once_succeed(path, key):
+def test_processes_that_open_a_new_file_at_once_succeed(path):
     """Processes that open a new file at once and write all succeed."""
     writers = ["one", "two", "three", "four"]
-    command = [sys.executable, "-c", WRITERS, str(path), key or "", *writers]
+    command = [sys.executable, "-c", WRITERS, str(path), *writers]
     subprocess.run(command, check=True, timeout=180)
-    with closing(connect(str(path), key)) as reader:
+    with closing(connect(str(path))) as reader:
         texts = {row["content"] for row in reader.rows("SELECT content FROM memory")}
         assert texts == {f"{name} {n}" for name in writers for n in range(30)}
         assert reader.rows("SELECT version FROM scope") == [{"version": 120}]
@@ -279,9 +271,9 @@ class Held:
         self.ended.set()
 
 
-async def test_a_cancelled_caller_leaves_what_began_to_its_end(path, key):
+async def test_a_cancelled_caller_leaves_what_began_to_its_end(path):
     """A cancelled caller stops waiting; what began is written, and what did not never is."""
-    store = await database.Database.open(f"libsql:///{path}", key=key)
+    store = await database.Database.open(f"libsql:///{path}")
     began, waits = Held(), Held()
     running = asyncio.create_task(store.write(began))
     await asyncio.to_thread(began.entered.wait, 60)
@@ -298,12 +290,12 @@ async def test_a_cancelled_caller_leaves_what_began_to_its_end(path, key):
 
 
 @pytest.mark.parametrize("work", ["open", "close"])
-async def test_a_file_whose_caller_was_cancelled_is_closed(path, key, monkeypatch, work):
+async def test_a_file_whose_caller_was_cancelled_is_closed(path, monkeypatch, work):
     """Cancelling `open` or `close` while work is under way closes the file after it."""
     closed, migrating, slow = threading.Event(), threading.Event(), Held()
 
-    def noted(place, key=None):
-        connection = connect(place, key)
+    def noted(place):
+        connection = connect(place)
         close = connection.close
         connection.close = lambda: close() or closed.set()
         return connection
@@ -317,10 +309,10 @@ async def test_a_file_whose_caller_was_cancelled_is_closed(path, key, monkeypatc
     writing = None
     if work == "open":
         monkeypatch.setattr(database, "migrate", held_up)
-        cut = asyncio.create_task(open_store(f"libsql:///{path}", file_encryption_key=key))
+        cut = asyncio.create_task(open_store(f"libsql:///{path}"))
         await asyncio.to_thread(migrating.wait, 60)
     else:
-        store = await database.Database.open(f"libsql:///{path}", key=key)
+        store = await database.Database.open(f"libsql:///{path}")
         writing = asyncio.create_task(store.write(slow))
         await asyncio.to_thread(slow.entered.wait, 60)
         cut = asyncio.create_task(store.close())
@@ -333,13 +325,12 @@ async def test_a_file_whose_caller_was_cancelled_is_closed(path, key, monkeypatc
     assert await asyncio.to_thread(closed.wait, 60)
 
 
-async def test_use_after_close_is_a_store_error_without_a_panic(store, capfd):
+async def test_use_after_close_is_a_store_error(store):
     """A closed store closes again and refuses work with a StoreError."""
     await store.close()
     await store.close()
     with pytest.raises(StoreError, match="closed"):
         await contents(store)
-    assert capfd.readouterr().err == ""
 
 
 # -- what drivers do ----------------------------------------------------------------------------
@@ -365,23 +356,11 @@ def test_a_transaction_is_kept_whole_or_not_at_all(connection):
     assert connection.rows("SELECT id FROM note") == [{"id": "3"}]
 
 
-def test_invalid_text_is_a_store_error(connection, key, capfd):
-    """Text that is none is a store error even where the driver panics and the connection goes
-    on.
-    """
+def test_invalid_text_is_a_store_error(connection):
+    """Text that is none is a store error, and the connection goes on."""
     with pytest.raises(StoreError):
         connection.rows("SELECT CAST(x'ff' AS TEXT)")
     assert connection.rows("SELECT id FROM note") == []
-    assert ("panicked" in capfd.readouterr().err) == (key is not None)
-
-
-async def test_only_a_file_with_a_key_needs_libsql(path, monkeypatch):
-    """A file opens without libsql and one with a key names the extra."""
-    monkeypatch.setitem(sys.modules, "libsql", None)
-    async with await open_store(f"libsql:///{path}") as store:
-        await keep(store, "tea")
-    with pytest.raises(ConfigurationError, match=r'pip install "kagent-memory\[libsql\]"'):
-        await open_store(f"libsql:///{path}", file_encryption_key="a file's key")
 
 
 async def test_an_old_sqlite_is_refused_at_open_and_no_file_is_made(path, monkeypatch):
@@ -408,15 +387,15 @@ async def keep_canary(store):
     return memory_id
 
 
-async def test_forgotten_text_is_gone_from_the_file_and_its_log(store, path, key):
+async def test_forgotten_text_is_gone_from_the_file_and_its_log(store, path):
     """Forgotten text is gone from the file and its log byte by byte."""
     memory_id = await keep_canary(store)
-    assert (CANARY.encode() in bytes_on_disk(path)) == (key is None)
+    assert CANARY.encode() in bytes_on_disk(path)
     assert CANARY in await contents(store)
     assert await store.forget(SCOPE, ids=[memory_id], now=NOW) == (memory_id,)
     left = bytes_on_disk(path)
     assert all(word.encode() not in left for word in CANARY.split())
-    assert (b"filler 39" in left) == (key is None)
+    assert b"filler 39" in left
 
 
 async def test_pruned_text_is_gone_from_the_file_and_its_log(store, path):

@@ -1,8 +1,6 @@
-"""Connections to a file, by sqlite3 or, where the file has a key, by libsql; what they share with
-those to a server; and the schema of both.
+"""Connections to a file, what they share with those to a server, and the schema of both.
 
-All of it runs on the store's one thread. libsql keeps Python's global lock during every call, a
-wait for another process included, so nothing waits inside a driver.
+All of it runs on the store's one thread, and nothing waits inside the driver.
 """
 
 from __future__ import annotations
@@ -15,12 +13,12 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from typing_extensions import override
 
-from ...errors import ConfigurationError, Conflict, KagentMemoryError, StoreError, needs_extra
+from ...errors import ConfigurationError, Conflict, KagentMemoryError, StoreError
 from ..codec import to_iso
 from ..sql import Upgrade, upgrade
 from ..sql.row_codec import Row
@@ -56,14 +54,14 @@ _CAUSES: Mapping[tuple[str, ...], tuple[type[KagentMemoryError], str]] = {
     ),
     ("not a database", "file is encrypted"): (
         ConfigurationError,
-        "The file is not an SQLite database, or it is encrypted with another "
-        "file_encryption_key; set the right one, name another file, or move this one away.",
+        "The file is not an SQLite database, or it is encrypted as a whole; name another file, or "
+        "move this one away.",
     ),
 }
 
 
 def mapped(message: str) -> KagentMemoryError:
-    """Return our error for the message of a driver's; nothing else tells libsql's apart."""
+    """Return our error for the message of a driver or server."""
     for marks, (kind, advice) in _CAUSES.items():
         if any(mark in message for mark in marks):
             return kind(f"{advice} ({message})")
@@ -164,17 +162,22 @@ class FileConnection(Connection):
     """Connection to a file, or to memory, that waits for nobody's lock.
 
     Raises:
-        ConfigurationError: the file cannot be opened, written or understood, or the driver is not
-            installed.
+        ConfigurationError: the file cannot be opened, written or understood.
         Busy: another process is opening it at this moment.
     """
 
-    def __init__(self, path: str, key: str | None = None) -> None:
-        self._by_place = key is not None  # libsql knows no names
-        # never one of the drivers' own "file:" URIs
+    def __init__(self, path: str) -> None:
+        if sqlite3.sqlite_version_info < OLDEST:
+            raise ConfigurationError(
+                f"This Python has SQLite {sqlite3.sqlite_version}, and a memory file needs 3.35 or "
+                "newer: take a newer Python or system."
+            )
+        # never one of the driver's own "file:" URIs
         place = path if path == MEMORY else str(Path(path).absolute())
         with _driver_errors():
-            self._driver: Any = _plain(place) if key is None else _encrypted(place, key)
+            self._driver = sqlite3.connect(place, timeout=0, isolation_level=None)
+        if sqlite3.sqlite_version_info < (3, 41):
+            self._driver.create_function("unhex", 1, bytes.fromhex, deterministic=True)
 
     @override
     def run(self, *statements: Statement) -> Sequence[Answer]:
@@ -182,11 +185,10 @@ class FileConnection(Connection):
             return [self._run(sql, values) for sql, values in statements]
 
     def _run(self, sql: str, values: Mapping[str, Value]) -> Answer:
-        bound = [*values.values()] if self._by_place else values
-        cursor = self._driver.execute(sql, bound)
+        cursor = self._driver.execute(sql, values)
         columns = [column[0] for column in cursor.description or ()]
         # all of them: an open cursor would keep its lock
-        rows = [dict(zip(columns, row, strict=True)) for row in cursor.fetchall() or ()]
+        rows = [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
         return Answer(rows, cursor.rowcount)
 
     @override
@@ -208,61 +210,22 @@ class FileConnection(Connection):
             self._driver.close()
 
 
-def connect(place: str | Server, key: str | None = None) -> Connection:
-    """Connect to a file or server.
-
-    Raises:
-        ConfigurationError: the key encrypts nothing; or see `FileConnection`.
-    """
+def connect(place: str | Server) -> Connection:
+    """Connect to a file or server; see `FileConnection`."""
     if isinstance(place, str):
-        return FileConnection(place, key)
-    if key is not None:
-        raise ConfigurationError(
-            "file_encryption_key is for a file here; a server encrypts its own."
-        )
+        return FileConnection(place)
     from .hrana import ServerConnection
 
     return ServerConnection(place)
 
 
-def _plain(path: str) -> sqlite3.Connection:
-    if sqlite3.sqlite_version_info < OLDEST:
-        raise ConfigurationError(
-            f"This Python has SQLite {sqlite3.sqlite_version}, and a memory file needs 3.35 or "
-            "newer: take a newer Python or system."
-        )
-    connection = sqlite3.connect(path, timeout=0, isolation_level=None)
-    if sqlite3.sqlite_version_info < (3, 41):
-        connection.create_function("unhex", 1, bytes.fromhex, deterministic=True)
-    return connection
-
-
-def _encrypted(path: str, key: str) -> Any:
-    if path == MEMORY:
-        raise ConfigurationError(
-            "file_encryption_key encrypts a file, and :memory: has none; leave it out."
-        )
-    if not key or not key.isprintable():
-        raise ConfigurationError("file_encryption_key must be printable text, and not empty.")
-    try:
-        import libsql
-    except ImportError as error:
-        raise needs_extra("file_encryption_key", "libsql", error) from error
-    return libsql.connect(path, timeout=0, isolation_level=None, encryption_key=key)
-
-
 @contextmanager
 def _driver_errors() -> Generator[None, None, None]:
-    """Raise our errors for those of a driver; all of libsql's are ValueError or a panic."""
+    """Raise our errors for those of the driver."""
     try:
         yield
-    except BaseException as error:
-        if (
-            isinstance(error, sqlite3.Error | ValueError)
-            or type(error).__name__ == "PanicException"
-        ):
-            raise mapped(str(error)) from error
-        raise
+    except (sqlite3.Error, OverflowError) as error:
+        raise mapped(str(error)) from error
 
 
 # -- the schema ---------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ class LibSQLStore(Adapter):
     own).
     """
 
-    supports = frozenset({"encryption_keys", "file_encryption_key"})
+    supports = frozenset({"encryption_keys"})
 
     @classmethod
     @override
@@ -62,8 +62,7 @@ class LibSQLStore(Adapter):
         process's lock.
         """
         ring = KeyRing.parse(options.get("encryption_keys"))
-        database = await Database.open(uri, ring, key=options.get("file_encryption_key"))
-        return store_in(database, options)
+        return store_in(await Database.open(uri, ring), options)
 
     @classmethod
     @override
@@ -81,10 +80,9 @@ class Database:
     has_nearest = False
     trouble: str | None = None
 
-    def __init__(self, place: str | Server, ring: KeyRing | None, key: str | None) -> None:
+    def __init__(self, place: str | Server, ring: KeyRing | None) -> None:
         self.ring = ring
         self._place = place
-        self._key = key
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="kagent-memory-libsql")
         self._path = place if isinstance(place, str) and place != MEMORY else None
         self._opened = ExitStack()
@@ -93,13 +91,13 @@ class Database:
         self._closed = False
 
     @classmethod
-    async def open(cls, uri: str, ring: KeyRing | None = None, *, key: str | None = None) -> Self:
+    async def open(cls, uri: str, ring: KeyRing | None = None) -> Self:
         """Open or make the database and migrate it; safe when several processes do so at once.
 
         Raises:
             ConfigurationError: the URI, the file or its rights do not allow it.
         """
-        database = cls(to_place(uri), ring, key)
+        database = cls(to_place(uri), ring)
         try:
             await database._patiently(PATIENCE_SECONDS, database._connect)
         except BaseException:
@@ -156,7 +154,7 @@ class Database:
 
     def _connect(self) -> None:
         self._opened.close()  # of a try before
-        self._connection = self._opened.enter_context(closing(connect(self._place, self._key)))
+        self._connection = self._opened.enter_context(closing(connect(self._place)))
         # a server sets its own, and refuses these
         for pragma in _PRAGMAS if isinstance(self._place, str) else ():
             self._connection.rows(pragma)

@@ -24,7 +24,6 @@ from ..sql.session import Answer, Query, Values
 from .connection import DIALECT, Connection, Statement
 
 CHUNK_ROWS = 200
-MAX_INTEGER = 2**31 - 1  # libsql cuts longer ones
 
 _TIMES = (
     *MEMORY_TIMES,
@@ -37,12 +36,6 @@ _TIMES = (
 )
 _OBJECTS = ("metadata", "payload", "by_type", "jobs", "topic_counts", "tag_counts")
 _TRUTHS = ("is_error", "pinned", "verbatim", "explicit", "asks", "active", "is_operator", "final")
-
-ANSWERED_BY: Mapping[str, Sequence[str]] = {"touch_scope": ("scope_row",)}
-"""Statements that write and give a row, where a dialect knows RETURNING; here another one reads
-it.
-"""
-
 
 _DECODERS: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(_TIMES, datetime.fromisoformat),
@@ -61,8 +54,7 @@ def decoded(row: Row) -> Row:
 
 
 def encoded(value: object) -> Any:
-    """Return a value as the driver keeps it. Integers over 31 bits go as digits, which the
-    database takes for the number.
+    """Return a value as the driver keeps it.
 
     Raises:
         InvalidInput: text holds what none can, or a mapping or list what JSON cannot.
@@ -72,8 +64,6 @@ def encoded(value: object) -> Any:
             return checked_text(value, "The value")
         case bool():
             return int(value)
-        case int():
-            return value if abs(value) <= MAX_INTEGER else str(value)
         case datetime():
             return to_iso(value)
         case np.ndarray():
@@ -104,9 +94,8 @@ class LibSQLSession:
     async def execute(self, *queries: Query) -> Sequence[Answer]:
         """See `Session`."""
         answers: list[Answer] = []
-        for query, values in queries:
-            names = (query, *ANSWERED_BY.get(query, ()))
-            *_, answer = self.connection.run(*(to_statement(name, values) for name in names))
+        for query in queries:
+            [answer] = self.connection.run(to_statement(*query))
             answers.append(answer._replace(rows=[decoded(row) for row in answer.rows]))
         return answers
 

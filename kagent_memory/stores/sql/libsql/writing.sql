@@ -1,9 +1,10 @@
 -- name: touch_scope
--- With this every writer of a scope's memories begins; step 0 leaves the version, 0 vectors their number.
+-- With this every writer of a scope's memories begins; step 0 leaves the version, 0 vectors their number. Gives the row.
 INSERT INTO scope (scope_id, tenant, user_id, app, version, vectors_set, salt)
 VALUES (:scope_id, :tenant, :user, :app, :step, :vectors, :salt)
 ON CONFLICT (scope_id) DO UPDATE SET
     version = scope.version + excluded.version, vectors_set = scope.vectors_set + excluded.vectors_set
+RETURNING version, salt
 
 -- name: hold_index
 -- Nothing if something was erased since the index was read; the file's lock is held.
