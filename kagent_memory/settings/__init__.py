@@ -13,7 +13,6 @@ from typing import Annotated, Any, Literal, Self, TypeAlias, cast
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from pydantic import (
-    AfterValidator,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -26,10 +25,10 @@ from pydantic_core import ArgsKwargs
 
 from ..checks import faults
 from ..errors import ConfigurationError
-from ..records import Origin
+from ..records import MEMORY_TYPES, Origin
 from . import kagent_config
 from .kagent_config import EmbeddingConfig
-from .policies import POLICIES, PolicyName, check_names, days_by_name
+from .policies import POLICIES, TAG, PolicyName
 
 logger = logging.getLogger(__name__)
 DEFAULT_URI = "libsql:///memory.db"
@@ -84,6 +83,7 @@ def _listed(value: object) -> object:
 
 Names: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 Days: TypeAlias = Annotated[int, Field(ge=0, le=36_500)]
+TypeOrTag: TypeAlias = Annotated[str, Field(pattern=f"^({'|'.join(MEMORY_TYPES)}|{TAG}.+)$")]
 Origins: TypeAlias = Annotated[tuple[Origin, ...], BeforeValidator(_listed)]
 
 
@@ -162,9 +162,9 @@ class MemorySettings:
             in the environment. Needs the extra [encryption].
         handover_floor: what is put before a model, by prefetch and load_memory, is nothing unless
             one of the first five hits has this relevance (0 to 1); 0: off.
-        ttl_days_by: `ttl_days` by type and by tag: a mapping, or text such as
-            `episodic:30,procedural:0,tag=invoice:3650`. Tags come before types; of several tags
-            that a memory has, the first named here counts.
+        ttl_days_by: `ttl_days` by type and by tag: a mapping such as `{"episodic": 30,
+            "tag=invoice": 3650}`. Tags come before types; of several tags that a memory has, the
+            first named here counts.
         short_term_hours: hours that what is learnt from a session is kept for that session only;
             meanwhile what proves important or is repeated elsewhere becomes a long-term memory. 0:
             all is long-term at once. "tiers": 24. See docs/how-to/keeping.md.
@@ -223,12 +223,9 @@ class MemorySettings:
     encryption_keys: str | None = Field(default=None, repr=False)
 
     handover_floor: float = Field(default=0.38, ge=0, le=1)
-    ttl_days_by: Annotated[
-        Mapping[str, Days],
-        BeforeValidator(days_by_name),
-        BeforeValidator(_json),
-        AfterValidator(check_names),
-    ] = Field(default_factory=dict[str, int])
+    ttl_days_by: Annotated[Mapping[TypeOrTag, Days], BeforeValidator(_json)] = Field(
+        default_factory=dict[str, int]
+    )
     short_term_hours: float = Field(default=0.0, ge=0, le=876_000)
     popular_after: int = Field(default=10, ge=0)
     half_life_days: float = Field(default=0.0, ge=0, le=36_500)
@@ -266,9 +263,8 @@ class MemorySettings:
         runtime has them.
 
         Args:
-            config: the controller's `memory` block, its whole config.json, an Agent manifest
-                together with the ModelConfig it names (a sequence), or the text of any of these in
-                JSON or YAML.
+            config: the controller's `memory` block, its whole config.json, or the text of one of
+                these.
 
         Returns:
             None when kagent's configuration leaves memory off.

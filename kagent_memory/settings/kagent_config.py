@@ -1,37 +1,24 @@
-"""kagent's memory configuration, read as settings: the controller's JSON, or an Agent with its
-ModelConfigs. Pure.
-"""
+"""kagent's memory configuration, the controller's JSON, read as settings. Pure."""
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Mapping, Sequence
-from typing import Any, Self, cast
+from collections.abc import Mapping
+from typing import Any, Self, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError, model_validator
 
 from ..checks import faults
 from ..errors import ConfigurationError
 
+Block = TypeVar("Block", bound=BaseModel)
 logger = logging.getLogger(__name__)
 
 DIMENSIONS = 768
 MIN_SCORE = 0.3
 TTL_DAYS = 15
 WITHOUT_EMBEDDINGS = frozenset({"anthropic", "gemini_anthropic", "sap_ai_core"})
-# of a ModelConfig: our name of its provider, and where the spec names a server
-_PROVIDERS = {
-    "OpenAI": ("openai", "openAI", "baseUrl"),
-    "AzureOpenAI": ("azure_openai", "azureOpenAI", "azureEndpoint"),
-    "Anthropic": ("anthropic",),
-    "GeminiVertexAI": ("gemini_vertex_ai",),
-    "AnthropicVertexAI": ("gemini_anthropic",),
-    "Ollama": ("ollama", "ollama", "host"),
-    "Gemini": ("gemini",),
-    "Bedrock": ("bedrock",),
-    "SAPAICore": ("sap_ai_core",),
-    "Foundry": ("foundry",),
-}
 
 
 class EmbeddingConfig(BaseModel):
@@ -87,114 +74,46 @@ class EmbeddingConfig(BaseModel):
         Raises:
             ConfigurationError: a key is missing or does not fit, or the provider has no embeddings.
         """
-        try:
-            return cls.model_validate(value)
-        except ValidationError as error:
-            where, reason = faults(error)[0]
-            what = ": ".join(filter(None, (where, reason)))
-            raise ConfigurationError(f"Invalid embedding configuration: {what}.") from error
+        return _read(cls, value)
+
+
+class _MemoryBlock(BaseModel):
+    """The block `memory` of the controller's configuration."""
+
+    ttl_days: StrictInt | None = None
+    embedding: EmbeddingConfig | None = None
 
 
 def options(config: object) -> dict[str, Any] | None:
     """Return the settings that a kagent configuration means; None when it leaves memory off.
 
     Args:
-        config: the controller's `memory` block (`{}` is on, None is off), its whole config.json, an
-            Agent manifest with the ModelConfig manifests it names (as a sequence), or the text of
-            any of these in JSON or YAML.
+        config: the controller's `memory` block (`{}` is on, None is off), its whole config.json, or
+            the text of one of these.
 
     Raises:
-        ConfigurationError: a value does not fit, a ModelConfig is missing, or its provider has no
-            embeddings.
+        ConfigurationError: a value does not fit, or the provider has no embeddings.
     """
-    documents = [document for document in _documents(config) if document is not None]
-    for document in documents:
-        if _at(document, "spec") is not None and _at(document, "kind") != "ModelConfig":
-            return _of_agent(document, documents)
-    document = documents[0] if documents else {"memory": None}
-    is_whole = not {"memory", "model"}.isdisjoint(document)
-    memory = _at(document, "memory") if is_whole else document
-    if memory is None:
+    try:
+        block: Any = json.loads(config or "null") if isinstance(config, str) else config
+    except ValueError as error:
+        raise ConfigurationError("kagent's configuration is not JSON.") from error
+    if isinstance(block, Mapping) and not {"memory", "model"}.isdisjoint(block):
+        block = cast("Mapping[str, object]", block).get("memory")
+    if block is None:
         return None
-    return _settings(_at(memory, "ttl_days"), _at(memory, "embedding"))
-
-
-def _documents(config: object) -> Sequence[Any]:
-    if config is None or isinstance(config, Mapping):
-        return [config]
-    if isinstance(config, str):
-        import yaml
-
-        try:
-            return list(yaml.safe_load_all(config))
-        except yaml.YAMLError as error:
-            raise ConfigurationError("kagent's configuration is neither JSON nor YAML.") from error
-    if not isinstance(config, list | tuple):
-        raise ConfigurationError(
-            f"kagent's configuration must be objects or text, not {type(config).__name__}."
-        )
-    return cast("Sequence[Any]", config)
-
-
-def _of_agent(agent: object, documents: Sequence[object]) -> dict[str, Any] | None:
-    memory = _at(agent, "spec", "declarative", "memory")
-    if memory is None or _at(memory, "enabled") is False:
-        return None
-    wanted = _at(memory, "modelConfig")
-    if not wanted:
-        raise ConfigurationError(
-            "spec.declarative.memory.modelConfig is missing; name a ModelConfig that embeds."
-        )
-    namespace = _at(agent, "metadata", "namespace")
-    for document in documents:
-        is_named = _at(document, "metadata", "name") == wanted
-        places = {namespace, _at(document, "metadata", "namespace")} - {None}
-        if _at(document, "kind") == "ModelConfig" and is_named and len(places) < 2:
-            return _settings(_at(memory, "ttlDays"), embedding_of_model(_at(document, "spec")))
-    raise ConfigurationError(
-        f"failed to resolve embedding config: the ModelConfig {wanted!r} is missing; pass it "
-        "together with the Agent."
-    )
-
-
-def embedding_of_model(spec: object) -> Mapping[str, Any]:
-    """Return the embedding configuration of a ModelConfig's spec, as the controller renders it, and
-    its server's address.
-    """
-    named = str(_at(spec, "provider") or "OpenAI")
-    if named not in _PROVIDERS:
-        known = ", ".join(sorted(_PROVIDERS))
-        raise ConfigurationError(f"Unknown provider {named!r}; known: {known}.")
-    provider, *address = _PROVIDERS[named]
+    memory = _read(_MemoryBlock, block)
     return {
-        "provider": provider,
-        "model": _at(spec, "model"),
-        "base_url": _at(spec, *address) if address else None,
-        "deployment": _at(spec, "azureOpenAI", "azureDeployment"),
-        "api_version": _at(spec, "azureOpenAI", "apiVersion"),
-    }
-
-
-def _settings(ttl_days: Any, embedding: Any) -> dict[str, Any]:
-    if type(ttl_days or 0) is not int:
-        raise ConfigurationError(f"ttl_days must be a whole number of days, not {ttl_days!r}.")
-    return {
-        "embedding": None if embedding is None else EmbeddingConfig.parsed(embedding),
-        "ttl_days": max(0, ttl_days or 0) or TTL_DAYS,
+        "embedding": memory.embedding,
+        "ttl_days": max(0, memory.ttl_days or 0) or TTL_DAYS,
         "dimensions": DIMENSIONS,
         "min_score": MIN_SCORE,
     }
 
 
-def _at(document: object, *path: str) -> Any:
-    """Return what stands at a path of a document; None where a part of the path is missing."""
-    for name in path:
-        if document is None:
-            break
-        if not isinstance(document, Mapping):
-            raise ConfigurationError(
-                f"kagent's configuration has no object that holds {name}, but "
-                f"{type(document).__name__}."
-            )
-        document = cast("Mapping[str, object]", document).get(name)
-    return document
+def _read(kind: type[Block], value: object) -> Block:
+    try:
+        return kind.model_validate(value)
+    except ValidationError as error:
+        what = ": ".join(filter(None, faults(error)[0]))
+        raise ConfigurationError(f"Invalid configuration of kagent: {what}.") from error

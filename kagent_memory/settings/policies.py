@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from ..records import MEMORY_TYPES
-
 PolicyName: TypeAlias = Literal["kagent", "archive", "tiers"]
 
 TAG = "tag="
@@ -45,36 +43,3 @@ POLICIES: Mapping[str, Policy] = {
         importance_boost=0.1,
     ),
 }
-
-
-def days_by_name(value: object) -> object:
-    """Return the mapping that a text such as `episodic:30,tag=invoice:3650` means; anything else as
-    it is.
-
-    Raises:
-        ValueError: a part has no name.
-    """
-    if not isinstance(value, str):
-        return value
-    days: dict[str, str] = {}
-    for part in filter(None, map(str.strip, value.split(","))):
-        name, _, number = part.rpartition(":")
-        if not name.strip():
-            raise ValueError(f"{part!r} is not NAME:DAYS, as in episodic:30,tag=invoice:3650")
-        days[name.strip()] = number.strip()
-    return days
-
-
-def check_names(days: Mapping[str, int]) -> Mapping[str, int]:
-    """Return `days` itself.
-
-    Raises:
-        ValueError: a name is neither a type nor a tag.
-    """
-    for name in days:
-        if name not in MEMORY_TYPES and not (name.startswith(TAG) and name != TAG):
-            raise ValueError(
-                f"{name!r} is neither a type ({', '.join(MEMORY_TYPES)}) nor a tag, which is "
-                f"written {TAG}{name}"
-            )
-    return days

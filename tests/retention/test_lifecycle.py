@@ -70,7 +70,8 @@ def test_another_policy_replaces_what_the_former_one_set():
 
 async def test_a_ttl_is_of_the_memory_its_tag_its_type_or_the_policy(store_uri: str):
     """The time to live is the memory's own, else its tag's, its type's or the policy's."""
-    options = {"ttl_days_by": "episodic:30,tag=invoice:3650,tag=note: it:0", "short_term_hours": 0}
+    by_name = {"episodic": 30, "tag=invoice": 3650, "tag=note: it": 0}
+    options = {"ttl_days_by": by_name, "short_term_hours": 0}
     async with await opened(
         store_uri, policy="tiers", clock=FrozenClock(START), **options
     ) as memories:

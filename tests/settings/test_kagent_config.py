@@ -1,4 +1,4 @@
-"""kagent's configuration as settings: the controller's JSON, and an Agent with its ModelConfig."""
+"""kagent's configuration, the controller's JSON, as settings."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_memory_is_off_without_a_block(config: Any):
         {"ttl_days": True},
         {"ttl_days": 1.5},
         {"memory": []},
-        "{: not yaml",
+        "{: no json",
         [1],
         7,
         b"{}",
@@ -80,91 +80,3 @@ def test_what_does_not_fit_is_a_configuration_error(config: Any):
     """A block that does not fit is an error of configuration, whatever is wrong with it."""
     with pytest.raises(ConfigurationError):
         MemorySettings.from_kagent(config)
-
-
-def manifests(memory: str, spec: str) -> str:
-    return f"""
-apiVersion: kagent.dev/v1alpha2
-kind: Agent
-metadata: {{name: helper, namespace: shop}}
-spec:
-  type: Declarative
-  declarative:
-    memory: {memory}
----
-apiVersion: kagent.dev/v1alpha2
-kind: ModelConfig
-metadata: {{name: embed, namespace: shop}}
-spec: {spec}
-"""
-
-
-MEMORY = "{modelConfig: embed, ttlDays: 7}"
-
-
-@pytest.mark.parametrize(
-    ("spec", "embedding"),
-    [
-        ("{provider: OpenAI, model: m}", {"provider": "openai", "model": "m"}),
-        (
-            '{provider: OpenAI, model: m, openAI: {baseUrl: "http://x"}}',
-            {"provider": "openai", "model": "m", "base_url": "http://x"},
-        ),
-        (
-            '{provider: Ollama, model: m, ollama: {host: "http://o:11434"}}',
-            {"provider": "ollama", "model": "m", "base_url": "http://o:11434"},
-        ),
-        (
-            '{provider: AzureOpenAI, model: m, azureOpenAI: {azureEndpoint: "https://a", '
-            'apiVersion: "1", '
-            "azureDeployment: d}}",
-            {
-                "provider": "azure_openai",
-                "model": "m",
-                "base_url": "https://a",
-                "deployment": "d",
-                "api_version": "1",
-            },
-        ),
-        ("{provider: GeminiVertexAI, model: m}", {"provider": "gemini_vertex_ai", "model": "m"}),
-    ],
-)
-def test_an_agents_model_config_becomes_its_embedder(spec: str, embedding: dict[str, Any]):
-    """The ModelConfig that an Agent's memory names becomes its embedder, address included."""
-    settings = on(manifests(MEMORY, spec))
-    assert (settings.embedding, settings.ttl_days) == (EmbeddingConfig(**embedding), 7)
-    assert (settings.dimensions, settings.min_score) == (768, 0.3)
-
-
-def test_enabled_is_accepted_and_false_means_off():
-    """An Agent's memory is on where it has a block, unless that says `enabled: false`."""
-    spec = "{provider: Ollama, model: m}"
-    assert on(manifests("{enabled: true, modelConfig: embed}", spec)).ttl_days == 15
-    assert (
-        MemorySettings.from_kagent(manifests("{enabled: false, modelConfig: embed}", spec)) is None
-    )
-    assert MemorySettings.from_kagent(manifests("null", spec)) is None
-
-
-@pytest.mark.parametrize(
-    ("memory", "spec", "text"),
-    [
-        ("{ttlDays: 7}", "{provider: Ollama, model: m}", "modelConfig is missing"),
-        (
-            "{modelConfig: other}",
-            "{provider: Ollama, model: m}",
-            "failed to resolve embedding config",
-        ),
-        (MEMORY, "{provider: Anthropic, model: m}", "anthropic has no embedding models"),
-        (
-            MEMORY,
-            "{provider: AnthropicVertexAI, model: m}",
-            "gemini_anthropic has no embedding models",
-        ),
-        (MEMORY, "{provider: Unheard, model: m}", "Unknown provider"),
-    ],
-)
-def test_an_unresolvable_embedder_is_a_clear_error(memory: str, spec: str, text: str):
-    """An Agent's memory without a usable embedder is refused with the reason."""
-    with pytest.raises(ConfigurationError, match=text):
-        MemorySettings.from_kagent(manifests(memory, spec))

@@ -49,7 +49,6 @@ def test_there_are_few_settings():
             '{"type": "openai", "model": "m"}',
             EmbeddingConfig(provider="openai", model="m"),
         ),
-        ("ttl_days_by", "episodic:30, tag=note: it:0", {"episodic": 30, "tag=note: it": 0}),
         ("ttl_days_by", '{"episodic": 3, "tag=note: it": "0"}', {"episodic": 3, "tag=note: it": 0}),
     ],
 )
@@ -76,18 +75,17 @@ def test_a_compound_setting_has_a_text_form(name: str, text: str, value: object)
             r"rerank\.base_url: Unexpected",
         ),
         ("rerank", {"api_base": "http://127.0.0.1"}, r"rerank\.model: Field required"),
-        (
-            "ttl_days_by",
-            "invoice:3650",
-            "'invoice' is neither a type .* nor a tag, which is written tag=invoice",
-        ),
+        ("ttl_days_by", {"invoice": 3650}, r"ttl_days_by\..*episodic.*tag="),
         *(
             ("ttl_days_by", wrong, "ttl_days_by")
-            for wrong in ({"semantic": -1}, "semantic:36501", "tag=:3", "tag=a:3.5", '{"semantic')
-        ),
-        *(
-            ("ttl_days_by", wrong, "ttl_days_by: .* is not NAME:DAYS")
-            for wrong in ("episodic", ":3", "episodic:3, semantic")
+            for wrong in (
+                {"semantic": -1},
+                {"semantic": 36501},
+                {"tag=": 3},
+                {"tag=a": 3.5},
+                "episodic:3",
+                '{"semantic',
+            )
         ),
         *(("half_life_days", wrong, "half_life_days") for wrong in (-1, "nan")),
         *(("policy", wrong, "policy.*kagent.*archive.*tiers") for wrong in ("Tiers", 3)),
