@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError, model_validator
 
@@ -98,8 +98,9 @@ def options(config: object) -> dict[str, Any] | None:
         block: Any = json.loads(config or "null") if isinstance(config, str) else config
     except ValueError as error:
         raise ConfigurationError("kagent's configuration is not JSON.") from error
-    if isinstance(block, Mapping) and not {"memory", "model"}.isdisjoint(block):
-        block = cast("Mapping[str, object]", block).get("memory")
+    is_whole = isinstance(block, Mapping) and ("memory" in block or "model" in block)
+    if is_whole:
+        block = block.get("memory")
     if block is None:
         return None
     memory = _read(_MemoryBlock, block)
