@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError, model_validator
 
@@ -95,12 +95,11 @@ def options(config: object) -> dict[str, Any] | None:
         ConfigurationError: a value does not fit, or the provider has no embeddings.
     """
     try:
-        block: Any = json.loads(config or "null") if isinstance(config, str) else config
+        document = json.loads(config or "null") if isinstance(config, str) else config
     except ValueError as error:
         raise ConfigurationError("kagent's configuration is not JSON.") from error
-    is_whole = isinstance(block, Mapping) and ("memory" in block or "model" in block)
-    if is_whole:
-        block = block.get("memory")
+    is_object = isinstance(document, Mapping)
+    block = _memory_of(cast("Mapping[str, object]", document)) if is_object else document
     if block is None:
         return None
     memory = _read(_MemoryBlock, block)
@@ -110,6 +109,12 @@ def options(config: object) -> dict[str, Any] | None:
         "dimensions": DIMENSIONS,
         "min_score": MIN_SCORE,
     }
+
+
+def _memory_of(document: Mapping[str, object]) -> object:
+    """Return the block of a whole config.json; else the document itself, which is the block."""
+    is_whole = "memory" in document or "model" in document
+    return document.get("memory") if is_whole else document
 
 
 def _read(kind: type[Block], value: object) -> Block:
