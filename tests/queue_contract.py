@@ -1,5 +1,5 @@
 """What the parts beside the memories promise: the durable queue with its leases, fences, dead
-letters and timers; the tokens; and the widths of callers' vectors.
+letters and timers; and the tokens.
 """
 
 from __future__ import annotations
@@ -400,42 +400,3 @@ class QueueContract(ContractPart):
         assert list(await store.tokens.find(digest="b")) == [theirs]
         with pytest.raises(NotFound):
             await store.tokens.drop(mine.id)
-
-
-class WidthContract(ContractPart):
-    """The widths of the vectors that callers bring."""
-
-    async def test_widths_are_noted_while_a_tenant_uses_them(self, home: ScopedStore) -> None:
-        """At most as many as it may have; the prune forgets those of which it keeps nothing, a dry
-        run none.
-        """
-        note, prune = home.store.memories.spaces.note_width, home.store.memories.prune
-        assert list(await note("acme", 3, most=0)) == []
-        spaces = await home.space(3, "external-3"), await home.space(3, "own")
-        theirs = home.elsewhere(replace(home.scope, tenant="other"))
-        for one in (home, theirs):
-            for _ in range(2):
-                assert list(await note(one.scope.tenant, 3, most=2)) == [3]
-            [memory] = await one.write("here")
-            for space in spaces:
-                await one.embed(space, {memory.id: (1, 0, 0)})
-        for dry_run, forgets, widths in (
-            (False, False, {3}),
-            (True, True, {3}),
-            (False, False, {4}),
-        ):
-            if forgets:
-                await home.forget(everything=True)
-            await prune(now=home.now, popular_after=10, dry_run=dry_run)
-            assert set(await note("acme", 4, most=1)) == widths
-        assert list(await note("other", 4, most=1)) == [3]
-        assert list(await note("", 9, most=1)) == [9]
-
-    async def test_no_more_widths_are_noted_than_a_tenant_may_have(self, home: ScopedStore) -> None:
-        """Also of those that are noted at once."""
-        noted = await asyncio.gather(
-            *(home.store.memories.spaces.note_width("acme", width, most=2) for width in range(4, 9))
-        )
-        kept = set(await home.store.memories.spaces.note_width("acme", 3, most=2))
-        assert len(kept) == 2
-        assert all(set(widths) <= kept for widths in noted)

@@ -39,6 +39,7 @@ from ..records import MAX_LINKS, Change, Filter, Memory, Revision, Scope, Vector
 from ..stores.planning import checked
 from ..stores.spaces import EXTERNAL, EmbeddingSpace, SpaceKey, checked_vector, external_name
 from ..stores.values import Batch, Whole, with_after
+from .caller_vectors import is_kept
 from .components import Components
 
 ATTEMPTS = 3
@@ -143,7 +144,7 @@ class ExportFile:
 
     Attributes:
         spaces: the embedding spaces that its first line names.
-        widths: of callers' own vectors, by tenant.
+        widths: of callers' own vectors.
         derived: by memory, those that go where it is forgotten: what a merge made of it, what took
             its place and was withdrawn, and the history that it stands for.
         successors: memories with those that ever took their place.
@@ -153,7 +154,7 @@ class ExportFile:
 
     path: Path
     spaces: Sequence[EmbeddingSpace] = ()
-    widths: defaultdict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    widths: set[int] = field(default_factory=set[int])
     derived: defaultdict[Node, set[Node]] = field(default_factory=lambda: defaultdict(set))
     successors: list[tuple[Node, Node]] = field(default_factory=list[tuple[Node, Node]])
     scopes: dict[Scope, Scope] = field(default_factory=dict[Scope, Scope])
@@ -183,7 +184,9 @@ class ExportFile:
                 raise InvalidInput(
                     f"Line {number} of {path} cannot be imported: {error}"
                 ) from error
-            file.widths[owner] |= {width for name, width in vectors if name.startswith(EXTERNAL)}
+            file.widths |= {
+                width for name, width in vectors if name.startswith(EXTERNAL) and is_kept(width)
+            }
             file._note_derived(line)
         for node, other in file.successors:
             if other in file.withdrawn:

@@ -243,7 +243,7 @@ class Memories(Writing, Forgetting, Maintenance):
             explain=explain,
             history=earlier,
             external_vector=await parts.caller_vectors.for_query(
-                scopes, embedding, embedding_space, own=parts.own_space
+                embedding, embedding_space, own=parts.own_space
             ),
             budget_tokens=budget_tokens,
             as_of=at,

@@ -58,13 +58,10 @@ class Import:
         """Import the file.
 
         Raises:
-            InvalidInput: a tenant's callers would keep vectors of too many widths.
             ModelError: the embedder, which must say whether the vectors are its own, is
                 unavailable.
             ConfigurationError: the embedder is not the one whose vectors the store holds.
         """
-        for tenant, widths in self.file.widths.items():
-            await self.parts.caller_vectors.check_room(tenant, widths)
         numbers = await self._space_numbers()
         blocked, touched = await self._forgotten(), dict[Scope, None]()
         async for scope, part in _in_thread(self.file.batches(numbers)):
@@ -146,13 +143,14 @@ class Import:
                 match = await self._first_space(space)
             if match and match.key == space.key and same_model(match.probe, space.probe):
                 numbers[space.key] = match.number
-        for tenant, widths in self.file.widths.items():
-            for width in widths:
-                numbers[external_name(width), width] = (
-                    -width  # no other space has it
-                    if self.dry_run
-                    else (await self.parts.caller_vectors.external_space(tenant, width)).number
-                )
+        for width in self.file.widths:
+            numbers[external_name(width), width] = (
+                -width  # no other space has it
+                if self.dry_run
+                else (
+                    await self.parts.store.memories.spaces.add(external_name(width), width, None)
+                ).number
+            )
         return numbers
 
     async def _first_space(self, space: EmbeddingSpace) -> EmbeddingSpace | None:

@@ -109,9 +109,8 @@ class Writing(Opened):
             items: facts or bare texts. One that exists already is revived.
             embedding: vectors the caller brings, one an item.
             embedding_space: the name of the one they belong to, if the store holds vectors of that
-                embedder; else they are kept apart, as "external-<width>": the default, except in a
-                scope that holds others of another width only. A tenant's callers may bring 8
-                widths, and kagent's 768 beside them.
+                embedder. By default they are kept apart, as "external-<width>"; the width is a
+                multiple of 64 then, up to 4,096.
             who: for the history.
             replaces: the id of the memory that the single item corrects; it stays as history.
 
@@ -163,7 +162,7 @@ class Writing(Opened):
                 applied = await parts.embed_and_apply(scope, changes, now=now, strict=True)
             else:
                 batch = await parts.caller_vectors.added_to(
-                    Batch(changes=changes), scope, stored, embedding, embedding_space
+                    Batch(changes=changes), stored, embedding, embedding_space
                 )
                 applied = await parts.apply(scope, batch, now=now)
             ids = [str(id) for id in applied[: len(memories)]]

@@ -65,13 +65,6 @@ class EmbeddingSpaces(ABC):
     async def add(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
         """Return the embedding space of this name and width, made (with its table) if it is new."""
 
-    async def note_width(self, tenant: str, dimensions: int, *, most: int) -> Sequence[int]:
-        """Note that callers of a tenant keep vectors of their own of this width, unless `most`
-        others are noted already (with 0 it only reads); return the widths noted. The prune forgets
-        those of which the tenant keeps none. Safe with two at once.
-        """
-        raise refused(self, "note_width")
-
     async def replace(self, name: str, dimensions: int, probe: Vector | None) -> EmbeddingSpace:
         """Return the embedding space of this name and width, made if it is new: "filling" beside
         the current one until `finish_replacing`, "current" at once where there is none; another

@@ -172,10 +172,10 @@ async def test_a_query_that_no_database_takes_is_refused(store_uri: str, name: s
 # -- vectors ------------------------------------------------------------------------------------
 
 VECTORS: dict[str, tuple[Any, str]] = {
-    "NaN": ([1.0, math.nan, 0.0], "NaN"),
-    "infinite": ([1.0, math.inf, 0.0], "infinite"),
-    "zero": ([0.0, 0.0, 0.0], "zero; a direction is needed"),
-    "too short": ([1.0, 2.0], "3 dimension.* expected|pass vectors of that width"),
+    "NaN": ([math.nan] * 64, "NaN"),
+    "infinite": ([math.inf] * 64, "infinite"),
+    "zero": ([0.0] * 64, "zero; a direction is needed"),
+    "too short": ([1.0, 2.0], "64 dimension.* expected|a multiple of 64"),
     "empty": ([], "direction is needed|expected"),
     "words": (["a", "b", "c"], "flat sequence of numbers"),
 }
@@ -184,7 +184,7 @@ VECTORS: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize("name", VECTORS)
 async def test_a_vector_that_cannot_be_searched_is_refused_whole(store_uri: str, name: str) -> None:
     """A vector that cannot be searched is refused with all that came with it."""
-    good, (bad, advice) = vector(1, 2, 3), VECTORS[name]
+    good, (bad, advice) = vector(*range(64)), VECTORS[name]
     async with await opened(store_uri) as memories:
         empty = await all_of(memories)
         with pytest.raises(InvalidInput, match=advice):

@@ -1,10 +1,7 @@
-"""Vectors that callers bring: kept by their width, never in each other's way, and of a few widths a
-tenant.
-"""
+"""Vectors that callers bring: kept by their width, of few widths, and never in each other's way."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 
 import numpy as np
@@ -12,7 +9,6 @@ import pytest
 
 from kagent_memory.errors import InvalidInput
 from kagent_memory.memories import Memories
-from kagent_memory.memories.caller_vectors import MAX_WIDTHS
 from kagent_memory.records import Scope
 from kagent_memory.stores.spaces import external_name
 from kagent_memory.testing import HashEmbedder
@@ -37,87 +33,49 @@ async def tables(memories: Memories) -> dict[str, int]:
     return {held.name: held.dimensions for held in await memories.store.memories.spaces.all()}
 
 
-@pytest.mark.parametrize("width", [1, 769])
-async def test_a_name_of_our_form_is_as_wide_as_it_says_whoever_asks(
-    memories: Memories, width: int
-):
+async def test_a_name_of_our_form_is_as_wide_as_it_says(memories: Memories):
     """A vector is kept under "external-" and its width, and under no other name of that form."""
     for name in (
         external_name(768),
-        external_name(width + 1),
-        "external-0768",
+        external_name(128),
+        "external-064",
         "external-mine",
         "somebody's",
     ):
         for attempt in (
-            memories.add(EVE, ["x"], embedding=[unit(width)], embedding_space=name),
-            memories.recall(EVE, "x", embedding=unit(width), embedding_space=name),
+            memories.add(EVE, ["x"], embedding=[unit(64)], embedding_space=name),
+            memories.recall(EVE, "x", embedding=unit(64), embedding_space=name),
         ):
             with pytest.raises(InvalidInput, match="by their width"):
                 await attempt
     assert await tables(memories) == {}
-    [id] = await memories.add(
-        EVE, ["x"], embedding=[unit(width)], embedding_space=external_name(width)
-    )
-    assert await tables(memories) == {external_name(width): width}
-    assert [hit.memory.id for hit in await memories.recall(EVE, "", embedding=unit(width))] == [id]
+    [id] = await memories.add(EVE, ["x"], embedding=[unit(64)], embedding_space=external_name(64))
+    assert await tables(memories) == {external_name(64): 64}
+    assert [hit.memory.id for hit in await memories.recall(EVE, "", embedding=unit(64))] == [id]
 
 
-async def test_another_width_is_a_slip_or_a_beginning(memories: Memories):
-    """A scope that holds one width is told of a slip and may begin another."""
-    await memories.add(ADA, ["three"], embedding=[unit(3)])
-    for asked in (
-        memories.add(ADA, ["x"], embedding=[unit(4)]),
-        memories.recall(ADA, "x", embedding=unit(4)),
-    ):
-        with pytest.raises(InvalidInput, match="those here have 3"):
-            await asked
-    await memories.add(ADA, ["four"], embedding=[unit(4)], embedding_space=external_name(4))
-    for width, text in ((3, "three"), (4, "four")):
-        assert [
-            hit.memory.content for hit in await memories.recall(ADA, "", embedding=unit(width))
-        ] == [text]
-
-
-async def test_a_tenant_makes_a_few_tables_and_no_more(memories: Memories):
-    """One tenant makes a few tables and no more and takes none from others."""
-    widths = range(2, 2 + MAX_WIDTHS + 4)
-
-    async def brought(tenant: str, width: int) -> bool:
-        # a scope each: another user of the tenant is no way around
-        scope = Scope(tenant, f"user {width}", "demo")
-        try:
-            await memories.add(scope, ["x"], embedding=[unit(width)])
-        except InvalidInput as error:
-            return "find no room" not in str(error)
-        return True
-
-    assert sum(await asyncio.gather(*(brought("evil", width) for width in widths))) == MAX_WIDTHS
-    assert len(await tables(memories)) == MAX_WIDTHS
-    assert await brought("evil", 768)  # kagent's door stays open
-    assert await brought("acme", 100)
-    assert not await brought("evil", 100)
-    kept = [held for held in (await tables(memories)).values() if held not in (100, 768)]
-    assert all([await brought("evil", width) for width in kept])
-
-
-async def test_an_unused_width_makes_room_at_the_prune(memories: Memories):
-    """A width that a tenant no longer uses makes room at the prune."""
-    for width in range(2, 2 + MAX_WIDTHS):
-        await memories.add(Scope("evil", str(width), "demo"), ["x"], embedding=[unit(width)])
-    other = Scope("evil", "late", "demo")
-    with pytest.raises(InvalidInput, match="prune makes room"):
-        await memories.add(other, ["x"], embedding=[unit(50)])
-    await memories.forget(Scope("evil", "3", "demo"), everything=True)
-    await memories.prune()
-    await memories.add(other, ["x"], embedding=[unit(50)])
-    with pytest.raises(InvalidInput, match="prune makes room"):
-        await memories.add(other, ["x"], embedding=[unit(51)], embedding_space=external_name(51))
+@pytest.mark.parametrize("width", [1, 65, 4160])
+async def test_few_widths_are_taken_whoever_asks(memories: Memories, width: int):
+    """Callers' vectors have a multiple of 64 dimensions, up to 4,096; each width is searched by
+    itself.
+    """
+    for name in (None, external_name(width)):
+        for asked in (
+            memories.add(ADA, ["x"], embedding=[unit(width)], embedding_space=name),
+            memories.recall(ADA, "x", embedding=unit(width), embedding_space=name),
+        ):
+            with pytest.raises(InvalidInput, match=r"a multiple of 64, up to 4,096"):
+                await asked
+    for taken in (64, 4096):
+        await memories.add(ADA, [f"of {taken}"], embedding=[unit(taken)])
+    for taken in (64, 4096):
+        [hit] = await memories.recall(ADA, "", embedding=unit(taken))
+        assert hit.memory.content == f"of {taken}"
 
 
 async def test_a_search_makes_no_table(memories: Memories):
     """A search with a vector of a new width finds nothing and keeps nothing."""
-    for width in (3, 768, 4000):
+    for width in (64, 768, 4096):
         assert not await memories.recall(EVE, "x", embedding=unit(width))
         assert not await memories.parts.caller_vectors.nearest(EVE, unit(width), limit=5)
     assert await tables(memories) == {}

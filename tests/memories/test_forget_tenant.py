@@ -39,7 +39,7 @@ async def fill(memories: Memories, tenant: str, count: int = 3) -> None:
             scope, [f"{CANARY} of {tenant} keeps key {number}" for number in range(count)]
         )
         await memories.edit(scope, ids[0], content=f"{CANARY} of {tenant} keeps no key", who=CANARY)
-        await memories.add(scope, [f"{CANARY} brings a vector"], embedding=[vector(*[1.0] * 7)])
+        await memories.add(scope, [f"{CANARY} brings a vector"], embedding=[vector(*[1.0] * 64)])
         await memories.forget(scope, ids[1])
         for number in (1, 2):  # one is ingested, one waits
             said = Message(text=f"{CANARY} said {number}", event_id=f"{CANARY}-{number}")

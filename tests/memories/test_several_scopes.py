@@ -155,9 +155,11 @@ async def test_vectors_that_callers_bring_are_searched_in_every_scope():
             await memories.add(
                 scope,
                 [f"what {scope.user} keeps in {scope.app}"],
-                embedding=[vector(near, 1 - near)],
+                embedding=[vector(near, 1 - near, *[0] * 62)],
             )
-        found = await memories.recall([OWN, OTHER, TEAM], "", embedding=vector(1, 0), limit=2)
+        found = await memories.recall(
+            [OWN, OTHER, TEAM], "", embedding=vector(1, *[0] * 63), limit=2
+        )
         assert [hit.scope for hit in found] == [TEAM, OWN]
         with pytest.raises(InvalidInput, match="dimensions"):
             await memories.recall([OWN, OTHER, TEAM], "", embedding=vector(1, 0, 0))

@@ -46,7 +46,7 @@ async def filled() -> Memories:
     )
     await memories.edit(ADA, first, content=f"{HOSTILE}!", who="me", why=HOSTILE)
     await memories.add(GRACE, [Fact("Grace skis", metadata={"n": 0.1}, tags=("snow",))])
-    await memories.add(GRACE, ["Her own"], embedding=[vector(1, 2, 3)])
+    await memories.add(GRACE, ["Her own"], embedding=[vector(*range(1, 65))])
     return memories
 
 

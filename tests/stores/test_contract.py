@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import pytest
 from hrana import HranaServer
-from queue_contract import QueueContract, WidthContract
+from queue_contract import QueueContract
 from relay import at
 
 from kagent_memory.stores import open_store
@@ -57,11 +57,11 @@ class OnPostgres:
         return await open_store(self.uri, **self.options)
 
 
-class TestFile(OnFile, StoreContract, QueueContract, WidthContract):
+class TestFile(OnFile, StoreContract, QueueContract):
     pass
 
 
-class TestPostgres(OnPostgres, StoreContract, QueueContract, WidthContract):
+class TestPostgres(OnPostgres, StoreContract, QueueContract):
     pass
 
 
@@ -109,7 +109,7 @@ class TestEncryptedPostgres(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("packs_at_once")
-class TestEverythingSwitchedOn(StoreContract, QueueContract, WidthContract):
+class TestEverythingSwitchedOn(StoreContract, QueueContract):
     @pytest.fixture(autouse=True)
     def _database(self, emptied_uri, pooler_port):
         self.uri = at(emptied_uri, pooler_port)

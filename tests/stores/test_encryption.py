@@ -105,7 +105,7 @@ async def lived(memories: Memories, scope: Scope, count: int = 5) -> list[str]:
     )
     ids = [one.id for one in added]
     await memories.edit(scope, ids[0], content=f"{CANARY} keeps no key", who=CANARY)
-    await memories.add(scope, [f"{CANARY} brings a vector"], embedding=[vector(*[1.0] * 7)])
+    await memories.add(scope, [f"{CANARY} brings a vector"], embedding=[vector(*[1.0] * 64)])
     await memories.forget(scope, ids[1])
     await memories.remember(
         scope, [Message(role="user", text=f"{CANARY} waits", event_id="e")], "waiting"

@@ -28,7 +28,7 @@ EVERYWHERE = {
     "claimable", "expired_scopes", "crowded_scopes", "long_scopes",
     *(name for name in queries("postgres") if name.startswith("scopes")),
     "tenant_scopes",
-    "long_tenant_scopes", "pending_jobs", "retry_job", "drop_job", "tenants_of_width",
+    "long_tenant_scopes", "pending_jobs", "retry_job", "drop_job",
     "lacking_vectors", "chains",
     "next_scopes", "any_short_term",
 }  # fmt: skip

@@ -138,7 +138,6 @@ async def fill(store: Store) -> None:
             await store.memories.view(scope, now=NOW)
             memories: Any = store.memories
             await asyncio.wait(memories.indexes._packing)
-        await store.memories.spaces.note_width(scope.tenant, 7, most=3)
         token = Token(id=new_id(), digest=scope.tenant, tenant=scope.tenant, created_at=NOW)
         await store.tokens.add(token)
 
@@ -179,11 +178,11 @@ async def test_raw_sql_without_its_scopes_setting_sees_no_row(guarded_uri):
         tables = [table for (table,) in execute(guarded_uri, SCOPED)]
         assert len(tables) == 11
         with raw(guarded_uri, MAINTENANCE, None) as everything:
-            assert 0 not in rows(everything, *tables, "caller_width")
+            assert 0 not in rows(everything, *tables)
         roles = (APP,) if guarded_uri.startswith("postgresql://postgres") else (None, APP)
         for role, setting in itertools.product(roles, WRONG):
             with raw(guarded_uri, role, setting) as connection:
-                assert rows(connection, *tables, "remembered", "token", "caller_width") == {0}
+                assert rows(connection, *tables, "remembered", "token") == {0}
                 for table in tables:
                     for change in (
                         f"DELETE FROM {table}",
@@ -197,7 +196,7 @@ async def test_raw_sql_without_its_scopes_setting_sees_no_row(guarded_uri):
                             (whose.id.hex(),),
                         )
         with raw(guarded_uri, MAINTENANCE, None) as everything:
-            assert 0 not in rows(everything, *tables, "caller_width")
+            assert 0 not in rows(everything, *tables)
 
 
 async def test_raw_sql_with_a_scopes_setting_sees_its_rows_alone(guarded_uri):

@@ -14,7 +14,6 @@ from ..values import Gone, Pruned, Rotated
 from .forgetting import erase
 from .row_codec import Row, RowCodec, to_scope
 from .session import Database, Transaction, run
-from .spaces import release_widths
 
 SCOPES_AT_ONCE = 50
 ROWS_AT_ONCE = 200
@@ -44,8 +43,6 @@ async def prune(database: Database, *, now: datetime, popular_after: int, dry_ru
             prune_first = partial(script, scopes=scopes)
             pruned, count = await run(database, prune_first, *scopes, write=not dry_run)
             total, scopes = total + pruned, scopes[count:]
-    if not dry_run:
-        await run(database, release_widths, write=True)
     return total
 
 

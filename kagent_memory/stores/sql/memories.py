@@ -367,8 +367,6 @@ class SqlMemoryStore(Part, MemoryStore):
         values = {"tenant": tenant, "limit": SCOPES_AT_ONCE}
         answers = await session.several([("tenant_scopes", values), ("long_tenant_scopes", values)])
         scopes = [to_scope(row) for rows in answers for row in rows]
-        if not scopes:
-            await session.run("erase_widths", tenant=tenant)
         return tokens, scopes
 
     @override

@@ -12,13 +12,7 @@ from typing_extensions import override
 
 from ...errors import Conflict, InvalidInput, StoreError
 from ...records import Vector
-from ..spaces import (
-    EXTERNAL,
-    EmbeddingSpace,
-    EmbeddingSpaces,
-    SpaceState,
-    external_name,
-)
+from ..spaces import EXTERNAL, EmbeddingSpace, EmbeddingSpaces, SpaceState
 from .session import Database, Part, Transaction, reading, writing
 
 Answer = TypeVar("Answer")
@@ -68,23 +62,6 @@ class SqlEmbeddingSpaces(Part, EmbeddingSpaces):
         self, session: Transaction, name: str, dimensions: int, probe: Vector | None
     ) -> EmbeddingSpace:
         return await _registered(session, name, dimensions, probe, "current")
-
-    @override
-    async def note_width(self, tenant: str, dimensions: int, *, most: int) -> Sequence[int]:
-        while dimensions not in (widths := await self._widths(tenant)) and len(widths) < most:
-            # whoever takes the same slot at the same time is waited for
-            await self._note_width(tenant, dimensions, most)
-        return widths
-
-    @reading
-    async def _widths(self, session: Transaction, tenant: str) -> Sequence[int]:
-        return [row["dimensions"] for row in await session.rows("widths", tenant=tenant)]
-
-    @writing
-    async def _note_width(
-        self, session: Transaction, tenant: str, dimensions: int, most: int
-    ) -> None:
-        await session.run("note_width", tenant=tenant, dimensions=dimensions, most=most)
 
     @override
     @writing
@@ -144,16 +121,6 @@ async def require_space(session: Transaction, number: int) -> None:
     """Raise InvalidInput where there is no embedding space of this number."""
     if all(space.number != number for space in await embedding_spaces(session)):
         raise InvalidInput(f"There is no embedding space {number} here.")
-
-
-async def release_widths(session: Transaction) -> None:
-    """Forget the widths of which a tenant keeps no vectors."""
-    for space in await embedding_spaces(session):
-        if space.name == external_name(space.dimensions):
-            width = space.dimensions
-            kept = await session.rows("tenants_of_width", space=space.number, dimensions=width)
-            tenants = [row["tenant"] for row in kept]
-            await session.run("release_widths", dimensions=width, tenants=tenants)
 
 
 def _named(spaces: Sequence[EmbeddingSpace], name: str, dimensions: int) -> EmbeddingSpace | None:

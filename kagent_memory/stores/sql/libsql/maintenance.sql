@@ -165,33 +165,6 @@ WHERE number <> :number AND state IN ('filling', 'current') AND substr(name, 1, 
 -- Another embedder may have the name again, but nobody the number, by which processes know what they hold in memory.
 UPDATE embedder SET state = 'dropped', name = name || ' (dropped ' || number || ')' WHERE number = :number
 
--- name: note_width
--- Into the tenant's lowest free slot; no row when the width is noted, no slot is free, or somebody was first: read again.
-INSERT INTO caller_width (tenant, slot, dimensions)
-WITH RECURSIVE s (slot) AS (SELECT 1 UNION ALL SELECT slot + 1 FROM s WHERE slot < :most)
-SELECT :tenant, s.slot, :dimensions
-FROM s
-WHERE NOT EXISTS (
-    SELECT 1 FROM caller_width AS w
-    WHERE w.tenant = :tenant AND (w.slot = s.slot OR w.dimensions = :dimensions)
-)
-ORDER BY s.slot
-LIMIT 1
-ON CONFLICT DO NOTHING
-
--- name: widths
-SELECT dimensions FROM caller_width WHERE tenant = :tenant ORDER BY dimensions
-
--- name: tenants_of_width
--- Those that keep vectors in this table.
-SELECT DISTINCT s.tenant
-FROM scope AS s
-JOIN caller_width AS w ON w.tenant = s.tenant AND w.dimensions = :dimensions
-WHERE EXISTS (SELECT 1 FROM memory_vector_{space} AS v WHERE v.scope_id = s.scope_id)
-
--- name: release_widths
-DELETE FROM caller_width WHERE dimensions = :dimensions AND tenant NOT IN (SELECT value FROM json_each(:tenants))
-
 -- name: about
 SELECT 'database' AS part, 'SQLite ' || sqlite_version() AS text
 UNION ALL

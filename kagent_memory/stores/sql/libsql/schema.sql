@@ -199,16 +199,6 @@ CREATE TABLE token (
     is_operator INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 
--- How wide the vectors of their own are that the callers of a tenant keep. A tenant has so many slots, so that two
--- processes at once cannot give it one more.
-CREATE TABLE caller_width (
-    tenant TEXT NOT NULL,
-    slot INTEGER NOT NULL,
-    dimensions INTEGER NOT NULL,
-    PRIMARY KEY (tenant, slot)
-) WITHOUT ROWID;
-CREATE UNIQUE INDEX caller_width_dimensions ON caller_width (tenant, dimensions);
-
 -- What was forgotten, without its content: a chain a tenant, in which each receipt holds the digest of the one before.
 -- "scope_id" is that of the tenant alone, without user and app; "key" keys the digests of scopes and ids in it.
 CREATE TABLE receipt_chain (

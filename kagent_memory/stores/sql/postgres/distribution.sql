@@ -18,7 +18,7 @@ FROM pg_class AS c
 WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relkind = 'r'
     AND c.relname ~ (
         '^(scope|memory|memory_stats|memory_revision|memory_vector_[0-9]+|ingest_job|taken_event|tombstone|'
-        'scope_index|receipt_chain|receipt|embedder|token|lease|caller_width|schema_migration)$'
+        'scope_index|receipt_chain|receipt|embedder|token|lease|schema_migration)$'
     )
 
 -- name: distributed

@@ -264,6 +264,3 @@ DELETE FROM scope_index WHERE scope_id = %(scope_id)s
 
 -- name: erase_scope
 DELETE FROM scope WHERE scope_id = %(scope_id)s
-
--- name: erase_widths
-DELETE FROM caller_width WHERE tenant = %(tenant)s

@@ -174,32 +174,6 @@ WHERE number <> %(number)s AND state IN ('filling', 'current') AND substr(name, 
 -- Another embedder may have the name again, but nobody the number, by which processes know what they hold in memory.
 UPDATE embedder SET state = 'dropped', name = name || ' (dropped ' || number || ')' WHERE number = %(number)s
 
--- name: note_width
--- Into the tenant's lowest free slot; no row when the width is noted, no slot is free, or somebody was first: read again.
-INSERT INTO caller_width (tenant, slot, dimensions)
-SELECT %(tenant)s, s.slot, %(dimensions)s
-FROM generate_series(1, %(most)s) AS s (slot)
-WHERE NOT EXISTS (
-    SELECT 1 FROM caller_width AS w
-    WHERE w.tenant = %(tenant)s AND (w.slot = s.slot OR w.dimensions = %(dimensions)s)
-)
-ORDER BY s.slot
-LIMIT 1
-ON CONFLICT DO NOTHING
-
--- name: widths
-SELECT dimensions FROM caller_width WHERE tenant = %(tenant)s ORDER BY dimensions
-
--- name: tenants_of_width
--- Those that keep vectors in this table.
-SELECT DISTINCT s.tenant
-FROM scope AS s
-JOIN caller_width AS w ON w.tenant = s.tenant AND w.dimensions = %(dimensions)s
-WHERE EXISTS (SELECT 1 FROM memory_vector_{space} AS v WHERE v.scope_id = s.scope_id)
-
--- name: release_widths
-DELETE FROM caller_width WHERE dimensions = %(dimensions)s AND tenant <> ALL(%(tenants)s::text[])
-
 -- name: about
 SELECT 'database' AS part, 'PostgreSQL ' || current_setting('server_version') AS text
 UNION ALL
@@ -216,7 +190,7 @@ FROM (
     WHERE schemaname = current_schema()
         AND tablename ~ (
             '^(scope|memory|memory_stats|memory_revision|memory_vector_[0-9]+|ingest_job|taken_event|tombstone|'
-            'scope_index|receipt_chain|receipt|embedder|token|lease|caller_width)$'
+            'scope_index|receipt_chain|receipt|embedder|token|lease)$'
         )
         AND NOT has_table_privilege(quote_ident(schemaname) || '.' || quote_ident(tablename), privilege)
     UNION ALL

@@ -201,16 +201,6 @@ CREATE TABLE token (
     is_operator boolean NOT NULL DEFAULT false
 );
 
--- How wide the vectors of their own are that the callers of a tenant keep. A tenant has so many slots, so that two
--- processes at once cannot give it one more.
-CREATE TABLE caller_width (
-    tenant text COLLATE "C" NOT NULL,
-    slot integer NOT NULL,
-    dimensions integer NOT NULL,
-    PRIMARY KEY (tenant, slot)
-);
-CREATE UNIQUE INDEX caller_width_dimensions ON caller_width (tenant, dimensions);
-
 -- What was forgotten, without its content: a chain a tenant, in which each receipt holds the digest of the one before.
 -- "scope_id" is that of the tenant alone, without user and app; "key" keys the digests of scopes and ids in it.
 CREATE TABLE receipt_chain (
