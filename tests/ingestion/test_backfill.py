@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from datetime import UTC, datetime, timedelta
 
-from kagent_memory.errors import ModelUnavailable
 from kagent_memory.records import Scope
 from kagent_memory.retrieval.retriever import NOT_EMBEDDED
 from kagent_memory.stores.sql.memories import SqlMemoryStore
@@ -22,35 +20,7 @@ async def filled(uri: str) -> None:
         await memories.add(BEN, ["Ben drinks coffee."])
 
 
-async def test_what_was_there_is_found_by_words_until_embedded(store_uri, caplog):
-    """What was there is embedded and found by words until then."""
-    await filled(store_uri)
-    embedder = Embedding()
-    embedder.error = ModelUnavailable("The embedder is down.")
-    with caplog.at_level(logging.WARNING, "kagent_memory"):
-        async with opened(store_uri, embedding=embedder, worker=True) as memories:
-            async with asyncio.timeout(120):
-                while len(await memories.jobs(scope=ADA)) + len(await memories.jobs(scope=BEN)) < 2:  # noqa: ASYNC110
-                    await asyncio.sleep(0.01)
-            answer = await memories.recall(ADA, "oolong")
-            assert [hit.memory.content for hit in answer] == ["Ada drinks oolong."]
-            assert answer.mode == "keyword"
-    assert [record.message for record in caplog.records].count(
-        f"Some memories here have no vector of {embedder.name!r} yet: they are embedded in the "
-        "background, and found "
-        "by words until then."
-    ) == 1
-    embedder.error = None
-    later = datetime.now(UTC) + timedelta(hours=1)  # when what failed is due again
-    async with opened(store_uri, embedding=embedder, clock=lambda: later) as memories:
-        for job in await memories.jobs():
-            assert job.kind == "embed"
-        await memories.work(until_idle=True)
-        assert [await lacking(memories, scope, embedder.name) for scope in (ADA, BEN)] == [0, 0]
-        assert (await memories.recall(ADA, "oolong")).mode == "hybrid"
-
-
-async def test_drain_waits_for_a_backfill(store_uri, monkeypatch):
+async def test_what_was_there_is_found_by_words_until_embedded(store_uri, monkeypatch, caplog):
     """Until a scope has vectors its answers are of keyword mode and say why; `drain` waits for
     them.
     """
@@ -66,12 +36,14 @@ async def test_drain_waits_for_a_backfill(store_uri, monkeypatch):
     embedder = Embedding()
     async with opened(store_uri, embedding=embedder, worker=True) as memories:
         answer = await memories.recall(ADA, "oolong")
+        assert [hit.memory.content for hit in answer] == ["Ada drinks oolong."]
         assert (answer.mode, answer.degraded) == ("keyword", (NOT_EMBEDDED,))
         asyncio.get_running_loop().call_later(0.2, begin.set)
         assert await memories.drain(timeout=60)
         assert [await lacking(memories, scope, embedder.name) for scope in (ADA, BEN)] == [0, 0]
         answer = await memories.recall(ADA, "oolong")
         assert (answer.mode, answer.degraded) == ("hybrid", ())
+    assert caplog.text.count(f"no vector of {embedder.name!r} yet: they are embedded") == 1
 
 
 async def test_a_store_with_all_vectors_asks_no_embedder(store_uri, caplog):

@@ -85,12 +85,6 @@ def expected() -> list[str]:
     )
 
 
-def test_a_life_without_a_crash_stores_every_fact_once(store_uri: str):
-    """Without a crash, every fact that was said is stored exactly once."""
-    assert Lives(store_uri).once()
-    assert [content for content, _ in memories_of(store_uri)] == expected()
-
-
 @pytest.mark.parametrize("point", life.POINTS)
 def test_a_kill_at_a_named_point_loses_and_doubles_nothing(store_uri: str, point: str):
     """A kill at any named point of a job loses no fact and stores none twice."""

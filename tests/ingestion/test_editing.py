@@ -55,28 +55,19 @@ UNFIT: dict[str, tuple[dict[str, Any], str]] = {
     "a type of its own": ({"type": "odd"}, "type does not fit: .* 'semantic'"),
     "an origin of its own": ({"origin": "moon"}, "origin does not fit: .* 'user'"),
     "a TTL below 0": ({"ttl_days": -1}, "greater than or equal to 0"),
-    "a TTL beyond a century": ({"ttl_days": 36_501}, "36500"),
     "importance above 1": ({"importance": 1.01}, "less than or equal to 1"),
     "importance that is no number": ({"importance": float("nan")}, "importance does not fit"),
-    "importance that is yes": ({"importance": True}, "valid number"),
     "bare topics": ({"topics": "tea"}, "topics does not fit"),
-    "a topic that is no text": ({"topics": (1,)}, "valid string"),
-    "text in bytes": ({"text": b"tea"}, "text does not fit"),
-    "a set of topics": ({"topics": {"tea"}}, "topics does not fit"),
     "a topic in bytes": ({"topics": [b"tea"]}, "topics.0 does not fit"),
     "an author with NUL": ({"author": "a\0"}, "NUL"),
     "metadata that is no JSON": ({"metadata": {"a": {1, 2}}}, "not valid JSON"),
     "metadata with NaN": ({"metadata": {"a": float("nan")}}, "not valid JSON"),
     "metadata keyed by numbers": ({"metadata": {1: "a"}}, "valid string"),
-    "metadata keyed by bytes": ({"metadata": {b"a": 1}}, "valid string"),
     "long metadata": ({"metadata": {"a": "x" * 64}}, "metadata has"),
     "metadata nested 101 levels deep": ({"metadata": {"a": nested(101)}}, "at most 100 levels"),
-    "metadata nested 900 levels deep": ({"metadata": {"a": nested(900)}}, "at most 100 levels"),
     "metadata nested without end": ({"metadata": {"a": nested(100_000)}}, "at most 100 levels"),
     "a time without zone": ({"happened_at": datetime(2026, 1, 1)}, "time zone"),  # noqa: DTZ001
-    "a time as text": ({"happened_at": "2026-01-01"}, "datetime"),
     "a time as text with a zone": ({"happened_at": "2026-01-01T00:00:00Z"}, "happened_at"),
-    "a time as a number": ({"said_at": 1_700_000_000}, "said_at does not fit"),
     "a time beyond the calendar": (
         {"happened_at": datetime.max.replace(tzinfo=timezone(timedelta(hours=-3)))},
         "out of range",
@@ -99,18 +90,14 @@ def test_a_fact_that_does_not_fit_is_refused_with_its_bound(name: str) -> None:
 
 def test_secrets_are_masked_wherever_a_fact_carries_text() -> None:
     """Secrets are masked in every text of a fact: content, slot, labels, metadata and its keys."""
-    text = "the word is hunter2"
-    kept = checked(Fact(text, subject=text, attribute=text, metadata={"a": [{"b": text}]}))
-    safe = "the word is [secret]"
-    assert (kept.text, kept.subject, kept.attribute, kept.metadata) == (
-        safe,
-        safe,
-        safe,
-        {"a": [{"b": safe}]},
-    )
-    assert after(memory(), content=text, metadata={"a": text}).metadata == {"a": safe}
-    labelled = checked(Fact("x", topics=(text,), tags=(text,), metadata={text: 1}))
-    assert (labelled.topics, labelled.tags, labelled.metadata) == ((safe,), (safe,), {safe: 1})
+    text, safe = "the word is hunter2", "the word is [secret]"
+    texts = ("text", "subject", "attribute")
+    given: Any = {**dict.fromkeys(texts, text), **dict.fromkeys(("topics", "tags"), (text,))}
+    kept = checked(Fact(**given, metadata={text: [{"b": text}]}))
+    assert {getattr(kept, name) for name in texts} == {safe}
+    assert (kept.topics, kept.tags, kept.metadata) == ((safe,), (safe,), {safe: [{"b": safe}]})
+    changed = after(memory(), content=text, metadata={"a": text})
+    assert (changed.content, changed.metadata) == (safe, {"a": safe})
 
 
 def test_a_secret_named_by_its_metadata_key_is_masked() -> None:

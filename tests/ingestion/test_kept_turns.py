@@ -225,19 +225,3 @@ async def test_budget_takes_the_passage_that_fits_the_question(store_uri):
         [turn] = hit.sources
         assert "spare key hangs behind the blue door" in turn.content
         assert len(turn.content) < 400
-
-
-async def test_exports_carry_both_and_imports_bring_them_back(store_uri, tmp_path):
-    """An export holds facts, turns and their ties, and an import brings them all back."""
-    file = tmp_path / "memory.jsonl"
-    async with opened(store_uri) as memories:
-        await say(memories, "s1", TURN)
-        file.write_text(
-            "\n".join([line async for line in memories.export(tenant="acme")]), encoding="utf-8"
-        )
-        await memories.forget(ADA, everything=True)
-    async with opened(f"libsql:///{tmp_path}/other.db") as other:
-        await other.import_(file)
-        [hit] = await other.recall(ADA, "favourite tea")
-        assert (hit.memory.content, [turn.content for turn in hit.sources]) == (FACT, [TURN])
-        assert (await listed(other), await kept(other)) == ([FACT], [TURN])

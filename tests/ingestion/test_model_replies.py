@@ -65,7 +65,7 @@ async def test_an_unreadable_reply_ends_as_a_dead_letter(
         await worked_off(memories, clock)
         (dead,) = await memories.jobs()
         assert (dead.state, dead.attempts, dead.failures) == ("dead", 3, 3)
-        assert len(llm.prompts) >= 3
+        assert 3 <= len(llm.prompts) < 40
         assert await contents(memories) == []
         assert await memories.drain(5) is False
         assert "dead letter" in caplog.text
@@ -120,17 +120,6 @@ async def test_an_answer_that_is_cut_off_is_asked_for_in_parts(store_uri: str):
         assert 8 <= len(llm.prompts) < 40
 
 
-async def test_an_answer_always_cut_off_ends_as_a_dead_letter(monkeypatch: pytest.MonkeyPatch):
-    """An answer that is cut off however little is asked ends as a dead letter."""
-    monkeypatch.setattr("kagent_memory.ingestion.worker.MAX_FAILURES", 2)
-    clock, llm = FrozenClock(), Replying('{"facts": [{"te')
-    async with opened(llm=llm, clock=clock) as memories:
-        await memories.remember(SCOPE, [said("Some words are said here. " * 100, "e1")], "s1")
-        await worked_off(memories, clock, 4)
-        assert [job.state for job in await memories.jobs()] == ["dead"]
-        assert len(llm.prompts) < 40
-
-
 # -- no content in logs and jobs ----------------------------------------------------------------
 
 NEEDLES = ("Zoe", "Friday", "Bruno", "Vegetarierin", "diagnosis")
@@ -157,15 +146,11 @@ def chained(outer: Exception, inner: Exception) -> Exception:
 
 QUOTING: list[Exception] = [
     invalid(),
-    ValueError("could not convert string to float: 'Vegetarierin'"),
     KeyError("Vegetarierin"),
     RuntimeError("cannot read the answer: {'fact': 'Zoe arrives on Friday'}"),
-    RuntimeError("Vegetarierin"),
-    ModelError("the answer 'Zoe arrives on Friday' does not fit"),
     ModelError("Vegetarierin"),  # a word of the answer alone, which nobody said
     OSError("Vegetarierin"),
     chained(ModelError("pydantic says: input_value='Vegetarierin'"), invalid()),
-    chained(RuntimeError("Vegetarierin"), json.JSONDecodeError("x", "Vegetarierin", 0)),
     UnicodeDecodeError("utf-8", b"Vegetarierin", 0, 1, "diagnosis"),
     ExceptionGroup("Vegetarierin", [invalid(), ValueError("diagnosis")]),
 ]

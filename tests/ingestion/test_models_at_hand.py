@@ -5,6 +5,7 @@ name, or none.
 from __future__ import annotations
 
 import logging
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -73,17 +74,11 @@ async def test_two_agents_of_one_scope_keep_their_models():
     """Two agents of one scope that name their models alike keep their objects."""
     first, second = model(), model()
     async with opened() as memories:
-        await memories.remember(
-            SCOPE, [fact("first")], "s1", llm=first, save=False, end_after_minutes=0
-        )
-        await memories.remember(SCOPE, [fact("second")], "s2", llm=second)
-        assert await taken_in(memories, [fact("third")], "s3", llm=first) == 3
-    extracted = [
-        [prompt for prompt in llm.prompts if "<transcript>" in prompt] for llm in (first, second)
-    ]
-    assert ["first" in extracted[0][0], "third" in extracted[0][1]] == [True, True]
-    assert (len(extracted[0]), len(extracted[1])) == (2, 1)
-    assert "second" in extracted[1][0]
+        for whose, llm in (("first", first), ("second", second), ("third", first)):
+            await memories.remember(SCOPE, [fact(whose)], whose, llm=llm)
+        assert await memories.work(until_idle=True) == 3
+    told = [re.findall(r"Fact: (\w+)", heard(llm)) for llm in (first, second)]
+    assert told == [["first", "third"], ["second"]]
 
 
 async def test_after_a_restart_a_session_waits_for_its_model(
@@ -109,13 +104,6 @@ async def test_after_a_restart_a_session_waits_for_its_model(
             (theirs, "queued", 0, 0)
         ]
         assert "'gpt'" in waiting[0].error
-        clock.advance(days=1)
-        with caplog.at_level(logging.DEBUG, "kagent_memory"):
-            for seconds, asked in ((0, 1), (50, 0), (15, 1)):  # an old one waits for a minute
-                caplog.clear()
-                clock.advance(seconds=seconds)
-                await restarted.work(until_idle=True)
-                assert caplog.text.count("stays queued for another worker") == asked
         await restarted.remember(theirs, [fact("theirs", 2)], "s2", llm=other)
         clock.advance(minutes=2)
         assert await restarted.work(until_idle=True) >= 2
@@ -154,7 +142,6 @@ async def test_a_name_is_resolved_afresh_in_every_scope(store_uri: str):
             "Missing key inputs argument! To use the Google AI API, provide (`api_key`) arguments."
         ),
         Refused(401),
-        Refused(403),
         type("DefaultCredentialsError", (Exception,), {})("none found"),
     ],
     ids=lambda error: type(error).__name__,
@@ -201,18 +188,6 @@ async def test_a_configured_model_serves_jobs_of_its_own_name_only(
         assert await worker.work(until_idle=True) == int(same)
         assert await contents(worker) == (["ada keeps locker 0."] if same else [])
         assert await worker.drain(0) is same
-
-
-async def test_jobs_that_nobody_here_can_do_do_not_starve_the_others(store_uri: str):
-    """Jobs for models that are not at hand, however many, do not hold up those that are."""
-    async with opened(store_uri) as memories:
-        for number in range(30):
-            await memories.remember(
-                Scope("acme", f"u{number}", "x"), [fact("far", number)], "s", llm=f"far{number % 3}"
-            )
-        near = model("near")
-        assert await taken_in(memories, [fact("ada")], llm=near) == 1
-        assert await contents(memories) == ["ada keeps locker 0."]
 
 
 # -- turns, and the word that is said about them ------------------------------------------------

@@ -7,17 +7,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kagent_memory.errors import Conflict
 from kagent_memory.memories import Memories
 from kagent_memory.records import Fact, Scope
-from kagent_memory.stores.base import MemoryStore
 from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
 
 from .ground import SCOPE, Embedding, contents, opened, said, stated, taken_in
@@ -44,33 +41,6 @@ async def test_a_session_is_taken_in_once_however_often_it_comes(store_uri: str)
             "spare key" not in prompt.partition("<transcript")[2]
             for prompt in llm.prompts[asked : asked + 1]
         )
-
-
-async def test_turns_that_meet_no_fact_search_nothing(monkeypatch: pytest.MonkeyPatch):
-    """What a user said is kept word for word without reading what the scope holds."""
-    async with opened(llm=False) as memories:
-        monkeypatch.delattr(type(memories.store.memories), "view")
-        monkeypatch.delattr(MemoryStore, "view")
-        await memories.remember(SCOPE, [said("The cat is called Mog.", "e1")], "s1")
-        await memories.work(until_idle=True)
-        assert await contents(memories) == ["The cat is called Mog."]
-
-
-async def test_a_worker_that_lost_its_lease_cannot_commit(store_uri: str):
-    """A worker whose lease passed to another commits nothing; the other stores it once."""
-    async with opened(store_uri, llm=False) as memories:
-        await memories.remember(SCOPE, [said("Said once.", "e1")], "s1")
-        late = await memories.store.queue.claim("late", now=datetime.now(UTC), lease_seconds=0.01)
-        assert late is not None
-        await asyncio.sleep(0.1)
-        heir = await memories.store.queue.claim("heir", now=datetime.now(UTC), lease_seconds=5)
-        assert heir is not None
-        assert heir.fence > late.fence
-        with pytest.raises(Conflict):
-            await memories.parts.handlers.run(late)
-        assert await contents(memories) == []
-        await memories.parts.handlers.run(heir)
-        assert await contents(memories) == ["Said once."]
 
 
 @pytest.mark.parametrize("jobs", [120, pytest.param(500, marks=pytest.mark.slow)])
@@ -217,50 +187,6 @@ async def test_a_turn_that_no_database_keeps_as_it_is_loses_no_session(store_uri
         assert await contents(memories) == ["half \ufffd pair 😀", "nul \ufffd here"]
 
 
-REPLICA = """
-import asyncio, sys
-from kagent_memory.memories import Memories
-from kagent_memory.records import Message, Scope
-
-async def main(uri, name):
-    async with await Memories.open(uri, llm=False, worker=False, prune_every_hours=0) as memories:
-        print("ready", flush=True)
-        sys.stdin.readline()
-        for number in range(25):
-            tail = [Message(text=f"Tail of {name} in {number}.", event_id=f"{name}-{number}")]
-            scope = Scope("acme", "ada", "desk")
-            await memories.remember(scope, tail, f"s{number}", save=False, end_after_minutes=15)
-
-asyncio.run(main(*sys.argv[1:]))
-"""
-
-
-async def test_processes_that_arm_the_same_timers_lose_no_tail(store_uri: str):
-    """When processes arm one session's timer at once, it holds what each of them brought."""
-    names, pipe = ("one", "two"), asyncio.subprocess.PIPE
-    started = [
-        await asyncio.create_subprocess_exec(
-            sys.executable, "-c", REPLICA, store_uri, name, stdin=pipe, stdout=pipe
-        )
-        for name in names
-    ]
-    for process in started:
-        assert process.stdout is not None
-        assert await process.stdout.readline() == b"ready\n"
-    await asyncio.wait_for(
-        asyncio.gather(*(process.communicate(b"go\n") for process in started)), 120
-    )
-    assert [process.returncode for process in started] == [0, 0]
-    async with opened(store_uri, llm=False) as memories:
-        jobs = await memories.jobs(limit=999)
-        assert sorted(job.session_id for job in jobs) == sorted(
-            f"s{number}" for number in range(25)
-        )
-        for job in jobs:
-            told = {message["text"] for message in job.payload["messages"]}
-            assert told == {f"Tail of {name} in {job.session_id[1:]}." for name in names}
-
-
 async def test_every_session_that_ends_has_its_summary(store_uri: str):
     """Every session that ends while others wait has its summary."""
 
@@ -303,16 +229,6 @@ async def test_a_wish_that_cannot_be_holds_no_session_up(store_uri: str):
         assert await taken_in(memories, [said(f"Fact: {new}", "e1")]) == 1
         assert await contents(memories) == sorted([there, new])
         assert len(llm.prompts) == 2
-
-
-async def test_forgetting_a_queued_session_withdraws_it(store_uri: str):
-    """A session forgotten while it is queued is not learnt, nor is it when handed over again."""
-    async with opened(store_uri, llm=False) as memories:
-        await memories.remember(SCOPE, [said("Forget me, please.", "e1")], "s1")
-        await memories.forget(SCOPE, session_id="s1")
-        assert await memories.remember(SCOPE, [said("Forget me, please.", "e1")], "s1") is None
-        await memories.work(until_idle=True)
-        assert await contents(memories) == []
 
 
 async def test_drain_and_close_wait_within_a_bound(store_uri: str):

@@ -19,20 +19,15 @@ from .ground import opened
 SCOPE = Scope("", "ada", "demo")
 UNFIT: dict[str, tuple[dict[str, Any], str]] = {
     "a time without zone": ({"at": datetime(2026, 1, 1)}, "time zone"),  # noqa: DTZ001
-    "a time as text": ({"at": "2026-01-01"}, "time zone"),
     "a time beyond the calendar": (
         {"at": datetime.max.replace(tzinfo=timezone(timedelta(hours=-1)))},
         "out of range",
     ),
     "a role of its own": ({"role": "system"}, "'user', 'agent' or 'tool'"),
-    "a range with NaN": ({"compaction": (math.nan, 1.0)}, r"compaction\.0 does not fit"),
     "an endless range": ({"compaction": (0.0, math.inf)}, "less than or equal to"),
-    "a range beyond the calendar": ({"compaction": (0.0, 1e300)}, "less than or equal to"),
     "a range before the epoch": ({"compaction": (-1.0, 1.0)}, "greater than or equal to 0"),
     "half a range": ({"compaction": (1.0,)}, r"compaction\.1 does not fit"),
     "fields that are a list": ({"fields": [1]}, "fields does not fit"),
-    "a field named by a number": ({"fields": {1: 2}}, "valid string"),
-    "a range of words": ({"compaction": ("a", "b")}, r"compaction\.0 does not fit"),
 }
 
 
