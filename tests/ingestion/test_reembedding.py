@@ -200,12 +200,12 @@ async def test_a_keyword_store_gets_its_first_embedder(store_uri):
     """A keyword store gets its first embedder and callers' vectors stay."""
     async with opened(store_uri) as memories:
         await memories.add(ADA, ["Ada keeps bees."])
-        await memories.add(BEN, ["Ben's own"], embedding=[np.ones(5, np.float32)])
+        await memories.add(BEN, ["Ben's own"], embedding=[np.ones(64, np.float32)])
         with pytest.raises(ConfigurationError, match="Name the embedder"):
             await memories.reembed()
         assert (await memories.reembed(Embedding(NEW), drop_old=True)).memories == 2
-        assert await states(memories) == {NEW: "current", "external-5": "current"}
-        [hit] = await memories.recall(BEN, "anything", embedding=np.ones(5, np.float32))
+        assert await states(memories) == {NEW: "current", "external-64": "current"}
+        [hit] = await memories.recall(BEN, "anything", embedding=np.ones(64, np.float32))
         assert (hit.memory.content, hit.cosine) == ("Ben's own", 1.0)
 
 
