@@ -17,7 +17,7 @@ from typing import Any
 
 from kagent_memory.redaction import redact
 
-KAGENT_WIDTH = 768  # dimensions of the vectors that kagent's clients send
+KAGENT_SPACE = "external-768"  # holds the vectors that kagent's clients send
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,20 +71,7 @@ def write(
     Raises:
         SystemExit: a row cannot be read or names no owner.
     """
-    space = {
-        "name": f"external-{KAGENT_WIDTH}",
-        "dimensions": KAGENT_WIDTH,
-        "state": "current",
-        "probe": None,
-    }
-    _print(
-        {
-            "format": "kagent-memory",
-            "version": 2,
-            "exported_at": _utc(None),
-            "embedding_spaces": [space],
-        }
-    )
+    _print({"format": "kagent-memory", "version": 1, "exported_at": _utc(None)})
     positions: Counter[tuple[str, ...]] = Counter()
     count = 0
     for row in rows:
@@ -136,7 +123,7 @@ def _line(
         **memory.fields,
     }
     positions[session] += 1
-    vectors = [{"space": 0, "numbers": memory.vector}] if memory.vector else []
+    vectors = [{"space": KAGENT_SPACE, "numbers": memory.vector}] if memory.vector else []
     scope = {"tenant": args.tenant, "user": user, "app": app}
     return {"scope": scope, "memory": _without_secrets(values), "vectors": vectors}
 

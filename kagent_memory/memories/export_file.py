@@ -20,30 +20,25 @@ from datetime import datetime
 from functools import cache, partial
 from itertools import groupby, islice
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Literal, Self, TypeAlias
+from typing import Annotated, BinaryIO, Literal, TypeAlias
 
-import numpy as np
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     Field,
     TypeAdapter,
     ValidationError,
-    model_validator,
 )
 
-from ..checks import checked_text, faults
+from ..checks import faults
 from ..concurrency import run_in_thread
 from ..errors import InvalidInput
 from ..records import MAX_LINKS, Change, Filter, Memory, Revision, Scope, Vector
 from ..stores.planning import checked
-from ..stores.spaces import EXTERNAL, EmbeddingSpace, SpaceKey, checked_vector, external_name
+from ..stores.spaces import SpaceKey, checked_vector
 from ..stores.values import Batch, Whole, with_after
-from .caller_vectors import is_kept
 from .components import Components
 
-ATTEMPTS = 3
-MAX_SPACES = 1000
+MAX_NAME_CHARS = 1024
 MAX_DIMENSIONS = 65_536
 PART = 200
 MAX_LINE_BYTES = 64 * 2**20
@@ -55,50 +50,12 @@ Node: TypeAlias = tuple[Scope, str]
 """A memory of the file, by its scope and id."""
 
 
-def _listed(probe: Any) -> Any:
-    return probe.tolist() if isinstance(probe, np.ndarray) else probe
-
-
-class Space(BaseModel, extra="forbid", strict=True):
-    """An embedding space, as the first line of an export with vectors names it; `EmbeddingSpace`
-    says what is what.
-    """
-
-    name: Annotated[str, Field(min_length=1, max_length=1024)]
-    dimensions: Annotated[int, Field(ge=1, le=MAX_DIMENSIONS)]
-    state: Literal["current", "filling"]
-    probe: Annotated[
-        list[Number] | None, Field(max_length=MAX_DIMENSIONS), BeforeValidator(_listed)
-    ]
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        checked_text(self.name, "The embedding space's name")
-        if self.probe is not None:
-            checked_vector(self.probe, self.dimensions)
-        if self.name.startswith(EXTERNAL) and self.name != external_name(self.dimensions):
-            raise ValueError(f"{self.name!r} holds no vectors of {self.dimensions} dimensions")
-        return self
-
-    def numbered(self, number: int) -> EmbeddingSpace:
-        """Return it as a store has it, by its place in the file."""
-        probe = None if self.probe is None else np.asarray(self.probe, np.float32)
-        return EmbeddingSpace(
-            number=number,
-            name=self.name,
-            dimensions=self.dimensions,
-            probe=probe,
-            state=self.state,
-        )
-
-
 class Head(BaseModel, extra="forbid"):
-    """The first line, in the versions that are written and read here."""
+    """The first line."""
 
     format: Literal["kagent-memory"]
-    version: Literal[1, 2]
+    version: Literal[1]
     exported_at: datetime
-    embedding_spaces: Annotated[list[Space], Field(max_length=MAX_SPACES)] = []
 
 
 class End(BaseModel, extra="forbid"):
@@ -110,12 +67,10 @@ class End(BaseModel, extra="forbid"):
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """A vector of a line; `space` is the place of its embedding space in the first line's list,
-    from 0.
-    """
+    """A vector of a line, with the name of its embedding space."""
 
-    space: Annotated[int, Field(strict=True, ge=0)]
-    numbers: tuple[Number, ...]
+    space: Annotated[str, Field(max_length=MAX_NAME_CHARS)]
+    numbers: Annotated[tuple[Number, ...], Field(max_length=MAX_DIMENSIONS)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +98,7 @@ class ExportFile:
     """A file that `export` wrote.
 
     Attributes:
-        spaces: the embedding spaces that its first line names.
-        widths: of callers' own vectors.
+        spaces: the embedding spaces of its vectors.
         derived: by memory, those that go where it is forgotten: what a merge made of it, what took
             its place and was withdrawn, and the history that it stands for.
         successors: memories with those that ever took their place.
@@ -153,8 +107,7 @@ class ExportFile:
     """
 
     path: Path
-    spaces: Sequence[EmbeddingSpace] = ()
-    widths: set[int] = field(default_factory=set[int])
+    spaces: set[SpaceKey] = field(default_factory=set[SpaceKey])
     derived: defaultdict[Node, set[Node]] = field(default_factory=lambda: defaultdict(set))
     successors: list[tuple[Node, Node]] = field(default_factory=list[tuple[Node, Node]])
     scopes: dict[Scope, Scope] = field(default_factory=dict[Scope, Scope])
@@ -179,14 +132,11 @@ class ExportFile:
                 )
             try:
                 _check_line(line)
-                vectors = file.vectors_of(line)
+                file.spaces |= _vectors_of(line).keys()
             except InvalidInput as error:
                 raise InvalidInput(
                     f"Line {number} of {path} cannot be imported: {error}"
                 ) from error
-            file.widths |= {
-                width for name, width in vectors if name.startswith(EXTERNAL) and is_kept(width)
-            }
             file._note_derived(line)
         for node, other in file.successors:
             if other in file.withdrawn:
@@ -223,12 +173,7 @@ class ExportFile:
             lines = (line for line in lines if (line.scope, line.memory.id) in self.derived)
         for scope, of_scope in groupby(lines, key=lambda line: line.scope):
             while part := list(islice(of_scope, PART)):
-                yield scope, [self._whole(line, numbers) for line in part]
-
-    def _whole(self, line: Line, numbers: Mapping[SpaceKey, int]) -> Whole:
-        vectors = self.vectors_of(line).items() if numbers else ()
-        kept = {numbers[key]: vector for key, vector in vectors if key in numbers}
-        return Whole(line.memory, line.revisions, kept)
+                yield scope, [_whole(line, numbers) for line in part]
 
     def with_derived(self, forgotten: Iterable[Node]) -> set[Node]:
         """Return forgotten memories with all that must not come back because of them."""
@@ -237,23 +182,6 @@ class ExportFile:
             reached |= fresh
             fresh = {other for node in fresh for other in self.derived.get(node, ())} - reached
         return reached
-
-    def vectors_of(self, line: Line) -> Mapping[SpaceKey, Vector]:
-        """Return the vectors of a line by their embedding space.
-
-        Raises:
-            InvalidInput: one does not fit, there are two of one embedding space, or the first line
-                does not name it.
-        """
-        vectors: dict[SpaceKey, Vector] = {}
-        for vector in line.vectors:
-            if vector.space >= len(self.spaces):
-                raise InvalidInput(f"The first line names no embedding space {vector.space}.")
-            space = self.spaces[vector.space]
-            if space.key in vectors:
-                raise InvalidInput("It has two vectors of one embedding space.")
-            vectors[space.key] = checked_vector(vector.numbers, space.dimensions)
-        return vectors
 
     def _lines(self) -> Iterator[tuple[int, Line]]:
         """Yield the lines between the first and the last, each with its number.
@@ -271,8 +199,7 @@ class ExportFile:
                             f"Line {number} of {path} is longer than {MAX_LINE_BYTES:,} bytes."
                         )
                     if number == 1:
-                        spaces = Head.model_validate_json(text).embedding_spaces
-                        self.spaces = [space.numbered(place) for place, space in enumerate(spaces)]
+                        Head.model_validate_json(text)
                     elif text.startswith(b'{"end"'):
                         stated = End.model_validate_json(text).memories
                         if stated != count or any(text.strip() for _, text in lines):
@@ -319,6 +246,27 @@ def _damage(number: int, path: Path, error: ValidationError) -> str:
     return f"Line {number} of {path} is damaged ({where}: {what}); export it again."
 
 
+def _whole(line: Line, numbers: Mapping[SpaceKey, int]) -> Whole:
+    vectors = _vectors_of(line).items() if numbers else ()
+    kept = {numbers[key]: vector for key, vector in vectors if key in numbers}
+    return Whole(line.memory, line.revisions, kept)
+
+
+def _vectors_of(line: Line) -> Mapping[SpaceKey, Vector]:
+    """Return the vectors of a line by their embedding space.
+
+    Raises:
+        InvalidInput: one cannot be searched with, or there are two of one embedding space.
+    """
+    vectors = {
+        (vector.space, len(vector.numbers)): checked_vector(vector.numbers, None)
+        for vector in line.vectors
+    }
+    if len(vectors) < len(line.vectors):
+        raise InvalidInput("It has two vectors of one embedding space.")
+    return vectors
+
+
 def _check_line(line: Line) -> None:
     memory, revisions = line.memory, line.revisions
     changes = [Change(kind="add", memory=memory)]
@@ -343,61 +291,41 @@ async def export(
 ) -> AsyncGenerator[str]:
     """Yield all memories of some scopes as lines; see `Memories.export`."""
     await parts.deliveries.flush()
-    every = await parts.store.memories.spaces.all() if vectors else ()
-    spaces = {
-        space.number: Space.model_validate(space, from_attributes=True)
-        for space in every
-        if space.state != "retired"
-    }
-    head = Head(
-        format="kagent-memory",
-        version=2 if vectors else 1,
-        exported_at=parts.clock(),
-        embedding_spaces=[*spaces.values()],
-    )
-    yield head.model_dump_json(exclude=None if vectors else {"embedding_spaces"})
+    store = parts.store.memories
+    spaces = [
+        space for space in (await store.spaces.all() if vectors else ()) if space.state != "retired"
+    ]
+    head = Head(format="kagent-memory", version=1, exported_at=parts.clock())
+    yield head.model_dump_json()
     count = 0
     async for scope in scopes:
-        ids = await parts.store.memories.kept(scope, Filter())
+        ids = await store.kept(scope, Filter())
         for start in range(0, len(ids), PART):
-            memories, kept = await _read(parts, scope, ids[start : start + PART], [*spaces])
+            part = ids[start : start + PART]
+            version = await store.version(scope)
+            memories = await store.whole(scope, part)
+            kept = [
+                (space.name, await store.vectors(scope, space.number, part)) for space in spaces
+            ]
+            if kept and await store.version(scope) != version:
+                kept = []  # one may be of other words
             count += len(memories)
-            for line in await run_in_thread(READ, _lines, scope, memories, kept, vectors):
+            for line in await run_in_thread(READ, _lines, scope, memories, kept):
                 yield line
     yield End(memories=count).model_dump_json()
 
 
-async def _read(
-    parts: Components, scope: Scope, ids: Sequence[str], numbers: Sequence[int]
-) -> tuple[Sequence[Whole], Sequence[Mapping[str, Vector]]]:
-    """Return memories, and their vectors of each of these embedding spaces; none of a scope that
-    never rests, where a vector may be of other words.
-    """
-    store = parts.store.memories
-    memories: Sequence[Whole] = ()
-    for _ in range(ATTEMPTS if numbers else 0):
-        version = await store.version(scope)
-        memories = await store.whole(scope, ids)
-        vectors = [await store.vectors(scope, number, ids) for number in numbers]
-        if await store.version(scope) == version:
-            return memories, vectors
-    return memories or await store.whole(scope, ids), ()
-
-
 def _lines(
-    scope: Scope,
-    memories: Sequence[Whole],
-    kept: Sequence[Mapping[str, Vector]],
-    has_vectors: bool,
+    scope: Scope, memories: Sequence[Whole], kept: Sequence[tuple[str, Mapping[str, Vector]]]
 ) -> list[str]:
     lines: list[str] = []
     for whole in memories:
         vectors = tuple(
-            Numbers(place, tuple(of_space[whole.memory.id].tolist()))
-            for place, of_space in enumerate(kept)
+            Numbers(name, tuple(of_space[whole.memory.id].tolist()))
+            for name, of_space in kept
             if whole.memory.id in of_space
         )
         line = Line(scope, whole.memory, whole.revisions, vectors)
-        text = line_adapter().dump_json(line, exclude=None if has_vectors else {"vectors"})
+        text = line_adapter().dump_json(line, exclude=None if vectors else {"vectors"})
         lines.append(text.decode().translate(LINE_ENDS))
     return lines

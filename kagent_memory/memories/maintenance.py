@@ -272,8 +272,8 @@ class Maintenance(Opened):
 
         The file is read to its end before anything is written. Memories that are there already, or
         were forgotten here, are left as they are, so calling again continues an interrupted import.
-        Vectors in the file are kept where the store has the same embedding space, or none yet; the
-        embedder makes the others.
+        Vectors in the file are kept where the store has an embedding space of their name and width,
+        or its embedder or a caller would make one; the embedder makes the others.
 
         Args:
             path: the file; its text is stored as it is, secrets included.
@@ -284,8 +284,7 @@ class Maintenance(Opened):
         Raises:
             InvalidInput: the file is no export, of another version, damaged, or of another tenant.
             ConfigurationError: the store cannot import.
-            ModelError: the embedder, which must say whether the file's vectors are its own, is
-                unavailable.
+            ModelError: the embedder, which must say how wide its vectors are, is unavailable.
         """
         from .export_file import READ, ExportFile
         from .transfer import Import

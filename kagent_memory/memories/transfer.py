@@ -9,9 +9,9 @@ from typing import TypeAlias
 
 from ..concurrency import run_in_thread
 from ..records import Scope
-from ..retrieval.embedding_spaces import same_model
-from ..stores.spaces import EXTERNAL, EmbeddingSpace, SpaceKey, external_name
+from ..stores.spaces import SpaceKey, external_name
 from ..stores.values import Restored, Whole, embed_job
+from .caller_vectors import is_kept
 from .components import Components
 from .export_file import READ, ExportFile, Node
 from .findings import Progress
@@ -58,8 +58,7 @@ class Import:
         """Import the file.
 
         Raises:
-            ModelError: the embedder, which must say whether the vectors are its own, is
-                unavailable.
+            ModelError: the embedder, which must say how wide its vectors are, is unavailable.
             ConfigurationError: the embedder is not the one whose vectors the store holds.
         """
         numbers = await self._space_numbers()
@@ -131,43 +130,20 @@ class Import:
 
     async def _space_numbers(self) -> Mapping[SpaceKey, int]:
         """Return the store's numbers of the embedding spaces whose vectors are kept."""
-        numbers: dict[SpaceKey, int] = {}
-        spaces = await self.parts.store.memories.spaces.all()
-        own = [space for space in spaces if not space.name.startswith(EXTERNAL)]
-        known = {space.key: space for space in own if space.state != "retired"}
-        for space in self.file.spaces:
-            if space.name.startswith(EXTERNAL):
-                continue
-            match = known.get(space.key)
-            if match is None and not own and space.state == "current":
-                match = await self._first_space(space)
-            if match and match.key == space.key and same_model(match.probe, space.probe):
-                numbers[space.key] = match.number
-        for width in self.file.widths:
-            numbers[external_name(width), width] = (
-                -width  # no other space has it
-                if self.dry_run
-                else (
-                    await self.parts.store.memories.spaces.add(external_name(width), width, None)
-                ).number
-            )
+        store, embedder = self.parts.store.memories.spaces, self.parts.vectors
+        known = [space for space in await store.all() if space.state != "retired"]
+        numbers = {space.key: space.number for space in known}
+        for name, width in self.file.spaces - numbers.keys():
+            is_callers = name == external_name(width) and is_kept(width)
+            is_own = embedder is not None and name == embedder.name
+            if self.dry_run and (is_callers or is_own):
+                numbers[name, width] = -1 - len(numbers)  # no other space has it
+            elif is_callers:
+                numbers[name, width] = (await store.add(name, width, None)).number
+            elif embedder is not None and is_own:
+                space = await embedder.space()
+                numbers[space.key] = space.number
         return numbers
-
-    async def _first_space(self, space: EmbeddingSpace) -> EmbeddingSpace | None:
-        """Return the embedding space of a store that has none yet: the embedder's, or without one
-        the file's.
-        """
-        embedder = self.parts.vectors
-        if embedder is not None and embedder.name != space.name:
-            return None
-        if self.dry_run:
-            return space
-        if embedder is None:
-            return await self.parts.store.memories.spaces.add(
-                space.name, space.dimensions, space.probe
-            )
-        made, _ = await embedder.embed([], kind="document", tenant="")
-        return made
 
 
 async def _in_thread(parts: Iterator[Part]) -> AsyncGenerator[Part]:
