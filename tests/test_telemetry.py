@@ -140,7 +140,7 @@ async def test_the_oldest_jobs_age_shows_an_outage(
     """The age of the oldest open job grows through an outage and falls to 0 after it."""
     monkeypatch.setattr(worker, "MEASURE_SECONDS", 0.0)
     clock, llm = FrozenClock(), Replying(ConnectionRefusedError("down"))
-    options = {"llm": llm, "clock": clock, "worker": False, "consolidate_after": 0}
+    options = {"llm": llm, "clock": clock, "worker": False}
     async with opened("libsql:///:memory:", **options) as memories:
         await memories.work(until_idle=True)
         assert queue(metrics) == (0, 0)

@@ -6,14 +6,11 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from ..language.tokenizer import EDGES, JOINING_WORDS, tokens
-from ..records import Change, Memory, new_id
-from ..retention.lifecycle import latest
-from .editing import retired
+from ..records import Memory
 
 WHO = "consolidation"
 """Stands in the history of what is changed."""
@@ -29,12 +26,6 @@ def is_saved(memory: Memory) -> bool:
     return memory.explicit or memory.pinned
 
 
-def may_merge(memory: Memory, *, saved: bool = False) -> bool:
-    """Return True if a memory may become one with others; what callers saved only where `saved`."""
-    stays = memory.verbatim or memory.is_summary or memory.pinned
-    return memory.state == "active" and not stays and (saved or not memory.explicit)
-
-
 def words(text: str) -> list[str]:
     """Return the words of a text in order: plain ones as stems, all others exactly as they are
     written.
@@ -47,7 +38,7 @@ def words(text: str) -> list[str]:
     return terms
 
 
-def unites(text: str, sources: Sequence[str]) -> bool:
+def unites(text: str, *memories: Memory) -> bool:
     """Return True if a merged text can stand for all its sources.
 
     It holds the words of every source in their order, adds nothing but joining words ("and"), and
@@ -55,7 +46,7 @@ def unites(text: str, sources: Sequence[str]) -> bool:
     something else with them ("The user's wife is vegan.").
     """
     merged = words(text)
-    parts = [words(source) for source in sources]
+    parts = [words(memory.content) for memory in memories]
     added = set(merged).difference(*parts)
     return (
         bool(merged)
@@ -82,46 +73,6 @@ def united_fields(group: Sequence[Memory]) -> dict[str, Any]:
             (memory.happened_at for memory in group if memory.happened_at), default=None
         ),
     }
-
-
-def joined(
-    group: Sequence[Memory], text: str, *, now: datetime, why: str, **values: Any
-) -> list[Change]:
-    """Return the changes by which a new memory takes the place of several, which become its
-    history.
-
-    The new one is added first; all changes share a group, and the former ones name it in
-    `superseded_by`.
-
-    Args:
-        group: the memories.
-        text: what the new one says.
-        now: when that is done.
-        why: stands in the history.
-        **values: fields of the new memory that are not those of the group's newest.
-    """
-    newest = max(group, key=lambda memory: (said(memory), memory.id))
-    oldest_first = sorted(group, key=lambda memory: (memory.created_at, memory.id))
-    lasting = any(memory.expires_at is None for memory in group)
-    fields: dict[str, Any] = {
-        **united_fields(oldest_first),
-        "expires_at": latest([memory.expires_at for memory in group]),
-        "said_at": said(newest),
-        "ttl_days": 0 if lasting else max(memory.ttl_days or 0 for memory in group),
-        "valid_from": now,
-        "created_at": now,
-        "updated_at": now,
-        "links": (),
-        "revision": 1,
-        "position": None,
-    }
-    name = new_id(now)
-    added = replace(newest, id=new_id(now), content=text, **{**fields, **values})
-    former = (retired(memory, added.id, now=now) for memory in group)
-    return [
-        Change(kind="add", memory=added, who=WHO, why=why, group=name, event_ids=added.event_ids),
-        *(Change(kind="merge", memory=memory, who=WHO, why=why, group=name) for memory in former),
-    ]
 
 
 def _holds(words: Iterable[str], part: Iterable[str]) -> bool:

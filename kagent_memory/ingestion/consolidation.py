@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
 
-from ..checks import json_text
 from ..concurrency import run_in_thread
 from ..language.tokenizer import EDGES, STOP_WORDS, denying_terms, identity, tokens
 from ..models.llm import Llm
@@ -23,9 +22,9 @@ from ..stores import Store
 from ..stores.planning import identity_of, slot_of
 from ..stores.values import Batch
 from .answers import GroupSummary
-from .comparing import WHO, joined, may_merge, said, united_fields, unites
+from .comparing import WHO, said, united_fields, unites
 from .editing import retired
-from .planner import UNITED, decide
+from .planner import Plan, decide
 
 MAX_MERGED = 200
 """The newest memories of a scope, which are merged with what says the same."""
@@ -34,8 +33,6 @@ MIN_SIMILARITY = 0.8
 """Cosine of two memories that may be one."""
 MIN_GROUP = 5
 MAX_GROUP = 50
-# metadata that may differ within a group
-_OF_EACH = frozenset(("tools", "success_rate", "session_id", "source"))
 
 
 @dataclass(frozen=True)
@@ -49,15 +46,12 @@ class Consolidation:
     settings: MemorySettings
     clock: Callable[[], datetime]
 
-    async def merge(
-        self, scope: Scope, llm: Llm, *, saved: bool = False, dry_run: bool = False
-    ) -> tuple[Change, ...]:
+    async def merge(self, scope: Scope, llm: Llm, *, dry_run: bool = False) -> Sequence[Change]:
         """Merge the newest memories of a scope with what says the same; return the changes.
 
         Args:
             scope: whose.
-            llm: writes what several memories become.
-            saved: also what callers saved as it is; only where a caller asks for that.
+            llm: decides, and writes the sentence that says both.
             dry_run: only returns the changes.
 
         Raises:
@@ -67,16 +61,15 @@ class Consolidation:
         now, memories = self.clock(), self.store.memories
         version = await memories.version(scope)
         page = await memories.list(scope, order="newest", limit=MAX_MERGED, now=now)
-        recent = [memory for memory in page.memories if may_merge(memory, saved=saved)]
+        recent = list(filter(may_merge, page.memories))
         view = await memories.view(scope, now=now)
         near, _ = await neighbours(view, self.vectors, recent)
-        nearby = [memory for neighbours in near.values() for memory, _ in neighbours]
+        nearby = (memory for neighbours in near.values() for memory, _ in neighbours)
         bound = await self._bound(scope, [*recent, *nearby])
-        pairs = [pair for pair in alike(recent, near, saved=saved) if bound.isdisjoint(_ids(pair))]
-        merges = await plan_merges(pairs, llm, now=now)
+        plan = await plan_merges(alike(recent, near, without=bound), llm, now=now)
         if not dry_run:
-            await self._apply(scope, merges, version=version)
-        return tuple(merges)
+            await self._apply(scope, plan.changes, version=version)
+        return plan.changes
 
     async def sum_up_session(self, scope: Scope, session_id: str, llm: Llm, *, keep: int) -> None:
         """Put long-term summaries in the place of a session's short-term memories but for the
@@ -109,7 +102,7 @@ class Consolidation:
 
     async def _bound(self, scope: Scope, memories: Sequence[Memory]) -> Set[str]:
         """Return the ids of those memories whose vectors their callers brought."""
-        store, ids = self.store.memories, list(_ids(memories))
+        store, ids = self.store.memories, list({memory.id for memory in memories})
         return {
             id
             for space in await store.spaces.all()
@@ -118,81 +111,56 @@ class Consolidation:
         }
 
 
-async def plan_merges(
-    pairs: Sequence[tuple[Memory, Memory]], llm: Llm, *, now: datetime
-) -> list[Change]:
-    """Return the changes that unite memories in pairs, as the model decides about new facts; each
-    memory is in one pair at most.
-
-    Args:
-        pairs: newer and older memories that may be one, the most similar first.
-        llm: decides, and writes the sentence that says both.
-        now: when the plan is made.
+async def plan_merges(pairs: Sequence[tuple[Memory, Memory]], llm: Llm, *, now: datetime) -> Plan:
+    """Return the plan that unites pairs of a newer and an older memory where a model says so.
 
     Raises:
-        ModelError: the model is unavailable or its answer cannot be used; nothing is planned.
+        ModelError: the model is unavailable or its answer cannot be used.
     """
-    chosen: list[tuple[Memory, Memory]] = []
-    paired: Set[str] = set()
-    for pair in pairs:
-        if paired.isdisjoint(_ids(pair)):
-            chosen.append(pair)
-            paired |= _ids(pair)
-    shown = {number: [(older, 1.0)] for number, (_, older) in enumerate(chosen)}
-    decided = await decide([newer for newer, _ in chosen], shown, llm)
-    return [
-        change
-        for number, decision in decided.items()
-        if decision.action == "UPDATE"
-        and unites(text := decision.text or "", [memory.content for memory in chosen[number]])
-        for change in joined(chosen[number], text, now=now, why=UNITED)
-    ]
+    plan = Plan(now=now)
+    shown = {number: [(older, 1.0)] for number, (_, older) in enumerate(pairs)}
+    for number, decision in (await decide([newer for newer, _ in pairs], shown, llm)).items():
+        newer, older = pairs[number]
+        text = decision.text or ""
+        if decision.action == "UPDATE" and unites(text, older, newer):
+            plan.unite(older, newer, text)
+    return plan
+
+
+def may_merge(memory: Memory) -> bool:
+    """Return True if a memory may become one with others, when somebody asks for that."""
+    stays = memory.verbatim or memory.is_summary or memory.pinned or slot_of(memory)
+    return memory.state == "active" and not stays
 
 
 def alike(
-    memories: Sequence[Memory], near: Near, *, saved: bool = False
+    memories: Sequence[Memory], near: Near, *, without: Set[str] = frozenset()
 ) -> list[tuple[Memory, Memory]]:
-    """Return pairs of a newer and an older memory that are alike and may be one, the most similar
-    first.
+    """Return pairs of a newer and an older memory of one kind that are alike and may be one, the
+    most similar first; each memory is in one pair at most.
 
     Args:
         memories: visible memories of one scope.
         near: index into `memories` → memories that are like it, with their cosine.
-        saved: also what callers saved as it is.
+        without: ids of memories that stay alone.
     """
     pairs = [
         (value, *sorted((memories[place], other), key=said, reverse=True))
         for place, neighbours in near.items()
         for other, value in neighbours
-        if value >= MIN_SIMILARITY
+        if value >= MIN_SIMILARITY and may_merge(other) and _kind(memories[place]) == _kind(other)
     ]
-    return [
-        (newer, older)
-        for _, newer, older in sorted(pairs, key=lambda pair: -pair[0])
-        if all(may_merge(memory, saved=saved) for memory in (newer, older))
-        and _are_of_a_kind(newer, older)
-    ]
+    chosen: list[tuple[Memory, Memory]] = []
+    taken = {*without}
+    for _, newer, older in sorted(pairs, key=lambda pair: -pair[0]):
+        if taken.isdisjoint((newer.id, older.id)):
+            chosen.append((newer, older))
+            taken |= {newer.id, older.id}
+    return chosen
 
 
-def _are_of_a_kind(a: Memory, b: Memory) -> bool:
-    """Return True for two memories of one type and origin with the same labels that fill no
-    slot.
-    """
-    kind, other_kind = (
-        (memory.type, memory.origin, memory.is_error, slot_of(memory), _labels(memory))
-        for memory in (a, b)
-    )
-    return kind == other_kind and slot_of(a) is None
-
-
-def _labels(memory: Memory) -> str:
-    """Return, as text, the labels that memories share which become one."""
-    named = {key: memory.metadata[key] for key in sorted(memory.metadata.keys() - _OF_EACH)}
-    return json_text([memory.category, named], "The metadata")
-
-
-def _ids(memories: Iterable[Memory]) -> Set[str]:
-    return {memory.id for memory in memories}
+def _kind(memory: Memory) -> tuple[object, ...]:
+    return memory.type, memory.origin, memory.is_error, memory.category, memory.metadata
 
 
 def parts(memories: Sequence[Memory]) -> Iterator[list[Memory]]:

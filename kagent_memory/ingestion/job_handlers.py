@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import cached_property, partial
 from typing import Any, Literal
 
@@ -28,7 +28,6 @@ from ..stores.planning import slot_of
 from ..stores.values import SESSION_END, Batch, Job
 from ..stores.view import MemoriesView, View
 from .answers import Decision, storable
-from .comparing import may_merge
 from .consolidation import MAX_SHORT_TERM_READ, Consolidation
 from .echoes import without_recalled
 from .planner import MIN_REPLACED, Plan, decide, size_of
@@ -46,8 +45,6 @@ MAX_EMBEDDED = 256
 MAX_SLOTS = 30
 """Slots of a scope that the extraction prompt shows."""
 SLOTS_AMONG = 200  # newest memories
-MERGE_KEY = "group"
-MAX_MERGE_WAIT = timedelta(hours=1)  # of a scope with new memories
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +60,7 @@ class Learnt:
         turns: what was said, to be kept as the source of the facts.
         echoed: ids of memories that were said again.
         ended: the session ended with it, and has no summary of all of it yet.
-        llm: the model that decided, and that may merge them later.
+        llm: the model that decided, and that may sum them up later.
     """
 
     events: frozenset[str]
@@ -103,7 +100,7 @@ class JobHandlers:
         if job.kind == "embed":
             return await self._embed(job)
         if job.kind == "consolidate":
-            return await self._consolidate(job)
+            return await self._sum_up(job)
         provider = self.providers.find(job)
         learnt: Learnt | None = None
         by_rule = False
@@ -298,7 +295,20 @@ class JobHandlers:
             changes=(*sources, *plan.changes),  # turns beside each other in their session
             reinforced=await self._with_turns(scope, (*plan.reinforced, *learnt.echoed), now),
             expected_version=version,
-            jobs=() if learnt.llm is None else await self._follow_ups(job, plan, kept),
+            jobs=[
+                Job(
+                    id=new_id(now),
+                    scope=scope,
+                    kind="consolidate",
+                    session_id=session_id,
+                    key=batch_key((), session_id, ended=True),
+                    payload={"keep": keep},
+                    model=job.model,
+                    run_after=now,
+                    created_at=now,
+                )
+                for session_id, keep in (kept.items() if learnt.llm else ())
+            ],
         )
         return await with_vectors(self.vectors, scope, batch, now)
 
@@ -311,50 +321,6 @@ class JobHandlers:
         memories = await self.store.memories.get(scope, ids, now=now)
         turns = (id for memory in memories.values() for id in memory.source_ids)
         return tuple(dict.fromkeys((*ids, *turns)))
-
-    async def _follow_ups(self, job: Job, plan: Plan, kept: Mapping[str, int]) -> tuple[Job, ...]:
-        """Return the jobs that sum up sessions, and the one that merges what is new in the scope.
-
-        The merge is due the sooner the more a plan adds what may ever merge. It takes the place of
-        the waiting one, with that one's model and its pause after a failure. Two writers at once
-        may count as one.
-
-        Args:
-            job: whose model is to do it.
-            plan: of what it learnt.
-            kept: how many short-term memories of each session stay.
-        """
-        now, model, has_failed = plan.now, job.model, False
-
-        def later(key: str, session_id: str = "", *, due: datetime = now, **payload: int) -> Job:
-            return Job(
-                id=new_id(now),
-                scope=job.scope,
-                kind="consolidate",
-                session_id=session_id,
-                key=key,
-                payload=payload,
-                model=model,
-                run_after=due,
-                created_at=now,
-            )
-
-        jobs = [
-            later(batch_key((), id, ended=True), id, keep=number) for id, number in kept.items()
-        ]
-        added = (plan.rows[change.memory.id] for change in plan.changes if change.kind == "add")
-        count, enough = sum(map(may_merge, added)), self.settings.consolidate_after
-        if count and enough:
-            due = now + MAX_MERGE_WAIT
-            waiting = await self.store.queue.waiting(job.scope, "consolidate", MERGE_KEY)
-            if waiting is not None:
-                count += int(waiting.payload.get("new", 0))
-                due, model = waiting.run_after, model or waiting.model
-                has_failed = bool(waiting.attempts)
-            if count >= enough and not has_failed:
-                due = min(due, now)
-            jobs.append(later(MERGE_KEY, due=due, new=count))
-        return tuple(jobs)
 
     async def _embed(self, job: Job) -> Job:
         if self.vectors is None or not await self.vectors.serves(job.model):
@@ -377,27 +343,22 @@ class JobHandlers:
                 await self._still_ours(job)
         return job
 
-    async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> tuple[Change, ...]:
+    async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> Sequence[Change]:
         """Merge what says the same in a scope; see `Memories.consolidate`."""
         llm = self.providers.llm
-        if llm is None:
-            return ()
-        return await self.consolidation.merge(scope, llm, saved=True, dry_run=dry_run)
+        return await self.consolidation.merge(scope, llm, dry_run=dry_run) if llm else ()
 
-    async def _consolidate(self, job: Job) -> Job:
+    async def _sum_up(self, job: Job) -> Job:
         with metered() as meter:
-            llm = self.providers.consolidator(job)
             try:
-                if job.session_id and llm is not None:
+                if llm := self.providers.consolidator(job):
                     keep = int(job.payload.get("keep", 0))
                     await self.consolidation.sum_up_session(
                         job.scope, job.session_id, llm, keep=keep
                     )
-                elif llm is not None:
-                    await self.consolidation.merge(job.scope, llm)
                 return await self._end(job, meter, Batch())
             except (Conflict, NotFound) as error:
                 await self._still_ours(job)
                 raise StoreError(
-                    "The scope changed while it was being consolidated; it will be tried again."
+                    "The session changed while it was summed up; it will be tried again."
                 ) from error

@@ -136,16 +136,12 @@ class Plan:
     rows: dict[str, Memory] = field(default_factory=dict[str, Memory])
     reinforced: dict[str, None] = field(default_factory=dict[str, None])
     same: dict[str, str] = field(default_factory=dict[str, str])
+    changes: list[Change] = field(default_factory=list[Change])
     is_late: bool = False
 
     def __post_init__(self) -> None:
-        self._changes: dict[tuple[str, int], Change] = {}
-        self._added: dict[bytes | str, str] = {}
-
-    @property
-    def changes(self) -> Sequence[Change]:
-        """Return the changes in the order they must be applied."""
-        return list(self._changes.values())
+        self._added: set[str] = set()
+        self._holders: dict[bytes | str, str] = {}
 
     @property
     def spared(self) -> int:
@@ -170,7 +166,7 @@ class Plan:
             self.put("add", fact, fact)
             return
         slot = slot_of(fact)
-        own = {id for key in (identity_of(fact), slot or "") if (id := self._added.get(key))}
+        own = {id for key in (identity_of(fact), slot or "") if (id := self._holders.get(key))}
         rows = [
             *(self.rows.get(memory.id, memory) for memory in near),
             *(self.rows[id] for id in own),
@@ -192,23 +188,25 @@ class Plan:
             self.put("add", fact, fact)
         elif action == "SUPERSEDE":
             self._replace(memory, fact)
-        elif (
-            action == "UPDATE"
-            and not is_saved(memory)
-            and unites(text, (memory.content, fact.content))
-        ):
-            group = new_id(self.now)
-            self._retire(fact, memory, fact, self.now, kind="merge", why=UNITED, group=group)
-            both = self._lasting(memory, fact), self._lasting(fact, memory)
-            united = replace(
-                _said_until(both[0], fact),
-                content=text,
-                expires_at=latest([row.expires_at for row in both]),
-                **united_fields(both),
-            )
-            self.put("update", united, fact, why=UNITED, group=group)
+        elif action == "UPDATE" and not is_saved(memory) and unites(text, memory, fact):
+            self.put("add", fact, fact)
+            self.unite(memory, fact, text)
         else:
             self._link(memory, fact, why=SAME)
+
+    def unite(self, memory: Memory, fact: Memory, text: str) -> None:
+        """Let a memory say what a later one says too, which becomes its history."""
+        group = new_id(self.now)
+        self._retire(fact, memory, fact, self.now, kind="merge", why=UNITED, group=group)
+        both = self._lasting(memory, fact), self._lasting(fact, memory)
+        united = replace(
+            _said_until(both[0], fact),
+            content=text,
+            explicit=memory.explicit or fact.explicit,
+            expires_at=latest([row.expires_at for row in both]),
+            **united_fields(both),
+        )
+        self.put("update", united, fact, why=UNITED, group=group)
 
     def _reinforce(self, memory: Memory, fact: Memory) -> None:
         """Take note that the memory was said again, in the same words."""
@@ -224,7 +222,7 @@ class Plan:
     def _link(self, memory: Memory, fact: Memory, *, why: str) -> None:
         """Add the fact beside a memory that says the same, or that it must not replace."""
         self.reinforced[memory.id] = None
-        if self._addition(memory) or len(memory.links) >= MAX_LINKS:
+        if len(memory.links) >= MAX_LINKS:
             self.put("add", fact, fact)
             return
         group = new_id(self.now)
@@ -240,7 +238,7 @@ class Plan:
         if is_saved(memory):
             self._link(memory, replace(fact, valid_from=said(fact)), why=BESIDE_SAVED)
             return
-        if not (self._addition(memory) or memory.is_summary):
+        if not (memory.id in self._added or memory.is_summary):
             self.replaceable -= 1
             if self.replaceable < 0:
                 self.put("add", fact, fact)
@@ -249,10 +247,7 @@ class Plan:
         if said(fact) < said(memory):
             self._put_before(memory, fact)
             return
-        # one undo takes all values back that this plan adds
-        former = self._addition(memory)
-        group = (former and former.group) or new_id(self.now)
-        since = max(said(fact), _began(memory))
+        group, since = new_id(self.now), max(said(fact), _began(memory))
         self.put("add", replace(fact, valid_from=since), fact, why=LATER_VALUE, group=group)
         self._retire(memory, fact, fact, since, why=LATER_VALUE, group=group)
 
@@ -262,6 +257,7 @@ class Plan:
         began, group = said(fact), new_id(self.now)
         former = self._former_values(memory.id)
         later = (_began(value) for value in (*former, memory) if _began(value) > began)
+        self.put("add", fact, fact)
         self._retire(fact, memory, fact, min(later, default=began), why=EARLIER_VALUE, group=group)
         for value in former:
             if _began(value) <= began and value.valid_to is not None and value.valid_to > began:
@@ -295,8 +291,6 @@ class Plan:
         group: str,
     ) -> None:
         """Keep a memory as history of the one that stands for it."""
-        if memory is fact:  # an undo brings back the active row
-            self.put("add", fact, fact)
         ended = replace(
             memory,
             state="superseded",
@@ -313,11 +307,6 @@ class Plan:
         is_own = other.state == "short_term" and other.session_id == memory.session_id
         return memory if is_own else promoted(memory, self.now)
 
-    def _addition(self, memory: Memory) -> Change | None:
-        """Return the change by which this plan adds a row; None for one that is stored."""
-        change = self._changes.get((memory.id, memory.revision))
-        return change if change and change.kind == "add" else None
-
     def put(
         self,
         kind: ChangeKind,
@@ -327,24 +316,20 @@ class Plan:
         why: str = "",
         group: str | None = None,
     ) -> None:
-        """Let a row become `memory`; one that this plan added for another fact is so from the
-        start.
-        """
-        former = self._addition(memory)
-        if former and memory.id != fact.id:
-            change = replace(former, memory=memory, group=group or former.group)
+        """Let a row become `memory`, one revision further unless it is added."""
+        if kind == "add":
+            self._added.add(memory.id)
         else:
-            if kind != "add":
-                memory = revised(memory, now=self.now)
-            change = Change(
-                kind=kind, memory=memory, who=WHO, why=why, event_ids=fact.event_ids, group=group
-            )
-        self._changes[memory.id, memory.revision] = change
+            memory = revised(memory, now=self.now)
+        change = Change(
+            kind=kind, memory=memory, who=WHO, why=why, event_ids=fact.event_ids, group=group
+        )
+        self.changes.append(change)
         self.rows[memory.id] = memory
         if memory.state in _ALIVE:
             for key in (identity_of(memory), slot_of(memory)):
                 if key is not None:  # later facts of this plan meet it
-                    self._added[key] = memory.id
+                    self._holders[key] = memory.id
 
 
 def _may_change(memory: Memory, fact: Memory) -> bool:

@@ -158,12 +158,12 @@ class Maintenance(Opened):
         planned.
 
         The configured model words what several memories become; without one nothing merges.
-        Explicit saves merge only here, never in the background.
+        Explicit saves merge only here, never as a session is learnt from.
 
         Raises:
             ModelError: the model is unavailable, or its answer cannot be used; nothing changes.
         """
-        return await self.parts.handlers.consolidate(scope, dry_run=dry_run)
+        return tuple(await self.parts.handlers.consolidate(scope, dry_run=dry_run))
 
     @verb("GET /audit")
     async def audit(

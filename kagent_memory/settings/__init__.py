@@ -194,8 +194,6 @@ class MemorySettings:
             their source; with short-term memory it never is. See docs/how-to/learning.md.
         gate: whether greetings, thanks and general questions are kept from prefetch and preload.
         rewrite: whether the model completes a query before it is searched. Needs llm.
-        consolidate_after: new memories of a scope after which what says the same is merged at once,
-            and not within the hour; 0: never by itself.
         pool_size: the most connections to Postgres.
         statement_timeout_seconds: the longest that Postgres may work on one statement; a connection
             that stays silent 2 s longer is given up. Migrations may take longer.
@@ -241,7 +239,6 @@ class MemorySettings:
     gate: bool = True
     keep_turns: bool = True
     rewrite: bool = False
-    consolidate_after: int = Field(default=50, ge=0)
     pool_size: int = Field(default=10, ge=1)
     statement_timeout_seconds: float = Field(default=15.0, gt=0, le=86_400)
     read_uri: str | None = Field(default=None, repr=False)

@@ -46,7 +46,7 @@ TENANTS = [Scope(tenant, "ada", "desk") for tenant in ("acme", "bolt", "cork")]
 async def test_each_tenants_session_has_its_own_model(store_uri: str, order: tuple[int, ...]):
     """Each tenant's session goes through its own object whatever its name."""
     models = [model() for _ in TENANTS]
-    async with opened(store_uri, embedding=HashEmbedder(), consolidate_after=1) as memories:
+    async with opened(store_uri, embedding=HashEmbedder()) as memories:
         for round in range(3):
             for number in order:
                 whose = TENANTS[number]

@@ -99,7 +99,7 @@ async def test_a_configuration_error_is_a_dead_letter_at_once(wraps: bool):
 async def test_an_outage_of_hours_loses_nothing_and_its_age_is_seen(store_uri: str, hours: int):
     """An outage of hours loses nothing, is seen by its age and is tried at a bounded rate."""
     clock, llm = FrozenClock(), Replying(ConnectionRefusedError("down"))
-    options = {"llm": llm, "clock": clock, "consolidate_after": 0}
+    options = {"llm": llm, "clock": clock}
     async with opened(store_uri, **options) as memories:
         for user in ("ada", "bob"):
             scope = Scope("acme", user, "desk")

@@ -182,16 +182,17 @@ async def test_an_exact_duplicate_reinforces_and_asks_no_model():
 
 
 async def test_two_values_of_a_slot_in_one_batch_follow_each_other():
-    """Each value supersedes the one before, and one undo takes all of a job back."""
+    """Each value of a job supersedes the one before."""
     old, first, second = (row(f"Lives in {city}.", **CITY) for city in ("Oslo", "Lima", "Kyoto"))
     near = {0: [(old, 0.9)], 1: [(old, 0.9)]}
     changes = (await plan([first, second], near, now=NOW)).changes
     assert [(change.kind, change.memory.id, change.memory.superseded_by) for change in changes] == [
-        ("add", first.id, second.id),
+        ("add", first.id, None),
         ("supersede", old.id, first.id),
         ("add", second.id, None),
+        ("supersede", first.id, second.id),
     ]
-    assert len({change.group for change in changes}) == 1
+    assert changes[0].group == changes[1].group != changes[2].group == changes[3].group
 
 
 @pytest.mark.parametrize(
@@ -269,7 +270,8 @@ def test_a_slot_is_compared_without_regard_to_spelling():
 
 async def merged(rows, answer, cosine=0.9):
     """Return what a model's answer makes of two memories that are alike."""
-    return await plan_merges(alike(rows, {0: [(rows[1], cosine)]}), scripted(answer), now=NOW)
+    pairs = alike(rows, {0: [(rows[1], cosine)]})
+    return (await plan_merges(pairs, scripted(answer), now=NOW)).changes
 
 
 def uniting(text, **more):
@@ -297,7 +299,7 @@ async def test_without_a_usable_text_nothing_is_merged(answer):
         {"type": "episodic"},
         {"origin": "tool"},
         {"is_error": True},
-        {"subject": "s1", "attribute": "compaction:1.0"},
+        CITY,
         {"metadata": {"project": "b"}},
         {"category": "b"},
         None,
@@ -310,21 +312,19 @@ async def test_what_is_of_another_kind_or_not_alike_stays_alone(other):
     assert await merged(rows, "no answer", cosine=0.9 if other else 0.79) == []
 
 
-async def test_a_merge_is_added_before_its_sources_retire():
-    """A merge is added before its sources retire and can be traced."""
+async def test_an_older_memory_says_what_a_newer_one_says_too():
+    """Of two that a model unites the older one gets the text, and the newer is its history."""
     rows = [
         row("Likes green tea.", days=3, event_ids=("e1",), importance=0.9),
         row("Likes tea in the evening.", days=2, event_ids=("e2",), topics=("tea",)),
     ]
-    added, *retired = await merged(rows, uniting("Likes green tea in the evening."))
-    made = added.memory
-    assert (added.kind, made.content, made.importance) == ("add", f"{BOTH}.", 0.9)
-    assert (made.event_ids, made.topics) == (("e1", "e2"), ("tea",))
+    former, united = await merged(rows, uniting(f"{BOTH}."))
+    made = united.memory
+    assert (united.kind, made.id, made.content) == ("update", rows[0].id, f"{BOTH}.")
+    assert (made.event_ids, made.topics, made.importance) == (("e1", "e2"), ("tea",), 0.9)
     assert made.expires_at == rows[1].expires_at
-    assert {(change.kind, change.memory.superseded_by, change.group) for change in retired} == {
-        ("merge", made.id, added.group)
-    }
-    assert {change.memory.id for change in retired} == {one.id for one in rows}
+    assert (former.kind, former.memory.superseded_by) == ("merge", made.id)
+    assert former.group == united.group is not None
 
 
 async def test_a_memory_merges_with_the_one_most_like_it():

@@ -222,7 +222,7 @@ async def test_a_wish_that_cannot_be_holds_no_session_up(store_uri: str):
         }
 
     llm = ScriptedLlm(wishing)
-    async with opened(store_uri, llm=llm, clock=clock, consolidate_after=0) as memories:
+    async with opened(store_uri, llm=llm, clock=clock) as memories:
         await memories.add(SCOPE, [Fact(gone, ttl_days=1)])
         clock.advance(days=2)
         await memories.add(SCOPE, [there])

@@ -30,7 +30,7 @@ def slot(message: Message) -> dict[str, str]:
 @pytest.mark.parametrize("explicit", [True, False], ids=["saved", "in a session"])
 async def test_texts_that_differ_in_one_plain_word_all_stay(store_uri: str, explicit: bool):
     """Without a model, texts that differ in a single word are never united."""
-    options = {"summary": AsSaid(), "llm": False, "consolidate_after": 1}
+    options = {"summary": AsSaid(), "llm": False}
     async with opened(store_uri, **options) as memories:
         if explicit:
             for text in PAIRS:
