@@ -4,11 +4,9 @@ brings them back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence, Set
 from datetime import datetime
 
-from ...records import Memory, Revision
 from ..codec import known
 from ..decisions import tombstones_of
 from ..values import Whole, with_after
@@ -36,7 +34,7 @@ async def forget(
     if not dry_run:
         await session.touch(1)
     which = {"ids": known(ids), "session_id": session_id, "everything": everything}
-    erased, reworded = await _lineage(session, await session.ids("chosen_memories", **which))
+    erased, bare = await _lineage(session, {*await session.ids("chosen_memories", **which)})
     facts = {id: whole for id, whole in erased.items() if whole.memory.state != "source"}
     said = {
         (whole.memory.session_id, key)
@@ -49,14 +47,17 @@ async def forget(
     gone = tuple(erased)
     if dry_run:
         return gone
-    tombstones = await _tombstones(session, erased) | {("event", event) for event in event_ids}
+    salt = await session.read_salt()
+    tombstones = {("event", event) for event in event_ids}
+    tombstones |= {stone for whole in erased.values() for stone in tombstones_of(whole, salt)}
     events = {key for kind, key in tombstones if kind == "event"}
     withdrawn = await withdraw(session, session_id, everything, events)
     tombstones |= {("event", event) for event in withdrawn}
     if tombstones:
         kinds, keys = zip(*sorted(tombstones), strict=True)
         await session.send("insert_tombstones", kinds=list(kinds), keys=list(keys), at=now)
-    await session.run_many("replace_revision", map(session.codec.revision_values, reworded))
+    for statement in ("end_decisions", "erase_revisions"):
+        await session.send(statement, ids=sorted(bare))
     await erase(session, gone)
     if who is not None and (gone or withdrawn):
         await add_receipt(session, "forget", gone, who=who, now=now)
@@ -117,96 +118,32 @@ async def erase_some(
     return len(gone), ended
 
 
-async def _lineage(
-    session: Transaction, ids: Sequence[str]
-) -> tuple[dict[str, Whole], Iterable[Revision]]:
+async def _lineage(session: Transaction, ids: Set[str]) -> tuple[dict[str, Whole], Set[str]]:
     """Return what goes when these memories are forgotten, by id: they, and whatever was made of
-    them, however it was made; and revisions of memories that stay, without the words that a
-    decision had brought into them and that was undone.
+    them, however it was made; and the ids of memories that stay, but without their history, since
+    an undone merge had brought the words of others into them.
     """
-    erased: dict[str, Whole] = {}
-    parts: dict[tuple[str, int], Sequence[Revision]] = {}
-    seen, near = set[str](), {*ids}
-    pending: list[tuple[Whole, Sequence[Revision]]] = []
-    while near or pending:
+    walked: dict[str, Whole] = {}
+    going, asked, near, seen = {*ids}, set[str](), {*ids}, set[str]()
+    while near or going - asked:
         fresh = await session.wholes(near)
-        erased |= fresh
+        walked |= fresh
         seen |= near
-        pending += [(whole, whole.revisions) for whole in fresh.values()]
-        decisions = [pair for whole, part in pending for pair in _decisions(whole, part)]
-        holders = await session.wholes({id for id, _ in decisions} - seen)
-        near = {*await session.ids("kin", ids=[*near])} - seen
-        pending = []
-        for id, decision in decisions:
-            part = _brought(holders[id], decision) if id in holders else ()
-            if part is None:
-                near.add(id)
-            elif part and (id, part[0].revision) not in parts:
-                parts[id, part[0].revision] = part
-                pending.append((holders[id], part))
-    clean: dict[tuple[str, int], Revision] = {}
-    for (id, _), part in sorted(parts.items(), reverse=True):  # of nested ones the outer is last
-        if id not in erased and (former := part[0].before):
-            for revision in part:
-                before = replace(former, revision=revision.revision)
-                clean[id, revision.revision] = replace(revision, before=before, event_ids=())
-    return erased, clean.values()
+        merged = {id for whole in fresh.values() for id in _holders(whole, "merge")}
+        replaced = {id for whole in fresh.values() for id in _holders(whole, "supersede")}
+        standing = {fresh[id].memory.superseded_by for id in fresh.keys() & going}
+        found = await session.ids("kin", ids=[*going - asked], holders=[*merged | replaced])
+        asked |= going
+        going |= {*found, *merged & standing}
+        near = {*found, *merged} - seen
+    erased = {id: walked[id] for id in walked if id in going}
+    return erased, walked.keys() - erased.keys()
 
 
-def _decisions(one: Whole, part: Sequence[Revision]) -> Iterator[tuple[str, Revision]]:
-    """Return the decisions that retired a memory in a part of its history, each with the id of what
-    then stood for it.
-    """
-    numbers = {revision.revision for revision in part}
-    for revision, memory in with_after(one.memory, one.revisions):
-        if (
-            revision.kind in ("merge", "supersede")
-            and revision.revision in numbers
-            and memory
-            and memory.superseded_by
-        ):
-            yield memory.superseded_by, revision
-
-
-def _brought(holder: Whole, decision: Revision) -> Sequence[Revision] | None:
-    """Return the part of a memory's history in which it held the words of one that a decision
-    retired; None: it holds them still, or was made by that decision.
-    """
-    merges = decision.kind == "merge"
-    groups = [revision.group for revision in holder.revisions]
-    place = groups.index(decision.group) if decision.group in groups else None
-    if place is None or holder.revisions[place].before is None:
-        return None if merges or _is_withdrawn(holder.memory) else ()
-    return (_until_undone(holder.revisions[place:]) or None) if merges else ()
-
-
-def _until_undone(revisions: Sequence[Revision]) -> Sequence[Revision]:
-    """Return the revisions from a change to its undo; none where it is not undone."""
-    depth = 0
-    for count, revision in enumerate(revisions, 1):
-        depth += -1 if revision.kind == "undo" else 1
-        if not depth:
-            return revisions[:count]
-    return ()
-
-
-def _is_withdrawn(memory: Memory) -> bool:
-    """Return True if a memory was made by a decision that was undone."""
-    return (memory.state, memory.superseded_by) == ("superseded", None)
-
-
-async def _tombstones(session: Transaction, erased: Mapping[str, Whole]) -> set[tuple[str, str]]:
-    """Return the events and the texts of every state that the memories ever had.
-
-    What an undone decision made has events from the memories that it was made of: those of the ones
-    that stay stay too.
-    """
-    salt = await session.read_salt()
-    withdrawn = {id for id, whole in erased.items() if _is_withdrawn(whole.memory)}
-    partners = await session.ids("decided_together", ids=[*withdrawn])
-    staying = await session.wholes({*partners} - erased.keys())
-    spared = set[tuple[str, str]]().union(*map(tombstones_of, staying.values()))
-    tombstones = set[tuple[str, str]]()
-    for id, whole in erased.items():
-        tombstones |= tombstones_of(whole, salt) - (spared if id in withdrawn else set())
-    return tombstones
+def _holders(whole: Whole, kind: str) -> Set[str]:
+    """Return the ids of what stood for a memory at any time, by decisions of this kind."""
+    return {
+        memory.superseded_by
+        for revision, memory in with_after(whole.memory, whole.revisions)
+        if revision.kind == kind and memory and memory.superseded_by
+    }

@@ -29,7 +29,8 @@ ORDER BY id
 SELECT id FROM memory WHERE scope_id = :scope_id ORDER BY id
 
 -- name: kin
--- What was merged or superseded into these memories, what a merge made of them, and what said the same and is history.
+-- What was merged or superseded into these memories, what a merge made of them, and what said the same and is history; and
+-- of what once stood for them, what was made by a decision that is undone.
 SELECT id FROM memory WHERE scope_id = :scope_id AND superseded_by IN (SELECT value FROM json_each(:ids))
 UNION
 SELECT m.superseded_by
@@ -54,6 +55,10 @@ WHERE scope_id = :scope_id AND state <> 'active'
     AND content_hash IN (
         SELECT content_hash FROM memory WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
     )
+UNION
+SELECT id FROM memory
+WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:holders))
+    AND state = 'superseded' AND superseded_by IS NULL
 
 -- fragment: with_merged
 -- These memories, and what they stand for: what was merged into them, by merges that are not undone.
@@ -112,13 +117,6 @@ WITH RECURSIVE chosen (id, place) AS (
 ),
 {with_merged}
 SELECT f.id FROM found AS f LEFT JOIN chosen AS c ON c.id = f.id ORDER BY c.place IS NULL, c.place, f.id
-
--- name: decided_together
--- The memories that decisions changed together with these.
-SELECT DISTINCT r.memory_id AS id
-FROM memory_revision AS g
-CROSS JOIN memory_revision AS r ON r.scope_id = :scope_id AND r.change_group = g.change_group
-WHERE g.scope_id = :scope_id AND g.memory_id IN (SELECT value FROM json_each(:ids))
 
 -- name: sources_of
 -- Kept turns that are linked with these facts, or share an event of a session with them.

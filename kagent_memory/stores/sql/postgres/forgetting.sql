@@ -30,7 +30,8 @@ ORDER BY id
 SELECT id FROM memory WHERE scope_id = %(scope_id)s ORDER BY id
 
 -- name: kin
--- What was merged or superseded into these memories, what a merge made of them, and what said the same and is history.
+-- What was merged or superseded into these memories, what a merge made of them, and what said the same and is history; and
+-- of what once stood for them, what was made by a decision that is undone.
 SELECT id FROM memory WHERE scope_id = %(scope_id)s AND superseded_by = ANY(%(ids)s::uuid[])
 UNION
 SELECT m.superseded_by
@@ -55,6 +56,10 @@ WHERE scope_id = %(scope_id)s AND state <> 'active'
     AND content_hash IN (
         SELECT content_hash FROM memory WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[])
     )
+UNION
+SELECT id FROM memory
+WHERE scope_id = %(scope_id)s AND id = ANY(%(holders)s::uuid[])
+    AND state = 'superseded' AND superseded_by IS NULL
 
 -- fragment: with_merged
 -- These memories, and what they stand for: what was merged into them, by merges that are not undone.
@@ -114,15 +119,6 @@ WITH RECURSIVE chosen (id, place) AS (
 ),
 {with_merged}
 SELECT f.id FROM found AS f LEFT JOIN chosen AS c ON c.id = f.id ORDER BY c.place IS NULL, c.place, f.id
-
--- name: decided_together
--- The memories that decisions changed together with these.
-SELECT DISTINCT r.memory_id AS id
-FROM memory_revision AS r
-WHERE r.scope_id = %(scope_id)s AND r.change_group IN (
-    SELECT g.change_group FROM memory_revision AS g
-    WHERE g.scope_id = %(scope_id)s AND g.memory_id = ANY(%(ids)s::uuid[]) AND g.change_group IS NOT NULL
-)
 
 -- name: sources_of
 -- Kept turns that are linked with these facts, or share an event of a session with them. Joined by equal texts, so that
