@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 
 from tenacity import (
     AsyncRetrying,
-    RetryCallState,
     retry_if_exception,
     stop_after_attempt,
     wait_exponential_jitter,
@@ -23,13 +22,18 @@ from tenacity import (
 
 from ..errors import ConfigurationError, KagentMemoryError, needs_extra
 from ..settings import MemorySettings
-from .failures import failure, raised_here, retry_after, transient
+from .failures import failure, raised_here, transient
 
 MAX_PAUSE_SECONDS = 8.0
 BACKOFF = wait_exponential_jitter(initial=0.25, max=MAX_PAUSE_SECONDS, jitter=0.25)
-_GEMINI = re.compile(r"^(gemini-|gemma-|text-embedding-004$|embedding-001$)")
-_VERTEX = re.compile(r"^(text-embedding-005$|text-multilingual-embedding-|textembedding-gecko)")
-_OPENAI = re.compile(r"^text-embedding-(3-|ada-)")
+_BARE_NAMES = {
+    "gemini": re.compile(r"gemini-|gemma-|text-embedding-004$|embedding-001$"),
+    "vertex_ai": re.compile(
+        r"text-embedding-005$|text-multilingual-embedding-|textembedding-gecko"
+    ),
+    "openai": re.compile(r"text-embedding-(3-|ada-)"),
+}
+"""Names without a prefix, by the provider that has them."""
 _LOGGING_WORKER = "litellm.litellm_core_utils.logging_worker"
 _seconds: ContextVar[float | None] = ContextVar("kagent_memory_seconds", default=None)
 """How long the call of ours that the code runs in may take."""
@@ -125,12 +129,13 @@ def qualified(model: str, environ: Mapping[str, str]) -> str:
         raise ConfigurationError("A model name is empty; pass one such as gemini/gemini-2.5-flash.")
     if "/" in name:
         return name
-    if _GEMINI.match(name):
-        vertex = environ.get("GOOGLE_GENAI_USE_VERTEXAI", "").lower() in ("1", "true")
-        return f"vertex_ai/{name}" if vertex else f"gemini/{name}"
-    if _VERTEX.match(name):
-        return f"vertex_ai/{name}"
-    return f"openai/{name}" if _OPENAI.match(name) else name
+    provider = next((who for who, form in _BARE_NAMES.items() if form.match(name)), "")
+    if provider == "gemini" and environ.get("GOOGLE_GENAI_USE_VERTEXAI", "").lower() in (
+        "1",
+        "true",
+    ):
+        provider = "vertex_ai"
+    return f"{provider}/{name}" if provider else name
 
 
 def check_provider(name: str) -> None:
@@ -166,12 +171,6 @@ def _may_pass(error: BaseException) -> bool:
     """Return True for failures worth a retry; our own errors are final."""
     is_ours = isinstance(error, KagentMemoryError)
     return isinstance(error, Exception) and not is_ours and transient(error)
-
-
-def _pause(state: RetryCallState) -> float:
-    """Return the seconds before the next attempt: what the provider asked for, within bounds."""
-    error = state.outcome.exception() if state.outcome else None
-    return min(MAX_PAUSE_SECONDS, max(BACKOFF(state), retry_after(error)))
 
 
 def plainly_sync(call: Any) -> bool:
@@ -254,7 +253,7 @@ class CheckedModel:
         retrying = AsyncRetrying(
             retry=retry_if_exception(_may_pass),
             stop=stop_after_attempt(1 + self.max_retries * self._ours),
-            wait=_pause,
+            wait=BACKOFF,
             reraise=True,
         )
         try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import re
 import socket
-from collections.abc import Mapping
 from pathlib import Path
 from traceback import extract_tb, walk_tb
 from typing import cast
@@ -88,16 +87,6 @@ def status_of(error: BaseException) -> int | None:
         if isinstance(status, (int, str)) and _STATUS.fullmatch(str(status)):
             return int(status)
     return None
-
-
-def retry_after(error: BaseException | None) -> float:
-    """Return the seconds that a provider asked to be left alone for (RFC 9110 §10.2.3, in its
-    numeric form); 0 without.
-    """
-    response = getattr(error, "response", None)
-    headers = getattr(error, "litellm_response_headers", None) or getattr(response, "headers", None)
-    wished = str(headers.get("retry-after", "")) if isinstance(headers, Mapping) else ""  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType] LiteLLM's untyped headers
-    return float(wished) if wished.isdecimal() else 0.0
 
 
 def failure(error: Exception, what: str, *, tells: bool = True) -> KagentMemoryError:

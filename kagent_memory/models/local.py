@@ -50,15 +50,9 @@ class LocalModel:
     def _loaded(self) -> Any:
         try:
             self._fetch()
-        except Exception as error:  # of several HTTP clients
-            raise self._unavailable() from error
-        try:
             return self._kind(self._model)
-        except ValueError as error:  # so fastembed says that it found the files nowhere
-            raise self._unavailable() from error
-
-    def _unavailable(self) -> ModelUnavailable:
-        return ModelUnavailable(f"The files of {self._model} cannot be loaded.")
+        except Exception as error:  # of several HTTP clients, of fastembed and of its runtime
+            raise ModelUnavailable(f"The files of {self._model} cannot be loaded.") from error
 
     def _fetch(self) -> None:
         """Ask Hugging Face once for files that are not here; fastembed asks for 39 seconds.

@@ -16,7 +16,6 @@ from .failures import status_of
 
 logger = logging.getLogger(__name__)
 
-AZURE_API_VERSION = "2024-02-15-preview"
 _PREFIXES = {
     **{name: name for name in COMMON_PROVIDERS - {"openai"}},
     "azure_openai": "azure",
@@ -24,6 +23,20 @@ _PREFIXES = {
     "foundry": "azure_ai",
 }
 """LiteLLM's prefix of a model by kagent's, or LiteLLM's own, name of its provider."""
+_VARIABLES: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "azure": {
+        "api_base": ("AZURE_OPENAI_ENDPOINT AZURE_API_BASE", ""),
+        "api_key": ("AZURE_OPENAI_API_KEY AZURE_API_KEY", ""),
+        "api_version": ("OPENAI_API_VERSION AZURE_API_VERSION", "2024-02-15-preview"),
+    },
+    "bedrock": {"aws_region_name": ("AWS_DEFAULT_REGION AWS_REGION", "us-east-1")},
+    "vertex_ai": {
+        "vertex_project": ("GOOGLE_CLOUD_PROJECT", ""),
+        "vertex_location": ("GOOGLE_CLOUD_LOCATION", ""),
+    },
+}
+"""By prefix, the variables that fill an argument which the configuration leaves open, the first
+that is set, and its value where none is."""
 _INPUT_TYPES = {"cohere": "search_{}", "voyage": "{}"}
 """How a provider that tells documents and queries apart calls them."""
 
@@ -69,31 +82,17 @@ def route_of(
 
 def _arguments(config: EmbeddingConfig, environ: Mapping[str, str]) -> dict[str, str]:
     """Return what a call says beside model and texts: addresses, keys, regions and versions."""
-
-    def first(*names: str) -> str | None:
-        return next(filter(None, map(environ.get, names)), None)
-
+    prefix = _PREFIXES.get(config.provider, "")
     base = config.endpoint or config.base_url
-    arguments: dict[str, str | None] = {"api_version": config.api_version}
-    match _PREFIXES.get(config.provider):
-        case "azure":
-            base = base or first("AZURE_OPENAI_ENDPOINT", "AZURE_API_BASE")
-            if not base:
-                raise ConfigurationError(
-                    "Azure OpenAI needs an endpoint; set base_url or AZURE_OPENAI_ENDPOINT."
-                )
-            version = first("OPENAI_API_VERSION", "AZURE_API_VERSION") or AZURE_API_VERSION
-            arguments["api_version"] = config.api_version or version
-            arguments["api_key"] = first("AZURE_OPENAI_API_KEY", "AZURE_API_KEY")
-        case "bedrock":
-            region = first("AWS_DEFAULT_REGION", "AWS_REGION")
-            arguments["aws_region_name"] = region or "us-east-1"
-        case "vertex_ai":
-            arguments["vertex_project"] = first("GOOGLE_CLOUD_PROJECT")
-            arguments["vertex_location"] = first("GOOGLE_CLOUD_LOCATION")
-        case _:
-            pass
-    arguments["api_base"] = base.rstrip("/") if base else None
+    arguments = {"api_base": base, "api_version": config.api_version}
+    for name, (variables, default) in _VARIABLES.get(prefix, {}).items():
+        found = next(filter(None, map(environ.get, variables.split())), default)
+        arguments[name] = arguments.get(name) or found
+    if prefix == "azure" and not arguments["api_base"]:
+        raise ConfigurationError(
+            "Azure OpenAI needs an endpoint; set base_url or AZURE_OPENAI_ENDPOINT."
+        )
+    arguments["api_base"] = (arguments["api_base"] or "").rstrip("/")
     return {name: value for name, value in arguments.items() if value}
 
 

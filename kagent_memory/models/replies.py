@@ -13,15 +13,22 @@ from ..errors import ModelError, TruncatedAnswer
 
 Answer = TypeVar("Answer", bound=BaseModel)
 MAX_REPLY_CHARS = 2_000_000
-_THOUGHT = r"think|thinking|thought|thoughts|reasoning|reflection"
-_MARK = re.compile(
-    rf"(?P<opens><(?:{_THOUGHT})>|\[THINK\])|(?P<closes></(?:{_THOUGHT})>|\[/THINK\])|[\[{{\]}}]",
-    re.IGNORECASE,
+_NAMES = "think|thinking|thought|thoughts|reasoning|reflection"
+_OPENING = re.compile(rf"<(?:{_NAMES})>|\[THINK\]", re.IGNORECASE)
+_CLOSING = re.compile(rf"</(?:{_NAMES})>|\[/THINK\]", re.IGNORECASE)
+_THOUGHTS = re.compile(
+    rf"\A\s*(?:(?:{_OPENING.pattern}).*?(?:{_CLOSING.pattern})\s*)*+", re.IGNORECASE | re.DOTALL
 )
-_CLOSING = re.compile(rf"</(?:{_THOUGHT})>|\[/THINK\]", re.IGNORECASE)
-_BLOCK = re.compile(r"(?:\A|\n)[ \t]*```(?:[ \t]*[\w+-]+)?\s*\Z|```(?:[ \t]*[\w+-]+)?[ \t]*\n\s*\Z")
-_BLOCK_CHARS = 100  # that the opening of a code block may take
-_SPACE = re.compile(r"\s*")
+# A value that leads its reply or its code block, or may be one in prose. Bounded, since what a
+# model answers must not be read twice.
+_START = re.compile(
+    r"(?P<leads>\A|^[ \t]*```[ \t]{0,9}[\w+-]{0,20}|```[ \t]{0,9}[\w+-]{0,20}[ \t]{0,9}\n)"
+    r"\s*(?=[\[{])"
+    r'|(?=\[\s*\{|\{\s*(?:"|\Z))',
+    re.MULTILINE,
+)
+_END = re.compile(r"\s*(?:```|\Z)")
+_LINE_END = re.compile(r"[^\S\n]*\n")
 _LAST_TOKEN = re.compile(r"\\?\w*\Z")
 
 
@@ -63,6 +70,20 @@ def parse_answer(text: str | None, schema: type[Answer]) -> Answer:
     )
 
 
+def _spoken(text: str) -> str:
+    """Return a reply without the thoughts before it; some models' templates open them before the
+    model speaks.
+
+    Raises:
+        TruncatedAnswer: it ends within a thought.
+    """
+    text = _THOUGHTS.sub("", text)
+    if _OPENING.match(text):
+        raise TruncatedAnswer("The model's answer contains only unfinished reasoning.")
+    leads = text.startswith(("{", "[", "```"))
+    return text if leads else _CLOSING.split(text)[-1]
+
+
 def _values(text: str) -> tuple[list[Any], list[Any]]:
     """Return the JSON values that are the whole reply or a whole code block, and the objects that
     prose surrounds: None for one that does not end its line.
@@ -71,72 +92,36 @@ def _values(text: str) -> tuple[list[Any], list[Any]]:
         TruncatedAnswer: the reply ends before its thought or a value does.
         ModelError: a value cannot be read for another reason; what it holds is no answer by itself.
     """
+    text = _spoken(text)
     alone: list[Any] = []
     in_prose: list[Any] = []
-    begin = _after_space(text, 0)
-    at = depth = 0
-    while mark := _MARK.search(text, at):
-        start, at = mark.span()
-        if mark["closes"] or (mark["opens"] and start == begin):
-            alone, in_prose, depth = [], [], 0
-            begin = at = _thought_end(text, mark)
-        elif mark["opens"]:
-            continue
-        elif depth or mark[0] in "]}":
-            depth = max(0, depth + (1 if mark[0] in "[{" else -1))
-        else:
-            leads = start == begin or _BLOCK.search(text[max(begin, start - _BLOCK_CHARS) : start])
-            parsed = _value_at(text, start, must=bool(leads))
-            if parsed is None:  # a bracket of prose
-                depth = 1
-                continue
-            value, at = parsed
-            behind = _after_space(text, at)
-            ends = behind == len(text) or text.startswith("```", behind)
-            if leads and ends:
-                alone.append(value)
-            elif isinstance(value, dict):
-                in_prose.append(value if ends or "\n" in text[at:behind] else None)
+    at = 0
+    while start := _START.search(text, at):
+        value, at = _value_at(text, start.end())
+        end = _END.match(text, at)
+        if end and start["leads"] is not None:
+            alone.append(value)
+        elif isinstance(value, dict):
+            in_prose.append(value if end or _LINE_END.match(text, at) else None)
+        at = end.end() if end else at
     return alone, in_prose
 
 
-def _thought_end(text: str, mark: re.Match[str]) -> int:
-    """Return where the text goes on after the thought that a mark opens or closes; some models'
-    templates open it before the model speaks.
-    """
-    closing = mark if mark["closes"] else _CLOSING.search(text, mark.end())
-    if closing is None:
-        raise TruncatedAnswer(
-            f"The model's answer of {len(text)} characters contains only unfinished reasoning."
-        )
-    return _after_space(text, closing.end())
-
-
-def _value_at(text: str, start: int, *, must: bool) -> tuple[Any, int] | None:
-    """Return the JSON value that starts here, and where it ends; None for a bracket of prose.
+def _value_at(text: str, start: int) -> tuple[Any, int]:
+    """Return the JSON value that starts here, and where it ends.
 
     Raises:
         TruncatedAnswer: it is cut off.
-        ModelError: it `must` be one, or looks like one, and is not JSON.
+        ModelError: it is not JSON.
     """
-    answer = f"The model's answer of {len(text)} characters"
     try:
         return _DECODER.raw_decode(text, start)
     except (ValueError, RecursionError) as error:
-        first = _after_space(text, start + 1)
-        if not must and (text[start] == "[" or text[first : first + 1] not in ('"', "")):
-            return None
         if isinstance(error, json.JSONDecodeError) and (
             error.msg.startswith("Unterminated string") or _LAST_TOKEN.match(text, error.pos)
         ):
-            raise TruncatedAnswer(f"{answer} ends before its JSON does.") from None
-        raise ModelError(f"{answer} is not valid JSON.") from None
-
-
-def _after_space(text: str, at: int) -> int:
-    """Return where the white space that begins at a place ends."""
-    space = _SPACE.match(text, at)
-    return space.end() if space else at
+            raise TruncatedAnswer("The model's answer ends before its JSON does.") from None
+        raise ModelError("The model's answer is not valid JSON.") from None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import httpx
 import pytest
-from tenacity import wait_exponential_jitter, wait_fixed
+from tenacity import wait_exponential_jitter
 
 from kagent_memory.errors import ConfigurationError, ModelError, ModelUnavailable
 from kagent_memory.models.calls import CheckedModel
@@ -19,7 +18,6 @@ class Refused(Exception):
     def __init__(self, status: int | None, words: str = "") -> None:
         super().__init__(words)
         self.status_code = status
-        self.response: httpx.Response | None = None
 
 
 class Model(CheckedModel):
@@ -57,25 +55,6 @@ async def test_pauses_double_and_are_bounded(monkeypatch: pytest.MonkeyPatch):
     assert isinstance(caught.value.__cause__, Refused)
     for pause, least in zip(pauses, (0.25, 0.5, 1, 2, 4, 8, 8, 8), strict=True):
         assert least <= pause <= min(least + 0.25, 8)
-
-
-@pytest.mark.parametrize(("wished", "pause"), [("3", 3), ("3600", 8), ("Wed, 21 Oct 2026", 0.5)])
-async def test_a_provider_is_left_alone_as_it_wishes(
-    monkeypatch: pytest.MonkeyPatch, wished: str, pause: float
-):
-    """Its Retry-After in seconds makes a pause longer, up to the longest."""
-    pauses: list[float] = []
-
-    async def note(seconds: float) -> None:
-        pauses.append(seconds)
-
-    monkeypatch.setattr("asyncio.sleep", note)
-    monkeypatch.setattr("kagent_memory.models.calls.BACKOFF", wait_fixed(0.5))
-    error = Refused(429)
-    error.response = httpx.Response(429, headers={"Retry-After": wished})
-    with pytest.raises(ModelUnavailable):
-        await Model(error).call()
-    assert set(pauses) == {pause}
 
 
 async def test_our_own_errors_are_never_tried_again():

@@ -15,38 +15,14 @@ from . import FENCE
 
 LINE_BREAK: Final = " / "
 
-# Characters that look like the angle brackets of a tag; book-title marks such as 《》 stay, for text  # noqa: E501
-# needs them.
-_OPENERS = "<＜﹤‹\u2329\u3008⟨❬❮❰˂ᐸᑉ≺⧼⟪≪⋖⪡⪻⦑𐊆"
-_CLOSERS = ">＞﹥›\u232a\u3009⟩❭❯❱˃ᐳᑀ≻⧽⟫≫⋗⪢⪼⦒"
-_ANGLES = str.maketrans({**dict.fromkeys(_OPENERS, "&lt;"), **dict.fromkeys(_CLOSERS, "&gt;")})
-_LINE_BREAK = re.compile(r"\r\n?|[\u2028\u2029\u0085\v\f]")
-# Letters of other scripts that look like Latin ones; what Unicode itself calls a Latin letter is
-# known by its name.
-_TWINS = str.maketrans(
-    {
-        twin: latin
-        for latin, twins in {
-            "p": "рРρΡᏢꓑքⲣᑭ",
-            "a": "аАαΑᎪꓮᗩΛДᐱ",
-            "s": "ѕЅꓢՏᏚᔕƧ",
-            "t": "тТτΤᎢꓔ",
-            "c": "сСϲϹᏟꓚᑕ",
-            "o": "оОοΟօՕꓳФᓐ",
-            "n": "пΝꓠηոռᑎ",
-            "v": "ѵѴνᏙꓦᐯ",
-            "e": "еЕεΕᎬꓰҽ",
-            "r": "гᎡꓣᖇ",
-            "i": "іІιΙӏᏆꓲ",
-            "y": "уУүҮυΥγ",
-            "m": "мМΜ",
-            "d": "ԁ",
-            "u": "ս",
-            "h": "һНΗ",
-        }.items()
-        for twin in twins
-    }
+_LOOK_ALIKES = table("look_alikes")
+_ANGLES, _TWINS = (
+    str.maketrans(
+        {alike: plain for plain, alikes in _LOOK_ALIKES[kind].items() for alike in alikes}
+    )
+    for kind in ("angles", "letters")
 )
+_LINE_BREAK = re.compile(r"\r\n?|[\u2028\u2029\u0085\v\f]")
 _LATIN = re.compile(r"(?:LATIN|REGIONAL INDICATOR SYMBOL) .*\b([A-Z])(?: WITH .*)?$")
 # Letters, marks and symbols that print nothing, beyond what the categories Cc, Cf, Cs, Co and Cn
 # cover.
@@ -69,7 +45,6 @@ def escaped(text: str, *, one_line: bool = False) -> str:
         if matches := list(form.finditer(seen)):
             plain = _without(plain, matches, signs)
             seen = _seen(plain)
-    plain = _TURN_TOKEN.sub(lambda match: match[0].replace("_", " "), plain)
     lines = [" ".join(line.split()) if one_line else line.rstrip() for line in plain.split("\n")]
     return (
         LINE_BREAK.join(line for line in lines if line)
@@ -181,6 +156,10 @@ _NAME = "(?:&#?\\w{1,24};|[\\W_])*+".join(
     {"a": "[a4]", "e": "[e3]", "i": "[il1]", "o": "[o0]", "s": "[s5]"}.get(letter, letter)
     for letter in FENCE.replace("_", "").lower()
 )
+_TURN_TOKEN = re.compile(
+    r"(?i)\b(?:start|end|eot|eom|im|begin|header|python)(?P<gone>_)(?:of_turn|of_text|start|end|sep"
+    r"|id|header_id|tag)\b"
+)
 _FORMS: tuple[tuple[re.Pattern[str], Mapping[str, str]], ...] = (
     (re.compile(f"(?i)(?P<gone>{_NAME})"), {"gone": "past conversations"}),
     (_ROLE_MARKER, {"gone": " -"}),
@@ -188,8 +167,5 @@ _FORMS: tuple[tuple[re.Pattern[str], Mapping[str, str]], ...] = (
     (_HEADING, {"gone": ""}),
     (_ROLE_KEY, {"gone": " -"}),
     (_CODE, {"gone": "'''"}),
-)
-_TURN_TOKEN = re.compile(
-    r"(?i)\b((?:start|end|eot|eom|im|begin|header|python)_(?:of_turn|of_text|start|end|sep|id"
-    r"|header_id|tag))\b"
+    (_TURN_TOKEN, {"gone": " "}),
 )
