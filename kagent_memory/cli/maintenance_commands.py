@@ -16,7 +16,7 @@ import click
 
 from ..errors import InvalidInput
 from ..memories import Memories
-from ..memories.findings import DEFECTS, Defect
+from ..memories.findings import DEFECTS, Audit, Defect
 from ..records import Scopes
 from .command import (
     FOUND_PROBLEMS,
@@ -284,14 +284,11 @@ async def audit(call: Call) -> Answer:
     defects: Sequence[Defect] = [name for name in named if name not in args.leave_out]
     is_named = call.names_scope or args.tenant is not None
     whose = Scopes(tenant=call.tenant, user=args.user, app=args.app) if is_named else None
-    tell, read = call.progress("read"), 0
-
-    def add(more: int) -> None:
-        nonlocal read
-        read += more
-        tell(read)
-
-    report = await call.memories.audit(whose, defects=defects, most=args.limit, progress=add)
+    tell, report = call.progress("read"), Audit()
+    async for scope in call.memories.each_scope(whose):
+        part = await call.memories.audit(scope, defects=defects, most=args.limit)
+        report = report.plus(part, args.limit)
+        tell(report.memories)
     counts = ", ".join(f"{count} {name}" for name, count in report.counts.items() if count)
     where = f"{report.memories} memories of {report.scopes} agents and users"
     line = f"{where}: {counts or 'nothing found'}."

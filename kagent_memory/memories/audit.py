@@ -13,7 +13,7 @@ from typing import TypeAlias
 from ..concurrency import run_in_thread
 from ..ingestion.comparing import is_saved, said
 from ..ingestion.echoes import mask_recalled
-from ..language.tokenizer import STOP_WORDS, denying_terms, identity, query_terms, tokens
+from ..language.tokenizer import identity, query_terms
 from ..records import Filter, Memory, Message, Scope
 from ..redaction import kinds_in
 from ..redaction.personal_data import WITHOUT_LIBRARIES, PersonalData
@@ -22,7 +22,7 @@ from ..stores.planning import slot_of
 from ..stores.spaces import EXTERNAL
 from ..stores.values import Whole, every_state
 from .components import Components
-from .findings import Audit, Defect, Finding, Progress
+from .findings import Audit, Defect, Finding
 
 PART = 200
 NEW = timedelta(days=1)  # what is younger was not delivered because nobody asked yet
@@ -40,17 +40,13 @@ async def audit_scope(
     *,
     defects: Sequence[Defect],
     most: int,
-    progress: Progress | None = None,
 ) -> Audit:
     """Audit one scope, all of whose memories are held meanwhile."""
     store = parts.store.memories
     await parts.deliveries.flush()  # what was delivered a moment ago has been delivered
     ids, every = await store.kept(scope, Filter()), list[Whole]()
     for start in range(0, len(ids), PART):
-        part = await store.whole(scope, ids[start : start + PART])
-        every += part
-        if progress is not None:
-            progress(len(part))
+        every += await store.whole(scope, ids[start : start + PART])
     contents, counts, findings = Contents(parts, scope, every), Counter[Defect](), list[Finding]()
     await contents.ask_store(defects)
     size = sum(len(whole.memory.content) * (1 + len(whole.revisions)) for whole in every)
@@ -106,21 +102,15 @@ class Contents:
             yield ids, f"{len(ids)} say the same, word for word"
 
     def near_duplicate(self) -> Evidence:
-        """Find facts of the same words, and linked ones none of which was to replace the other."""
-        for ids in _groups(self.visible, _statement, _text):
-            yield ids, "the same in other words"
+        """Find linked facts none of which was to replace the other."""
         for older, newer in self._linked():
-            if not _was_to_replace(older, newer) and _words(older) != _words(newer):
-                yield [older.id, newer.id], "the same in other words"
+            if not _was_to_replace(older, newer):
+                yield [older.id, newer.id], "linked as the same"
 
     def contradiction(self) -> Evidence:
-        """Find several values of one slot, facts one of which denies the other, and saved ones that
-        a linked one was to replace.
-        """
+        """Find several values of one slot, and saved facts that a linked one was to replace."""
         for ids in _groups(self.visible, slot_of, _text):
             yield ids, f"{len(ids)} values of one attribute"
-        for ids in _groups(self.visible, _words, _denies):
-            yield ids, "one denies what the other says"
         for older, newer in self._linked():
             slot = slot_of(older)
             if _was_to_replace(older, newer) and (slot is None or slot != slot_of(newer)):
@@ -136,7 +126,9 @@ class Contents:
             if other in facts and other != id
         }
         for pair in pairs:
-            older, newer = sorted((facts[id] for id in pair), key=said)
+            older, newer = sorted(
+                (facts[id] for id in pair), key=lambda fact: (said(fact), fact.id)
+            )
             yield older, newer
 
     def secret(self) -> Evidence:
@@ -228,24 +220,6 @@ def _was_to_replace(older: Memory, newer: Memory) -> bool:
 def _text(memory: Memory) -> bytes:
     """Return a digest that memories share which say the same word for word, turns or facts."""
     return identity(memory.content, verbatim=False)
-
-
-def _words(memory: Memory) -> Sequence[str] | None:
-    """Return the words that tell what a fact is about, whatever their order."""
-    ignored = STOP_WORDS | denying_terms()
-    words = sorted(term for term in tokens(memory.content) if term not in ignored)
-    return tuple(words) or None if not memory.verbatim else None
-
-
-def _denies(memory: Memory) -> bool:
-    """Return True if a memory denies something, or says that it ended."""
-    return not denying_terms().isdisjoint(tokens(memory.content))
-
-
-def _statement(memory: Memory) -> Hashable:
-    """Return what a fact is about, and whether it denies that."""
-    words = _words(memory)
-    return words and (words, _denies(memory))
 
 
 def _texts(memory: Memory) -> Iterator[str]:

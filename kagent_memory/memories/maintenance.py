@@ -172,15 +172,14 @@ class Maintenance(Opened):
         *,
         defects: Defects | None = None,
         most: Count = MAX_FINDINGS,
-        progress: Progress | None = None,
     ) -> Audit:
         """Look for defects in what is kept, with memory ids as evidence; calls no model and changes
         nothing.
 
         - `exact_duplicate`: visible memories that say the same word for word.
-        - `near_duplicate`: two facts that say the same in other words.
-        - `contradiction`: visible values of one attribute, or two facts of which one denies what
-          the other says.
+        - `near_duplicate`: two facts that a model found to say the same.
+        - `contradiction`: visible values of one attribute, or a saved fact beside one that a model
+          would have put in its place.
         - `recall_loop`: what an agent or a tool said repeats an older memory.
         - `secret`, `personal_data`: in a memory of any state or in its history, found as the
           redaction finds it; without the setting `pii`, e-mail addresses, cards and IP addresses
@@ -194,7 +193,6 @@ class Maintenance(Opened):
             scope: whose memories; or all scopes of a tenant, a user or an app; None: all.
             defects: only these, one at least.
             most: findings of each defect at most; `counts` count all.
-            progress: called with the number of further memories that were looked at.
 
         Raises:
             InvalidInput: a defect is unknown.
@@ -206,7 +204,7 @@ class Maintenance(Opened):
         ]
         total = Audit()
         async for each in self.each_scope(scope):
-            part = await audit_scope(self.parts, each, defects=wanted, most=most, progress=progress)
+            part = await audit_scope(self.parts, each, defects=wanted, most=most)
             total = total.plus(part, most)
         return total
 

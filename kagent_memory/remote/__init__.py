@@ -220,8 +220,6 @@ class RemoteMemories(Memories):
         async for scope in self.each_scope(arguments.get("scope")):
             part = await self._send(verb, {**arguments, "scope": scope})
             total = total.plus(part, most)
-            if (progress := arguments.get("progress")) is not None:
-                progress(part.memories)
         return total
 
     async def _check(self, verb: Verb, arguments: dict[str, Any]) -> Sequence[Diagnosis]:

@@ -66,15 +66,15 @@ async def fill(memories: Memories, uri: str) -> dict[str, set[tuple[str, ...]]]:
     turns = await add(
         ADA, [turn("Order oat milk", "e1"), turn("  order   OAT milk!", "e2"), turn("Yes", "e3")]
     )
-    likes = await add(
-        ADA, ["Ada rides her bike in the mountains", "In the mountains Ada rides a bike"]
-    )
     slots = [
         Fact(f"The report is due on {day}", subject="report", attribute="due")
         for day in ("Monday", "Friday")
     ]
     due = await add(ADA, slots)
-    eats = await add(ADA, ["Hector eats shellfish", "Hector does not eat shellfish"])
+    rides, eats = old("Ada rides her bike"), old("Hector eats shellfish", explicit=True)
+    likes = old("Ada likes to ride", links=(rides.id,), said_at=START)
+    vegan = old("Hector is a vegan", links=(eats.id,), said_at=START, valid_from=START)
+    await add_old(memories, ADA, rides, likes, eats, vegan)
     [echo] = await add(ADA, [Fact("As I remember, the boat is called Meridian.", origin="agent")])
     edited = old("Deploy with care", revision=2)
     former = Revision(
@@ -116,8 +116,8 @@ async def fill(memories: Memories, uri: str) -> dict[str, set[tuple[str, ...]]]:
     )
     return {
         "exact_duplicate": {tuple(turns[:2])},
-        "near_duplicate": {tuple(likes)},
-        "contradiction": {tuple(due), tuple(eats)},
+        "near_duplicate": {(rides.id, likes.id)},
+        "contradiction": {tuple(due), (eats.id, vegan.id)},
         "recall_loop": {(echo, sound[1])},
         "secret": {(token,), (both,), (labelled,), (edited.id,)},
         "personal_data": {(mail,), (both,)},
@@ -141,11 +141,10 @@ async def test_exactly_what_was_planted_is_found(uri):
         await memories.add(GRACE, SOUND)
         later(memories, hours=25)
         await delivered(memories, GRACE)
-        told: list[int] = []
-        found = await memories.audit(ADA, progress=told.append)
+        found = await memories.audit(ADA)
         assert evidence(found) == planted
         assert found.counts == {name: len(planted[name]) for name in DEFECTS}
-        assert (found.scopes, found.memories, sum(told)) == (1, 22, 22)
+        assert (found.scopes, found.memories) == (1, 22)
         assert {one.scope for one in found.findings} == {ADA}
         clean = await memories.audit(GRACE)
         assert clean.is_clean
@@ -254,9 +253,8 @@ async def test_a_server_audits_what_is_the_callers():
         nonsense: Any = ["nonsense"]
         for secret in (of_user, of_tenant):
             async with await opening.through_a_server(memories, secret) as remote:
-                told: list[int] = []
-                found = await remote.audit(progress=told.append)
-                assert (found.scopes, found.counts["never_delivered"], told) == (1, 1, [1])
+                found = await remote.audit()
+                assert (found.scopes, found.counts["never_delivered"]) == (1, 1)
                 assert found.findings[0].scope == ADA
                 with pytest.raises(NotFound):
                     await remote.audit(Scope("other", "ada", "notes"))
