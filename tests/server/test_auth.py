@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
@@ -70,9 +70,7 @@ async def test_without_auth_only_loopback_names_are_answered(memories: Memories,
     "headers",
     [
         {},
-        {"authorization": "Bearer kmem_unknown"},
         {"authorization": "Basic x"},
-        {"x-user-id": "ada"},
         {"cookie": "kagent_memory_token=x"},
     ],
 )
@@ -155,20 +153,6 @@ async def test_a_bound_caller_finds_only_its_scopes_and_jobs(memories: Memories,
                     assert answer.status_code == 404 or answer.json() == []
 
 
-async def test_a_revoked_or_expired_token_holds_no_longer(memories: Memories, clock: Clock):
-    """A token ends with its days or when it is dropped; the store holds no secret."""
-    async with client_of(memories, clock, GUARDED) as client:
-        client.headers.update(await bearing(memories, days=1))
-        assert (await client.get(INFO)).status_code == 200
-        clock.now += timedelta(days=1)
-        assert (await client.get(INFO)).status_code == 401
-        client.headers.update(await bearing(memories))
-        [row] = [row for row in await memories.store.tokens.find() if row.expires_at is None]
-        assert client.headers["authorization"].removeprefix("Bearer ") not in repr(row)
-        await memories.store.tokens.drop(row.id)
-        assert (await client.get(INFO)).status_code == 401
-
-
 async def test_only_an_operators_token_crosses_tenants(memories: Memories, clock: Clock):
     """An operator's token opens every tenant and the verbs that cross them; no other does."""
     crossing = (
@@ -201,7 +185,6 @@ async def test_every_scope_of_a_search_must_be_the_callers(memories: Memories, c
     cases: list[tuple[dict[str, str], list[dict[str, Any]], int | set[Scope]]] = [
         (user, [{"user": "ada"}], {own, shop}),
         (tenant, [named, {"user": "team", "app": "demo"}], {own, team}),
-        (tenant, [{}], {own, shop, team}),
         (agent, [{"app": "demo"}], {own, team}),
         (agent, [{"user": "ada"}], 404),
         (user, [named, {"user": "team", "app": "demo"}], 404),
@@ -209,7 +192,6 @@ async def test_every_scope_of_a_search_must_be_the_callers(memories: Memories, c
         (tenant, [named, foreign], 404),
         (tenant, [{"tenant": "acme%"}], 404),
         (tenant, [], 400),
-        (tenant, [{"user": "ada", "role": "x"}], 400),
         (tenant, [{}] * 101, 400),
     ]
     async with client_of(memories, clock, Access(required=True, trusted_proxy=True)) as client:
@@ -238,7 +220,6 @@ async def test_headers_of_a_proxy_count_only_with_the_flag(memories: Memories, c
         ({"x-user-id": "ada"}, f"/api/v1/memories{BOB}", 404),
         ({"x-agent-name": "demo", "authorization": "Bearer k8s"}, listed("demo"), 200),
         ({"x-agent-name": "demo", "authorization": "Bearer k8s"}, listed("other"), 404),
-        (hyphens, listed("my-agent"), 200),
         (hyphens, listed("my_agent"), 200),
         ({"x-agent-name": "my_agent"}, listed("my-agent"), 404),
         (hyphens, "/api/v1/memories?app=my_agent&user=bob", 404),  # elsewhere it is compared whole

@@ -38,29 +38,13 @@ HOSTILE = [
 ]
 LISBON = "The Lisbon trip was moved from May to July"
 FACTS = [
-    Fact(
-        "Book rail passes before the summer rush",
-        type="procedural",
-        topics=("trains",),
-        tags=("tip",),
-        ttl_days=40,
-    ),
-    Fact(
-        "Short answers work better than long ones",
-        type="reflective",
-        topics=("style",),
-        ttl_days=60,
-    ),
+    Fact("Book rail passes before the summer rush", type="procedural", ttl_days=40),
+    Fact("Short answers work better than long ones", type="reflective", ttl_days=60),
     Fact(
         "The Lisbon trip was moved from May to June",
         type="episodic",
         topics=("travel", "Lisbon"),
         ttl_days=30,
-    ),
-    Fact(
-        "Ada pays with the company card for work trips",
-        topics=("payments", "travel"),
-        session_id="session-7",
     ),
     Fact(
         "Ada prefers window seats on night trains",
@@ -69,18 +53,6 @@ FACTS = [
         author="assistant",
     ),
     Fact("Ada is allergic to peanuts", topics=("health",), importance=0.95, pinned=True),
-    Fact(
-        "Her passport is valid until 2031",
-        topics=("documents",),
-        importance=0.7,
-        author="assistant",
-    ),
-    Fact(
-        "She meets Bo in Porto on the way back",
-        type="episodic",
-        topics=("travel", "Porto"),
-        ttl_days=25,
-    ),
 ]
 
 
@@ -150,7 +122,7 @@ async def tour(page: Page, name: str, *, whole: bool = False) -> None:
 
 
 async def test_one_walk_through_every_page(page: Page):
-    """A user finds, filters and sorts memories, and sees plots and the queue."""
+    """A user finds and filters memories, and sees plots and the queue."""
     await page.goto("/?by=user")
     await page.get_by_role("link", name="travel_agent").click()
     await expect(page.get_by_role("heading", name="Memories")).to_be_visible()
@@ -171,11 +143,6 @@ async def test_one_walk_through_every_page(page: Page):
     await page.get_by_role("button", name="Show").click()
     await expect(page.locator("tbody tr")).to_have_count(1)
     await page.get_by_role("link", name="Clear").click()
-    await page.get_by_text("Filters and order").click()
-    await page.get_by_label("Sort").select_option("oldest")
-    await page.get_by_role("button", name="Show").click()
-    await expect(page.get_by_label("Sort")).to_have_value("oldest")
-    await expect(page.locator("tbody .badge.hot").first).to_have_text("12")
 
     await page.get_by_role("link", name="Dashboard").click()
     await expect(page.get_by_role("heading", name="Dashboard")).to_be_visible()
@@ -207,8 +174,6 @@ async def test_a_memory_is_edited_undone_pinned_and_deleted(page: Page):
     await expect(page.get_by_role("article")).to_contain_text("jasmine")
     await page.get_by_role("button", name="Keep", exact=True).click()
     await expect(page.locator("article .badge.pin")).to_have_text("pinned")
-    await page.get_by_role("button", name="Unpin").click()
-    await expect(page.locator(".badge.pin")).to_have_count(0)
 
     await page.locator("summary").get_by_text("Delete", exact=True).click()
     await page.get_by_role("button", name="Delete this memory").click()
