@@ -1,6 +1,4 @@
-"""A gate that tells messages worth a search from greetings, and the words that it and the
-completion of follow-ups go by.
-"""
+"""A gate that tells messages worth a search from greetings, and the words that it goes by."""
 
 from __future__ import annotations
 
