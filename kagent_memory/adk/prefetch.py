@@ -27,6 +27,7 @@ from .converter import is_user_turn, text_of
 from .service import KagentMemoryService
 from .sessions import SessionState, mode_of
 
+HISTORY_TURNS = 3
 TOOL_QUERY, IS_FACT = "tool_query", "is_fact"  # in the run's custom_metadata
 NO_TOOLS = Filter(origins=tuple(origin for origin in ORIGINS if origin != "tool"))
 
@@ -106,6 +107,7 @@ class Prefetch:
         if not query.strip():
             return ""
         config = context.get_invocation_context().run_config
+        earlier = [_asked(event.content) for event in _earlier_turns(context)]
         search = Run(service, context).find(
             query,
             limit=self.limit,
@@ -114,6 +116,7 @@ class Prefetch:
             gate=True,
             handover=True,
             **_marks(config.custom_metadata if config else None),
+            history=list(filter(None, earlier))[-HISTORY_TURNS:] if self.every_turn else (),
             timeout_seconds=self.timeout_seconds,
         )
         try:

@@ -29,6 +29,7 @@ from ..retention.deliveries import Deliveries
 from ..retention.prune import keep_pruned
 from ..retrieval.embedding_spaces import StoreEmbedder, with_vectors
 from ..retrieval.query import Gate
+from ..retrieval.question import EARLIER_TURNS
 from ..retrieval.ranking import RankSettings
 from ..retrieval.ranking.importance import ImportanceWeights
 from ..retrieval.retriever import Retriever
@@ -130,17 +131,26 @@ class Components:
         app = apps.pop() if len(apps) == 1 else ""
         return telemetry.operation(name, store=self.location, scope_app=app, query=query)
 
-    async def masked_query(self, query: str) -> str:
-        """Return the query with secrets masked.
+    async def masked_query(self, query: str, history: Sequence[str]) -> tuple[str, list[str]]:
+        """Return the query and the last turns before it, with secrets masked.
 
         Raises:
-            InvalidInput: it is not a text that can be searched with.
+            InvalidInput: one of them is not a text that can be searched with.
         """
         if len(checked_text(query, "The query")) > MAX_QUERY_CHARS:
             raise InvalidInput(
                 f"The query has {len(query):,} characters; at most {MAX_QUERY_CHARS:,} are allowed."
             )
-        return await run_in_thread(len(query), self.redactors.mask, query)
+        turns = [
+            checked_text(turn, "A turn of the history")[:MAX_QUERY_CHARS]
+            for turn in history[-EARLIER_TURNS:]
+        ]
+
+        def mask() -> list[str]:
+            return [self.redactors.mask(text) for text in (query, *turns)]
+
+        text, *earlier = await run_in_thread(len(query) + sum(map(len, turns)), mask)
+        return text, earlier
 
     async def get(
         self, scope: Scope, id: str, *, superseded: bool = False, quarantined: bool = False

@@ -127,6 +127,7 @@ class Memories(Writing, Forgetting, Maintenance):
             retriever = made.Retriever(
                 store.memories,
                 vectors,
+                llm=providers.llm,
                 reranker=reranker,
                 gate=gate,
                 rank=rank,
@@ -173,6 +174,7 @@ class Memories(Writing, Forgetting, Maintenance):
         tool: bool = False,
         is_fact: bool | None = None,
         handover: bool = False,
+        history: Sequence[str] = (),
         budget_tokens: int | None = None,
         timeout_seconds: Seconds | None = None,
         as_of: datetime | None = None,
@@ -202,6 +204,8 @@ class Memories(Writing, Forgetting, Maintenance):
                 not; None: the gate's patterns decide.
             handover: the hits go to a model: there are none unless one of the first five has the
                 relevance that the setting `handover_floor` asks for.
+            history: the last user turns, oldest first, to complete a vague query from; the last
+                three count.
             budget_tokens: the most the hits' contents may hold, in tokens (of 4 ASCII characters,
                 or 1 other).
             timeout_seconds: how long the caller waits: models that help the search get a part of
@@ -224,7 +228,7 @@ class Memories(Writing, Forgetting, Maintenance):
         if at is not None and at > now:
             raise InvalidInput("as_of lies in the future; leave it out for what is answered now.")
         until = models_until(timeout_seconds)
-        text = await parts.masked_query(query)
+        text, earlier = await parts.masked_query(query, history)
         scopes = await self._resolve(scope)
         settings = parts.settings
         search = Search(
@@ -237,6 +241,7 @@ class Memories(Writing, Forgetting, Maintenance):
             # history and quarantine are listed, never searched
             filter=parts.masked_filter(replace(filter, superseded=False)),
             explain=explain,
+            history=earlier,
             external_vector=await parts.caller_vectors.for_query(
                 embedding, embedding_space, own=parts.own_space
             ),

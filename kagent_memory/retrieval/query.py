@@ -1,4 +1,6 @@
-"""A gate that tells messages worth a search from greetings, and the words that it goes by."""
+"""A gate that tells messages worth a search from greetings, and the words that it and the
+completion of follow-ups go by.
+"""
 
 from __future__ import annotations
 

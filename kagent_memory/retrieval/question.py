@@ -1,4 +1,4 @@
-"""A query read once, before anything is searched: taken for what it names; and how
+"""A query read once, before anything is searched: completed, and taken for what it names; and how
 far an embedder tells the letters of its script apart.
 """
 
@@ -16,8 +16,18 @@ from ..language.dates import Span, bare_dates, named_spans, windows
 from ..language.tokenizer import STOP_WORDS, query_terms, tokens
 from ..language.word_forms import word_forms
 from ..records import Vector
+from .query import WORDS, bare, plain, wide
 
 MAX_TERMS = 64  # distinct ones of a query that count
+EARLIER_TURNS = 3
+EARLIER_CHARS = 300
+FEW_WORDS = 6
+FEW_CHARS = 4
+_CONTINUATIONS = ("what about", "how about")
+_NAMING = frozenset("@_/")  # signs within what names something
+_POINTERS, _ASKING = frozenset(WORDS["pointers"]), frozenset(WORDS["asking"])
+_POINTING = re.compile("|".join(WORDS["pointers_unspaced"]))
+_POLITE = re.compile(rf"(?:{'|'.join(WORDS['polite_endings'])})$")
 # up to so many words a query's first capital letter is a name's, not a sentence's
 _LOOK_UP_WORDS = 3
 _MIN_DIGITS = 3
@@ -36,7 +46,7 @@ class Question:
     """A query, read.
 
     Attributes:
-        text: the query.
+        text: the query, a vague one completed from what was said before.
         terms: to search by.
         undated: the terms beside its dates, if it asks what there was at a time and no more; else
             None.
@@ -59,13 +69,15 @@ class Question:
     disguised: str
 
     @classmethod
-    def read(cls, text: str, now: datetime) -> Question:
+    def read(cls, text: str, now: datetime, history: Sequence[str] = ()) -> Question:
         """Read a query.
 
         Args:
             text: as asked.
             now: what "yesterday" is counted from.
+            history: the last user turns before it, oldest first.
         """
+        text = complete(text, history)
         names, spans = identifiers(text), named_spans(text, now)
         rest = bare_dates(text) if spans else None
         forms, small_words = word_forms(text)
@@ -94,6 +106,50 @@ def _terms(text: str, names: Sequence[frozenset[str]]) -> Sequence[str]:
         return terms
     named = (term for name in names for term in name if term in terms)
     return list(dict.fromkeys((*named, *terms)))[:MAX_TERMS]
+
+
+def complete(text: str, earlier: Sequence[str]) -> str:
+    """A vague or short follow-up ("how much?") with the last three user turns before it; anything
+    else as it is.
+
+    Args:
+        text: what the user says now.
+        earlier: the user's turns before it, oldest first. Turns without a telling word are passed
+            over.
+    """
+    if not is_vague(text):
+        return text
+    telling = [turn.strip()[:EARLIER_CHARS] for turn in earlier[-EARLIER_TURNS:] if _telling(turn)]
+    return "\n".join([*telling, text])
+
+
+def is_vague(text: str) -> bool:
+    """Return True if a text says too little of what it is about to be searched alone."""
+    if len(text) > EARLIER_CHARS:
+        return False
+    if wide(text):
+        unspaced = bare(text)
+        is_pointing = len(unspaced) <= 2 * FEW_CHARS and bool(_POINTING.match(unspaced))
+        return is_pointing or len(_POLITE.sub("", unspaced)) <= FEW_CHARS
+    folded = plain(text)
+    words = folded.split()
+    telling = _telling(
+        " ".join(word for word in words if word not in _ASKING and word not in _POINTERS)
+    )
+    if not telling:
+        return True
+    if any(map(str.isdigit, folded)) or not _NAMING.isdisjoint(folded):
+        return False
+    is_continued = words[0] in WORDS["continuing"] or folded.startswith(_CONTINUATIONS)
+    if is_continued and len(words) <= FEW_WORDS:
+        return True
+    if not _POINTERS.isdisjoint(words):
+        return len(telling) <= 2 and len(words) <= 8
+    return len(words) <= 2 and text.rstrip().endswith("?")
+
+
+def _telling(text: str) -> list[str]:
+    return [term for term in tokens(text) if term not in STOP_WORDS]
 
 
 def identifiers(query: str) -> Sequence[frozenset[str]]:

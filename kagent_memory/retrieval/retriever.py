@@ -1,15 +1,16 @@
-"""Answers a query: gate → search by words and vectors → fuse and rank → select."""
+"""Answers a query: gate → complete → search by words and vectors → fuse and rank → select."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from ..concurrency import run_in_thread
-from ..errors import InvalidInput
+from ..errors import ConfigurationError, InvalidInput
 from ..language.tokenizer import query_terms
+from ..models.llm import Llm
 from ..models.reranking import Reranker
 from ..records import GATED, Exclusion, Hit, Memory, Mode, Recall
 from ..settings import MemorySettings
@@ -17,7 +18,7 @@ from ..settings.policies import POLICIES
 from ..stores.base import MemoryStore
 from ..stores.filter_match import matches_filter
 from ..stores.values import TextMatches
-from ..stores.view import Stale
+from ..stores.view import Nearest, Stale
 from .embedding_spaces import StoreEmbedder
 from .query import Gate, WordGate, is_known
 from .question import UNRELATED, Question, identifiers, is_small, trust
@@ -26,7 +27,7 @@ from .ranking.candidates import Near
 from .ranking.importance import ImportanceWeights, importance
 from .ranking.rank import Ranked, Ranking, rank
 from .ranking.selection import Selection, handed_over, select, with_sources
-from .search import HelpingModel, Search
+from .search import HelpingModel, Search, rewrite
 from .text_search import by_words
 from .views import open_views
 
@@ -36,6 +37,10 @@ NOT_EMBEDDED = "embedder: these memories have no vectors yet; they are found by 
 MAX_RERANKED = 50
 SPARE = 5
 MAX_SCANNED = 1_000  # memories read for a query of nothing but stop words
+
+
+async def _question(search: Search, text: str, history: Sequence[str] = ()) -> Question:
+    return await run_in_thread(len(text), Question.read, text, search.now, history)
 
 
 class Retriever:
@@ -50,6 +55,7 @@ class Retriever:
         store: MemoryStore,
         embedder: StoreEmbedder | None,
         *,
+        llm: Llm | None,
         reranker: Reranker | None,
         gate: Gate | None,
         rank: RankSettings | None,
@@ -57,9 +63,12 @@ class Retriever:
         settings: MemorySettings,
         has_short_term: bool,
     ) -> None:
+        if settings.rewrite and llm is None:
+            raise ConfigurationError("rewrite asks a language model; give llm= the name of one.")
         self.has_short_term = has_short_term
         self._store = store
         self._embedder = embedder
+        self._llm = llm
         self._reranker = reranker
         self._gate = gate or WordGate()
         self._rank = rank or RankSettings()
@@ -67,19 +76,21 @@ class Retriever:
             self._rank = replace(self._rank, standing=POLICIES[settings.policy].importance_boost)
         self._importance = weights
         self._settings = settings
-        self._embedding = HelpingModel("embedder", settings.search_timeout_seconds)
-        self._reranking = HelpingModel("rerank", settings.search_timeout_seconds)
+        self._rewriting, self._embedding, self._reranking = (
+            HelpingModel(part, settings.search_timeout_seconds)
+            for part in ("rewrite", "embedder", "rerank")
+        )
 
     async def search(self, search: Search) -> Recall:
         """Return the answer to a query; see `Memories.recall`."""
         if not search.scopes:
             return Recall(mode=self._mode(search))
-        size = len(search.text)
-        search.question = await run_in_thread(size, Question.read, search.text, search.now)
+        await self._read(search)
+        read = len(search.degraded)
         try:
             return await self._answer(search)
         except Stale:  # search what is visible now
-            search.degraded.clear()
+            del search.degraded[read:]
             return await self._answer(search, again=True)
 
     async def _answer(self, search: Search, *, again: bool = False) -> Recall:
@@ -127,18 +138,28 @@ class Retriever:
                 return None
         return Recall(mode=self._mode(search), degraded=(GATED,))
 
+    async def _read(self, search: Search) -> None:
+        """Make out what is asked for, with the help of a model where that is set."""
+        search.question = await _question(search, search.text, search.history)
+        if self._settings.rewrite and self._llm is not None:
+            question = search.question.text
+            ask = partial(rewrite, self._llm, question, search.history)
+            text = await self._rewriting.ask(search, ask)
+            if text is not None and text != question:
+                search.added = await _question(search, text)
+
     async def _by_meaning(self, search: Search, matches: TextMatches, trimmed: str) -> Near:
         """Return what is nearest to the vectors of the query, and of what is left of it without
         common words; nothing, told in `degraded`, without an embedder that answers.
         """
-        question = search.question
+        question, added = search.question, search.added
         if search.external_vector is not None:
             space, vector = search.external_vector
             (hits,) = await search.view.nearest(space.number, [vector], limit=search.leg)
             return Near(hits, hits)
         if self._embedder is None or not question.text.strip():
             return Near()
-        queries = [*dict.fromkeys((question.text, trimmed))]
+        queries = [*dict.fromkeys((question.text, trimmed, *([added.text] if added else ())))]
         scripts = (question.disguised, *UNRELATED) if question.disguised else ()
         # some letters have no other in their script
         texts, tenant = [*dict.fromkeys((*queries, *scripts))], search.scopes[0].tenant
@@ -171,7 +192,7 @@ class Retriever:
             search.degraded.append(
                 f"embedder: {lacking} of {matches.documents} memories are found by words alone"
             )
-        return Near(nearest[trimmed], full)
+        return Near(nearest[trimmed], full, nearest[added.text] if added else Nearest())
 
     async def _select(
         self, search: Search, ranking: Ranking

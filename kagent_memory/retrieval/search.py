@@ -10,11 +10,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
+from pydantic import BaseModel
+
 from ..errors import ModelError
+from ..models.llm import Llm
+from ..models.prompts import filled, prompt
+from ..models.prompts.escaping import escaped, unescaped
 from ..records import EVERYTHING, Filter, Scope, Vector
 from ..stores.columns import NO_ROWS, Rows
 from ..stores.spaces import EmbeddingSpace
-from .question import Question, is_small
+from .question import EARLIER_TURNS, Question, is_small
 
 if TYPE_CHECKING:
     from .views import ManyViews
@@ -30,6 +35,7 @@ SEARCH_SHARE = 0.25  # of the whole time: the search's own, however many models 
 SLOW_SECONDS = 1.0  # a failure that comes sooner costs nobody anything
 MAX_FAILURES = 3
 PAUSE_SECONDS = 30.0
+MAX_REWRITE_CHARS = 2_000
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,6 +50,7 @@ class Search:
         min_score: floor on the full query's cosine for what only the vectors found.
         floor: the relevance below which nothing is answered.
         explain: tell what found a hit, and what was left out.
+        history: the last user turns, oldest first.
         external_vector: the query's vector, brought by the caller.
         budget_tokens: how much text at most.
         as_of: search the scopes as they were then.
@@ -51,7 +58,9 @@ class Search:
         models_until: when no model is waited for any longer; None: no limit.
         view: the scopes as they are searched.
         question: what is searched for.
+        added: what a model made of it, searched beside it.
         terms: what is searched by, in the end.
+        added_terms: those that only `added` holds.
         respelt: terms that no memory holds, and those that were searched instead.
         dated: the memories of the times that the query names.
         date_only: the query asks for those and nothing else.
@@ -67,6 +76,7 @@ class Search:
     floor: float = 0.0
     filter: Filter = EVERYTHING
     explain: bool = False
+    history: Sequence[str] = ()
     external_vector: ExternalVector | None = None
     budget_tokens: int | None = None
     as_of: datetime | None = None
@@ -74,7 +84,9 @@ class Search:
     models_until: float | None = None
     view: ManyViews = field(init=False)
     question: Question = field(init=False)
+    added: Question | None = None
     terms: Sequence[str] = ()
+    added_terms: frozenset[str] = frozenset()
     respelt: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
     dated: Rows = field(default_factory=lambda: NO_ROWS)
     date_only: bool = False
@@ -160,3 +172,26 @@ class HelpingModel:
         logger.warning("Searching without the %s: %s", self._part, reason)
         search.degraded.append(f"{self._part}: {reason}")
         return None
+
+
+class SearchQuery(BaseModel):
+    """Answer of the model that rewrites a query."""
+
+    query: str
+
+
+async def rewrite(llm: Llm, text: str, earlier: Sequence[str] = ()) -> str:
+    """Return the text as a query that stands alone, or as it is if the model says nothing.
+
+    Raises:
+        ModelError: the model is away or answers what cannot be used.
+    """
+    request = filled(
+        prompt("rewrite_query"),
+        message=escaped(text),
+        earlier="\n".join(map(escaped, earlier[-EARLIER_TURNS:])),
+    )
+    answer = await llm.complete(request, schema=SearchQuery)
+    # as an embedder and a database take it: valid Unicode without NUL, not endless
+    query = unescaped(answer.query[:MAX_REWRITE_CHARS]).encode(errors="replace").decode()
+    return query.replace("\0", " ").strip() or text

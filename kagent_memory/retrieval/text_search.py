@@ -9,10 +9,11 @@ from itertools import chain
 import numpy as np
 
 from ..language.respelling import respellings, respelt
+from ..language.tokenizer import query_terms
 from ..stores.columns import NO_ROWS
 from ..stores.values import TextMatches
 from .passages import holding
-from .ranking.candidates import dense_text
+from .ranking.candidates import dense_text, keeps_what_is_asked
 from .search import Search
 
 MAX_WINDOWS = 3  # a pasted log names hundreds
@@ -37,13 +38,21 @@ def by_words(search: Search, texts: Mapping[int, str]) -> tuple[TextMatches, str
 
 
 def _matches(search: Search) -> TextMatches:
-    question, view = search.question, search.view
-    in_windows = (view.newest(search.shortlist, *ends) for ends in question.windows[:MAX_WINDOWS])
+    question, view, added = search.question, search.view, search.added
+    if added is not None:
+        # what a model made of the query counts if it still asks for the same
+        asked = query_terms(search.text)
+        known = view.text([*asked, *added.terms], limit=0)
+        search.added = added = added if keeps_what_is_asked(asked, added.terms, known) else None
+    windows = question.windows or (added.windows if added else ())
+    in_windows = (view.newest(search.shortlist, *ends) for ends in windows[:MAX_WINDOWS])
     search.dated = np.unique(np.concatenate([NO_ROWS, *in_windows]))
     undated = question.undated if search.dated.size else None
     search.date_only = undated is not None
+    terms = question.terms if undated is None else undated
     search.respelt = {}
-    search.terms = question.terms if undated is None else undated
+    search.added_terms = frozenset(added.terms).difference(terms) if added else frozenset()
+    search.terms = [*terms, *sorted(search.added_terms)]
     return view.text(search.terms, limit=search.leg)
 
 
@@ -52,7 +61,7 @@ def _with_other_forms(search: Search, matches: TextMatches) -> TextMatches:
     they may have been meant as.
     """
     question, terms = search.question, search.terms
-    own = [term for term in terms if term not in question.forms]
+    own = [term for term in terms if term not in {*question.forms, *search.added_terms}]
     tried = respellings(own, matches.frequencies)
     others = [*chain.from_iterable((*question.forms.values(), *tried.values()))]
     if not others:

@@ -38,6 +38,7 @@ MAX_ARGUMENTS: Mapping[str, float] = {
     "items": 500,
     "ids": 10_000,
     "messages": 10_000,
+    "history": 50,
     "scope": 100,
     "limit": 1000,
     "most": 1000,

@@ -188,11 +188,12 @@ class MemorySettings:
         model_timeout_seconds: the longest that one attempt at a language model or embedder may
             take.
         search_timeout_seconds: the longest that a search waits for each model that helps it (query
-            embedding, reranking), all attempts together; after it the search goes on
+            embedding, rewriting, reranking), all attempts together; after it the search goes on
             without that model.
         keep_turns: whether what was said is kept beside the facts that a model finds in it, as
             their source; with short-term memory it never is. See docs/how-to/learning.md.
         gate: whether greetings, thanks and general questions are kept from prefetch and preload.
+        rewrite: whether the model completes a query before it is searched. Needs llm.
         pool_size: the most connections to Postgres.
         statement_timeout_seconds: the longest that Postgres may work on one statement; a connection
             that stays silent 2 s longer is given up. Migrations may take longer.
@@ -237,6 +238,7 @@ class MemorySettings:
     search_timeout_seconds: float = Field(default=5.0, gt=0)
     gate: bool = True
     keep_turns: bool = True
+    rewrite: bool = False
     pool_size: int = Field(default=10, ge=1)
     statement_timeout_seconds: float = Field(default=15.0, gt=0, le=86_400)
     read_uri: str | None = Field(default=None, repr=False)

@@ -22,7 +22,7 @@ from kagent_memory.models.replies import parse_answer
 from kagent_memory.redaction import kinds_in, redact
 from kagent_memory.retrieval.passages import passage
 from kagent_memory.retrieval.query import WordGate
-from kagent_memory.retrieval.question import disguised, identifiers
+from kagent_memory.retrieval.question import complete
 
 SIZE = 50_000  # characters
 SECONDS = 1.0  # what is linear takes a third of it at most, what is quadratic more than twice
@@ -52,8 +52,7 @@ READERS: Sequence[Callable[[str], object]] = [
     parsed,
     WordGate().searches,
     lambda text: named_spans(text, datetime(2026, 5, 6, tzinfo=UTC)),
-    identifiers,
-    disguised,
+    lambda text: complete(text, [text]),
     lambda text: passage(text, text[:1_000], max_tokens=100),
 ]
 

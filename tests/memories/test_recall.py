@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kagent_memory.errors import InvalidInput
+from kagent_memory.errors import ConfigurationError, InvalidInput
 from kagent_memory.memories import Memories
 from kagent_memory.records import Fact, Filter, Recall, Scope
 from kagent_memory.retrieval.ranking import RankSettings
@@ -218,6 +218,12 @@ async def test_a_search_ends_within_its_caller_s_time_whatever_hangs(store_uri: 
                 await memories.recall(ADA, "tea", timeout_seconds=wrong)
 
 
+async def test_a_vague_follow_up_is_completed_from_the_last_turns(memories: Memories):
+    """A question that says too little alone is searched with what was said just before it."""
+    history = ["Tell me about the parrots of Grace."]
+    assert texts(await memories.recall(ADA, "How many?", history=history, limit=1)) == [NOTES[3]]
+
+
 async def test_neighbours_answer_only_when_the_filter_admits_them(memories: Memories):
     """Neighbours of a match are answers only when the filter admits them."""
     asked = Fact(
@@ -293,6 +299,12 @@ async def test_what_an_explanation_names_adds_up_to_the_score(store_uri: str, re
             assert sum(hit.why["scores"].values()) == pytest.approx(hit.score, abs=0.001)
         unseen = await memories.recall(ADA, "Which tea?", explain=True)
         assert {hit.memory.id: hit.why["scores"] for hit in unseen} == why
+
+
+async def test_a_rewrite_needs_a_model():
+    """The setting `rewrite` is refused without a language model."""
+    with pytest.raises(ConfigurationError, match="llm="):
+        await opened(rewrite=True)
 
 
 async def test_secrets_in_queries_are_masked_before_the_embedder(store_uri: str):

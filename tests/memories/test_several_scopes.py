@@ -88,6 +88,7 @@ OPTIONS: list[dict[str, Any]] = [
     {"limit": 10, "filter": Filter(tags=("even",), min_importance=0.3)},
     {"limit": 20, "budget_tokens": 60},
     {"limit": 20, "min_score": 0.35},
+    {"limit": 5, "history": ["Tell me of the lantern in the garden"]},
 ]
 
 

@@ -75,6 +75,32 @@ async def test_what_is_written_during_a_recall_is_in_its_answer(pair, monkeypatc
     assert set(await texts(here, "tea")) == {"green tea", "tea from oslo"}
 
 
+async def test_the_model_that_rewrites_is_asked_once(store_uri):
+    """However often a recall has to search."""
+
+    class Rewriting:
+        name = "rewriting"
+        calls = 0
+
+        async def complete(self, prompt, *, schema):
+            self.calls += 1
+            return schema.model_validate(dict.fromkeys(schema.model_fields, "tea from oslo"))
+
+    llm = Rewriting()
+    async with (
+        await Memories.open(
+            store_uri, embedding=HashEmbedder(), llm=llm, rewrite=True, worker=False
+        ) as here,
+        await Memories.open(store_uri, embedding=HashEmbedder(), worker=False) as there,
+    ):
+        await here.add(SCOPE, ["green tea"])
+        await steady(here)
+        await there.add(SCOPE, ["tea from oslo"])
+        calls = llm.calls
+        assert set(await texts(here, "tea")) == {"green tea", "tea from oslo"}
+    assert llm.calls == calls + 1
+
+
 async def test_a_vector_that_another_process_set_counts_at_once(pair):
     """A vector alone is a write, too."""
     here, there = pair

@@ -1,8 +1,11 @@
 import time
+from typing import Any
 
 import pytest
 
 from kagent_memory.retrieval.query import WordGate
+from kagent_memory.retrieval.question import complete, is_vague
+from kagent_memory.retrieval.search import rewrite
 
 
 @pytest.mark.parametrize(
@@ -116,3 +119,84 @@ def test_no_message_holds_the_gate_up(text: str) -> None:
     started = time.process_time()
     assert WordGate().searches(text)
     assert time.process_time() - started < 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "how much?",
+        "and the second one?",
+        "What about it?",
+        "price?",
+        "why",
+        "多少钱？",
+        "and in Berlin?",
+        "what about Lisa?",
+        "und wie alt ist er?",
+        "wann war das?",
+        "¿y dónde vive?",
+        "et à Berlin ?",
+        "а сколько ей лет?",
+        "那酒店呢？",
+        "それはいつ？",
+        "何歳ですか？",
+        "몇 살이야?",
+    ],
+)
+def test_short_or_pointing_follow_ups_are_vague(text: str) -> None:
+    """They say too little of what they are about."""
+    assert is_vague(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Who is Anna?",
+        "ERR-00123",
+        "is it ERR-00123?",
+        "budget",
+        "Where did we stay in Rome?",
+        "猫の名前は何ですか",
+        "Wie heißt der Hund von Lisa?",
+        "¿Dónde está mi pasaporte?",
+        "what is the wifi password",
+        "我上次住的酒店叫什么？",
+    ],
+)
+def test_texts_that_name_something_are_not(text: str) -> None:
+    """A text that names what it is about stands alone."""
+    assert not is_vague(text)
+
+
+def test_a_vague_follow_up_takes_the_last_three_turns() -> None:
+    """Those of the user that say something."""
+    earlier = ["I like tea", "Plan my Hawaii trip", "thanks", "What about hotels?"]
+    assert complete("how much?", earlier) == "Plan my Hawaii trip\nWhat about hotels?\nhow much?"
+    assert complete("Where is my passport?", earlier) == "Where is my passport?"
+    assert complete("how much?", []) == "how much?"
+
+
+class _Model:
+    name = "scripted"
+
+    def __init__(self, *, answer: str) -> None:
+        self.answer, self.prompts = answer, list[str]()
+
+    async def complete(self, prompt: str, *, schema: Any) -> Any:
+        self.prompts.append(prompt)
+        return schema(**{next(iter(schema.model_fields)): self.answer})
+
+
+async def test_a_rewrite_sees_the_earlier_turns_and_replaces_the_text() -> None:
+    """A model that says nothing leaves the text as it is."""
+    model = _Model(answer="price of the hotel in Hawaii")
+    assert await rewrite(model, "how {much}?", ["a {message} hotel"]) == model.answer
+    assert "how {much}?" in model.prompts[0]
+    assert "a {message} hotel" in model.prompts[0]
+
+
+async def test_a_models_answer_is_searched_as_bounded_text() -> None:
+    """Without an answer the text stands."""
+    assert await rewrite(_Model(answer=" "), "how much?") == "how much?"
+    assert await rewrite(_Model(answer="tea\0 \ud800 hot "), "x") == "tea  ? hot"
+    assert len(await rewrite(_Model(answer="x " * 9_000), "x")) <= 2_000

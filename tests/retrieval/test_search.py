@@ -21,12 +21,12 @@ SCOPE = Scope("", "ada", "app")
 
 
 class Models(HashEmbedder):
-    """An embedder and a reranker that hang, or fail at once, as they are told."""
+    """An embedder, a language model and a reranker that hang, or fail at once, as they are told."""
 
     def __init__(self) -> None:
         super().__init__(64)
         self.hangs = self.fails = False
-        self.asked = {"embed": 0, "rerank": 0}
+        self.asked = {"embed": 0, "complete": 0, "rerank": 0}
 
     async def _wait(self, what: str) -> None:
         self.asked[what] += 1
@@ -40,6 +40,10 @@ class Models(HashEmbedder):
             await self._wait("embed")
         return await super().embed(texts, kind=kind)
 
+    async def complete(self, prompt: str, *, schema: Any) -> Any:
+        await self._wait("complete")
+        return schema(query="tea")
+
     async def rerank(self, query: str, documents: Sequence[str]) -> Sequence[float]:
         await self._wait("rerank")
         return [0.5] * len(documents)
@@ -51,11 +55,12 @@ async def test_hanging_models_cost_three_searches(monkeypatch: pytest.MonkeyPatc
     """
     monkeypatch.setattr(search_module, "SLOW_SECONDS", 0.01)
     models, asked = Models(), 0
+    options: dict[str, Any] = {"llm": models, "rerank": models, "rewrite": True}
     async with await Memories.open(
         "libsql:///:memory:",
         embedding=models,
         search_timeout_seconds=0.5,  # in which they answer on a busy machine, too
-        rerank=models,
+        **options,
     ) as memories:
         await memories.add(SCOPE, ["Ada likes tea", "Grace likes tea and milk"])
 
@@ -71,7 +76,7 @@ async def test_hanging_models_cost_three_searches(monkeypatch: pytest.MonkeyPatc
             if count > MAX_FAILURES:
                 assert "it is asked again in" in str(answer.degraded)
 
-        parts = ("embedder", "rerank")
+        parts = ("rewrite", "embedder", "rerank")
         await search(1)
         models.hangs, models.asked = True, dict.fromkeys(models.asked, 0)
         await search(MAX_FAILURES + 5, *parts)

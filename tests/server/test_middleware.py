@@ -172,6 +172,7 @@ DEEP = b"[" * 200_000 + b"]" * 200_000
 SEARCH, SESSIONS = f"/api/v1/memories/search{S}", f"/api/v1/sessions{S}"
 HOSTILE: dict[str, tuple[str, Callable[[], Any], int]] = {
     "a query of 1 MB": (SEARCH, lambda: {"query": "may " * 250_000}, 400),
+    "a long history": (SEARCH, lambda: {"query": "x", "history": ["may " * 4000] * 50}, 200),
     "deep metadata": (ADD, lambda: b'{"items":[{"text":"x","metadata":{"a":' + DEEP + b"}}]}", 400),
     "1,900,000 numbers": (ADD, lambda: b'{"items":[' + b"1," * 1_900_000 + b"1]}", 400),
     "10,001 messages": (

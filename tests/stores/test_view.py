@@ -70,6 +70,7 @@ async def test_a_large_scope_is_searched_beside_the_loop(count: int, asked: int,
     retriever = Retriever(
         store,
         None,
+        llm=None,
         reranker=None,
         gate=None,
         rank=None,

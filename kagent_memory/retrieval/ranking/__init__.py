@@ -17,6 +17,8 @@ class RankSettings:
     Attributes:
         text: weight of the text leg; the vector leg weighs 1. Fused by score, not by rank: ranks
             forget how much better a rare word's match is.
+        added: weight of what a model made of the query (`rewrite`) beside the query's own 1. Small:
+            a model that answers nonsense must not make the answer worse.
         match: what the memory says itself.
         window: what it says with the turns around it, up to two on either side; each step away
             counts half.
@@ -35,6 +37,7 @@ class RankSettings:
     """
 
     text: float = 0.75
+    added: float = 0.3
     match: float = 0.3
     window: float = 0.4
     session: float = 0.33

@@ -25,6 +25,7 @@ _MIDDLE = 55.0  # index terms a memory; chat has 10 to 20, what is said to an ag
 _STEEPNESS = 3
 _COMMON = 0.4  # a word that more of a scope's short memories hold leaves the dense query
 _COMMON_FROM = 20  # smaller scopes keep all words
+_KEPT = 0.75  # of what a query asks stays in a rewrite of it
 _RARE = 0.01  # of the scope's memories may hold what tells one from the others
 
 
@@ -34,10 +35,12 @@ class Near(NamedTuple):
     Attributes:
         trimmed: to that of the query without common words, which ranks.
         full: to that of the full query.
+        added: to that of what a model made of the query.
     """
 
     trimmed: Nearest = Nearest()
     full: Nearest = Nearest()
+    added: Nearest = Nearest()
 
 
 @dataclass(frozen=True)
@@ -78,13 +81,14 @@ class Candidates:
     names_known: bool
 
 
-def join(search: Search, text: TextMatches, near: Near) -> Candidates:
+def join(search: Search, text: TextMatches, near: Near, settings: RankSettings) -> Candidates:
     """Return both legs' candidates side by side.
 
     Args:
         search: what is searched for.
         text: what the text leg found.
         near: what the vector leg found.
+        settings: the weight of what a model made of the query.
     """
     matches = text.matches
     joined = np.concatenate([matches.rows, *(nearest.rows for nearest in near)])
@@ -97,23 +101,28 @@ def join(search: Search, text: TextMatches, near: Near) -> Candidates:
         column[numbers[nearest.rows]] = values
         return column
 
+    dense = column(near.trimmed, _stretched(near.trimmed.cosines), 0.0)
+    if near.added.rows.size:
+        dense += settings.added * column(near.added, _stretched(near.added.cosines), 0.0)
+        dense /= 1 + settings.added
     average_length = text.average_length or 1.0
     counts = np.zeros((len(rows) + 1, len(matches.terms)))
     lengths = np.full(len(rows) + 1, average_length)
     counts[: len(matches)], lengths[: len(matches)] = matches.counts, matches.lengths
+    added = [term in search.added_terms for term in matches.terms]
     frequencies = np.array([text.frequencies[term] for term in matches.terms], np.float64)
-    unknown = {*search.terms} - text.frequencies.keys()
+    unknown = {*search.terms} - text.frequencies.keys() - search.added_terms
     return Candidates(
         rows=rows,
         numbers=numbers,
         terms=matches.terms,
         counts=counts,
         lengths=lengths,
-        idf=_idf(text.documents, frequencies),
+        idf=_idf(text.documents, frequencies) * np.where(added, settings.added, 1.0),
         missing=len(unknown) * float(_idf(text.documents, np.zeros(1))[0]),
         documents=text.documents,
         average_length=average_length,
-        dense=column(near.trimmed, _stretched(near.trimmed.cosines), 0.0),
+        dense=dense,
         cosines=column(near.full, near.full.cosines, np.nan),
         has_vectors=near.trimmed.rows.size > 0,
         exact=_exact(search.names, text, counts),
@@ -169,6 +178,26 @@ def dense_text(query: str, text: TextMatches) -> str:
             telling = telling or bool(terms)
             kept.append(word)
     return " ".join(kept) if telling else query
+
+
+def keeps_what_is_asked(
+    asked: Collection[str], rewritten: Collection[str], text: TextMatches
+) -> bool:
+    """Return True if a rewrite holds three quarters of the query's words, weighed by rarity.
+
+    Words that no memory holds count as well: a name alone, when it is all that is known of a
+    question, is in many others. Where nothing is known, words have found nothing that a rewrite
+    could lose.
+
+    Args:
+        asked: the query's terms.
+        rewritten: the rewrite's.
+        text: what both were searched for in.
+    """
+    often, terms = text.frequencies, [*asked]
+    rarity = _idf(text.documents, np.array([often.get(term, 0) for term in terms], np.float64))
+    kept = rarity @ np.array([term in rewritten for term in terms])
+    return often.keys().isdisjoint(asked) or bool(kept >= _KEPT * rarity.sum())
 
 
 def shortlist(candidates: Candidates, search: Search, settings: RankSettings) -> Rows:

@@ -139,7 +139,7 @@ def rank(
         near: what the vector search found.
         settings: the weights.
     """
-    candidates = join(search, text, near)
+    candidates = join(search, text, near, settings)
     table = Table(candidates, search, settings)
     signs, highest = _signs(search, table, settings), _highest(settings)
     whole = sum(signs.values(), np.zeros(len(table.rows))) / highest
