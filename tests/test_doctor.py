@@ -109,31 +109,6 @@ async def test_an_embedder_that_is_away_is_told(monkeypatch: pytest.MonkeyPatch)
     assert found["embedder"].advice
 
 
-ABOUT = {"database": "X 1", "extension": "Y 2", "migrations": "1 initial"}
-
-
-@pytest.mark.parametrize(
-    ("about", "bad"),
-    [
-        (ABOUT, set()),
-        (StoreError("memory unavailable"), {"database"}),
-        ({"database": "X 1"}, {"extension"}),
-        ({**ABOUT, "lacking": "a"}, {"permissions"}),
-    ],
-    ids=str,
-)
-async def test_what_a_store_lacks_is_told_with_advice(
-    monkeypatch: pytest.MonkeyPatch, about: Any, bad: set[str]
-) -> None:
-    """What a store says that it lacks, or that it is away, is a bad finding with advice."""
-    async with await Memories.open("libsql:///:memory:", llm=False, worker=False) as memories:
-        told = AsyncMock(side_effect=[about])
-        monkeypatch.setattr(type(memories.store.memories), "about", told)
-        found = await memories.check()
-    assert {one.part for one in found if one.state == "bad"} == bad
-    assert all(one.advice for one in found if one.state == "bad")
-
-
 async def test_a_store_that_cannot_be_written_is_told_what_to_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

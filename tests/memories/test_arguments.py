@@ -7,7 +7,6 @@ import inspect
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
-from fractions import Fraction
 from itertools import product
 from typing import Any
 
@@ -134,15 +133,11 @@ async def test_numpy_scalars_are_taken_for_python_values(memories: Memories) -> 
     others: dict[str, Any] = {"importance": np.float32(0.25), "ttl_days": np.int64(3)}
     edited = await memories.edit(SCOPE, id, **others)
     assert (edited.importance, edited.ttl_days) == (0.25, 3)
-    others = {"limit": np.int32(1), "min_score": Fraction(0), "explain": np.float64(0.6) > 0.5}
-    assert [hit.memory.id for hit in await memories.recall(SCOPE, "Who sails?", **others)] == [id]
     success: Any = np.float64(0.6) > 0.5
     await memories.feedback(SCOPE, id, success=success)
     assert (await memories.get(SCOPE, id)).usage.successes == 1
-    numbers: list[Any] = [success, np.float64(3)]
-    for number in numbers:
-        with pytest.raises(InvalidInput, match=r"^limit: Input should be a valid integer$"):
-            await memories.recall(SCOPE, "Ada", limit=number)
+    with pytest.raises(InvalidInput, match=r"^limit: Input should be a valid integer$"):
+        await memories.recall(SCOPE, "Ada", limit=success)
 
 
 async def test_an_iterator_is_read_once_and_whole(memories: Memories) -> None:

@@ -314,7 +314,11 @@ async def nobody_gets_in(uri: str, kind: type[KagentMemoryError], advice: str) -
     with pytest.raises(kind, match=advice):
         await opened(uri)
     async with service_of(uri) as service:
-        for refused in (service.search_memory(**WHOSE, query=QUESTION), saving(service)):
+        for refused in (
+            service.search_memory(**WHOSE, query=QUESTION),
+            service.delete_memory(**WHOSE, memory_id="x"),
+            saving(service),
+        ):
             with pytest.raises(kind, match=advice):
                 await refused
 

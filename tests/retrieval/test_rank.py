@@ -14,34 +14,6 @@ def _notes(*contents: str, **options: object) -> tuple[SmallScope, list[int]]:
     return scope, [scope.add(content, **options) for content in contents]  # type: ignore[arg-type]
 
 
-def test_a_rare_word_outweighs_common_ones() -> None:
-    """An identifier that one memory holds decides."""
-    scope, ids = _notes(
-        "the server is down again", "the server saw ERR-00123", "the server is up", "server, server"
-    )
-    assert scope.ids("server ERR-00123")[0] == ids[1]
-
-
-def test_keyword_mode_answers_with_matches_only() -> None:
-    """Neighbours are no answers to a look-up, whatever the floor for vectors."""
-    scope = SmallScope()
-    first = scope.add("I bought a kayak", session="s")
-    scope.add("Nice colour", session="s")
-    assert scope.ids("kayak") == [first]
-    assert scope.ids("zeppelin") == SmallScope().ids("kayak") == []
-    assert scope.ids("kayak", min_score=0.99) == [first]
-
-
-def test_both_legs_add_up_and_either_alone_is_enough() -> None:
-    """What both found comes first."""
-    scope, (both, text, vector, none) = _notes(
-        "kayak on the lake", "kayak in the garage", "a boat trip", "tax return"
-    )
-    cosines = {both: 0.7, text: 0.1, vector: 0.7, none: 0.0}
-    assert scope.ids("kayak", cosines, settings=PLAIN) == [both, vector, text, none]
-    assert scope.ids("zzz", cosines, settings=PLAIN)[:2] == [both, vector]
-
-
 def test_min_score_bars_rows_that_only_vectors_found() -> None:
     """It is compared with the cosine of the full query."""
     scope, (matched, near, far) = _notes("kayak", "boat trip", "tax return")
@@ -181,17 +153,3 @@ def test_an_embedder_that_calls_all_near_makes_none_relevant() -> None:
         )
         < 0.2
     )
-
-
-def test_nothing_is_answered_when_nothing_is_relevant_enough() -> None:
-    """The floor leaves out all or nothing."""
-    scope, (right, *_) = _notes(
-        "Ann bought a red kayak in Porto last May", *(f"we bought bread {n}" for n in range(30))
-    )
-    asked = "Who bought the submarine with the golden periscope?"
-    assert len(scope.rank(asked).best()) > 5
-    nothing = scope.rank(asked, floor=0.2)
-    assert nothing.best() == []
-    assert {*nothing.left_out.values()} == {"irrelevant"}
-    assert scope.ids("When did Ann buy the red kayak in Porto?", floor=0.2)[0] == right
-    assert scope.rank("zeppelin", floor=0.2).best() == []

@@ -164,25 +164,6 @@ async def test_a_search_of_scopes_shows_whose_each_hit_is(
 # -- one memory
 
 
-async def test_the_history_says_what_each_change_replaced(
-    client: httpx.AsyncClient, memories: Memories
-):
-    """The page of a memory shows, for each change, the former value of what it changed."""
-    [id] = await memories.add(SCOPE, [Fact("Ada likes tea", topics=("tea",))])
-    assert "Nothing has changed since" in (await client.get(f"/memories/{id}?{ADA}")).text
-    await memories.edit(SCOPE, id, topics=["drinks", "tea"])
-    await memories.edit(SCOPE, id, content="Ada likes green tea", importance=0.9)
-    await memories.pin(SCOPE, id)
-    text = (await client.get(f"/memories/{id}?{ADA}")).text.partition('<ol class="history">')[2]
-    shown = re.findall(r"<dt>(.*?)</dt><dd[^>]*>(.*?)</dd>", text)
-    assert shown == [
-        ("pinned", "no"),
-        ("content", "Ada likes tea"),
-        ("importance", "0.5"),
-        ("topics", "tea"),
-    ]
-
-
 TYPED = {
     "content": 'typed "text" </textarea>&',
     "type": "episodic",

@@ -141,7 +141,6 @@ async def test_a_setting_of_the_server_is_never_ignored_in_silence(
     environment.
     """
     given: list[tuple[str, dict[str, Any]]] = [
-        ("", {"embedding": "ollama/x"}),
         ("", {"search_limit": 5}),
         ("", {"pool": object()}),
         ("?ttl_days=3", {}),
