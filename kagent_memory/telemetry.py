@@ -63,7 +63,7 @@ COUNTERS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
     "prunes": ("prunes", "Prunes that this process made.", ()),
     "pruned_memories": (
         "prune.memories",
-        "Memories that prunes deleted, extended, evicted, or erased as faded or unimportant.",
+        "Memories that prunes deleted, extended, evicted, or erased as faded.",
         ("outcome",),
     ),
     "deliveries": ("deliveries", "Memories that were handed over.", ()),

@@ -118,7 +118,7 @@ async def prune(call: Call) -> Answer:
     would = "would be " if call.args.dry_run else ""
     lines = [
         f"{pruned.deleted} {would}deleted, {pruned.extended} {would}extended, {pruned.evicted} "
-        f"{would}evicted, {pruned.faded} faded and {pruned.unimportant} unimportant {would}erased."
+        f"{would}evicted, {pruned.faded} faded {would}erased."
     ]
     if more := pruned.erased - len(pruned.gone):
         lines.insert(0, f"And {more} more.")

@@ -36,11 +36,6 @@ class _Tally:
     retrieved: Counter[str] = field(default_factory=Counter[str])
     delivered: Counter[str] = field(default_factory=Counter[str])
 
-    def add(self, other: _Tally) -> None:
-        self.at = max(self.at, other.at)
-        self.retrieved.update(other.retrieved)
-        self.delivered.update(other.delivered)
-
 
 class Deliveries:
     """Counts what was retrieved and handed over, without holding up a search.
@@ -130,7 +125,10 @@ class Deliveries:
         await cancel_and_wait(self._task)
 
     def _add(self, scope: Scope, tally: _Tally) -> None:
-        self._waiting.setdefault(scope, _Tally(tally.at)).add(tally)
+        if (waiting := self._waiting.setdefault(scope, tally)) is not tally:
+            waiting.at = max(waiting.at, tally.at)
+            waiting.retrieved.update(tally.retrieved)
+            waiting.delivered.update(tally.delivered)
 
     async def _write(self) -> None:
         pause = RETRY_SECONDS

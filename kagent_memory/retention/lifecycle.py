@@ -1,6 +1,4 @@
-"""The life of a memory: the row that a fact becomes, when it expires, and when it has outlived its
-use.
-"""
+"""The life of a memory: the row that a fact becomes, when it expires, and when it has faded."""
 
 from __future__ import annotations
 
@@ -11,14 +9,12 @@ from typing import Any
 
 from ..language.preferences import states_preference
 from ..records import Fact, Memory, new_id
-from ..retrieval.ranking.importance import age_days, clamped, idle_days
+from ..retrieval.ranking.importance import clamped, idle_days
 from ..settings import MemorySettings
 from ..settings.policies import TAG
 from ..stores.codec import expiry, renewed
 
 FADED_BELOW = 0.05
-UNIMPORTANT_BELOW = 0.5
-FEW_DELIVERIES = 3
 
 
 def revised(memory: Memory, *, now: datetime, **values: Any) -> Memory:
@@ -97,12 +93,3 @@ def has_faded(memory: Memory, *, now: datetime, half_life_days: float) -> bool:
     if memory.pinned or not half_life_days or idle < half_life_days:
         return False
     return memory.importance * 0.5 ** (idle / half_life_days) < FADED_BELOW
-
-
-def is_old_and_unused(memory: Memory, *, now: datetime, after_days: float) -> bool:
-    """Return True if a memory is older than so many days and was delivered fewer than 3 times in
-    them; 0 days: never.
-    """
-    if memory.pinned or not after_days:
-        return False
-    return age_days(memory, now=now) > after_days and memory.usage.delivered_total < FEW_DELIVERIES

@@ -1,5 +1,5 @@
-"""The prune: what has expired, what has outlived its use, and the least important of scopes that
-hold too many.
+"""The prune: what has expired, what has faded, and the least important of scopes that hold too
+many.
 """
 
 from __future__ import annotations
@@ -27,12 +27,10 @@ from ..retrieval.embedding_spaces import StoreEmbedder
 from ..retrieval.ranking.importance import ImportanceWeights, importance
 from ..retrieval.similar import neighbours
 from ..settings import MemorySettings
-from ..settings.policies import POLICIES
 from ..stores import JobQueue
 from ..stores.base import MemoryStore
-from ..stores.filter_match import is_visible
 from ..stores.values import Gone, Pruned, PruneReason
-from .lifecycle import UNIMPORTANT_BELOW, has_faded, is_old_and_unused
+from .lifecycle import has_faded
 
 logger = logging.getLogger(__name__)
 
@@ -56,8 +54,7 @@ async def keep_pruned(
                 if pruned != Pruned():
                     logger.info(
                         "Pruned: %d unused memories deleted at the end of their ttl_days, %d in "
-                        "use extended, "
-                        "%d evicted, %d faded, %d unimportant.",
+                        "use extended, %d evicted, %d faded.",
                         *pruned.counts.values(),
                     )
         except KagentMemoryError as error:
@@ -67,8 +64,8 @@ async def keep_pruned(
 
 @dataclass
 class Prune:
-    """One prune of all scopes, as the settings ask: what has expired, what has outlived its use,
-    and what is too much.
+    """One prune of all scopes, as the settings ask: what has expired, what has faded, and what is
+    too much.
     """
 
     store: MemoryStore
@@ -89,66 +86,21 @@ class Prune:
         pruned = await self.store.prune(
             now=self.now, popular_after=self.settings.popular_after, dry_run=self.dry_run
         )
-        oldest = [days for days in (self.settings.half_life_days, self._unused_days) if days]
-        if oldest:
-            pruned += await self._erase_outlived(at_least_days=min(oldest))
+        if self.settings.half_life_days:
+            pruned += await self._erase_faded()
         return pruned + await self._evict() if self.settings.max_memories else pruned
 
-    @property
-    def _unused_days(self) -> int:
-        return POLICIES[self.settings.policy].unimportant_after_days
-
-    async def _erase_outlived(self, *, at_least_days: float) -> Pruned:
-        """Erase what has faded, and what is old, unimportant and hardly used."""
+    async def _erase_faded(self) -> Pruned:
+        """Erase the memories of whose importance hardly anything is left."""
         pruned = Pruned()
-        old = Filter(created_before=self.now - timedelta(days=at_least_days))
-        is_faded = partial(has_faded, now=self.now, half_life_days=self.settings.half_life_days)
+        half_life = self.settings.half_life_days
+        old = Filter(created_before=self.now - timedelta(days=half_life))
+        is_faded = partial(has_faded, now=self.now, half_life_days=half_life)
         async for page_of_scopes in self.store.all_scopes(at_once=PAGE):
             for scope in page_of_scopes:
                 async for page in self._pages(scope, old):
-                    faded = await self._due(scope, [*filter(is_faded, page)], is_faded)
-                    pruned += await self._erase(scope, faded, "faded")
-                    gone = {memory.id for memory in faded}
-                    left = [memory for memory in page if memory.id not in gone]
-                    pruned += await self._erase(
-                        scope, await self._unimportant(scope, left), "unimportant"
-                    )
+                    pruned += await self._erase(scope, [*filter(is_faded, page)], "faded")
         return pruned
-
-    async def _unimportant(self, scope: Scope, memories: Sequence[Memory]) -> Sequence[Memory]:
-        """Return the memories that are old, hardly used, and below 0.5 by the published formula; of
-        twins one stays, if it may.
-        """
-        weighs = partial(importance, weights=self.weights, policy="tiers", now=self.now)
-
-        def is_due(memory: Memory, nearest: float = 0.0) -> bool:
-            unused = is_old_and_unused(memory, now=self.now, after_days=self._unused_days)
-            return unused and weighs(memory, nearest=nearest) < UNIMPORTANT_BELOW
-
-        below = [memory for memory in memories if is_due(memory)]
-        # their likeness decides
-        edge = [memory for memory in memories if is_due(memory, 1.0) and not is_due(memory)]
-        for memory, value in await self._least_first(scope, edge, below, weighs):
-            if value >= UNIMPORTANT_BELOW:
-                break
-            below.append(memory)
-        return await self._due(scope, below, is_due)
-
-    async def _due(
-        self, scope: Scope, memories: Sequence[Memory], is_due: Callable[[Memory], bool]
-    ) -> Sequence[Memory]:
-        """Return the memories that stand for nothing that would stay, were it there by itself."""
-        if not memories:
-            return memories
-        ids = [memory.id for memory in memories]
-        gone = await self.store.evict(scope, ids, keep=0, now=self.now, dry_run=True)
-        merged = await self.store.whole(scope, [*{*gone}.difference(ids)])
-        living = (whole.memory for whole in merged if is_visible(whole.memory, self.now, True))
-        if all(map(is_due, living)):
-            return memories
-        middle = len(memories) // 2  # halved to find which of them hold what is not due
-        halves = (memories[:middle], memories[middle:]) if middle else ()
-        return [memory for half in halves for memory in await self._due(scope, half, is_due)]
 
     async def _evict(self) -> Pruned:
         """Erase the least important memories, so that no scope holds too many; pinned ones stay."""
@@ -171,28 +123,16 @@ class Prune:
             weighed += [(weighs(memory), memory.id, memory) for memory in page if not memory.pinned]
             weighed = heapq.nsmallest(count + EXAMINED, weighed, key=lambda row: row[:2])
         least = [memory for _, _, memory in weighed]
-        certain = least[: max(0, count - EXAMINED)]
-        rest = await self._least_first(scope, least[len(certain) :], certain, weighs)
-        return [*certain, *(memory for memory, _ in islice(rest, count - len(certain)))]
-
-    async def _least_first(
-        self,
-        scope: Scope,
-        memories: Sequence[Memory],
-        gone: Sequence[Memory],
-        weighs: Callable[..., float],
-    ) -> Iterator[tuple[Memory, float]]:
-        """Order memories by `least_first`; none is like those that are `gone`, or doomed."""
-        if not memories:  # most scopes: they are not read for it
-            return iter(())
+        certain, examined = least[: max(0, count - EXAMINED)], least[max(0, count - EXAMINED) :]
         view = await self.store.view(scope, now=self.now)
-        near, _ = await neighbours(view, self.vectors, memories)
-        ids = {memory.id for memory in gone} | self.doomed.get(scope, set())
+        near, _ = await neighbours(view, self.vectors, examined)
+        gone = {memory.id for memory in certain} | self.doomed.get(scope, set())
         likeness = {
-            memories[place].id: {other.id: value for other, value in similar if other.id not in ids}
-            for place, similar in near.items()
+            examined[place].id: {other.id: value for other, value in alike if other.id not in gone}
+            for place, alike in near.items()
         }
-        return least_first(memories, likeness, weighs)
+        first = least_first(examined, likeness, weighs)
+        return [*certain, *islice(first, count - len(certain))]
 
     async def _erase(self, scope: Scope, memories: Sequence[Memory], why: PruneReason) -> Pruned:
         ids: Sequence[str] = [memory.id for memory in memories]
@@ -222,8 +162,8 @@ def least_first(
     memories: Iterable[Memory],
     likeness: Mapping[str, Mapping[str, float]],
     weighs: Callable[..., float],
-) -> Iterator[tuple[Memory, float]]:
-    """Yield memories with their importance, the least important first.
+) -> Iterator[Memory]:
+    """Yield memories, the least important first.
 
     What was yielded no longer makes the others less unique, so that of two twins one stays. Equal
     ones go by age, oldest first.
@@ -242,7 +182,8 @@ def least_first(
     values = {id: weighed(id) for id in left}
     while values:
         least = min(values, key=values.__getitem__)
-        yield left[least], values.pop(least)
+        del values[least]
+        yield left[least]
         for id in values:
             if near[id].pop(least, None) is not None:
                 values[id] = weighed(id)

@@ -14,7 +14,7 @@ from ..models.llm import Llm
 from ..models.reranking import Reranker
 from ..records import GATED, Exclusion, Hit, Memory, Mode, Recall
 from ..settings import MemorySettings
-from ..settings.policies import POLICIES
+from ..settings.policies import IMPORTANCE_BOOSTS
 from ..stores.base import MemoryStore
 from ..stores.filter_match import matches_filter
 from ..stores.values import TextMatches
@@ -73,7 +73,7 @@ class Retriever:
         self._gate = gate or WordGate()
         self._rank = rank or RankSettings()
         if not self._rank.standing:
-            self._rank = replace(self._rank, standing=POLICIES[settings.policy].importance_boost)
+            self._rank = replace(self._rank, standing=IMPORTANCE_BOOSTS.get(settings.policy, 0.0))
         self._importance = weights
         self._settings = settings
         self._rewriting, self._embedding, self._reranking = (

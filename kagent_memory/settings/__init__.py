@@ -251,8 +251,7 @@ class MemorySettings:
         values: dict[str, Any] = dict(
             (given.kwargs or {}) if isinstance(given, ArgsKwargs) else given
         )
-        policy = POLICIES.get(str(values.get("policy")))
-        return {**(policy.settings if policy else {}), **values}
+        return {**POLICIES.get(str(values.get("policy")), {}), **values}
 
     @classmethod
     def from_kagent(cls, config: object) -> Self | None:

@@ -388,14 +388,14 @@ class Facets:
     tags: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
-PruneReason: TypeAlias = Literal["expired", "faded", "unimportant", "capacity"]
+PruneReason: TypeAlias = Literal["expired", "faded", "capacity"]
 MAX_LISTED = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class Gone:
     """A memory that a prune erased, or would erase, and why: its time to live was over, it had
-    faded, it was old, unimportant and hardly used, or its scope held too many.
+    faded, or its scope held too many.
     """
 
     scope: Scope
@@ -412,7 +412,6 @@ class Pruned:
         extended: expired ones that live on, because they are popular.
         evicted: living ones that were erased, because their scope held too many.
         faded: living ones that were erased, because little was left of their importance.
-        unimportant: living ones that were erased as old, unimportant and hardly used.
         gone: each of the erased ones with its reason; the first 100,000.
     """
 
@@ -420,13 +419,12 @@ class Pruned:
     extended: int = 0
     evicted: int = 0
     faded: int = 0
-    unimportant: int = 0
     gone: tuple[Gone, ...] = field(default=(), compare=False)
 
     @property
     def counts(self) -> Mapping[str, int]:
         """Return the numbers of memories by outcome."""
-        names = ("deleted", "extended", "evicted", "faded", "unimportant")
+        names = ("deleted", "extended", "evicted", "faded")
         return {name: getattr(self, name) for name in names}
 
     @property

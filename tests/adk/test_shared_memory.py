@@ -131,7 +131,11 @@ async def test_every_scope_must_be_of_the_runs_tenant(uri: str):
         [OWN, TEAM],
         ([], OWN),
         ([OWN, "team"], OWN),
+        ([OWN], "team"),
+        ([OWN], OWN, TEAM),
+        (),
         None,
+        {OWN: TEAM},
     ],
     ids=str,
 )

@@ -12,7 +12,7 @@ from memories.opening import ADA, DAY, START, opened
 
 from kagent_memory import Fact, InvalidInput, Memory, Message
 from kagent_memory.records import Usage
-from kagent_memory.retention.lifecycle import has_faded, is_old_and_unused, to_memory
+from kagent_memory.retention.lifecycle import has_faded, to_memory
 from kagent_memory.retention.prune import least_first
 from kagent_memory.retrieval.ranking.importance import ImportanceWeights, importance
 from kagent_memory.settings import MemorySettings, compose
@@ -162,20 +162,6 @@ def test_what_has_faded(memory: Memory, half_life: float, faded: bool):
     assert has_faded(memory, now=START, half_life_days=half_life) is faded
 
 
-@pytest.mark.parametrize(
-    ("memory", "unused"),
-    [
-        (aged(180), False),
-        (aged(181), True),
-        (aged(181, pinned=True), False),
-        (aged(181, used=Usage(delivered_total=3)), False),
-    ],
-)
-def test_what_is_old_and_unused(memory: Memory, unused: bool):
-    """A memory is unused if it is older than so many days and was delivered fewer than 3 times."""
-    assert is_old_and_unused(memory, now=START, after_days=180) is unused
-
-
 def test_the_least_important_go_first():
     """The old, the unused and the misleading go first; of twins the other one is unique then."""
     memories = [
@@ -189,7 +175,7 @@ def test_the_least_important_go_first():
 
     def chosen(likeness: Any, weights: ImportanceWeights = ImportanceWeights()) -> list[str]:
         weighs = partial(importance, weights=weights, now=START)
-        return [one.content for one, _ in least_first(memories, likeness, weighs)]
+        return [one.content for one in least_first(memories, likeness, weighs)]
 
     assert chosen({}) == ["old and wrong", "old", "new", "old and used", "old and severe"]
     twins = {new: {old: 1.0}, old: {new: 1.0}}

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from memories import opening
-from memories.opening import ADA, GRACE, START, kept, later, listed
+from memories.opening import ADA, GRACE, START, later, listed
 
 from kagent_memory import Fact, Memories
-from kagent_memory.errors import StoreError
 from kagent_memory.retention import prune
 from kagent_memory.retrieval.ranking import RankSettings
 from kagent_memory.retrieval.ranking.importance import ImportanceWeights
 from kagent_memory.stores.base import MemoryStore
-from kagent_memory.stores.sql import maintenance
-from kagent_memory.stores.sql.session import Transaction
 from kagent_memory.stores.values import Pruned
 from kagent_memory.testing import FrozenClock, HashEmbedder
 
@@ -51,66 +47,30 @@ async def test_a_prune_gives_each_memory_that_goes_with_its_reason(store_uri: st
         facts = {
             "expired": Fact("Rent is due on Monday", ttl_days=30),
             "faded": Fact("Bob skis in Davos", importance=0.1),
-            "unimportant": Fact("The gateway restarts nightly", importance=1.0),
             "pinned": Fact("The spare key is with Grace", pinned=True, importance=0.0),
             "used": Fact("Ada sails near Bergen", importance=1.0),
             "high": Fact("Lima was cold in June", importance=1.0),
         }
         ids = dict(zip(facts, await memories.add(ADA, list(facts.values())), strict=True))
         [theirs] = await memories.add(GRACE, [Fact("Bob paints", ttl_days=1)])
-        await memories.feedback(ADA, ids["unimportant"], success=False)
         for _ in range(3):
             memories.parts.deliveries.count(ADA, retrieved=[ids["used"]], delivered=[ids["used"]])
             await memories.drain()
         later(memories, days=181)
         await memories.add(ADA, [f"A fresh note, number {number}" for number in range(4)])
         would = await memories.prune(dry_run=True)
-        assert would == Pruned(deleted=2, faded=1, unimportant=1, evicted=3)
+        assert would == Pruned(deleted=2, faded=1, evicted=3)
         told = {one.memory_id: one.reason for one in would.gone}
-        expected = ("expired", "faded", "unimportant")
+        expected = ("expired", "faded")
         assert [told[ids[name]] for name in expected] == [*expected]
         assert [one.scope for one in would.gone if one.memory_id == theirs] == [GRACE]
         assert ids["pinned"] not in told
         assert [*told.values()].count("capacity") == 3
-        assert len(await listed(memories)) == 9  # a dry run leaves all there
+        assert len(await listed(memories)) == 8  # a dry run leaves all there
         done = await memories.prune()
         assert (done, {one.memory_id for one in done.gone}) == (would, told.keys())
         assert len(await listed(memories)) == 4
         assert await memories.prune() == Pruned()
-
-
-async def test_a_prune_that_breaks_off_keeps_what_it_had_done(store_uri: str, monkeypatch: Any):
-    """A transaction ends once it has pruned many memories, so that no writer waits for all."""
-    scopes = sorted([ADA, GRACE], key=lambda scope: scope.id)
-    async with await opened(store_uri) as memories:
-        for scope in scopes:
-            await memories.add(scope, [Fact("Rent is due", ttl_days=1), Fact("Ada sails")])
-        now, erase = later(memories, days=2), maintenance.erase
-
-        async def broken(session: Transaction, ids: Sequence[str]) -> None:
-            if session.scope == scopes[1]:
-                raise StoreError("the connection was lost")
-            await erase(session, ids)
-
-        monkeypatch.setattr(maintenance, "PRUNED_AT_ONCE", 1)
-        monkeypatch.setattr(maintenance, "erase", broken)
-        with pytest.raises(StoreError):
-            await memories.store.memories.prune(now=now, popular_after=10)
-        assert [len(await kept(memories, scope)) for scope in scopes] == [1, 2]
-
-
-async def test_a_dry_run_spares_the_twin_of_what_fades(store_uri: str):
-    """What is unimportant only beside its twin stays, in a dry run too, where the twin goes."""
-    async with await opened(store_uri, policy="tiers", half_life_days=100) as memories:
-        text = "The blue gateway in Oslo restarts on Monday after backups of a large old database"
-        facts = [Fact(text, importance=0.1), Fact(f"{text} ended", importance=1.0)]
-        [faded, twin] = await memories.add(ADA, facts)
-        later(memories, days=185)
-        for dry_run in (True, False):
-            pruned = await memories.prune(dry_run=dry_run)
-            assert [one.memory_id for one in pruned.gone] == [faded]
-        await memories.add(ADA, [text])
-        assert [one.memory_id for one in (await memories.prune()).gone] == [twin]
 
 
 async def test_a_prune_searches_no_scope_without_need(store_uri: str, monkeypatch: Any):

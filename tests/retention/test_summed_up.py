@@ -15,13 +15,6 @@ from kagent_memory.testing import FrozenClock
 
 CITIES = ("Oslo", "Lima", "Paris", "Rome", "Kyoto")
 SUMMARY = "The deployment went out, from Oslo to Kyoto."
-UNIMPORTANT = {
-    "policy": "tiers",
-    "ttl_days": 0,
-    "half_life_days": 0,
-    "max_memories": 0,
-    "short_term_hours": 0,
-}
 
 
 def episodes(**more: Any) -> list[Fact]:
@@ -52,8 +45,8 @@ async def test_forgetting_an_original_or_the_summary_leaves_nothing(chosen):
 
 @pytest.mark.parametrize(
     "part",
-    [{"half_life_days": 30}, UNIMPORTANT, {"max_memories": 1}, {}],
-    ids=["faded", "unimportant", "capacity", "expired"],
+    [{"half_life_days": 30}, {"max_memories": 1}, {}],
+    ids=["faded", "capacity", "expired"],
 )
 async def test_what_a_prune_erases_takes_along_what_it_stands_for(part, store_uri):
     """A summary that the prune erases goes with its originals, each named in the dry run."""
@@ -71,26 +64,6 @@ async def test_what_a_prune_erases_takes_along_what_it_stands_for(part, store_ur
         done = await memories.prune()
         assert (done, done.gone) == (would, would.gone)
         assert await kept(memories) == [vital]
-
-
-@pytest.mark.parametrize("part", [{"half_life_days": 30}, UNIMPORTANT], ids=["faded", "unused"])
-async def test_a_summary_stays_while_one_that_it_stands_for_would(part):
-    """The prune spares a summary one of whose originals it would have spared, and nothing else."""
-    async with await opened(**part) as memories:
-        ids = await memories.add(ADA, episodes(importance=0.4))
-        for _ in range(12):
-            memories.parts.deliveries.count(ADA, retrieved=ids[:1], delivered=ids[:1])
-            await memories.parts.deliveries.flush()
-        if part["half_life_days"]:
-            await memories.edit(ADA, ids[0], importance=1.0)
-        summary = await summed_up(memories, ids)
-        await memories.edit(ADA, summary, importance=0.1)
-        others = ("Bob sails near Bergen", "Lima was cold in June", "The spare key is blue")
-        due = await memories.add(ADA, [Fact(text, importance=0.1) for text in others])
-        later(memories, days=110 if part["half_life_days"] else 400)
-        for dry_run in (True, False):
-            gone = (await memories.prune(dry_run=dry_run)).gone
-            assert {one.memory_id for one in gone} == {*due}
 
 
 async def test_what_was_replaced_stays_history_when_the_other_goes():

@@ -75,7 +75,7 @@ SCOPED = (
     "indexed",
     "visible_memories",
     "passing",
-    "vectors_of",
+    "vectors_since",
     "met_memories",
     "taken_pairs",
     "erase_memories",
