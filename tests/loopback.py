@@ -2,7 +2,7 @@
 drive real clients.
 
     with Loopback() as provider:
-        provider.plan({"status": 500}, "hello")   # the next two answers; later ones are echoes
+        provider.plan({"status": 500}, "hello")   # the next two answers; later ones say nothing
         LiteLlm(model="openai/any", api_base=provider.url, api_key="any")
         provider.requests                         # what came in
 
@@ -14,11 +14,9 @@ takes `status`, `delay` and `json` from it.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import re
-import struct
 import sys
 import threading
 import time
@@ -27,11 +25,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+
 from kagent_memory.ingestion.answers import ExtractedFacts
 from kagent_memory.models.llm import open_llm
 from kagent_memory.settings import MemorySettings
 
 WORD = re.compile(r"\w+")
+USAGE = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
 
 
 @dataclass(frozen=True)
@@ -43,13 +44,12 @@ class Request:
 
 def vector(text: str, dimensions: int) -> list[float]:
     """Words hashed into a vector of length 1: texts that share words are near each other."""
-    row = [0.0] * dimensions
+    row = np.zeros(dimensions)
     for word in WORD.findall(text.lower()) or [text]:
-        digest = hashlib.blake2b(word.encode(), digest_size=8).digest()
-        row[int.from_bytes(digest[:4], "big") % dimensions] += 1.0
-        row[int.from_bytes(digest[4:], "big") % dimensions] += 0.5
-    length = sum(value * value for value in row) ** 0.5
-    return [value / length for value in row]
+        digest = hashlib.blake2b(word.encode(), digest_size=2).digest()
+        row[digest[0] % dimensions] += 1.0
+        row[digest[1] % dimensions] += 0.5
+    return (row / np.linalg.norm(row)).tolist()
 
 
 class Loopback(ThreadingHTTPServer):
@@ -100,15 +100,12 @@ def embeddings(provider: Loopback, body: dict[str, Any]) -> tuple[int, Any]:
     texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
     if body.get("dimensions") and not provider.takes_dimensions:
         return 400, {"error": {"message": "This model does not support specifying dimensions."}}
-    data: list[dict[str, Any]] = []
-    for index, text in enumerate(texts):
-        row: Any = vector(text, int(body.get("dimensions") or provider.dimensions))
-        if body.get("encoding_format") == "base64":
-            row = base64.b64encode(struct.pack(f"<{len(row)}f", *row)).decode()
-        data.append({"object": "embedding", "index": index, "embedding": row})
-    count = words(*texts)
-    usage = {"prompt_tokens": count, "total_tokens": count}
-    return 200, {"object": "list", "model": body.get("model"), "data": data, "usage": usage}
+    width = int(body.get("dimensions") or provider.dimensions)
+    data = [
+        {"object": "embedding", "index": index, "embedding": vector(text, width)}
+        for index, text in enumerate(texts)
+    ]
+    return 200, {"object": "list", "model": body.get("model"), "data": data, "usage": USAGE}
 
 
 def ollama_embeddings(provider: Loopback, body: dict[str, Any]) -> tuple[int, Any]:
@@ -125,47 +122,25 @@ def rerank(provider: Loopback, body: dict[str, Any]) -> tuple[int, Any]:
         share = len(wanted & set(WORD.findall(text.lower()))) / max(1, len(wanted))
         results.append({"index": index, "relevance_score": share})
     results.sort(key=lambda result: -result["relevance_score"])
-    return 200, {
-        "id": "rerank-1",
-        "model": body.get("model"),
-        "results": results[: body.get("top_n")],
-        "usage": {"prompt_tokens": 1, "total_tokens": 1},
-        "meta": {},
-    }
+    return 200, {"id": "rerank-1", "results": results, "usage": USAGE, "meta": {}}
 
 
 def chat(body: dict[str, Any], step: Any) -> tuple[int, Any]:
-    """The planned answer, or without a plan the last message."""
-    told = [said(message) for message in body.get("messages") or [{}]]
+    """The planned answer, or a word."""
     finish, step = step if isinstance(step, tuple) else ("stop", step)
     message: dict[str, Any] = {"role": "assistant", "content": None}
     if isinstance(step, dict):
         message["refusal"] = step["refusal"]
     else:
-        message["content"] = f"You said: {told[-1]}" if step is None else str(step)
-    prompt, reply = words(*told), words(message["content"] or "")
+        message["content"] = "Noted." if step is None else str(step)
     return 200, {
         "id": f"chatcmpl-{time.time_ns()}",
         "object": "chat.completion",
         "created": int(time.time()),
         "model": body.get("model"),
         "choices": [{"index": 0, "message": message, "finish_reason": finish}],
-        "usage": {
-            "prompt_tokens": prompt,
-            "completion_tokens": reply,
-            "total_tokens": prompt + reply,
-        },
+        "usage": USAGE,
     }
-
-
-def said(message: dict[str, Any]) -> str:
-    content = message.get("content") or ""
-    parts = [{"text": content}] if isinstance(content, str) else content
-    return "".join(part.get("text", "") for part in parts)
-
-
-def words(*texts: str) -> int:
-    return sum(len(WORD.findall(text)) for text in texts)
 
 
 ROUTES = {"/api/embed": ollama_embeddings, "/embeddings": embeddings, "/rerank": rerank}

@@ -4,25 +4,24 @@ real clients.
     with Relay(postgres_uri) as relay:
         store = await open_store(relay.uri)
         relay.way = "swallow"    # what comes is read and acknowledged, nothing ever comes back
-        relay.way = "stall"      # nothing is read any more
-        relay.way = "refuse"     # who connects is reset
+        relay.way = "stall"      # what comes waits until it flows again
+    relay.way = "refuse"     # who connects is reset
         relay.way = "garble"     # who connects gets an answer of no protocol
-        relay.way = "halve"      # who connects gets half of the first answer
         relay.speed = 10_000     # so many bytes a second get through, each way
         relay.flow()             # as at the beginning
-        relay.cut()              # every connection is reset
+        relay.cut()              # every connection is lost
 
-It runs on a thread of its own, so that a client's blocked event loop does not hold it up.
+It runs on threads of its own, so that a client's blocked event loop does not hold it up.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import random
 import shutil
 import socket
+import struct
 import subprocess
 import threading
 import time
@@ -38,13 +37,18 @@ from psycopg.conninfo import conninfo_to_dict
 PIECE = 65_536
 
 
-async def dial(uri: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+RESET = struct.pack("ii", 1, 0)  # what lingers no second is reset
+
+
+def dial(uri: str) -> socket.socket:
     """Connect to a server by its socket or by TCP."""
     given = conninfo_to_dict(uri)
     host, port = str(given["host"]), int(given.get("port") or 5432)
-    if host.startswith("/"):
-        return await asyncio.open_unix_connection(f"{host}/.s.PGSQL.{port}")
-    return await asyncio.open_connection(host, port)
+    if not host.startswith("/"):
+        return socket.create_connection((host, port))
+    behind = socket.socket(socket.AF_UNIX)
+    behind.connect(f"{host}/.s.PGSQL.{port}")
+    return behind
 
 
 def at(uri: str, port: int) -> str:
@@ -77,109 +81,77 @@ class Relay:
     """
 
     def __init__(self, uri: str | None = None) -> None:
-        self.way = "flow" if uri else "swallow"
-        self.speed = 0.0
         self._behind = uri
-        self._writers: set[asyncio.StreamWriter] = set()
-        self._serving: set[asyncio.Task[Any]] = set()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-        self._server = self._run(self._listen())
-        self.port = self._server.sockets[0].getsockname()[1]
+        self._open = set[socket.socket]()
+        self._listening = socket.socket()
+        # what crawls here is felt there
+        self._listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, PIECE)
+        self._listening.bind(("127.0.0.1", 0))
+        self._listening.listen(128)
+        self.port = self._listening.getsockname()[1]
         self.uri = (
             at(uri, self.port) if uri else f"postgresql://nobody@127.0.0.1:{self.port}/nothing"
         )
         self.accepted = 0
+        self.flow()
+        self._threads = [self._start(self._accept)]
 
-    def _run(self, work: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(120)
+    def _start(self, work: Any, *args: Any) -> threading.Thread:
+        thread = threading.Thread(target=work, args=args, daemon=True)
+        thread.start()
+        return thread
 
     def __enter__(self) -> Relay:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._run(self._end())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        self.flow()
+        self._listening.shutdown(socket.SHUT_RDWR)
+        self._threads.pop(0).join()
+        self._listening.close()
+        self.cut()
+        for thread in self._threads:
+            thread.join()
 
     def flow(self) -> None:
         self.way, self.speed = "flow", 0.0
 
     def cut(self) -> None:
-        self._run(self._cut())
+        for end in [*self._open]:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
 
-    async def _listen(self) -> asyncio.Server:
-        listening = socket.socket()
-        # what crawls or stalls here is felt there
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, PIECE)
-        listening.bind(("127.0.0.1", 0))
-        return await asyncio.start_server(self._accept, sock=listening)
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):  # the end
+            while True:
+                client = self._listening.accept()[0]
+                self.accepted += 1
+                if self.way == "refuse":
+                    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+                    client.close()
+                    continue
+                if self.way == "garble":
+                    client.sendall(b"HTTP/1.1 418 I'm a teapot\r\n\r\n" * 100)
+                behind = dial(self._behind) if self._behind else None
+                for ends in ((client, behind), (behind, client)):
+                    if ends[0]:
+                        self._open.add(ends[0])
+                        self._threads.append(self._start(self._forward, *ends))
 
-    async def _cut(self) -> None:
-        while self._writers:
-            self._writers.pop().transport.abort()
-
-    async def _end(self) -> None:
-        self.way = "flow"
-        self._server.close()
-        await asyncio.sleep(0.01)  # who was just accepted is served by now, and cut as well
-        await self._cut()
-        await asyncio.wait({asyncio.ensure_future(asyncio.sleep(0)), *self._serving})
-        await self._cut()  # what they opened meanwhile
-        await asyncio.sleep(0)
-
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.accepted += 1
-        self._writers.add(writer)
-        task = asyncio.current_task()
-        assert task is not None
-        self._serving.add(task)
-        task.add_done_callback(self._serving.discard)
-        try:
-            if self.way == "refuse":
-                writer.transport.abort()
-                return
-            if self.way == "garble":
-                await reader.read(PIECE)
-                writer.write(b"HTTP/1.1 418 I'm a teapot\r\n\r\n" * 100)
-                return
-            if self._behind is None or self.way == "swallow":
-                while await reader.read(PIECE):
-                    pass
-                return
-            back_reader, back_writer = await dial(self._behind)
-            self._writers.add(back_writer)
-            if self.way == "halve":
-                back_writer.write(await reader.read(PIECE))
-                answer = await back_reader.read(PIECE)
-                writer.write(answer[: len(answer) // 2])
-                back_writer.close()
-                return
-            ways = (self._forward(reader, back_writer), self._forward(back_reader, writer))
-            await asyncio.gather(*ways, return_exceptions=True)
-        except OSError:
-            return
-        finally:
-            writer.close()  # which may wait until all is sent: `cut` resets it still
-
-    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            piece = b"more"
-            while piece:
-                while self.way == "stall":  # noqa: ASYNC110 another thread turns it
-                    await asyncio.sleep(0.01)
-                piece = await reader.read(PIECE)
-                while self.way == "stall":  # noqa: ASYNC110
-                    await asyncio.sleep(0.01)
+    def _forward(self, source: socket.socket, target: socket.socket | None) -> None:
+        with contextlib.suppress(OSError):
+            while piece := source.recv(PIECE):
                 if self.speed:
-                    await asyncio.sleep(len(piece) / self.speed)
-                if self.way == "flow":
-                    writer.write(piece)
-                    await writer.drain()
-        finally:
-            writer.close()  # which may wait until all is sent: `cut` resets it still
+                    time.sleep(len(piece) / self.speed)
+                while self.way == "stall":
+                    time.sleep(0.01)
+                if self.way == "flow" and target:
+                    target.sendall(piece)
+        self._open.discard(source)
+        if target:
+            with contextlib.suppress(OSError):
+                target.shutdown(socket.SHUT_RDWR)
+        source.close()
 
 
 def free_port() -> int:

@@ -70,21 +70,19 @@ def test_another_policy_replaces_what_the_former_one_set():
 
 async def test_a_ttl_is_of_the_memory_its_tag_its_type_or_the_policy(store_uri: str):
     """The time to live is the memory's own, else its tag's, its type's or the policy's."""
-    by_name = {"episodic": 30, "tag=invoice": 3650, "tag=note: it": 0}
-    options = {"ttl_days_by": by_name, "short_term_hours": 0}
-    async with await opened(
-        store_uri, policy="tiers", clock=FrozenClock(START), **options
-    ) as memories:
-        facts = {
-            "by policy": (Fact("a"), 90),
-            "by type": (Fact("b", type="episodic"), 30),
-            "by tag": (Fact("c", type="episodic", tags=("invoice",)), 3650),
-            "never": (Fact("d", tags=("note: it",)), None),
-            "its own": (Fact("e", tags=("invoice",), ttl_days=2), 2),
-        }
-        ids = await memories.add(ADA, [fact for fact, _ in facts.values()])
+    by: Any = {"episodic": 30, "tag=invoice": 3650, "tag=note: it": 0}
+    options: dict[str, Any] = {"policy": "tiers", "ttl_days_by": by, "short_term_hours": 0}
+    async with await opened(store_uri, clock=FrozenClock(START), **options) as memories:
+        facts: list[tuple[Fact, int | None]] = [
+            (Fact("a"), 90),
+            (Fact("b", type="episodic"), 30),
+            (Fact("c", type="episodic", tags=("invoice",)), 3650),
+            (Fact("d", tags=("note: it",)), None),
+            (Fact("e", tags=("invoice",), ttl_days=2), 2),
+        ]
+        ids = await memories.add(ADA, [fact for fact, _ in facts])
         found = [(await memories.get(ADA, id)).expires_at for id in ids]
-        assert found == [days and START + days * DAY for _, days in facts.values()]
+        assert found == [days and START + days * DAY for _, days in facts]
         await memories.remember(ADA, [Message(text="Ada sails", event_id="e1")], "s1")
         await memories.work(until_idle=True)
         [turn] = [one for one in (await memories.list(ADA)).memories if "sails" in one.content]

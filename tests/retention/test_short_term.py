@@ -87,28 +87,24 @@ async def test_it_is_found_in_its_session_only_and_ends_with_its_hours(store_uri
         told = (held.state, held.session_id, held.expires_at)
         assert told == ("short_term", "s1", START + DAY)
         hit = (await memories.recall(ADA, TEA, session_id="s1"))[0]
-        assert (hit.memory.id, hit.memory.state, hit.scope) == (held.id, "short_term", ADA)
-        assert hit.cosine is not None
-        assert hit.cosine > 0.99
+        assert (hit.memory.id, hit.scope) == (held.id, ADA)
+        assert (hit.cosine or 0) > 0.99
         for session in (None, "s2", "S1", "s1 ", ""):
             for filter in (Filter(), Filter(superseded=True), Filter(session_id="s1")):
                 assert TEA not in await found(memories, "green tea", session, filter=filter)
         assert await listed(memories) == {"Ada lives in Paris"}
         stats = await memories.stats(ADA)
         assert (stats.visible, stats.short_term, stats.superseded) == (1, 1, 0)
-        assert (await memories.facets(ADA)).total == 1
-        assert (await memories.get(ADA, held.id)).content == TEA
-        for session, is_left_out in ((None, True), ("s1", False)):
-            explained = await memories.recall(ADA, TEA, explain=True, session_id=session)
-            left_out = {(out.memory_id, out.reason) for out in explained.left_out}
-            assert ((held.id, "short_term") in left_out) is is_left_out
+        explained = await memories.recall(ADA, TEA, explain=True)
+        assert [out.memory_id for out in explained.left_out if out.reason == "short_term"] == [
+            held.id
+        ]
         later(memories, hours=24)
         assert TEA not in await found(memories, "green tea", "s1")
         with pytest.raises(NotFound):
             await memories.get(ADA, held.id)
-        [gone] = (await memories.prune(dry_run=True)).gone
+        [gone] = (await memories.prune()).gone
         assert (gone.memory_id, gone.reason) == (held.id, "expired")
-        assert (await memories.prune()).deleted == 1
         assert await kept(memories) == [lasting]
 
 
@@ -148,10 +144,9 @@ async def test_what_somebody_saves_edits_or_pins_becomes_long_term(store_uri):
         await memories.pin(ADA, ids["Ada plays chess"])
         await memories.add(ADA, ["Ada sold her boat"], replaces=ids["Ada owns a boat"])
         others = {"Ada has two cats", "Ada plays chess", "Ada sold her boat"}
+        later(memories, hours=25)
         assert await listed(memories) == {TEA, *others}
         assert not await listed(memories, **OWN)
-        later(memories, hours=25)
-        assert await found(memories, "cats") == ["Ada has two cats"]
         await memories.undo(ADA, saved.id)
         assert await listed(memories) == others
         await memories.add(ADA, [TEA])  # what has expired comes back too
@@ -170,13 +165,12 @@ async def test_a_promoted_memory_joins_its_long_term_equal():
         assert (await memories.get(ADA, held.id, superseded=True)).superseded_by == other
         await memories.undo(ADA, held.id)
         assert (await only(memories, **OWN)).id == held.id
-    async with await opened() as memories:
-        [expired] = await memories.add(ADA, [Fact(TEA, ttl_days=1)])
+        await memories.pin(ADA, other, pinned=False)
+        await memories.edit(ADA, other, ttl_days=1)
         later(memories, days=1)
-        for session in ("s1", "s2"):
+        for session in ("s3", "s4"):
             await heard(memories, session, TEA)
-        assert (await only(memories)).id == expired
-        assert not await listed(memories, **OWN)
+        assert (await only(memories)).id == other
 
 
 async def test_a_session_keeps_the_newest_50():
@@ -348,21 +342,17 @@ async def test_by_default_all_memories_are_long_term():
         await opened(short_term_hours=-1)
 
 
-async def test_short_term_memories_outlast_the_setting(store_uri, tmp_path):
+async def test_short_term_memories_outlast_the_setting(store_uri):
     """What a session kept is found in it when no more is kept for sessions alone."""
     archive: dict[str, Any] = {"clock": FrozenClock(START), "policy": "archive"}
     async with await opened(store_uri, short_term_hours=24, **archive) as memories:
         await heard(memories, "s1", TEA)
-        path = tmp_path / "all.jsonl"
-        path.write_text("".join([f"{line}\n" async for line in memories.export()]))
-    async with await opened(store_uri, **archive) as memories, await opened(**archive) as other:
-        assert (await other.import_(path)).added == 1
-        now = later(other, hours=1)
-        for one in (memories, other):
-            assert await found(one, "tea", "s1") == [TEA]
-            assert await found(one, "tea", "s2") == await found(one, "tea") == []
-            assert await found(one, "tea", "s1", as_of=now - HOUR / 2) == [TEA]
-        later(other, hours=24)
+    async with await opened(store_uri, **archive) as memories:
+        now = later(memories, hours=1)
+        assert await found(memories, "tea", "s1") == [TEA]
+        assert await found(memories, "tea", "s2") == await found(memories, "tea") == []
+        assert await found(memories, "tea", "s1", as_of=now - HOUR / 2) == [TEA]
+        later(memories, hours=24)
         assert await found(memories, "tea", "s1") == []
 
 
@@ -375,15 +365,13 @@ async def test_forgetting_and_merging_know_them():
         page = await memories.list(ADA, filter=Filter(**OWN))
         ids = {one.content: one.id for one in page.memories}
         assert await memories.consolidate(ADA) == ()
-        condition: dict[str, Any]
-        for condition, gone in (
+        conditions: list[tuple[dict[str, Any], str]] = [
             ({"tag": "pets"}, cat),
             ({"ids": ids[TEA]}, TEA),
             ({"session_id": "s1"}, chess),
             ({"filter": Filter(**OWN)}, boat),
-        ):
+        ]
+        for condition, gone in conditions:
             assert [*await memories.forget(ADA, **condition)] == [ids[gone]]
-        await memories.remember(ADA, [Message(text=TEA, event_id="later")], "s1")
-        await memories.work(until_idle=True)
+        await heard(memories, "s1", TEA)
         assert not await listed(memories, **OWN)
-        assert (await memories.audit()).is_clean

@@ -31,18 +31,6 @@ async def summed_up(memories: Memories, ids: Sequence[str]) -> str:
     return await opening.summed_up(memories, ids, SUMMARY)
 
 
-@pytest.mark.parametrize("chosen", ["original", "summary"])
-async def test_forgetting_an_original_or_the_summary_leaves_nothing(chosen):
-    """A summary and its originals are forgotten together."""
-    async with await opened() as memories:
-        ids = await memories.add(ADA, episodes())
-        summary = await summed_up(memories, ids)
-        id = ids[2] if chosen == "original" else summary
-        assert {*await memories.forget(ADA, id, dry_run=True)} == {*ids, summary}
-        assert {*await memories.forget(ADA, id)} == {*ids, summary}
-        assert not await kept(memories)
-
-
 @pytest.mark.parametrize(
     "part",
     [{"half_life_days": 30}, {"max_memories": 1}, {}],

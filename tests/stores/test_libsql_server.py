@@ -125,32 +125,14 @@ def test_the_token_goes_nowhere_but_to_a_web_server(connection, server, url):
     assert ids(server) == []
 
 
-def test_a_server_reached_by_tls_cannot_lead_away_from_it():
+@pytest.mark.parametrize(("here", "there"), [("https", "http"), ("http", "https")])
+def test_a_server_may_lead_on_to_tls_and_never_away_from_it(here, there):
     """A token that came by TLS is never sent without it."""
-    stream = hrana.ServerConnection(Server("https://db.example", TOKEN))
-    with pytest.raises(ValueError, match="token"):
-        stream._read({"base_url": "http://db.example"}, [])
+    stream = hrana.ServerConnection(Server(f"{here}://db.example", TOKEN))
+    with pytest.raises(LookupError if there == "https" else ValueError):
+        stream._read({"base_url": f"{there}://tls.example"}, [])
+    assert stream._url == f"{'https://tls' if there == 'https' else 'https://db'}.example"
     stream.close()
-
-
-def test_a_server_may_lead_on_to_tls():
-    """A server without TLS may name an address with TLS for the rest of the stream."""
-    asked: list[str] = []
-    rows = {"cols": [], "rows": [], "affected_row_count": 0}
-    done = {"step_results": [rows, rows], "step_errors": [None, None]}
-    first = {"type": "ok", "response": {"type": "batch", "result": done}}
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        asked.append(str(request.url))
-        told = {"baton": "b", "base_url": "https://tls.example", "results": [first]}
-        return httpx.Response(200, json=told)
-
-    stream = hrana.ServerConnection(Server("http://db.example", TOKEN))
-    stream._client = httpx.Client(transport=httpx.MockTransport(answer))
-    with pytest.raises(ZeroDivisionError):
-        write(stream, "1", then=lambda: 1 / 0)
-    stream.close()
-    assert asked == ["http://db.example/v2/pipeline", "https://tls.example/v2/pipeline"]
 
 
 def results(**changed: Any):
@@ -163,8 +145,6 @@ def results(**changed: Any):
 
 WRONG = {
     "no JSON": b"<html>hello</html>",
-    "no text": b'{"\xff": 1}',
-    "nothing in it": b"{}",
     "no results": b'{"baton": null, "base_url": null, "results": []}',
     "deep": b"[" * 100_000,
     "another kind": lambda answer: {
@@ -172,9 +152,7 @@ WRONG = {
         "results": [{"type": "ok", "response": {"type": "close"}}],
     },
     "fewer columns": results(cols=[]),
-    "unknown type": results(rows=[[{"type": "date", "value": "x"}]]),
     "half a blob": results(rows=[[{"type": "blob", "base64": "a"}]]),
-    "no value": results(rows=[[{"type": "text"}]]),
 }
 
 
@@ -241,20 +219,6 @@ def test_a_lost_read_may_be_tried_again(connection, server):
 # -- the store ----------------------------------------------------------------------------------
 
 
-async def test_memories_are_kept_there_and_found_by_the_next_process(server):
-    """A server keeps memories for every process that opens its URI."""
-    uri = server.uri("shared")
-    async with await Memories.open(uri, llm=False) as memories:
-        await memories.add(SCOPE, ["Ada drinks green tea.", "Ada owns a dog."])
-        assert TOKEN not in memories.location
-    async with await Memories.open(f"kagent+{uri}&search_limit=1", llm=False) as memories:
-        assert [hit.memory.content for hit in await memories.recall(SCOPE, "tea")] == [
-            "Ada drinks green tea."
-        ]
-        await memories.forget(SCOPE, everything=True)
-        assert (await memories.stats(SCOPE)).visible == 0
-
-
 async def test_a_connection_closed_meanwhile_costs_nothing(server):
     """A connection that the server closed meanwhile costs nobody anything."""
     async with await Memories.open(server.uri(), **QUIET) as memories:
@@ -294,8 +258,8 @@ async def test_a_wrong_token_is_named_but_never_shown(server, caplog):
     findings = await examine(uri, llm=False)
     shown = f"{told.value} {told.value.__cause__!r} {findings} {caplog.text} {to_place(uri)!r}"
     assert "Wrong-Token-77" not in shown
-    async with await Memories.open(server.uri("x"), llm=False):
-        pass
+    async with await Memories.open(server.uri("x"), llm=False) as memories:
+        assert TOKEN not in memories.location
     assert TOKEN not in caplog.text
     assert TOKEN not in repr(await examine(server.uri("x"), llm=False))
 

@@ -6,7 +6,6 @@ import asyncio
 import re
 from typing import Any
 
-import numpy as np
 import psycopg
 import pytest
 from pgvector import HalfVector
@@ -36,35 +35,24 @@ def generic_plan(uri: str, name: str) -> str:
     return "\n".join(line for (line,) in execute(uri, f"EXPLAIN (GENERIC_PLAN) {text % names}"))
 
 
-@pytest.mark.parametrize("dimensions", [8, 1536, 4000])
+@pytest.mark.parametrize("dimensions", [8, 4000])
 async def test_the_vector_search_is_exact_within_the_scope(postgres_uri, dimensions):
     """The vector search walks the scope's part of one key and no approximate index."""
     async with await open_store(postgres_uri) as store:
         number = (await store.memories.spaces.add("g", dimensions, None)).number
-        rows = np.random.default_rng(1).normal(size=(40, dimensions)).astype(np.float32)
-        changes = adding(*(a_memory(f"{place}") for place in range(40)), explicit=True)
-        vectors = {change.memory.id: row for change, row in zip(changes, rows, strict=True)}
-        batch = Batch(changes=changes, vectors=vectors, space_number=number)
-        await store.apply(SCOPE, batch, now=NOW)
-    execute(
-        postgres_uri,
-        f"CREATE INDEX tempting ON memory_vector_{number} "
-        "USING hnsw (embedding halfvec_cosine_ops)",
-        "VACUUM ANALYZE",
-    )
+    tempting = f"memory_vector_{number} USING hnsw (embedding halfvec_cosine_ops)"
+    execute(postgres_uri, f"CREATE INDEX tempting ON {tempting}")
     options = "-csearch_path=kagent_memory,public -cenable_seqscan=off"
     with psycopg.connect(postgres_uri, options=options) as connection:
         register_vector(connection)
-        some = [new_id()]
-        values = {"scope_id": SCOPE.id.hex(), "limit": 5, "among": some, "hidden": some}
+        values: dict[str, Any] = {"scope_id": SCOPE.id.hex(), "limit": 5}
+        values |= {"among": [new_id()], "hidden": [new_id()]}
+        values["vectors"] = [HalfVector([1.0] * dimensions)]
         for name in ("search_vector", "search_vector_among"):
-            plan = connection.execute(
-                "EXPLAIN " + statement("postgres", name, number)[0],
-                {**values, "vectors": [HalfVector(rows[0])]},
-            )
-            text = "\n".join(line for (line,) in plan)
-            assert f"memory_vector_{number}_pkey" in text
-            assert "tempting" not in text
+            text = statement("postgres", name, number)[0]
+            plan = str(connection.execute(f"EXPLAIN {text}", values).fetchall())
+            assert f"memory_vector_{number}_pkey" in plan
+            assert "tempting" not in plan
 
 
 async def test_memories_are_read_by_their_keys_under_a_generic_plan(postgres_uri):
@@ -90,15 +78,12 @@ async def test_memories_are_read_by_their_keys_under_a_generic_plan(postgres_uri
 
 async def test_a_space_wider_than_pgvector_keeps_is_refused(postgres_uri):
     """A space wider than pgvector keeps is refused whole and says what to do."""
-    async with await open_store(postgres_uri) as store:
+    embedder = HashEmbedder(16_001)
+    async with await Memories.open(postgres_uri, embedding=embedder, worker=False) as memories:
         for _ in range(2):
             with pytest.raises(ConfigurationError, match="set dimensions=16000 or less"):
-                await store.memories.spaces.add("giant", 16_001, None)
-            assert list(await store.memories.spaces.all()) == []
-    embedder = HashEmbedder(20_000)
-    async with await Memories.open(postgres_uri, embedding=embedder, worker=False) as memories:
-        with pytest.raises(ConfigurationError, match="up to 16,000 dimensions"):
-            await memories.add(Scope("t", "u", "a"), ["Ada likes oolong."])
+                await memories.add(Scope("t", "u", "a"), ["Ada likes oolong."])
+            assert list(await memories.store.memories.spaces.all()) == []
         assert "16,000" in str(await memories.check())
 
 

@@ -9,7 +9,6 @@ from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import numpy as np
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
@@ -26,7 +25,7 @@ from kagent_memory.testing.contract import (
     IsolationContract,
     RoundTripContract,
 )
-from kagent_memory.testing.fixtures import NOW, a_job, a_memory, adding, delivery
+from kagent_memory.testing.fixtures import NOW, a_job, a_memory, adding, vector
 
 SERVERS = 4  # of the pooler, for each database
 
@@ -58,26 +57,24 @@ async def busy_life(uri: str, schema: str) -> None:
     # the same in every store: only the schema tells them apart
     scope = Scope("t", "the same user", "app")
     async with await open_store(uri, schema=schema, pool_size=6) as store:
-        space_number = (await store.memories.spaces.add("g", 4, None)).number
+        space = (await store.memories.spaces.add("g", 4, None)).number
         for turn in range(25):
-            memory = a_memory(f"zebra {turn} {schema}", metadata={"of": schema})
-            row = np.asarray([1, turn, 1, 1], np.float32)
-            batch = Batch(
-                changes=adding(memory, explicit=True),
-                vectors={memory.id: row},
-                space_number=space_number,
-                jobs=[a_job(scope, "embed", key=schema)],
+            memory = a_memory(f"zebra {turn} {schema}")
+            row = vector(1, turn, 1, 1)
+            values: Any = {"vectors": {memory.id: row}, "space_number": space}
+            await store.apply(
+                scope, Batch(changes=adding(memory, explicit=True), **values), now=NOW
             )
-            assert (await store.apply(scope, batch, now=NOW)).version == turn + 1
+            await store.enqueue([a_job(scope, "embed", key=schema)])
             listed = (await store.memories.list(scope, limit=1000, now=NOW)).memories
-            assert len(listed) == turn + 1
-            assert {one.metadata["of"] for one in listed} == {schema}
-            view = await store.memories.view(scope, now=NOW)
-            matches = view.text(["zebra"], limit=1000).matches
-            [near] = await view.nearest(space_number, [row], limit=1000)
-            assert {one.id for one in listed} == set(matches) == {id for id, _ in near}
+            assert {one.content for one in listed} == {
+                f"zebra {n} {schema}" for n in range(turn + 1)
+            }
+            [near] = await (await store.memories.view(scope, now=NOW)).nearest(
+                space, [row], limit=1000
+            )
+            assert {one.id for one in listed} == {id for id, _ in near}
             assert {job.key for job in await store.queue.jobs()} == {schema}
-            await store.memories.count([delivery(scope, memory.id)])
 
 
 async def state_of_servers(uri: str) -> dict[int, Any]:

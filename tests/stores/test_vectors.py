@@ -16,82 +16,48 @@ NOW = datetime(2026, 3, 1, tzinfo=UTC)
 DIMENSIONS = 16
 
 
-class Scope:
-    """An index with vectors, and what they are in truth."""
-
-    def __init__(self, seed: int) -> None:
-        self.numbers, self.dice = np.random.default_rng(seed), random.Random(seed)
-        self.index, self.known = ScopeIndex(), dict[str, np.ndarray | None]()
-        self.column = VectorColumn(DIMENSIONS)
-
-    def vector(self) -> np.ndarray:
-        if self.dice.random() < 0.3 and (
-            same := [one for one in self.known.values() if one is not None]
-        ):
-            return self.dice.choice(same)  # many at the same place
-        return self.numbers.normal(size=DIMENSIONS).astype(np.float16)
-
-    def load(self, *ids: str) -> None:
-        """Take in memories, new ones or some that were edited: these have no vector yet."""
-        memories = [Memory(id=id, content="x", created_at=NOW, updated_at=NOW) for id in ids]
-        self.index = self.index.updated([entry_of(memory, b"") for memory in memories])
-        self.column.discard(ids)
-        self.known |= dict.fromkeys(ids)
-
-    def put(self, *ids: str) -> None:
-        rows = {id: self.vector() for id in ids}
-        self.known |= {id: row for id, row in rows.items() if id in self.known}
-        self.column.put([*rows], np.array([*rows.values()]))
-
-    def discard(self, *ids: str) -> None:
-        self.index = self.index.updated((), ids)
-        self.column.discard(ids)
-        for id in ids:
-            self.known.pop(id, None)
-
-    def some(self, most: int) -> list[str]:
-        return self.dice.sample(
-            sorted(self.known), min(len(self.known), self.dice.randint(1, most))
-        )
-
-    def nearest(self, query: np.ndarray, limit: int, among: set[str]) -> list[tuple[str, float]]:
-        exact = query.astype(np.float16).astype(np.float64)
-        scored = [
-            (round(float(row @ exact / np.linalg.norm(row) / np.linalg.norm(exact)), 6) + 0.0, id)
-            for id, half in self.known.items()
-            if half is not None and id in among
-            for row in [half.astype(np.float64)]
-        ]
-        return [(id, cosine) for cosine, id in sorted(scored, reverse=True)[:limit]]
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_the_nearest_are_those_of_a_full_scan(seed):
     """Whatever was set, edited and let go of before."""
-    scope = Scope(seed)
+    numbers, dice = np.random.default_rng(seed), random.Random(seed)
+    index, column, truth = ScopeIndex(), VectorColumn(DIMENSIONS), dict[str, np.ndarray | None]()
+    place = numbers.normal(size=DIMENSIONS).astype(np.float16)
     for turn in range(60):
-        match scope.dice.randrange(6):
-            case 0 | 1:
-                ids = [new_id() for _ in range(scope.dice.randint(1, 40))]
-                scope.load(*ids)
-                scope.put(*ids)
-            case 2 if scope.known:
-                scope.put(*scope.some(9), new_id())  # one that the index does not know
-            case 3 if scope.known:
-                scope.load(*scope.some(9))
-            case _ if scope.known:
-                scope.discard(*scope.some(5))
-        assert set(scope.column.lacking(scope.index)) == {
-            id for id, half in scope.known.items() if half is None
-        }
-        query = scope.numbers.normal(size=DIMENSIONS).astype(np.float32)
+        new = [new_id() for _ in range(dice.randint(1, 40))]
+        some = dice.sample(sorted(truth), min(len(truth), dice.randint(1, 9)))
+        loaded, put, gone = dice.choice(  # what is loaded was edited: it has no vector yet
+            ((new, new, []), (some, [], []), ([], [*some, "unknown"], []), ([], [], some))
+        )
+        memories = [Memory(id=id, content="x", created_at=NOW, updated_at=NOW) for id in loaded]
+        index = index.updated([entry_of(memory, b"") for memory in memories], gone)
+        column.discard([*loaded, *gone])
+        truth = {id: row for id, row in truth.items() if id not in gone} | dict.fromkeys(loaded)
+        if put:
+            rows = numbers.normal(size=(len(put), DIMENSIONS)).astype(np.float16)
+            rows[::3] = place  # many at the same one
+            column.put(put, rows)
+            truth |= {id: row for id, row in zip(put, rows, strict=True) if id in truth}
+        assert {*column.lacking(index)} == {id for id, row in truth.items() if row is None}
+        query = numbers.normal(size=DIMENSIONS).astype(np.float32)
         for share in (1.0, 0.7, 0.1):
-            among = {id for id in scope.known if scope.dice.random() < share}
-            visible = scope.index.visible(NOW, among=among)
+            among = {id for id in truth if dice.random() < share}
+            scored = nearest(query, {id: truth[id] for id in among})
             for limit in (0, 1, 7, 10_000):
-                [found] = scope.column.nearest(scope.index, [query], limit, visible)
-                truth = scope.nearest(query, limit, among)
-                ids = scope.index.ids_of(found.rows)
-                assert ids == [id for id, _ in truth], (turn, share, limit)
-                cosines = [cosine for _, cosine in truth]
+                visible = index.visible(NOW, among=among)
+                [found] = column.nearest(index, [query], limit, visible)
+                wanted = scored[:limit]
+                assert index.ids_of(found.rows) == [id for _, id in wanted], (turn, share, limit)
+                cosines = [cosine for cosine, _ in wanted]
                 assert found.cosines.tolist() == pytest.approx(cosines, abs=1e-9)
+
+
+def nearest(query: np.ndarray, rows: dict[str, np.ndarray | None]) -> list[tuple[float, str]]:
+    """Return the cosine and id of each row, best first."""
+    exact = query.astype(np.float16).astype(np.float64)
+    scored: list[tuple[float, str]] = []
+    for id, half in rows.items():
+        if half is not None:
+            row = half.astype(np.float64)
+            cosine = float(row @ exact / np.linalg.norm(row) / np.linalg.norm(exact))
+            scored.append((round(cosine, 6) + 0.0, id))
+    return sorted(scored, reverse=True)
