@@ -16,7 +16,6 @@ from kagent_memory.cli import main
 from kagent_memory.errors import ConfigurationError
 from kagent_memory.memories import Memories
 from kagent_memory.records import Scope
-from kagent_memory.testing.demo import run_half
 
 
 @pytest.fixture
@@ -82,13 +81,6 @@ async def test_gemini_needs_no_extra_as_a_language_model(without: Any) -> None:
     without("litellm")
     async with KagentMemoryService("libsql:///:memory:", llm="gemini-2.5-flash") as service:
         assert not await service.memories.jobs()
-
-
-def test_a_demo_of_a_named_model_names_its_extra(without: Any) -> None:
-    """The demo with a model that LiteLLM calls names the extra to install."""
-    without("litellm")
-    with needs("litellm"):
-        run_half(1, "libsql:///:memory:", "demo", "ada", "openai/any")
 
 
 async def test_a_file_and_words_need_no_extra(without: Any, tmp_path: Path) -> None:

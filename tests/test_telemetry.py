@@ -69,19 +69,6 @@ def named(spans: InMemorySpanExporter, name: str) -> Any:
     return next(span for span in spans.get_finished_spans() if span.name == name)
 
 
-def test_a_store_of_several_hosts_is_traced_too(spans: InMemorySpanExporter) -> None:
-    """A span names the first host of a store and the last port that its URI gives."""
-    with telemetry.operation("search_memory", store="postgresql://one:5433,two:5434/db"):
-        pass
-    with telemetry.operation("create_memory", store="postgresql://[::1]/db"):
-        pass
-    several, local = (
-        dict(named(spans, name).attributes) for name in ("search_memory", "create_memory")
-    )
-    assert (several["server.address"], several["server.port"]) == ("one", 5434)
-    assert (local["server.address"], "server.port" in local) == ("::1", False)
-
-
 async def test_operations_are_spans_without_users_or_texts(
     service: KagentMemoryService, spans: InMemorySpanExporter
 ) -> None:

@@ -7,7 +7,6 @@ import sys
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
-import numpy as np
 import pytest
 from google.adk.agents import LlmAgent
 from pydantic import BaseModel
@@ -15,7 +14,6 @@ from pydantic import BaseModel
 import kagent_memory.testing
 from kagent_memory import InvalidInput, Scope, enable_memory
 from kagent_memory.errors import ModelError
-from kagent_memory.models.embedding import Embedder
 from kagent_memory.models.llm import Llm
 from kagent_memory.testing import (
     Chat,
@@ -32,29 +30,6 @@ ADA = Scope("", "ada", "desk")
 
 class Tea(BaseModel):
     name: str
-
-
-async def test_equal_texts_have_equal_unit_vectors() -> None:
-    """The same text always has the same unit vector and likeness is nearness."""
-    embedder: Embedder = HashEmbedder(dimensions=64)
-    texts = [
-        "green tea",
-        "a cup of green tea",
-        "deployment",
-        "we deploy on Monday",
-        "rain in Oslo",
-        "",
-        "!?",
-    ]
-    one = await embedder.embed(texts, kind="document")
-    other = await HashEmbedder(dimensions=64).embed(texts, kind="query")
-    assert (one.shape, one.dtype) == ((7, 64), np.float32)
-    np.testing.assert_array_equal(one, other)
-    np.testing.assert_allclose(np.linalg.norm(one, axis=1), 1.0, rtol=1e-6)
-    near = one @ one.T
-    assert near[0, 1] > near[0, 4] + 0.3
-    assert near[2, 3] > near[2, 4]
-    assert (await embedder.embed([], kind="query")).shape == (0, 64)
 
 
 async def test_a_script_answers_by_the_prompt_or_in_order() -> None:
@@ -117,32 +92,12 @@ async def test_a_scripted_model_goes_through_its_steps():
     assert ScriptedModel(afterwards="ok").requests == []
 
 
-async def test_a_chat_is_one_session_and_another_chat_is_another():
-    """Turns of one chat see each other."""
-    model = ScriptedModel(afterwards="Yes.")
-    with in_memory_service() as memory:
-        one, other = (
-            Chat(LlmAgent(name="assistant", model=model), memory, user=user)
-            for user in ("ada", "grace")
-        )
-        with pytest.raises(LookupError, match="Nothing was said"):
-            await one.session()
-        assert [await chat.ask("Hello?") for chat in (one, one, other)] == ["Yes."] * 3
-    assert [len(request.contents) for request in model.requests] == [1, 3, 1]
-    assert (await one.session()).user_id == "ada"
-    assert one.session_id != other.session_id
-
-
 def test_a_frozen_clock_stands_until_it_is_moved():
     """A frozen clock stands until it is moved and wants a zone."""
     east = datetime(2026, 3, 29, 2, 30, tzinfo=timezone(timedelta(hours=2)))
     clock = FrozenClock(east)
-    assert clock() == clock.now == east
-    assert clock().tzinfo is UTC
-    assert clock.advance(days=1, hours=2, minutes=3, seconds=4) == east + timedelta(
-        days=1, seconds=7384
-    )
-    assert clock() == clock.now
+    assert clock.advance(days=1, seconds=4) == east + timedelta(days=1, seconds=4)
+    assert (clock(), clock().tzinfo) == (clock.now, UTC)
     with pytest.raises(InvalidInput, match="with a zone"):
         FrozenClock(datetime(2026, 1, 1))  # noqa: DTZ001 that is the mistake
 

@@ -49,14 +49,6 @@ async def test_the_service_works_on_a_selector_loop_of_its_own(postgres_uri: str
 
 
 @pytest.mark.usefixtures("windows")
-def test_commands_run_on_a_selector_loop(
-    monkeypatch: pytest.MonkeyPatch, postgres_uri: str
-) -> None:
-    """Commands use a selector loop on Windows."""
-    assert main(["show", "--uri", postgres_uri, "--json"]) == 0
-
-
-@pytest.mark.usefixtures("windows")
 def test_a_worker_stops_without_signal_handlers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -19,6 +19,8 @@ from pydantic import (
     BeforeValidator,
     Field,
     ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
     field_validator,
 )
 
@@ -42,7 +44,6 @@ SUMMARY_IMPORTANCE = 0.6
 _YEAR_OR_MONTH = re.compile(r"(\d{4})(?:-(\d{2}))?")
 _MAX_DISTANCE = timedelta(days=100 * 365)
 Model = TypeVar("Model", bound=BaseModel)
-_IMPORTANCE = {"low": 0.2, "medium": 0.5, "high": 0.8, "critical": 1.0}
 
 
 def _plain(text: str) -> str:
@@ -59,12 +60,6 @@ def _name(value: object) -> str:
     return _text(value).upper().strip("[] ")
 
 
-def _action(value: object) -> str:
-    """Return an action that was offered; whatever else a model says counts as ADD."""
-    action = _text(value).upper()
-    return action if action in ("UPDATE", "SUPERSEDE", "NOOP") else "ADD"
-
-
 def _type(value: object) -> str:
     return value.strip().lower() if isinstance(value, str) else "semantic"
 
@@ -76,16 +71,16 @@ def _texts(value: object) -> list[str]:
     return list(filter(None, map(_text, listed)))
 
 
-def _truth(value: object) -> bool:
-    return _text(value).lower() in ("true", "yes", "1")
+def _or(default: object) -> WrapValidator:
+    """Return what takes a default for a value that does not fit."""
 
+    def read(value: Any, fitting: ValidatorFunctionWrapHandler) -> Any:
+        try:
+            return fitting(value)
+        except ValidationError:
+            return default
 
-def _number(value: object) -> float:
-    number = _IMPORTANCE.get(_type(value), value)
-    try:
-        return clamped(float(cast("Any", number)))
-    except (TypeError, ValueError, OverflowError):
-        return 0.5
+    return WrapValidator(read)
 
 
 def _fitting(kind: type[Model], value: Any) -> Any:
@@ -112,8 +107,8 @@ class ExtractedFact(BaseModel):
     text: Annotated[str, AfterValidator(_plain)]
     type: Annotated[MemoryType, BeforeValidator(_type)] = "semantic"
     topics: Texts = Field(default_factory=list[str])
-    importance: Annotated[float, BeforeValidator(_number)] = 0.5
-    is_error: Annotated[bool, BeforeValidator(_truth)] = False
+    importance: Annotated[float, AfterValidator(clamped), _or(0.5)] = 0.5
+    is_error: Annotated[bool, _or(False)] = False
     happened_at: Text | None = None
     subject: Text | None = None
     attribute: Text | None = None
@@ -157,9 +152,10 @@ class Decision(BaseModel):
     """Decision of a model about one new fact."""
 
     fact: Name = ""
-    action: Annotated[Literal["ADD", "UPDATE", "SUPERSEDE", "NOOP"], BeforeValidator(_action)] = (
-        "ADD"
-    )
+    # whatever else a model says counts as ADD
+    action: Annotated[
+        Literal["ADD", "UPDATE", "SUPERSEDE", "NOOP"], BeforeValidator(_name), _or("ADD")
+    ] = "ADD"
     memory: Name | None = None
     text: Text | None = None
 

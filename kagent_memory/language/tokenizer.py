@@ -62,7 +62,6 @@ EDGES = "\"'“”‘’«»„‹›()[]{}<>*,;:!?…¿¡.。！？"
 _ENDS = ".!…"
 _JOINTS = re.compile("['’-]")
 _MAX_SYMBOL_CHARS = 3  # letters of what a number counts that may be a unit
-_MIN_SHOUTED_CHARS = 2  # letters of a word in capitals that is rather an acronym
 
 
 def tokens(text: str) -> list[str]:
@@ -118,8 +117,8 @@ def normalised(text: str) -> str:
 
 
 def spelling(text: str) -> str:
-    """The text as facts are compared by it: blanks and the case of plain words folded, and nothing
-    else.
+    """The text as facts are compared by it: blanks and capitals at the beginning of plain words
+    folded, and nothing else.
 
     Whatever may tell two things apart stays: the case of units, identifiers and acronyms, super-
     and subscripts, letters that only look alike. What ends a sentence after a plain word goes.
@@ -131,20 +130,13 @@ def spelling(text: str) -> str:
     if (bare := core.strip(EDGES)) != "":  # "5!", "C#" and a lone dot say something by themselves
         words[-1] = core if core[-1].isalpha() and len(bare) > 1 else words[-1].rstrip(".…")
     folded: list[str] = []
-    before = "."  # what a text begins after
-    for word in words:
-        small = word.lower()
-        if small != word:  # most words are small already, whatever their case may tell
-            stood = before.strip(EDGES)
-            begins = before[-1] in _ENDS or not stood
-            counted = not stood.isalpha() and any(map(str.isdigit, stood))
-            core = word.strip(EDGES)
-            folded.append(
-                small if core and _is_plain(core, begins=begins, counted=counted) else word
-            )
-        else:
-            folded.append(word)
-        before = word
+    for before, word in zip(("", *words), words, strict=False):
+        core, small = word.strip(EDGES), word.lower()
+        letters = all(map(str.isalpha, _JOINTS.split(core)))
+        # what a number counts may be a unit, and so may a letter that stands alone
+        is_unit = len(core) <= _MAX_SYMBOL_CHARS and any(map(str.isdigit, before))
+        is_plain = core == "I" or (len(core) > 1 and core[1:] == core[1:].lower())
+        folded.append(small if letters and is_plain and not is_unit else word)
     return " ".join(folded)
 
 
@@ -192,45 +184,6 @@ def estimated_tokens(text: str) -> int:
     """
     plain = len(text.encode("ascii", "ignore"))
     return (plain + 3) // 4 + len(text) - plain
-
-
-def _is_plain(word: str, *, begins: bool, counted: bool) -> bool:
-    """Return True if the case of a word says nothing.
-
-    Args:
-        word: without punctuation around it.
-        begins: it stands at the beginning of a sentence.
-        counted: a number stands in front of it, so that it may be a unit.
-    """
-    letters = word.isalpha() or all(map(str.isalpha, _JOINTS.split(word)))
-    if not letters or (counted and len(word) <= _MAX_SYMBOL_CHARS):
-        return False
-    if len(word) == 1:
-        return word == "I" or (begins and _holds_together(word))
-    if word.casefold() in _cased_symbols():
-        return False
-    if word[1:] == word[1:].lower():
-        return True
-    return (
-        word.isupper()
-        and len(word) > _MIN_SHOUTED_CHARS
-        and not (_holds_together(word) or word.lower() in _acronyms())
-    )
-
-
-def _holds_together(word: str) -> bool:
-    """Return True for a function word of any language."""
-    return word.lower() in all_words("function_words")
-
-
-@cache
-def _acronyms() -> frozenset[str]:
-    return frozenset(table("cased_words")["acronyms"].split())
-
-
-@cache
-def _cased_symbols() -> frozenset[str]:
-    return frozenset(table("cased_words")["symbols"].casefold().split())
 
 
 def _telling(terms: list[str]) -> list[str]:

@@ -14,7 +14,6 @@ from .columns import NO_ROWS, Floats, Mask, Rows, best
 from .index import ScopeIndex
 
 ROW_BYTES = 200  # of a vector, beside its numbers
-NEVER = 2**62  # a version that no scope comes to
 _SLACK = 1e-5
 
 Halves: TypeAlias = npt.NDArray[np.float16]
@@ -45,14 +44,13 @@ class VectorColumn:
     Every method may be called from any thread.
 
     Attributes:
-        version: the scope's version at which all of them were read; `NEVER` before that.
-        mark: how often vectors of the scope had been set then (`Stand.mark`); None: memories came
-            since.
+        mark: how often vectors of the scope had been set by themselves when the oldest of these
+            was read (`Stand.mark`).
+        is_whole: whether no memory came since all were read.
     """
 
-    def __init__(self, dimensions: int) -> None:
-        self.version = NEVER
-        self.mark: int | None = None
+    def __init__(self, dimensions: int, mark: int = 0) -> None:
+        self.mark, self.is_whole = mark, False
         self._places: dict[str, int] = {}
         self._free: list[int] = []
         self._matrix: Vector = np.empty((0, dimensions), np.float32)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import shlex
 import subprocess
 import sys
 import time
@@ -19,7 +17,6 @@ from typing import Any
 
 import pytest
 import uvicorn
-from click.testing import CliRunner
 from fastapi.testclient import TestClient
 from relay import free_port
 
@@ -50,7 +47,7 @@ def post(url: str, path: str, body: Any) -> Any:
 
 
 @contextmanager
-def served(command: list[str], folder: Path, **environ: str) -> Iterator[str]:
+def served(command: list[str], folder: Path) -> Iterator[str]:
     port = free_port()
     log = folder / "server.log"
     with log.open("wb") as output:
@@ -59,7 +56,7 @@ def served(command: list[str], folder: Path, **environ: str) -> Iterator[str]:
             cwd=folder,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "OTEL_SDK_DISABLED": "true", **environ},
+            env={**os.environ, "OTEL_SDK_DISABLED": "true"},
         )
     try:
         url = f"http://127.0.0.1:{port}"
@@ -127,56 +124,4 @@ def test_our_command_is_adks_and_knows_our_schemes(
     with pytest.raises(SystemExit) as ended:
         main()
     assert not ended.value.code
-    assert (tmp_path / "memory.db").is_file()
-
-
-GCLOUD = """#!/bin/sh
-# Stands in for gcloud: keeps what an image would be built of, and deploys nothing.
-while [ $# -gt 0 ]; do
-    [ "$1" = --source ] && cp -r "$2" "$KEPT"
-    shift
-done
-"""
-
-
-def test_an_adk_deployment_knows_our_scheme(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What `adk deploy` builds knows our scheme and takes the store from the environment."""
-    from google.adk.cli.cli_tools_click import main as adk
-
-    page = (Path(__file__).parents[2] / "docs/adk-integration.md").read_text(encoding="utf-8")
-    (module,) = re.findall(
-        r"^```python\n(import kagent_memory\n.*?)^```", page, re.MULTILINE | re.DOTALL
-    )
-    (shown,) = re.findall(r"^\$ adk (deploy cloud_run .*?[^\\])$", page, re.MULTILINE | re.DOTALL)
-    write_agent(tmp_path / "assistant")
-    (tmp_path / "services.py").write_text(module)
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/gcloud").write_text(GCLOUD)
-    (tmp_path / "bin/gcloud").chmod(0o755)
-    image = tmp_path / "image"
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setenv("KEPT", str(image))
-    deployed = CliRunner().invoke(adk, shlex.split(shown.replace("\\\n", " ")))
-    deploy: Any = adk.commands["deploy"]
-    if "--extra_packages" not in {
-        name for one in deploy.commands["cloud_run"].params for name in one.opts
-    }:
-        # older versions of ADK: the page says what to do instead
-        assert "No such option" in deployed.output
-        return
-    assert deployed.exit_code == 0, deployed.output
-
-    dockerfile = (image / "Dockerfile").read_text()
-    assert 'COPY --chown=myuser:myuser "services.py" "/app/services.py"' in dockerfile
-    assert 'ENV PYTHONPATH="/app:' in dockerfile
-    (start,) = re.findall(r"^CMD (\[.*\])$", dockerfile, re.MULTILINE)
-    words = [word for word in json.loads(start) if not word.startswith(("--port=", "--host="))]
-    assert (words[0], words[-1]) == ("adk", "/app/agents")
-    path = os.pathsep.join([str(image), os.environ.get("PYTHONPATH", "")])
-    store = f"libsql:///{tmp_path}/memory.db?llm=false"
-    with served([*ADK, *words[1:-1]], image, PYTHONPATH=path, KAGENT_MEMORY_URI=store) as url:
-        remembers(partial(post, url), "assistant")
     assert (tmp_path / "memory.db").is_file()

@@ -89,19 +89,6 @@ async def test_sessions_wait_for_a_worker_that_can_and_nothing_is_lost(
         assert learnt == {"The parrot is called Grace.", "The parrot is called Alan."}
 
 
-async def test_a_server_with_a_model_takes_the_sessions_in(
-    uri: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A server with a model extracts the facts of its callers' sessions."""
-    llm = ScriptedLlm(facts, name="servers")
-    with served(partial(Memories.open, uri, llm=llm)) as address:
-        async with KagentMemoryService(address) as service:
-            await talked(service, "Grace")
-            assert await service.drain(60) is True
-            assert await contents(service) == ["The parrot is called Grace."]
-    assert "has no model of its own" not in caplog.text
-
-
 @pytest.mark.parametrize(
     "options", [{"llm": False}, {}], ids=["client without models", "server without models"]
 )

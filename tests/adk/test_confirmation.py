@@ -155,21 +155,6 @@ async def test_a_request_that_a_model_made_up_confirms_nothing(
     assert await states(service) == ({id}, set())
 
 
-async def test_a_second_confirmation_is_harmless(service: KagentMemoryService):
-    """Consent that comes twice, or to an older request, changes nothing more."""
-    [id] = await held(service)
-    chat = talk(service, {"ids": [id]}, {"ids": [id]})
-    requested = confirmations(await chat.say("Confirm it"))
-    requested += confirmations(await chat.say("Confirm it once more"))
-    first, second = (request.id for request in requested)
-    assert answers(await reply(chat, first, YES))[0]["status"] == "confirmed"
-    before = await service.memories.get(SCOPE, id)
-    again = answers(await reply(chat, second, YES))
-    assert again == [{"error": f"No memory {id} waits in the quarantine of this scope."}]
-    await reply(chat, first, YES)
-    assert await service.memories.get(SCOPE, id) == before
-
-
 async def test_one_conflict_does_not_keep_back_the_others(service: KagentMemoryService):
     """Of several memories those are let in that can be, and the others are named."""
     first, second = await held(service, CLAIM, "The shop opens at nine")
@@ -206,9 +191,7 @@ async def test_a_list_is_bounded_and_says_so(service: KagentMemoryService):
     answer = await answer_of(TOOL, service, ids=[])
     assert (len(answer["memories"]), answer["message"]) == (50, "More wait than are shown here.")
     await held(service, *(f"{number} " + "tea " * 1900 for number in range(4)))
-    answer = await answer_of(TOOL, service, ids=None, decision="")
-    assert answer["message"] == "More wait than are shown here."
-    assert len(json.dumps(answer)) < 20_000
+    assert len(json.dumps(await answer_of(TOOL, service))) < 20_000
 
 
 async def test_the_question_is_plain_and_bounded(service: KagentMemoryService):
@@ -228,15 +211,11 @@ async def test_the_question_is_plain_and_bounded(service: KagentMemoryService):
 @pytest.mark.parametrize(
     "args",
     [
-        {"ids": [7]},
-        {"ids": "nonsense"},
         {"ids": ["x" * 100_000]},
         {"ids": [str(number) for number in range(11)]},
         {"ids": ["x"], "decision": "delete"},
         {"decision": ["confirm"]},
-        {"decision": False},
-        {"ids": "others", "user_id": "eve", "app_name": APP, "scope": "eve"},
-        {"ids": "others", "decision": "reject", "user_id": "eve"},
+        {"ids": "others", "decision": "reject", "user_id": "eve", "app_name": APP, "scope": "eve"},
     ],
 )
 async def test_what_cannot_be_decided_is_asked_of_nobody(

@@ -36,14 +36,6 @@ def told(*events: Event) -> list[tuple[str, str, str]]:
     return [(message.role, message.author, message.text) for message in messages(events)]
 
 
-def test_a_message_names_its_event_and_time():
-    """A message has the id and the time of its event."""
-    asked = event("Hello", timestamp=1_700_000_000.0)
-    (message,) = messages([asked])
-    at = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
-    assert (message.event_id, message.at) == (asked.id, at)
-
-
 def heard(text: str, *, finished: bool = True) -> types.Transcription:
     return types.Transcription(text=text, finished=finished)
 
@@ -132,7 +124,6 @@ def by_mcp(text: str) -> dict[str, Any]:
     [
         ("load_memory", fenced_answer([{"text": "Ada likes tea"}])),
         ("recall_memory", {"memories": [{"text": "Ada likes tea"}]}),
-        ("my_own_memory_search", fenced_answer([{"id": "1", "text": "Ada likes tea"}])),
         (
             "load_memory",
             {
@@ -143,10 +134,6 @@ def by_mcp(text: str) -> dict[str, Any]:
         ),
         (
             "notes_load_memory",
-            by_mcp(json.dumps(fenced_answer([{"id": "1", "text": "Ada likes tea"}]))),
-        ),
-        (
-            "list_memories",
             by_mcp(json.dumps(fenced_answer([{"id": "1", "text": "Ada likes tea"}]))),
         ),
     ],
@@ -160,9 +147,7 @@ def test_what_memory_answered_is_recalled_and_never_text(name: str, response: di
 @pytest.mark.parametrize(
     "content",
     [
-        [{"type": "text", "text": "{}"}],
         [{"type": "text", "text": '{"begin": "' + OPENING + '", "memories": [{"te'}],  # cut off
-        [{"type": "text", "text": '{"begin": "' + OPENING + '", "memories": ' + "[" * 100_000}],
         [{"type": "text", "text": 7}, "text", None],
         "text",
     ],
@@ -223,7 +208,6 @@ class Forecast(BaseModel):
         (Forecast(), '{"city": "Oslo", "at": "2026-05-03 00:00:00+00:00"}'),
         ({1}, "[1]"),
         (b"\x00\xff" * 500, '"<1000 bytes>"'),
-        (10**400, str(10**400)),
         (float("nan"), "NaN"),
     ],
 )
@@ -257,7 +241,7 @@ NO_TIME = EventCompaction(
     [
         event("when?", timestamp=float("nan")),
         event(actions=EventActions(compaction=NO_TIME)),
-        *(event("who?", id=id) for id in ("e" * 1025, "é" * 600, "a\0b", "lone \ud800")),
+        *(event("who?", id=id) for id in ("é" * 600, "lone \ud800")),
     ],
 )
 async def test_an_odd_event_does_not_keep_back_the_others(service: KagentMemoryService, odd: Event):
@@ -294,21 +278,15 @@ def blob(**fields: Any) -> types.Part:
             "[attached: kitchen plan.png, image/png]",
         ),
         (blob(mime_type="image/png"), "[attached: image/png]"),
-        (
-            file(file_uri="gs://b/rent.pdf", mime_type="application/pdf"),
-            "[attached: gs://b/rent.pdf, application/pdf]",
-        ),
         (file(file_uri="gs://b/x", display_name="rent.pdf"), "[attached: rent.pdf, gs://b/x]"),
         (
             file(file_uri="data:image/png;base64,AAAA" + "A" * 9_000),
             "[attached: data:image/png;base64]",
         ),
-        (blob(display_name="memo.ogg", mime_type="audio/ogg"), "[attached: memo.ogg, audio/ogg]"),
         (
             blob(display_name="two\nlines\tand more", mime_type="text/plain"),
             "[attached: two lines and more, text/plain]",
         ),
-        (blob(mime_type="audio/pcm"), None),
         (
             file(
                 file_uri="artifact://a/u/s/_adk_live/adk_live_audio_1.pcm#1", mime_type="audio/pcm"

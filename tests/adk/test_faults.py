@@ -49,10 +49,8 @@ from .scripted import (
     blocks,
     call,
     contents,
-    entry,
     responses,
     scripted,
-    session_of,
 )
 
 KNOWN = ("Ada's tea is oolong.", "The spare key is with Grace.")
@@ -371,19 +369,3 @@ async def test_no_failure_of_memory_reaches_the_run_or_the_log(
     assert "auto-save: " in caplog.text
     assert ("is none; write another." in caplog.text) is (error is WRONG)
     assert "hunter2pass" not in caplog.text
-
-
-async def test_an_unreachable_database_is_never_an_empty_one():
-    """ "Unavailable" is an error of every method, and draining it is False and no error."""
-    dead = KagentMemoryService("postgresql://nobody@127.0.0.1:9/none?connect_timeout=1", llm=False)
-    whose: dict[str, Any] = {"app_name": APP, "user_id": USER}
-    for use in (
-        lambda: dead.search_memory(**whose, query="x"),
-        lambda: dead.add_memory(**whose, memories=[entry("x")]),
-        lambda: dead.add_session_to_memory(session_of("hello")),
-        lambda: dead.delete_memory(**whose, memory_id="x"),
-    ):
-        with pytest.raises(StoreError):
-            await use()
-    assert await dead.drain(0.5) is False
-    await dead.close()

@@ -53,11 +53,3 @@ def test_memory_that_is_off_leaves_the_agent_as_it_is(config: Any):
     """Without memory in the configuration the agent itself comes back."""
     given = LlmAgent(name="a", model="m", instruction="Help.")
     assert configure_agent(given, config) is given
-
-
-def test_configuring_twice_adds_nothing():
-    """An agent that is configured already gets nothing more."""
-    once = configure_agent(LlmAgent(name="a", model="m", instruction="Help."), ON)
-    twice = configure_agent(once, ON)
-    assert (names(twice), twice.instruction) == (names(once), once.instruction)
-    assert len(twice.canonical_after_agent_callbacks) == 1

@@ -1,18 +1,15 @@
-"""Live mode over a fake connection: tools on another loop, voice turns, and the end of the
-connection.
-"""
+"""Live mode over a fake connection: voice turns, a tool's answer, and the end of the connection."""
 
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from google.adk.agents.live_request_queue import LiveRequestQueue
-from google.adk.agents.run_config import RunConfig, ToolThreadPoolConfig
+from google.adk.agents.run_config import RunConfig
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.base_llm_connection import BaseLlmConnection
 from google.adk.models.llm_response import LlmResponse
@@ -22,7 +19,6 @@ from kagent_memory import (
     KagentMemoryService,
     LoadMemoryTool,
     PrefetchMemoryTool,
-    SaveMemoryTool,
     enable_memory,
 )
 
@@ -39,10 +35,7 @@ class Connection(BaseLlmConnection):
     async def send_history(self, history: list[types.Content]) -> None: ...
 
     async def send_content(self, content: types.Content) -> None:
-        for part in content.parts or []:
-            if part.function_response:
-                self.model.answers.append(dict(part.function_response.response or {}))
-        if len(self.model.answers) >= self.model.expected:
+        if any(part.function_response for part in content.parts or []):
             self.answered.set()
 
     async def send_realtime(self, blob: Any) -> None: ...
@@ -64,8 +57,6 @@ class Live(BaseLlm):
     model: str = "live"
     responses: list[Any]
     queue: Any
-    expected: int = 1
-    answers: list[Any] = []  # noqa: RUF012 pydantic copies it
 
     async def generate_content_async(
         self, llm_request: Any, stream: bool = False
@@ -86,60 +77,24 @@ def task_completed() -> str:
     return "ok"
 
 
-async def live(
-    service: KagentMemoryService, responses: list[LlmResponse], tools: list[Any], **config: Any
-) -> list[Any]:
-    voice: dict[str, Any] = {"streaming_mode": "bidi", "response_modalities": ["AUDIO"], **config}
-    queue = LiveRequestQueue()
-    model = Live(responses=responses, queue=queue, answers=[])
-    chat = Chat(enable_memory(assistant(model, tools=[*tools, task_completed])), service)
-    session = await chat.sessions.create_session(app_name=APP, user_id=USER)
-    run = chat.runner.run_live(
-        user_id=USER,
-        session_id=session.id,
-        live_request_queue=queue,
-        run_config=RunConfig(**voice),
-    )
-
-    async def drive() -> None:
-        async for _ in run:
-            pass
-
-    await asyncio.wait_for(drive(), 120)
-    return model.answers
-
-
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
-async def test_live_tools_on_another_loop_use_the_same_service(
-    service: KagentMemoryService,
-):
-    """A tool that ADK runs in a thread with a loop of its own saves to the same service."""
-    places: set[int] = set()
-
-    class Placed(SaveMemoryTool):
-        async def run_async(self, **given: Any) -> Any:
-            places.add(threading.get_ident())
-            return await super().run_async(**given)
-
-    asked = types.Content(
-        role="model", parts=[call("save_memory", content="Ada prefers dark mode")]
-    )
-    elsewhere = ToolThreadPoolConfig()
-    answers = await live(
-        service, [LlmResponse(content=asked)], [Placed()], tool_thread_pool_config=elsewhere
-    )
-    assert answers[0]["status"] == "saved"
-    assert threading.get_ident() not in places
-    assert await contents(service) == ["Ada prefers dark mode"]
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
-async def test_voice_turns_are_saved_when_a_live_session_ends(
-    service: KagentMemoryService,
-):
+async def test_voice_turns_are_saved_when_a_live_session_ends(service: KagentMemoryService):
     """Voice turns of a live session are saved when its connection ends."""
     asked = types.Content(role="model", parts=[call("load_memory", query="parrot")])
     responses = [heard("My parrot is called Grace"), LlmResponse(content=asked)]
-    await live(service, responses, [PrefetchMemoryTool(), LoadMemoryTool()])
+    queue = LiveRequestQueue()
+    model = Live(responses=responses, queue=queue)
+    tools = [PrefetchMemoryTool(), LoadMemoryTool(), task_completed]
+    chat = Chat(enable_memory(assistant(model, tools=tools)), service)
+    session = await chat.sessions.create_session(app_name=APP, user_id=USER)
+    config: dict[str, Any] = {"streaming_mode": "bidi", "response_modalities": ["AUDIO"]}
+    async with asyncio.timeout(120):
+        async for _ in chat.runner.run_live(
+            user_id=USER,
+            session_id=session.id,
+            live_request_queue=queue,
+            run_config=RunConfig(**config),
+        ):
+            pass
     assert await service.drain() is True
     assert "My parrot is called Grace" in await contents(service)

@@ -46,28 +46,6 @@ def threads(before: set[threading.Thread]) -> list[threading.Thread]:
     return [one for one in set(threading.enumerate()) - before if one.name == THREAD]
 
 
-async def test_close_waits_and_the_next_use_starts_afresh():
-    """Closing waits for running work; the next use starts afresh."""
-    before, mine = set(threading.enumerate()), Noting()
-    began, done = threading.Event(), []
-
-    async def slow(resource: Resource) -> None:
-        began.set()
-        await asyncio.sleep(0.1)
-        assert not resource.closed
-        done.append(resource)
-
-    running = asyncio.ensure_future(mine.run(slow))
-    assert await asyncio.to_thread(began.wait, 60)
-    await mine.close()
-    await running
-    assert done == [mine.opened[0]]
-    await mine.run(loop_of)
-    assert len(mine.opened) == 2
-    await mine.close()
-    assert threads(before) == []
-
-
 async def test_calls_and_closes_may_overlap():
     """Callers that come together share one opening; each close ends what was opened."""
     mine = Noting()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -24,9 +23,8 @@ from kagent_memory import (
 )
 from kagent_memory.memories import Memories
 from kagent_memory.models.prompts.fence import CLOSING, OPENING
-from kagent_memory.testing import HashEmbedder
 
-from .scripted import SCOPE, Chat, blocks, call, declarations, system, talk, texts
+from .scripted import SCOPE, Chat, blocks, call, system, talk, texts
 
 TEA, PARROT = "Ada likes oolong tea best", "Ada's parrot is called Grace"
 ASKED = "Which tea do I like best? And what was my parrot called again?"
@@ -110,14 +108,6 @@ async def test_tool_memories_are_left_out_unless_allowed(known: KagentMemoryServ
     for tool in (PrefetchMemoryTool(), PreloadMemoryTool()):
         _, [block] = await asked(known, "Which oolong tea does Ada like best?", tool)
         assert ("best of all" in block, "wire" in block) == (True, False)
-
-
-async def test_nothing_known_adds_nothing(service: KagentMemoryService):
-    """Without memories the request stays as it is, and no function is declared."""
-    chat = talk(service, tools=TOOLS)
-    await chat.say(ASKED)
-    assert texts(chat.requests[0]) == [ASKED]
-    assert declarations(chat.requests[0]) == []
 
 
 async def test_a_truncated_session_is_not_taken_for_a_new_one(known: KagentMemoryService):
@@ -257,23 +247,6 @@ async def test_what_its_caller_marks_is_not_searched(
     for tool in (PrefetchMemoryTool(), PreloadMemoryTool()):
         _, shown = await asked(known, "Who was Albert Einstein?", tool, run_config=config)
         assert len(shown) == found
-
-
-class Hanging(HashEmbedder):
-    """Answers no query, as a host that swallows packets."""
-
-    async def embed(self, texts: Sequence[str], *, kind: str) -> Any:
-        if kind == "query":
-            await asyncio.sleep(600)
-        return await super().embed(texts, kind="document")
-
-
-async def test_words_answer_in_time_while_the_embedder_hangs(uri: str):
-    """A search whose embedder hangs answers by words before its time is over."""
-    async with KagentMemoryService(uri, llm=False, embedding=Hanging(64)) as service:
-        await service.memories.add(SCOPE, [TEA, PARROT])
-        _, [block] = await asked(service, tool=PrefetchMemoryTool(timeout_seconds=1.5))
-        assert "oolong" in block
 
 
 async def test_a_long_message_is_searched_by_its_ends(known: KagentMemoryService):

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from google.adk.agents.context import Context
 from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
@@ -19,7 +18,6 @@ from kagent_memory import (
     InvalidInput,
     KagentMemoryService,
     MemorySettings,
-    NotFound,
     Scope,
 )
 
@@ -27,12 +25,7 @@ from .scripted import (
     APP,
     SCOPE,
     USER,
-    Chat,
-    assistant,
-    call,
-    contents,
     entry,
-    scripted,
     session_of,
     text_of,
 )
@@ -48,67 +41,36 @@ async def found(service: KagentMemoryService, query: str, **whose: str) -> list[
 # -- the five methods, on both stores and over HTTP --
 
 
-async def test_an_added_memory_comes_back_as_it_was_given(
-    each_service: KagentMemoryService,
-):
-    """What is added comes back from a search with its text, author, time and metadata."""
+async def test_a_memory_comes_back_as_given_with_its_fields_set(each_service: KagentMemoryService):
+    """Text, author, time and metadata come back; keys that we know set the memory, and an entry's
+    own win over the call's.
+    """
+    nested = {"project": "x", "nested": {"a": [1, None, "ü"]}, "user_id": "eve"}
+    own = {**nested, "type": "episodic", "tags": "own", "pinned": True, "ttl": "90000s"}
     given = entry(
         "Ada prefers dark mode",
         author="ada",
         timestamp="2026-01-05T09:30:00Z",
-        custom_metadata={"project": "x", "nested": {"a": [1, None, "ü"]}, "user_id": "eve"},
+        custom_metadata={**own, "origin": "import", "session_id": "s9"},
     )
-    await each_service.add_memory(
-        **WHOSE, memories=[given], custom_metadata={"ttl_days": 3, "color": "red"}
-    )
-    (memory,) = (await each_service.search_memory(**WHOSE, query="dark mode")).memories
-    assert memory.id
-    assert memory.author == "ada"
-    assert text_of(memory) == "Ada prefers dark mode"
-    assert datetime.fromisoformat(memory.timestamp or "") == datetime(2026, 1, 5, 9, 30, tzinfo=UTC)
-    expected = {"project": "x", "nested": {"a": [1, None, "ü"]}, "user_id": "eve", "color": "red"}
-    assert memory.custom_metadata == expected
-    assert (await each_service.memories.get(SCOPE, memory.id)).ttl_days == 3
-
-
-async def test_understood_keys_set_the_memory_and_the_entrys_win(
-    each_service: KagentMemoryService,
-):
-    """Metadata that we understand sets the memory, and an entry's own wins over the call's."""
-    call_wide = {
-        "type": "procedural",
-        "topics": ["ops"],
-        "tags": ["call"],
-        "importance": 0.9,
-        "ttl_days": 3,
-    }
-    own = {
-        "type": "episodic",
-        "tags": "own",
-        "pinned": True,
-        "origin": "import",
-        "ttl": "90000s",
-        "session_id": "s9",
-    }
-    await each_service.add_memory(
-        **WHOSE,
-        memories=[entry("Deploy with make", custom_metadata=own)],
-        custom_metadata=call_wide,
-    )
-    (memory,) = (await each_service.memories.list(SCOPE)).memories
-    assert (memory.type, memory.topics, memory.tags, memory.importance) == (
+    wide = {"type": "procedural", "topics": ["ops"], "importance": 0.9, "ttl_days": 3, "color": "r"}
+    await each_service.add_memory(**WHOSE, memories=[given], custom_metadata=wide)
+    (found,) = (await each_service.search_memory(**WHOSE, query="dark mode")).memories
+    assert (found.author, text_of(found)) == ("ada", "Ada prefers dark mode")
+    assert datetime.fromisoformat(found.timestamp or "") == datetime(2026, 1, 5, 9, 30, tzinfo=UTC)
+    assert found.custom_metadata == {**nested, "color": "r"}
+    memory = await each_service.memories.get(SCOPE, found.id or "")
+    fields = ("type", "topics", "tags", "importance", "pinned", "origin", "ttl_days", "session_id")
+    assert [getattr(memory, name) for name in fields] == [
         "episodic",
         ("ops",),
         ("own",),
         0.9,
-    )
-    assert (memory.pinned, memory.origin, memory.ttl_days, memory.session_id) == (
         True,
         "import",
         2,
         "s9",
-    )
-    assert memory.metadata == {}
+    ]
 
 
 async def test_events_take_fields_from_metadata(
@@ -131,20 +93,10 @@ async def test_events_take_fields_from_metadata(
         assert (memory.session_id, memory.ttl_days, memory.tags) == ("s7", 1, ("pets",))
         assert (memory.type, memory.importance, memory.metadata) == ("procedural", 0.9, {"desk": 4})
     assert (await found(each_service, "parrot")) != []
-    for wrong in ({"ttl": "soon"}, {"type": "song"}, {"tags": [1]}, {"importance": 2}):
-        with pytest.raises(InvalidInput):
-            await each_service.add_events_to_memory(
-                **WHOSE, events=session.events, custom_metadata=wrong
-            )
-
-
-async def test_deleting_an_unknown_id_is_an_error(each_service: KagentMemoryService):
-    """Deleting without an id deletes nothing; an unknown id is an error."""
-    await each_service.add_memory(**WHOSE, memories=[entry("Ada prefers dark mode")])
-    await each_service.delete_memory(**WHOSE)
-    with pytest.raises(NotFound):
-        await each_service.delete_memory(**WHOSE, memory_id="00000000-0000-7000-8000-000000000000")
-    assert await found(each_service, "dark") == ["Ada prefers dark mode"]
+    with pytest.raises(InvalidInput):
+        await each_service.add_events_to_memory(
+            **WHOSE, events=session.events, custom_metadata={"ttl": "soon"}
+        )
 
 
 # -- what cannot be stored --
@@ -161,15 +113,10 @@ async def test_deleting_an_unknown_id_is_an_error(each_service: KagentMemoryServ
             ),
             {},
         ),
-        (MemoryEntry(content=types.Content(parts=[])), {}),
         (entry("   "), {}),
         (entry("ok", timestamp="yesterday"), {}),
-        (entry("ok"), {"type": "odd"}),
         (entry("ok"), {"ttl": "0s"}),  # ttl_days=0 would be for ever
-        (entry("ok"), {"ttl_days": "3"}),
-        (entry("ok"), {"importance": 2}),
         (entry("ok"), {"topics": [1]}),
-        (entry("x" * 20_000), {}),
     ],
 )
 async def test_an_unfit_entry_refuses_the_whole_call(
@@ -180,32 +127,6 @@ async def test_an_unfit_entry_refuses_the_whole_call(
     with pytest.raises(InvalidInput):
         await service.add_memory(**WHOSE, memories=[entry("fine before"), given])
     assert (await service.memories.list(SCOPE)).memories == ()
-
-
-async def test_adks_own_context_reaches_the_service(service: KagentMemoryService):
-    """The methods of ADK's context reach the service of the run."""
-    entry = MemoryEntry(content=types.Content(parts=[types.Part(text="Ada prefers dark mode")]))
-    seen: list[Any] = []
-
-    async def use(tool_context: Context) -> str:
-        """Uses memory as any tool of ADK may."""
-        await tool_context.add_memory(
-            memories=[entry], custom_metadata={"session_id": tool_context.session.id}
-        )
-        await tool_context.add_events_to_memory(events=tool_context.session.events[:1])
-        await tool_context.add_session_to_memory()
-        found = (await tool_context.search_memory("dark mode")).memories
-        seen.append(text_of(found[0]))
-        await service.delete_memory(app_name=APP, user_id=USER, memory_id=found[0].id)
-        seen.append((await tool_context.search_memory("dark mode")).memories)
-        return "ok"
-
-    await Chat(assistant(scripted(call("use"), "done"), tools=[use]), service).say(
-        "My parrot is called Grace"
-    )
-    assert seen == ["Ada prefers dark mode", []]
-    await service.drain()
-    assert (await contents(service)).count("My parrot is called Grace") == 1
 
 
 # -- composing --
@@ -225,7 +146,6 @@ def test_the_constructor_touches_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     ("arguments", "advice"),
     [
         ({"search_limits": 3}, "did you mean search_limit?"),
-        ({"sparkle": 3}, "known: batch_size, .*worker"),
         ({"uri": "libsql:///memory.db?serch_limit=3"}, "did you mean search_limit?"),
         ({"uri": "kagent://host/db"}, r"kagent:///memory\.db"),
         ({"uri": "memory.db"}, r"libsql:////var/lib/memory\.db"),
@@ -233,7 +153,6 @@ def test_the_constructor_touches_nothing(tmp_path: Path, monkeypatch: pytest.Mon
             {"uri": "my_user:hunter2@host/db"},
             "^(?!.*hunter2).*postgresql://host/database",
         ),
-        ({"uri": Path("memory.db")}, "must be text, such as libsql:///"),
         ({"uri": "postgresql://me:hunter2[@host/db"}, "^(?!.*hunter2).*%5B"),
         ({"settings": {"ttl_days": 3}}, "takes MemorySettings"),
     ],
@@ -271,17 +190,12 @@ async def test_relative_files_lie_in_the_working_directory(
     assert (tmp_path / "mine.db").is_file()
 
 
-async def test_tenant_and_scope_of_choose_the_scope(uri: str):
+def test_tenant_and_scope_of_choose_the_scope(uri: str):
     """The tenant and `scope_of` decide whose memories these are."""
-    async with KagentMemoryService(uri, llm=False, settings=MemorySettings(tenant="t1")) as service:
-        assert service.scope(APP, USER) == Scope("t1", USER, APP)
-        await service.add_memory(**WHOSE, memories=[entry("dark mode")])
-    async with KagentMemoryService(
-        uri, llm=False, scope_of=lambda app, user: Scope("t2", user, "all apps")
-    ) as other:
-        assert await found(other, "dark mode") == []
-        await other.add_memory(**WHOSE, memories=[entry("dark chocolate")])
-        assert await found(other, "dark", app_name="another") == ["dark chocolate"]
+    one = KagentMemoryService(uri, settings=MemorySettings(tenant="t1"))
+    other = KagentMemoryService(uri, scope_of=lambda app, user: Scope("t2", user, "all apps"))
+    assert one.scope(APP, USER) == Scope("t1", USER, APP)
+    assert other.scope(APP, USER) == Scope("t2", USER, "all apps")
 
 
 # -- many loops --

@@ -75,14 +75,6 @@ def test_nor_of_the_default_where_no_store_is_named(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_import_of_a_missing_file_makes_no_database(tmp_path: Path) -> None:
-    """An import makes no database before it has found the file to import."""
-    assert (
-        main(["import", f"{tmp_path}/all.jsonl", "--uri", f"libsql:///{tmp_path}/memory.db"]) == 2
-    )
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize("command", ["list", "show", "doctor", "prune"])
 def test_other_files_stay_as_they_are(tmp_path: Path, command: str) -> None:
     """A file that is no database of ours stays byte for byte as it is."""

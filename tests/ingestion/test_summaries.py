@@ -100,7 +100,7 @@ async def test_dropped_facts_are_counted_and_not_quoted(caplog: pytest.LogCaptur
         (5, 1.0),
         (-1, 0.0),
         ("0.7", 0.7),
-        ("high", 0.8),
+        ("high", 0.5),
         ("?", 0.5),
         (None, 0.5),
         (float("nan"), 0.5),

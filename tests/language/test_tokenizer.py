@@ -91,7 +91,7 @@ def test_turns_are_the_same_by_event_and_facts_by_text() -> None:
     """Turns are identified by their events, facts by their normalised text."""
     assert normalised("  Likes   TEA. ") == "likes tea"
     assert identity("Likes tea.", verbatim=False) == identity(
-        "likes TEA", verbatim=False, event_ids=["e"]
+        "likes Tea", verbatim=False, event_ids=["e"]
     )
     assert identity("yes", verbatim=True, event_ids=["1"]) != identity(
         "yes", verbatim=True, event_ids=["2"]
@@ -99,14 +99,13 @@ def test_turns_are_the_same_by_event_and_facts_by_text() -> None:
 
 
 SAME_FACT = [
-    ("Likes tea.", "likes TEA"),
+    ("I like tea.", "i like Tea"),
     ("Likes  tea", " likes\ttea. "),
     ("The User likes tea!", "the user likes tea"),
     ("T-shirt size", "t-shirt size"),
     ("It's fine", "it's fine"),
     ("Zo\u00eb sings", "Zoe\u0308 sings"),
     ("one\ntwo", "one two"),
-    ("A dog barks", "a dog barks"),
     ("The answer is 5.", "The answer is 5"),
     ("Written in C.", "Written in C"),
 ]
@@ -122,6 +121,7 @@ APART = [
     ("Works in IT", "works in it"),
     ("The US team", "the us team"),
     ("vitamin A", "vitamin a"),
+    ("takes 20 Ms", "takes 20 ms"),
     ("Likes tea?", "Likes tea"),
     ('he said "no"', "he said 'no'"),
     ("re-sign it", "resign it"),
@@ -143,7 +143,7 @@ APART = [
 
 @pytest.mark.parametrize(("one", "other"), SAME_FACT)
 def test_spelling_alone_makes_no_other_fact(one: str, other: str) -> None:
-    """Blanks, the case of plain words and the end of a sentence make no other fact."""
+    """Blanks, capitals that begin plain words and the end of a sentence make no other fact."""
     assert identity(one, verbatim=False) == identity(other, verbatim=False)
 
 

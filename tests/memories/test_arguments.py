@@ -7,7 +7,6 @@ import inspect
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
-from fractions import Fraction
 from itertools import product
 from typing import Any
 
@@ -39,43 +38,19 @@ fact: Any = Fact  # as callers without a type checker make them
 message: Any = Message
 OTHERS: tuple[Any, ...] = (
     None,
-    True,
-    5,
     -1,
-    "x",
     "",
     [],
-    [5],
     [None],
-    ["x"],
     {"a": 1},
-    {5},
-    SCOPE,
     [SCOPE],
     Filter(),
-    fact("x"),
-    [fact("x")],
-    message(text="x"),
-    str,
-    object(),
-    Ellipsis,
-    print,
-    [fact(5)],
-    [fact("x", metadata=5)],
     [fact(object())],
     [fact("x", metadata={"a": object()})],
-    [fact("x", happened_at="now")],
-    [message(text=object())],
-    [message(text="x", at="now")],
     [message(text="x", compaction=5)],
-    [message(text="x", role=5)],
-    [message(text="x", event_id=5)],
     datetime(2026, 1, 1, tzinfo=UTC),
-    [0.5, 0.5],
     [[0.5, 0.5]],
-    [["x"]],
     float("nan"),
-    float("inf"),
     10**400,
 )
 
@@ -158,15 +133,11 @@ async def test_numpy_scalars_are_taken_for_python_values(memories: Memories) -> 
     others: dict[str, Any] = {"importance": np.float32(0.25), "ttl_days": np.int64(3)}
     edited = await memories.edit(SCOPE, id, **others)
     assert (edited.importance, edited.ttl_days) == (0.25, 3)
-    others = {"limit": np.int32(1), "min_score": Fraction(0), "explain": np.float64(0.6) > 0.5}
-    assert [hit.memory.id for hit in await memories.recall(SCOPE, "Who sails?", **others)] == [id]
     success: Any = np.float64(0.6) > 0.5
     await memories.feedback(SCOPE, id, success=success)
     assert (await memories.get(SCOPE, id)).usage.successes == 1
-    numbers: list[Any] = [success, np.float64(3)]
-    for number in numbers:
-        with pytest.raises(InvalidInput, match=r"^limit: Input should be a valid integer$"):
-            await memories.recall(SCOPE, "Ada", limit=number)
+    with pytest.raises(InvalidInput, match=r"^limit: Input should be a valid integer$"):
+        await memories.recall(SCOPE, "Ada", limit=success)
 
 
 async def test_an_iterator_is_read_once_and_whole(memories: Memories) -> None:

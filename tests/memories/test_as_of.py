@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,7 +9,6 @@ import pytest
 
 from kagent_memory import Fact, Filter, Memories, Scopes
 from kagent_memory.errors import InvalidInput
-from kagent_memory.records import GATED
 from kagent_memory.retrieval import views
 from kagent_memory.testing import FrozenClock, HashEmbedder
 from memories import opening
@@ -73,53 +71,6 @@ async def test_the_past_shows_the_expired_not_the_forgotten(store_uri: str) -> N
         assert await asked(memories, then) == [today]
         await memories.prune()
         assert await asked(memories, then) == []
-
-
-async def changed_somehow(memories: Memories, chance: random.Random, number: int) -> None:
-    places = ("Bergen", "Oslo", "Lima", "Rome", "Davos", "Quito", "Cairo", "Perth")
-    text = (
-        f"{chance.choice(('Ada', 'Bob', 'Grace'))} sails boat {number} near {chance.choice(places)}"
-    )
-    living = [memory.id for memory in (await memories.list(ADA)).memories]
-    match (
-        chance.choice(("add", "add", "edit", "replace", "pin", "tags", "undo")) if living else "add"
-    ):
-        case "add":
-            await memories.add(ADA, [text, f"{text} and drinks tea"])
-        case "edit":
-            await memories.edit(ADA, chance.choice(living), content=text)
-        case "replace":
-            await memories.add(ADA, [text], replaces=chance.choice(living))
-        case "pin":
-            await memories.pin(ADA, chance.choice(living), chance.random() < 0.5)
-        case "tags":
-            await memories.edit(
-                ADA, chance.choice(living), tags=[f"t{number}"], importance=chance.random()
-            )
-        case _:
-            for id in [id for id in living if len(await memories.history(ADA, id)) == 1][:1]:
-                await memories.undo(ADA, id)
-
-
-async def test_the_past_agrees_with_what_was_answered_then(store_uri: str) -> None:
-    """A search of the past gives what was answered then, however memories changed since."""
-    chance, answers = random.Random(7), list[tuple[datetime, str, list[tuple[str, str]]]]()
-
-    async def answered(query: str, at: datetime | None = None) -> list[tuple[str, str]]:
-        found = await memories.recall(ADA, query, deliver=False, as_of=at)
-        return sorted((hit.memory.id, hit.memory.content) for hit in found)
-
-    async with await opened(store_uri, embedding=HashEmbedder(64)) as memories:
-        for number in range(24):
-            await changed_somehow(memories, chance, number)
-            given = [
-                (query, await answered(query))
-                for query in ("who sails near Bergen", "Rome", "tea in Oslo", "boat")
-            ]
-            at = passed(memories)
-            answers += [(at, query, answer) for query, answer in given]
-        for at, query, before in answers:
-            assert await answered(query, at) == before, (at, query)
 
 
 async def test_filters_and_dates_hold_for_the_past_too() -> None:
@@ -193,15 +144,3 @@ async def test_a_past_of_too_many_memories_is_refused(monkeypatch: pytest.Monkey
         await memories.add(GRACE, ["Grace sails the boat"])
         with pytest.raises(InvalidInput, match="fewer"):
             await memories.recall(EVERY, QUERY, as_of=then)
-
-
-async def test_the_gate_of_a_search_of_the_past_reads_no_past(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """What the gate holds back costs as little as today's."""
-    monkeypatch.setattr(views, "MAX_PAST", 0)
-    async with await opened() as memories:
-        await memories.add(ADA, ["Ada sails the boat"])
-        then = passed(memories)
-        general = "How does photosynthesis work?"
-        assert GATED in (await memories.recall(ADA, general, as_of=then, gate=True)).degraded

@@ -208,20 +208,6 @@ async def test_three_of_a_kind_are_one_finding():
         assert [one.memory_ids for one in found.findings] == [tuple(ids[:3]), tuple(ids[3:])]
 
 
-async def test_only_what_a_defect_needs_is_asked_of_the_store(monkeypatch):
-    """An audit for secrets alone searches nothing."""
-    async with await opened() as memories:
-        await memories.add(ADA, [turn(SOUND[0], "e1", origin="agent")])
-
-        async def searched(*args: object, **more: object) -> object:
-            raise AssertionError("a search")
-
-        monkeypatch.setattr(memories.store.memories, "view", searched)
-        assert (await memories.audit(ADA, defects=["secret"])).is_clean
-        with pytest.raises(AssertionError):
-            await memories.audit(ADA, defects=["recall_loop"])
-
-
 async def test_vectors_of_an_embedder_to_come_are_not_lacking():
     """A memory does not count as lacking a vector that only an embedder to come would give."""
     async with await opened() as memories:
@@ -232,9 +218,7 @@ async def test_vectors_of_an_embedder_to_come_are_not_lacking():
         }
 
 
-@pytest.mark.parametrize(
-    "defects", [["secrets"], [], ["secret", "'; DROP TABLE memory; --"]], ids=repr
-)
+@pytest.mark.parametrize("defects", [[], ["secret", "secrets"]], ids=repr)
 async def test_unknown_defects_are_refused(defects):
     """An audit looks for at least one defect, and for known ones only."""
     async with await opened() as memories:
@@ -250,7 +234,6 @@ async def test_a_server_audits_what_is_the_callers():
         later(memories, hours=25)
         of_user, _ = await memories.tokens.create(tenant="acme", user="ada")
         of_tenant, _ = await memories.tokens.create(tenant="acme")
-        nonsense: Any = ["nonsense"]
         for secret in (of_user, of_tenant):
             async with await opening.through_a_server(memories, secret) as remote:
                 found = await remote.audit()
@@ -258,6 +241,4 @@ async def test_a_server_audits_what_is_the_callers():
                 assert found.findings[0].scope == ADA
                 with pytest.raises(NotFound):
                     await remote.audit(Scope("other", "ada", "notes"))
-                with pytest.raises(InvalidInput):
-                    await remote.audit(ADA, defects=nonsense)
                 assert (await remote.audit(ADA, defects=["secret"])).is_clean

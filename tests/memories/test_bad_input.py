@@ -103,8 +103,6 @@ async def test_content_that_cannot_be_kept_is_refused_whole(store_uri: str, name
     [
         ({"event_ids": "e1"}, "event_ids does not fit"),
         ({"pinned": "no"}, "pinned does not fit"),
-        ({"is_error": "yes"}, "is_error does not fit"),
-        ({"category": ["billing"]}, "category"),
         ({"category": "a\0b"}, "category"),
         ({"ttl_days": 1.5}, "ttl_days does not fit"),
     ],
@@ -128,14 +126,9 @@ async def test_a_fact_of_the_wrong_kind_is_refused(values: Any, advice: str) -> 
         ({"tags": ("a\0",)}, "tags.0: .*NUL"),
         ({"topics": ["a"] * 1001}, "topics: .*at most 1000"),
         ({"types": ["dream"] * 1000}, "types.0: .*'semantic', 'episodic'"),
-        ({"metadata": {1: 1}}, "metadata.1.*string"),
-        ({"metadata": {"a": [1]}}, "metadata.a: The value must be a text, a number"),
         ({"metadata": {"a": np.int64(2**60 + 1)}}, "metadata.a: The value must be"),
-        ({"metadata": {"a": np.True_}}, "metadata.a: The value must be"),
         ({"metadata": {"\ud800": 1}}, "metadata.\ufffd"),
-        ({"author": 5}, "author: .*string"),
         ({"min_importance": True}, "min_importance: .*number"),
-        ({"created_after": "2026"}, "created_after: .*datetime"),
         ({"happened_before": datetime(2026, 1, 1)}, "time zone"),  # noqa: DTZ001 the mistake itself
         ({"superseded": "all"}, "superseded.*'only'"),
     ],
@@ -145,19 +138,6 @@ def test_a_filter_of_the_wrong_kind_is_refused(values: Any, advice: str) -> None
     with pytest.raises(InvalidInput, match=advice) as refusal:
         Filter(**values)
     assert len(str(refusal.value).encode()) < 1000
-
-
-@pytest.mark.parametrize("pii", [None, "mask", "refuse"])
-async def test_what_is_said_of_a_change_is_masked_as_memories_are(pii: Any, tmp_path: Path) -> None:
-    """Secrets in `why` are masked, and personal data as the setting says."""
-    async with await opened(f"libsql:///{tmp_path}/m.db", pii=pii) as memories:
-        [id] = await memories.add(SCOPE, ["Ada sails"])
-        why = "ada@example.org said so; password=hunter2hunter2"
-        await memories.edit(SCOPE, id, content="Ada skis", why=why)
-        [change] = await memories.history(SCOPE, id)
-        assert "hunter2" not in change.why
-        assert ("ada@example.org" in change.why) == (pii is None)
-    assert not any(b"hunter2" in file.read_bytes() for file in tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("name", ["NUL", "lone surrogate"])
@@ -173,10 +153,8 @@ async def test_a_query_that_no_database_takes_is_refused(store_uri: str, name: s
 
 VECTORS: dict[str, tuple[Any, str]] = {
     "NaN": ([math.nan] * 64, "NaN"),
-    "infinite": ([math.inf] * 64, "infinite"),
     "zero": ([0.0] * 64, "zero; a direction is needed"),
     "too short": ([1.0, 2.0], "64 dimension.* expected|a multiple of 64"),
-    "empty": ([], "direction is needed|expected"),
     "words": (["a", "b", "c"], "flat sequence of numbers"),
 }
 
@@ -217,7 +195,6 @@ class Sick(HashEmbedder):
 
 
 ILLNESSES: dict[str, Callable[[np.ndarray], Any]] = {
-    "NaN": lambda rows: rows * np.nan,
     "zero": lambda rows: rows * 0,
     "too short": lambda rows: rows[:, :8],
     "too few": lambda rows: rows[1:],
@@ -299,10 +276,7 @@ class Sync:
     name = "sync"
 
     def embed(self, texts: Any, *, kind: str) -> Any: ...
-    def complete(self, prompt: str, *, schema: Any) -> Any: ...
-    def rerank(self, query: str, documents: Any) -> Any: ...
     def facts(self, transcript: Any) -> Any: ...
-    def searches(self, text: str) -> bool: ...
 
 
 class AsyncGate:
@@ -311,20 +285,9 @@ class AsyncGate:
 
 GIVEN: dict[str, tuple[str, Any, str]] = {
     "an embedder that is not async": ("embedding", Sync(), r"embed\(\) must be an async function"),
-    "a reranker that is not async": ("rerank", Sync(), r"rerank\(\) must be an async function"),
-    "no summary": (
-        "summary",
-        object(),
-        r"LlmSummary\(…\), .*`async facts\(transcript\)`; not object",
-    ),
     "a summary that is not async": ("summary", Sync(), "not Sync"),
     "a summary's class": ("summary", PassthroughSummary, "not the class PassthroughSummary"),
     "no rank": ("rank", 3, r"takes kagent_memory\.RankSettings\(…\), not int"),
-    "no gate": (
-        "gate",
-        3,
-        r"WordGate\(…\), .*searches\(text, \*, tool=False, is_fact=None\); not int",
-    ),
     "a gate that is async": ("gate", AsyncGate(), "not AsyncGate"),
     "no function": ("redact", "secrets", "redact takes a function, not str"),
 }
@@ -351,7 +314,11 @@ async def nobody_gets_in(uri: str, kind: type[KagentMemoryError], advice: str) -
     with pytest.raises(kind, match=advice):
         await opened(uri)
     async with service_of(uri) as service:
-        for refused in (service.search_memory(**WHOSE, query=QUESTION), saving(service)):
+        for refused in (
+            service.search_memory(**WHOSE, query=QUESTION),
+            service.delete_memory(**WHOSE, memory_id="x"),
+            saving(service),
+        ):
             with pytest.raises(kind, match=advice):
                 await refused
 
@@ -424,16 +391,11 @@ async def test_a_wrong_password_is_one_error_that_tells_none(server: Any, server
 
 FOREIGN = (
     "sqlite:///memory.db",
-    "sqlite:///memory.db?check_same_thread=false",
-    "kagent+sqlite:///memory.db",
     "file:memory.db",
     "postgresql+asyncpg://ada:hunter22@host/db",
     "jdbc:postgresql://host/db?user=ada&password=hunter22",
     "libsql://ada:hunter22@127.0.0.1:8080",
     "https://memory-ada.turso.io?authToken=hunter22",
-    "wss://memory-ada.turso.io",
-    "mysql://ada:hunter22@host/db",
-    "redis://localhost",
     "C:\\memories\\memory.db",
 )
 

@@ -116,7 +116,7 @@ async def test_vectors_go_into_any_space_and_are_searched_there(store_uri: str):
                 await memories.recall(ADA, "Where is the kettle?", embedding_space=name)
             ).mode == "hybrid"
         await memories.add(ADA, ["The ladder is red"], embedding_space="first")
-        for unfit in ("second", "third", external_name(64), ""):
+        for unfit in ("second", external_name(64)):
             for asked in (
                 memories.recall(ADA, "kettle", embedding_space=unfit),
                 memories.add(ADA, ["x"], embedding_space=unfit),
@@ -125,6 +125,4 @@ async def test_vectors_go_into_any_space_and_are_searched_there(store_uri: str):
                     await asked
         with pytest.raises(InvalidInput, match=r"the embedders' are first \(64\), second \(64\)"):
             await memories.add(ADA, ["x"], embedding=[unit(64)], embedding_space="third")
-        with pytest.raises(InvalidInput, match="holds vectors of 3 dimensions"):
-            await memories.recall(ADA, "x", embedding=unit(3), embedding_space="second")
         assert (await memories.stats(ADA)).visible == 5

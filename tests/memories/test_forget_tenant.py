@@ -5,11 +5,8 @@ interruption heals.
 from __future__ import annotations
 
 import asyncio
-import sqlite3
-from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from server.ground import served
 
@@ -59,35 +56,20 @@ async def state(memories: Memories, tenant: str) -> Any:
     return scopes, texts, jobs, tokens
 
 
-def rows_left(uri: str, tmp_path: Path) -> dict[str, int]:
-    """The rows of every table that has something of a scope or a tenant, of whoever."""
-    if uri.startswith("libsql"):
-        connection: Any = sqlite3.connect(tmp_path / "memory.db")
-        tables = [
-            name
-            for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-        ]
-        columns = {
-            name: {row[1] for row in connection.execute(f"PRAGMA table_info({name})")}
-            for name in tables
-        }
-        kept = [name for name in tables if columns[name] & {"scope_id", "tenant"}]
-    else:
-        connection = psycopg.connect(uri.partition("&rls")[0])
-        found = connection.execute(
-            "SELECT DISTINCT a.attrelid::regclass::text "
-            "FROM pg_attribute AS a JOIN pg_class AS c ON c.oid = a.attrelid "
-            "WHERE c.relnamespace = 'kagent_memory'::regnamespace AND c.relkind = 'r' "
-            "AND a.attname IN ('scope_id', 'tenant')"
-        )
-        kept = [name for (name,) in found]
+def rows_left(uri: str) -> dict[str, int]:
+    """The rows of every table that has something of a scope or a tenant, of whoever; receipts
+    stay, and tell no content.
+    """
+    tables = (
+        "SELECT DISTINCT t.name FROM sqlite_master AS t, pragma_table_info(t.name) AS c "
+        "WHERE t.type = 'table' AND c.name IN ('scope_id', 'tenant')"
+        if uri.startswith("libsql")
+        else "SELECT DISTINCT table_name FROM information_schema.columns "
+        "WHERE table_schema = 'kagent_memory' AND column_name IN ('scope_id', 'tenant')"
+    )
+    kept = [name for (name,) in opening.execute(uri, tables) if "receipt" not in name]
     assert len(kept) >= 10, kept
-    counts = {
-        name: connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in kept
-    }
-    connection.close()
-    # those stay, and tell no content
-    return {name: count for name, count in counts.items() if "receipt" not in name}
+    return {name: opening.execute(uri, f"SELECT count(*) FROM {name}")[0][0] for name in kept}
 
 
 async def test_nothing_is_left_of_the_tenant_and_all_of_the_others(uri, tmp_path):
@@ -106,7 +88,7 @@ async def test_nothing_is_left_of_the_tenant_and_all_of_the_others(uri, tmp_path
         assert await memories.forget_tenant(GONE) == ForgottenTenant()
         for tenant in STAYS:
             assert (await memories.forget_tenant(tenant)).done
-    assert set(rows_left(uri, tmp_path).values()) == {0}
+    assert set(rows_left(uri).values()) == {0}
     if uri.startswith("libsql"):
         for file in tmp_path.glob("memory.db*"):
             assert CANARY.encode() not in file.read_bytes(), file
@@ -206,7 +188,7 @@ async def test_saves_at_the_same_time_break_nothing(uri):
         assert await state(memories, GONE) == ([], [], [], [])
 
 
-@pytest.mark.parametrize("tenant", ["", None, 7, "a\0b", "\ud800"])
+@pytest.mark.parametrize("tenant", ["", None, "a\0b"])
 async def test_what_is_no_tenant_is_refused_and_nothing_is_erased(tmp_path, tenant):
     """An empty tenant and what can be no name erase nothing."""
     async with await opened(f"libsql:///{tmp_path}/memory.db") as memories:

@@ -103,21 +103,6 @@ def ground(memories: Memories) -> Ground:
     return Ground(memories)
 
 
-async def test_what_was_made_of_them_and_undone(memories, ground):
-    """What a merge made of a forgotten memory goes with it, though the merge was undone."""
-    told, other, third = await ground.add(TOLD, "Ada has a dog", "Ada has a bird")
-    made = await ground.make(f"Ada has a cat called {CANARY}, a dog and a bird", told, other, third)
-    await memories.edit(ADA, made, content=f"Ada has {CANARY}, a dog and a bird")
-    await ground.undo(made, made)
-    assert await ground.current() == {told, other, third}
-    again = await ground.make(f"Ada has pets: {CANARY}, a dog", told, other)
-    await ground.undo(again)
-    assert CANARY in await ground.said()
-    assert await ground.forget(told) == {told, made, again}
-    assert await ground.current() == {other, third}
-    assert CANARY not in await ground.said()
-
-
 async def test_an_undone_merge_holds_back_what_it_came_from(memories, ground):
     """Forgotten by its own id it holds back the events of all that it was made of, which stays."""
     cat, dog = await ground.add(Fact("a cat", event_ids=("e1",)), Fact("a dog", event_ids=("e2",)))

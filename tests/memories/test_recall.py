@@ -15,8 +15,8 @@ from kagent_memory.errors import ConfigurationError, InvalidInput
 from kagent_memory.memories import Memories
 from kagent_memory.records import Fact, Filter, Recall, Scope
 from kagent_memory.retrieval.ranking import RankSettings
-from kagent_memory.testing import FrozenClock, HashEmbedder
-from memories.opening import ADA, DAY, START, later, opened
+from kagent_memory.testing import HashEmbedder
+from memories.opening import ADA, DAY, START, opened
 
 NOTES = (
     "Ada's favourite tea is oolong from the shop on Mill Lane.",
@@ -97,9 +97,7 @@ async def test_nothing_irrelevant_is_handed_over_by_default():
     ("note", "asked"),
     [
         ("Ada drinks oolong.", "Which tea do I drink?"),
-        ("Ada drinks oolong.", "What does Ada drink?"),
         ("The kiln fires at 1,240 degrees.", "How hot is the kiln?"),
-        ("Our cat is called Pixel.", "What's the name of my cat?"),
     ],
 )
 async def test_of_few_memories_one_shared_word_is_handed_over(note: str, asked: str):
@@ -122,11 +120,8 @@ OF_THE_COMPANY = [
     ("asked", "is_known"),
     [
         ("Who founded Acme?", True),
-        ("Define Zephyr", True),
         ("How many users are there in a tenant?", True),
-        ("What does Zephyr mean?", True),
         ("Hello!", False),
-        ("Who wrote Hamlet?", False),
         ("What's 15% of 80?", False),
         ("How does photosynthesis work?", False),
     ],
@@ -141,20 +136,6 @@ async def test_the_gate_lets_through_what_the_scope_knows(asked: str, is_known: 
         assert await is_gated(memories, asked) is not is_known
 
 
-@pytest.mark.parametrize("embedder", [None, HashEmbedder(64)], ids=["words", "vectors"])
-async def test_words_that_the_index_leaves_out_are_found(embedder: Any):
-    """Names made of stop words are found."""
-    said = [
-        "Ada sang Hello by Adele.",
-        "The Who played at the pier.",
-        "OK Go filmed on treadmills.",
-    ]
-    async with await opened(embedding=embedder) as memories:
-        await memories.add(ADA, [*said, *NOTES])
-        for asked, text in zip(("Hello", "The Who", "OK Go"), said, strict=True):
-            assert await best(memories, asked) == text
-
-
 async def test_of_a_pasted_text_64_words_count_its_names_first(memories: Memories):
     """Of a long query the identifiers count before the other words."""
     await memories.add(ADA, ["Ticket ERR-4711 was a full disk."])
@@ -167,8 +148,6 @@ async def test_of_a_pasted_text_64_words_count_its_names_first(memories: Memorie
     "unfit",
     [
         {"limit": 1_001},
-        {"limit": -1},
-        {"limit": 2.5},
         {"min_score": float("nan")},
         {"min_score": 2},
     ],
@@ -250,7 +229,6 @@ async def test_neighbours_answer_only_when_the_filter_admits_them(memories: Memo
     asked = Fact(
         "Heron is the code word of the boat house.",
         tags=("code",),
-        topics=("boat",),
         metadata={"n": 1},
         happened_at=START,
         importance=0.9,
@@ -263,48 +241,15 @@ async def test_neighbours_answer_only_when_the_filter_admits_them(memories: Memo
     question = "Which code word has the boat house?"
     assert beside.text in texts(await memories.recall(ADA, question, limit=10))
     for filter in (
-        Filter(types=("semantic",)),
         Filter(origins=("user", "agent")),
         Filter(tags=("code",)),
-        Filter(topics=("boat",)),
         Filter(metadata={"n": 1}),
         Filter(min_importance=0.8),
-        Filter(happened_after=START),
         Filter(happened_before=START + DAY),
     ):
         found = texts(await memories.recall(ADA, question, limit=10, filter=filter))
         assert asked.text in found
         assert beside.text not in found
-
-
-async def test_explaining_tells_what_matched_and_may_not_be_seen():
-    """An explanation names what matched and has expired, was superseded or is in quarantine."""
-    async with await opened(clock=FrozenClock(START), quarantine=["tool"]) as memories:
-        expired, old, held = await memories.add(
-            ADA,
-            [
-                Fact("Ada's tea is green", ttl_days=1),
-                "Ada's tea is black",
-                Fact("Ada's tea is poison", origin="tool"),
-            ],
-        )
-        [new] = await memories.add(ADA, ["Ada's tea is white"], replaces=old)
-        later(memories, days=2)
-        found = await memories.recall(ADA, "Which tea?", explain=True)
-        assert [hit.memory.id for hit in found] == [new]
-        reasons = {out.memory_id: out.reason for out in found.left_out}
-        assert reasons == {expired: "expired", old: "superseded", held: "quarantined"}
-        assert (await memories.recall(ADA, "Which tea?")).left_out == ()
-
-
-async def test_explaining_counts_no_delivery_and_handing_over_does(memories: Memories):
-    """Memories count as delivered when they are handed over, not when a search is explained."""
-    await memories.recall(ADA, "oolong", explain=True)
-    await memories.drain(60)
-    assert (await memories.stats(ADA)).delivered_total == 0
-    await memories.recall(ADA, "oolong", limit=2)
-    await memories.drain(60)
-    assert (await memories.stats(ADA)).delivered_total == 2
 
 
 class Backwards:

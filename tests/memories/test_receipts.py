@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from kagent_memory import Fact, Memories, Message, NotFound, Scope
+from kagent_memory import Fact, Memories, Message, Scope
 from kagent_memory.cli import main
-from memories.opening import CANARY, execute, opened, through_a_server
+from memories.opening import CANARY, execute, opened
 
 SCOPE, NEIGHBOUR = Scope("acme", CANARY, "notes"), Scope("acme", "grace", "notes")
 OTHER = Scope("", "ada", "notes")
@@ -179,27 +179,3 @@ async def test_a_forgetting_that_fails_leaves_no_receipt(monkeypatch):
         assert (await memories.get(SCOPE, id)).content == "One"
         assert await memories.receipts(tenant="acme") == []
         assert (await memories.check_receipts()).chains == 0
-
-
-async def test_over_a_server_a_tenant_sees_its_own_and_a_user_none():
-    """Receipts are a tenant's: its token reads and checks them, a user's token finds none."""
-    async with await opened() as memories:
-        await forget_four(memories)
-        of_tenant, _ = await memories.tokens.create(tenant="acme", label="auditor")
-        of_user, _ = await memories.tokens.create(tenant="acme", user="ada")
-        for secret, seen in ((of_tenant, 4), (of_user, None)):
-            async with await through_a_server(memories, secret) as remote:
-                if seen:
-                    assert len(await remote.receipts()) == seen
-                    assert (await remote.check_receipts()).receipts == seen
-                for attempt in (
-                    remote.receipts(tenant="other"),
-                    *([] if seen else [remote.receipts(), remote.check_receipts()]),
-                ):
-                    with pytest.raises(NotFound):
-                        await attempt
-        async with await through_a_server(memories) as remote:
-            assert await remote.receipts(tenant="acme", after=1) == await memories.receipts(
-                tenant="acme", after=1
-            )
-            assert await remote.check_receipts() == await memories.check_receipts()

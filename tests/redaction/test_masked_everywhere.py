@@ -66,8 +66,8 @@ async def test_a_session_id_that_holds_a_secret_is_masked(uri: str) -> None:
         assert not await memories.jobs()
 
 
-async def test_author_and_who_are_masked(uri: str) -> None:
-    """A secret in a name is masked as one in a text, in memories and in their history."""
+async def test_author_who_and_why_are_masked(uri: str) -> None:
+    """A secret in a name or reason is masked as one in a text, in memories and their history."""
     async with await Memories.open(uri, llm=False, worker=False) as memories:
         (id,) = await memories.add(
             SCOPE, [Fact(text="Tea at five", author=f"bot {GITHUB}")], who=f"cli {GITHUB}"
@@ -79,6 +79,6 @@ async def test_author_and_who_are_masked(uri: str) -> None:
         )
         await memories.edit(SCOPE, id, content="Tea at six", who=GITHUB)
         await memories.undo(SCOPE, id, who=GITHUB)
-        await memories.edit(SCOPE, id, content="Tea at seven", who=f"cli {GITHUB}")
+        await memories.edit(SCOPE, id, content="Tea at seven", who=f"cli {GITHUB}", why=GITHUB)
         assert GITHUB not in (history := str(await memories.history(SCOPE, id)))
         assert "cli [secret: github" in history

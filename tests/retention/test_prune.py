@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from memories import opening
-from memories.opening import ADA, GRACE, START, later, listed
+from memories.opening import ADA, GRACE, START, kept, later, listed
 
 from kagent_memory import Fact, Memories
+from kagent_memory.errors import StoreError
 from kagent_memory.retention import prune
 from kagent_memory.retrieval.ranking import RankSettings
 from kagent_memory.retrieval.ranking.importance import ImportanceWeights
 from kagent_memory.stores.base import MemoryStore
+from kagent_memory.stores.sql import maintenance
+from kagent_memory.stores.sql.session import Transaction
 from kagent_memory.stores.values import Pruned
 from kagent_memory.testing import FrozenClock, HashEmbedder
 
@@ -71,6 +75,26 @@ async def test_a_prune_gives_each_memory_that_goes_with_its_reason(store_uri: st
         assert (done, {one.memory_id for one in done.gone}) == (would, told.keys())
         assert len(await listed(memories)) == 4
         assert await memories.prune() == Pruned()
+
+
+async def test_a_prune_that_breaks_off_keeps_what_it_had_done(store_uri: str, monkeypatch: Any):
+    """A transaction ends once it has pruned many memories, so that no writer waits for all."""
+    scopes = sorted([ADA, GRACE], key=lambda scope: scope.id)
+    async with await opened(store_uri) as memories:
+        for scope in scopes:
+            await memories.add(scope, [Fact("Rent is due", ttl_days=1), Fact("Ada sails")])
+        now, erase = later(memories, days=2), maintenance.erase
+
+        async def broken(session: Transaction, ids: Sequence[str]) -> None:
+            if session.scope == scopes[1]:
+                raise StoreError("the connection was lost")
+            await erase(session, ids)
+
+        monkeypatch.setattr(maintenance, "PRUNED_AT_ONCE", 1)
+        monkeypatch.setattr(maintenance, "erase", broken)
+        with pytest.raises(StoreError):
+            await memories.store.memories.prune(now=now, popular_after=10)
+        assert [len(await kept(memories, scope)) for scope in scopes] == [1, 2]
 
 
 async def test_a_prune_searches_no_scope_without_need(store_uri: str, monkeypatch: Any):

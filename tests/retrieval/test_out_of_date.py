@@ -58,17 +58,6 @@ async def test_nothing_found_is_told_of_a_scope_as_it_is_now(pair):
     assert await texts(here, "tea") == ["white tea"]
 
 
-async def test_a_scope_made_anew_is_not_taken_for_the_former(pair):
-    """A scope that was erased and filled again has the same number of writes."""
-    here, there = pair
-    await here.add(SCOPE, ["green tea"])
-    await steady(here)
-    await there.forget_tenant("acme")
-    # the same number of writes: the scope's version is as it was
-    await there.add(SCOPE, ["oolong tea"])
-    assert await texts(here, "tea") == ["oolong tea"]
-
-
 async def test_what_is_written_during_a_recall_is_in_its_answer(pair, monkeypatch):
     """A view that turns out to be stale is taken once more."""
     here, there = pair
@@ -214,17 +203,6 @@ async def test_random_writers_are_never_behind(pair, seed, at_once, monkeypatch)
                 assert cosines == pytest.approx(others, abs=1.5e-6)
                 holding = {content for content in ids.values() if word in content}
                 assert holding <= cosines.keys() <= set(ids.values())
-
-
-async def test_what_waits_to_be_indexed_and_is_forgotten_is_gone(pair):
-    """What was forgotten before it was indexed is not indexed."""
-    here, there = pair
-    await here.add(SCOPE, ["green tea", "black coffee"])
-    for forgetful in (here, there):
-        await steady(here)
-        [id] = await here.add(SCOPE, ["zebra in Oslo"])
-        await forgetful.forget(SCOPE, [id])
-        assert "zebra in Oslo" not in await texts(here, "zebra", limit=10)
 
 
 async def test_own_writes_are_known_as_the_database_has_them(pair):

@@ -14,34 +14,6 @@ def _notes(*contents: str, **options: object) -> tuple[SmallScope, list[int]]:
     return scope, [scope.add(content, **options) for content in contents]  # type: ignore[arg-type]
 
 
-def test_a_rare_word_outweighs_common_ones() -> None:
-    """An identifier that one memory holds decides."""
-    scope, ids = _notes(
-        "the server is down again", "the server saw ERR-00123", "the server is up", "server, server"
-    )
-    assert scope.ids("server ERR-00123")[0] == ids[1]
-
-
-def test_keyword_mode_answers_with_matches_only() -> None:
-    """Neighbours are no answers to a look-up, whatever the floor for vectors."""
-    scope = SmallScope()
-    first = scope.add("I bought a kayak", session="s")
-    scope.add("Nice colour", session="s")
-    assert scope.ids("kayak") == [first]
-    assert scope.ids("zeppelin") == SmallScope().ids("kayak") == []
-    assert scope.ids("kayak", min_score=0.99) == [first]
-
-
-def test_both_legs_add_up_and_either_alone_is_enough() -> None:
-    """What both found comes first."""
-    scope, (both, text, vector, none) = _notes(
-        "kayak on the lake", "kayak in the garage", "a boat trip", "tax return"
-    )
-    cosines = {both: 0.7, text: 0.1, vector: 0.7, none: 0.0}
-    assert scope.ids("kayak", cosines, settings=PLAIN) == [both, vector, text, none]
-    assert scope.ids("zzz", cosines, settings=PLAIN)[:2] == [both, vector]
-
-
 def test_min_score_bars_rows_that_only_vectors_found() -> None:
     """It is compared with the cosine of the full query."""
     scope, (matched, near, far) = _notes("kayak", "boat trip", "tax return")
@@ -144,21 +116,6 @@ def test_an_agents_long_answer_yields_to_the_user_it_repeats() -> None:
     assert ranked[0].score == ranked[1].score
 
 
-def test_what_surrounds_a_long_text_counts_less() -> None:
-    """A page speaks for itself."""
-
-    def share(words: int) -> float:
-        scope = SmallScope()
-        padding = " ".join(f"clause{number}" for number in range(words))
-        for content in ("kayak", "first"):
-            scope.add(f"{content} {padding}", session="s")
-        cosines = dict.fromkeys(range(len(scope.entries)), 0.3)
-        signs = scope.rank("kayak", cosines).explain(1)["scores"]
-        return signs.get("window", 0.0) / signs["match"]
-
-    assert share(3) > share(60) > share(300) >= 0
-
-
 def test_words_that_most_memories_hold_leave_the_dense_query() -> None:
     """Of scopes of 20 memories and more."""
     scope = SmallScope()
@@ -172,40 +129,6 @@ def test_words_that_most_memories_hold_leave_the_dense_query() -> None:
         dense_text("Where is Caroline?", scope.search_text("Where is Caroline?"))
         == "Where is Caroline?"
     )
-
-
-def test_the_explanation_names_legs_ranks_and_signs() -> None:
-    """The signs are shares of the score."""
-    scope, (one, two) = _notes(
-        "kayak trip in May", "boat trip", author="Ann", happened=datetime(2024, 5, 2, tzinfo=UTC)
-    )
-    ranking = scope.rank("Ann's kayak in May", {one: 0.6, two: 0.4})
-    assert 1 >= ranking.best()[0].score > ranking.best()[1].score >= 0
-    why = ranking.explain(one)
-    assert why["legs"] == ["text", "vector"]
-    assert (why["text_rank"], why["vector_rank"], why["cosine"]) == (1, 1, 0.6)
-    assert {"match", "time", "author", "substance"} <= set(why["scores"])
-    assert ranking.explain(two)["vector_rank"] == 2
-    assert ranking.explain(9) == {"legs": [], "scores": {}}
-
-
-def test_relevance_is_high_for_what_answers() -> None:
-    """And low for what shares one word of many."""
-    scope, (right, wrong, *_) = _notes(
-        "Ann bought a red kayak in Porto last May",
-        "We bought bread",
-        *(f"note {number}" for number in range(100)),
-    )
-    good = {
-        hit.row: hit.relevance
-        for hit in scope.rank("When did Ann buy the red kayak in Porto?").best()
-    }
-    poor = {
-        hit.row: hit.relevance
-        for hit in scope.rank("Who bought the submarine with the golden periscope?").best()
-    }
-    assert 0 <= poor[wrong] < 0.2 < 0.5 < good[right] <= 1
-    assert good[right] > good[wrong]
 
 
 def test_a_query_for_whom_the_scope_often_names_is_relevant() -> None:
@@ -230,17 +153,3 @@ def test_an_embedder_that_calls_all_near_makes_none_relevant() -> None:
         )
         < 0.2
     )
-
-
-def test_nothing_is_answered_when_nothing_is_relevant_enough() -> None:
-    """The floor leaves out all or nothing."""
-    scope, (right, *_) = _notes(
-        "Ann bought a red kayak in Porto last May", *(f"we bought bread {n}" for n in range(30))
-    )
-    asked = "Who bought the submarine with the golden periscope?"
-    assert len(scope.rank(asked).best()) > 5
-    nothing = scope.rank(asked, floor=0.2)
-    assert nothing.best() == []
-    assert {*nothing.left_out.values()} == {"irrelevant"}
-    assert scope.ids("When did Ann buy the red kayak in Porto?", floor=0.2)[0] == right
-    assert scope.rank("zeppelin", floor=0.2).best() == []

@@ -85,11 +85,3 @@ def test_the_token_budget_keeps_the_best_and_always_one():
     assert selection.left_out == {1: "budget"}
     assert ids(selected(memories, budget=1)) == "0"
     assert ids(selected(stored("茶" * 100, "茶" * 30), budget=120)) == "0"
-
-
-def test_standing_counts_only_when_set():
-    """It is the importance formula's share of a score."""
-    memories, standing = stored("tea", "coffee"), {0: 0.1, 1: 0.9}
-    for weight, order in ((0.0, "01"), (0.5, "10")):
-        found = selected(memories, weight=weight, standing=lambda one: standing[int(one.id)])
-        assert ids(found) == order

@@ -93,8 +93,7 @@ async def test_a_batch_is_stored_whole_or_not_at_all(client: GrpcCaller):
     """A batch with one item that does not fit stores nothing."""
     assert await added(client, *(item(f"fact {n}", axis(n)) for n in range(50))) == 50
     await refused(added(client, *[item()] * 51), INVALID, "batch size 51 exceeds")
-    for misfit, text in (({"content": "x"}, "Missing required"), (item(vector=[1.0]), "got 1")):
-        await refused(added(client, item("new"), misfit), INVALID, text)
+    await refused(added(client, item("new"), item(vector=[1.0])), INVALID, "got 1")
     assert {one["content"] for one in await listed(client)} == {f"fact {n}" for n in range(50)}
 
 
@@ -211,11 +210,7 @@ async def test_anybody_may_ask_for_health_and_for_the_schema(memories: Memories)
         unknown = health_pb2.HealthCheckRequest(service="x")
         await refused(health.Check(unknown), grpc.StatusCode.NOT_FOUND)
         stub = reflection_pb2_grpc.ServerReflectionStub(channel)
-        asked = [
-            reflection_pb2.ServerReflectionRequest(list_services=""),
-            reflection_pb2.ServerReflectionRequest(file_containing_symbol=SERVICE),
-        ]
-        told, described = [answer async for answer in stub.ServerReflectionInfo(iter(asked))]
-        assert SERVICE in {service.name for service in told.list_services_response.service}
+        asked = reflection_pb2.ServerReflectionRequest(file_containing_symbol=SERVICE)
+        [described] = [answer async for answer in stub.ServerReflectionInfo(iter([asked]))]
         raw = described.file_descriptor_response.file_descriptor_proto[0]
         assert descriptor_pb2.FileDescriptorProto.FromString(raw).service[0].name == "MemoryService"

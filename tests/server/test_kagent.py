@@ -289,25 +289,6 @@ async def test_a_store_that_is_away_is_a_500_that_says_why(memories: Memories, c
         assert (answer.status_code, answer.json()["error"].startswith(start)) == (500, True)
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "status"),
-    [
-        ("PUT", SAVE, 405),
-        ("GET", SEARCH, 405),
-        ("POST", LIST, 405),
-        ("GET", "/api/memories/nothing", 404),
-        # kagent's other routes, which the how-to says are not here
-        ("GET", "/api/sessions", 404),
-        ("POST", "/api/tasks/t-1", 404),
-    ],
-)
-async def test_other_methods_and_paths_are_refused(
-    client: httpx.AsyncClient, method: str, path: str, status: int
-):
-    """Nothing but the contract's routes is answered."""
-    assert (await client.request(method, path)).status_code == status
-
-
 # what kagent-adk's own client puts on the wire, from 0.8.0 to 0.10.4
 AGENT = {"agent_name": "shop__NS__my_agent", "user_id": "ada"}
 DARK = {**AGENT, "content": "User prefers dark mode", "vector": axis(0)}

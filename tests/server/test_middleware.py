@@ -5,7 +5,6 @@ the load; and no content in answers or logs.
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import logging
 import socket
@@ -170,16 +169,10 @@ class Pulse:
 
 
 DEEP = b"[" * 200_000 + b"]" * 200_000
-DEEP_CURSOR = base64.urlsafe_b64encode(b"[" * 3_000).decode()
 SEARCH, SESSIONS = f"/api/v1/memories/search{S}", f"/api/v1/sessions{S}"
 HOSTILE: dict[str, tuple[str, Callable[[], Any], int]] = {
     "a query of 1 MB": (SEARCH, lambda: {"query": "may " * 250_000}, 400),
     "a long history": (SEARCH, lambda: {"query": "x", "history": ["may " * 4000] * 50}, 200),
-    "60,000 filter keys": (
-        SEARCH,
-        lambda: {"query": "x", "filter": {"metadata": dict.fromkeys(map(str, range(60_000)), 1)}},
-        400,
-    ),
     "deep metadata": (ADD, lambda: b'{"items":[{"text":"x","metadata":{"a":' + DEEP + b"}}]}", 400),
     "1,900,000 numbers": (ADD, lambda: b'{"items":[' + b"1," * 1_900_000 + b"1]}", 400),
     "10,001 messages": (
@@ -193,7 +186,6 @@ HOSTILE: dict[str, tuple[str, Callable[[], Any], int]] = {
         400,
     ),
     "50,000 form fields": (FORM, lambda: b"a&" * 50_000, 400),
-    "a memory of many words": (SAVE, lambda: item("word " * 200_000), 201),
     "a memory of many secrets": (SAVE, lambda: item("password= " * 10_000), 201),
     "a memory of one word": (SAVE, lambda: item("a" * 1_000_000), 201),
 }
@@ -214,11 +206,6 @@ def test_too_much_is_refused_and_holds_nobody_up(address: str, name: str):
     assert answer.status_code == status, answer.text[:300]
     assert len(answer.content) < 20_000
     assert pulse.worst < LONGEST_STALL_SECONDS
-
-
-async def test_a_deep_cursor_is_refused(client: httpx.AsyncClient):
-    """A cursor that no list gave is the caller's mistake."""
-    assert (await client.get(f"{ADD}&cursor={DEEP_CURSOR}")).status_code == 400
 
 
 # -- shares
@@ -329,13 +316,6 @@ def test_a_call_ends_in_time(address: str, monkeypatch: pytest.MonkeyPatch, fram
     with closing(connected(address)) as connection:
         connection.sendall((POST + framing).encode())
         assert connection.recv(65_536).startswith(b"HTTP/1.1 504 ")
-
-
-def test_without_a_host_nothing_else_is_told(address: str):
-    """A request that names no host is refused, and its connection closed."""
-    with closing(connected(address)) as connection:
-        connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
-        assert connection.makefile("rb").read().startswith(b"HTTP/1.1 403 ")
 
 
 def test_answers_do_not_wait_for_acknowledgements(address: str) -> None:

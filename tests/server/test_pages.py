@@ -71,21 +71,8 @@ async def test_pages_tell_their_total_and_lead_on_and_back(
     assert contents(beyond) == [f"fact {number:02}" for number in range(50, 60, 2)]
 
 
-async def test_a_page_whose_memories_are_gone_leads_back(
-    client: httpx.AsyncClient, memories: Memories
-):
-    """A page that was left empty says that nothing follows, and leads to the first."""
-    await memories.add(SCOPE, [f"fact {number}" for number in range(26)])
-    beyond = link_named((await client.get(f"/memories?{ADA}")).text, "Next page")
-    [last] = (await memories.list(SCOPE, order="oldest", limit=1)).memories
-    await memories.forget(SCOPE, last.id)
-    text = (await client.get(beyond)).text
-    assert "No further memories." in text
-    assert len(contents((await client.get(link_named(text, "First page"))).text)) == 25
-
-
 async def test_a_button_tells_only_what_was_done(client: httpx.AsyncClient, memories: Memories):
-    """Of chosen memories that are all gone nothing is told as done, nor of an unknown button."""
+    """Of chosen memories that are all gone nothing is told as done."""
     ids = await memories.add(SCOPE, ["one", "two", "three"])
     await memories.forget(SCOPE, ids[:2])
     answer = await sent(client, f"/memories/act?{ADA}", do="pin", id=ids[:2])
@@ -93,20 +80,6 @@ async def test_a_button_tells_only_what_was_done(client: httpx.AsyncClient, memo
     answer = await sent(client, f"/memories/act?{ADA}", do="pin", id=ids)
     assert (answer.status_code, "done=pin" in answer.headers["location"]) == (303, True)
     assert (await memories.get(SCOPE, ids[2])).pinned
-    dead = await dead_letter(memories, SCOPE, memories.parts.clock())
-    answer = await sent(client, "/jobs", do="other", id=dead)
-    assert "done=none" in answer.headers["location"]
-    assert [job.id for job in await memories.jobs(state="dead")] == [dead]
-
-
-async def test_what_never_expires_and_what_failed_is_marked(
-    client: httpx.AsyncClient, memories: Memories
-):
-    """The list says that a memory never goes, and that one is about a failure."""
-    await memories.add(SCOPE, [Fact("The API answered 503", ttl_days=0, is_error=True)])
-    text = (await client.get(f"/memories?{ADA}")).text
-    assert "about a failure" in text
-    assert re.search(r'data-label="Gone"[^>]*>\s*never\s*<', text)
 
 
 async def test_replaced_memories_are_reached_from_the_list(
@@ -155,14 +128,12 @@ async def test_the_search_answers_as_of_a_time(
     [id] = await memories.add(SCOPE, ["Ada's favourite tea is oolong."])
     clock.forward(days=1)
     await memories.edit(SCOPE, id, content="Ada's favourite tea is sencha.")
-    clock.forward(days=1)
     asked = {"app": "demo", "user": "ada", "q": "favourite tea"}
     assert "sencha" in (await client.get("/memories", params=asked)).text
     shown = (await client.get("/memories", params={**asked, "as_of": "2026-03-01T18:00"})).text
     assert ("oolong" in shown, "sencha" in shown) == (True, False)
-    for wrong in ("<script>alert(1)</script>", "2999-01-01"):
-        answer = await client.get("/memories", params={**asked, "as_of": wrong})
-        assert (answer.status_code, "<script>" in answer.text) == (400, False)
+    answer = await client.get("/memories", params={**asked, "as_of": EVIL})
+    assert (answer.status_code, EVIL in answer.text) == (400, False)
 
 
 async def test_a_search_of_scopes_shows_whose_each_hit_is(
@@ -188,30 +159,9 @@ async def test_a_search_of_scopes_shows_whose_each_hit_is(
     assert "<bdi>team <i></bdi>, <bdi>demo</bdi>" in html.unescape(shown)
     [link] = re.findall(r'class="text"[^>]*href="([^"]+)"><mark>Oolong</mark> of', shown)
     assert shared in (await client.get(html.unescape(link))).text
-    for wrong in ("x" * 2000, "\0"):
-        assert (await client.get("/memories", params={**asked, "also": wrong})).status_code == 400
 
 
 # -- one memory
-
-
-async def test_the_history_says_what_each_change_replaced(
-    client: httpx.AsyncClient, memories: Memories
-):
-    """The page of a memory shows, for each change, the former value of what it changed."""
-    [id] = await memories.add(SCOPE, [Fact("Ada likes tea", topics=("tea",))])
-    assert "Nothing has changed since" in (await client.get(f"/memories/{id}?{ADA}")).text
-    await memories.edit(SCOPE, id, topics=["drinks", "tea"])
-    await memories.edit(SCOPE, id, content="Ada likes green tea", importance=0.9)
-    await memories.pin(SCOPE, id)
-    text = (await client.get(f"/memories/{id}?{ADA}")).text.partition('<ol class="history">')[2]
-    shown = re.findall(r"<dt>(.*?)</dt><dd[^>]*>(.*?)</dd>", text)
-    assert shown == [
-        ("pinned", "no"),
-        ("content", "Ada likes tea"),
-        ("importance", "0.5"),
-        ("topics", "tea"),
-    ]
 
 
 TYPED = {
@@ -238,7 +188,6 @@ def form_of(text: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("fields", "status", "said"),
     [
-        ({"importance": "seven"}, 400, "importance: "),
         ({"importance": "7"}, 400, "less than or equal to 1"),
         ({"ttl_days": "soon"}, 400, "ttl_days: "),
         ({"content": "x" * 20_000}, 400, "max_content_bytes"),
@@ -263,19 +212,6 @@ async def test_a_failed_edit_keeps_what_was_typed(
     assert (await memories.get(SCOPE, id)).content == TYPED["content"]
 
 
-async def test_no_form_loses_what_was_typed(client: httpx.AsyncClient, memories: Memories):
-    """An edit of what is gone and a refused addition both offer the text as a new memory."""
-    [id] = await memories.add(SCOPE, ["stored"])
-    await memories.forget(SCOPE, id)
-    answer = await sent(client, f"/memories/{id}/edit?{ADA}", revision="1", **TYPED)
-    assert answer.status_code == 404
-    assert html.escape(TYPED["content"]).replace("&quot;", "&#34;") in answer.text
-    assert '<details class="panel write" open>' in answer.text
-    answer = await sent(client, f"/memories/add?{ADA}", content="x" * 20_000)
-    assert (answer.status_code, "max_content_bytes" in answer.text) == (400, True)
-    assert "x" * 20_000 in answer.text
-
-
 # -- what waits for approval
 
 
@@ -284,7 +220,6 @@ async def test_what_waits_is_confirmed_or_rejected_on_the_page(
 ):
     """Quarantined memories stand in a list of their own until they are confirmed or rejected."""
     path = f"/memories?{ADA}&show=waiting"
-    assert "Nothing waits" in (await client.get(path)).text
     first, second = await memories.add(
         SCOPE, [Fact(EVIL, origin="tool"), Fact("Two", origin="tool")]
     )
@@ -298,10 +233,7 @@ async def test_what_waits_is_confirmed_or_rejected_on_the_page(
         assert "show=waiting" in answer.headers["location"]
     assert [one.id for one in (await memories.list(SCOPE)).memories] == [first]
     assert [one.who for one in await memories.history(SCOPE, first)] == ["page"]
-    assert [one.memories for one in await memories.receipts()] == [1]
-    for id in (second, "nonsense"):
-        for do in ("confirm", "reject"):
-            assert (await sent(client, act, do=do, id=id)).status_code == 404
+    assert (await sent(client, act, do="confirm", id=second)).status_code == 404
 
 
 # -- forgetting
@@ -313,7 +245,8 @@ async def test_memories_are_forgotten_by_conditions_after_a_look(
     """A look shows what conditions would erase; only the form below it erases that."""
     await memories.add(SCOPE, [Fact("One", tags=("x",)), Fact("Two", tags=("x", EVIL)), "Three"])
     assert "Look" in (await client.get(f"/forget?{ADA}")).text
-    assert "1 memory would go" in (await sent(client, f"/forget?{ADA}", tag=EVIL)).text
+    wrong = await sent(client, f"/forget?{ADA}", do="forget", before="soon")
+    assert (wrong.status_code, 'role="alert"' in wrong.text) == (400, True)
     text = (await sent(client, f"/forget?{ADA}", tag="x")).text.partition("2 memories would go")[2]
     assert (await memories.stats(SCOPE)).visible == 3
     hidden = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', text))
@@ -323,22 +256,6 @@ async def test_memories_are_forgotten_by_conditions_after_a_look(
     receipts = (await client.get(f"/receipts?{ADA}")).text
     assert "checked just now: whole" in receipts
     assert "page" in receipts
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [{}, {"before": "soon"}, {"after": "9999999-01-01"}, {"tag": "\0"}],
-    ids=repr,
-)
-async def test_conditions_that_do_not_fit_erase_nothing(
-    client: httpx.AsyncClient, memories: Memories, fields: dict[str, str]
-):
-    """Conditions that are missing or do not fit are told, and nothing goes."""
-    await memories.add(SCOPE, ["One"])
-    for do in ("look", "forget"):
-        answer = await sent(client, f"/forget?{ADA}", do=do, **fields)
-        assert (answer.status_code, 'role="alert"' in answer.text) == (400, True)
-    assert (await memories.stats(SCOPE)).visible == 1
 
 
 # -- scopes
@@ -432,8 +349,9 @@ async def test_dead_letters_are_dropped_and_retried(
     """A dead letter is dropped alone; all of one scope are retried together, or all there are."""
     other = Scope("", "bob", "demo")
     first, *_ = [await dead_letter(memories, scope, clock()) for scope in (SCOPE,) * 5 + (other,)]
-    assert (await sent(client, f"/jobs?{ADA}", do="drop", id=first)).status_code == 303
-    assert (await sent(client, f"/jobs?{ADA}", do="drop", id=first)).status_code == 404
+    for status in (303, 404):
+        answer = await sent(client, f"/jobs?{ADA}", do="drop", id=first)
+        assert answer.status_code == status
     assert (await client.get(f"/jobs?{ADA}")).text.count("Retry all dead letters") == 1
     answer = await sent(client, f"/jobs?{ADA}", do="retry-all")
     said = (await client.get(answer.headers["location"])).text

@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import json
-import logging
-import os
 import re
-import sqlite3
-import subprocess
-import sys
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -19,11 +13,10 @@ from urllib.parse import urlsplit
 
 import httpx
 import numpy as np
-import psycopg
 import pytest
+from memories.opening import execute
 from prometheus_client.parser import text_string_to_metric_families
 
-from kagent_memory.cli.output import JsonFormatter
 from kagent_memory.errors import ModelUnavailable
 from kagent_memory.memories import Memories, utc_now
 from kagent_memory.records import Scope
@@ -137,21 +130,6 @@ async def test_a_server_without_its_database_is_not_ready(
         assert (await values(client))["kagent_memory_store_up"] == 1
 
 
-def renumber(uri: str, old: int, new: int) -> None:
-    """Give a migration that was made another number."""
-    if uri.startswith("postgres"):
-        with psycopg.connect(uri, autocommit=True) as connection:
-            connection.execute(
-                "UPDATE kagent_memory.schema_migration SET number = %s WHERE number = %s",
-                [new, old],
-            )
-    else:
-        with sqlite3.connect(uri.removeprefix("libsql:///")) as connection:
-            connection.execute(
-                "UPDATE schema_migration SET number = ? WHERE number = ?", [new, old]
-            )
-
-
 async def test_a_schema_that_lacks_a_migration_is_not_ready(store_uri: str, clock: Clock):
     """A schema older than the server's is not served."""
     async with (
@@ -159,9 +137,9 @@ async def test_a_schema_that_lacks_a_migration_is_not_ready(store_uri: str, cloc
         client_of(memories, clock) as client,
     ):
         assert (await client.get("/readyz")).json()["migrations"] == "ok"
-        renumber(store_uri, 1, -1)
+        execute(store_uri, "UPDATE schema_migration SET number = -1 WHERE number = 1")
         answer = await client.get("/readyz")
-        renumber(store_uri, -1, 1)  # tests may share a database
+        execute(store_uri, "UPDATE schema_migration SET number = 1 WHERE number = -1")
     assert (answer.status_code, answer.json()["database"]) == (503, "ok")
     assert "migrate" in answer.json()["migrations"]
 
@@ -251,57 +229,3 @@ async def test_the_dashboard_shows_every_metric_and_no_other(
 
 
 # -- structured logs
-
-
-def test_a_log_line_is_one_json_object_whatever_it_holds():
-    """No text breaks a line of the log in JSON."""
-    stream = io.StringIO()
-    handler = logging.StreamHandler(stream)
-    handler.setFormatter(JsonFormatter())
-    logger = logging.getLogger("kagent_memory.test_logs")
-    logger.addHandler(handler)
-    logger.propagate = False
-    try:
-        logger.warning("two\nlines and %s", '"quotes"')
-        try:
-            raise ValueError("broken")
-        except ValueError:
-            logger.exception("it failed")
-    finally:
-        logger.removeHandler(handler)
-    first, second = map(json.loads, stream.getvalue().splitlines())
-    assert (first["level"], first["logger"]) == ("warning", "kagent_memory.test_logs")
-    assert first["message"] == 'two\nlines and "quotes"'
-    assert first["time"].endswith("+00:00")
-    assert "ValueError: broken" in second["exception"]
-
-
-def test_serve_and_worker_log_json_when_told_to(tmp_path: Path):
-    """With --log-format json every line of a command is JSON."""
-    for command in (["serve", "--port", "0"], ["worker"]):
-        words = [*command, "--log-format", "json", "--uri", f"libsql:///{tmp_path}/{command[0]}.db"]
-        process = subprocess.Popen(
-            [sys.executable, "-m", "kagent_memory", *words],
-            stderr=subprocess.PIPE,
-            text=True,
-            env=dict(os.environ),
-        )
-        assert process.stderr
-        begun = process.stderr.readline()
-        if command[0] == "serve":  # what a client of MCP does is no news
-            address = json.loads(begun)["message"].partition(" on ")[2].partition(";")[0]
-            asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
-            headers = {"accept": "application/json"}
-            assert (
-                httpx.post(
-                    f"{address}/mcp?app=a&user=u", json=asked, headers=headers, timeout=60
-                ).status_code
-                == 200
-            )
-        process.terminate()
-        _, rest = process.communicate(timeout=180)
-        told = [json.loads(line) for line in (begun + rest).splitlines()]
-        assert process.returncode == 0
-        assert any(str(tmp_path) in line["message"] for line in told)
-        assert not any(line["logger"].startswith("mcp") for line in told)
-        assert all({"time", "level", "logger", "message"} <= set(line) for line in told)

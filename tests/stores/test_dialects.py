@@ -75,7 +75,7 @@ SCOPED = (
     "indexed",
     "visible_memories",
     "passing",
-    "vectors_since",
+    "vectors_of",
     "met_memories",
     "taken_pairs",
     "erase_memories",

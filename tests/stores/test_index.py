@@ -74,15 +74,14 @@ async def test_a_slow_search_of_a_scope_holds_up_no_other(pair, monkeypatch):
     here, _ = pair
     await add(here, memory("green tea"))
     await found(here, "tea")
-    asked, answer, changes = asyncio.Event(), asyncio.Event(), SqlIndexReads.changes
+    asked, answer, passing = asyncio.Event(), asyncio.Event(), SqlIndexReads.passing
 
-    async def slow(self, scope, since, *, filter, now):
-        if filter == SLOW:
-            asked.set()
-            await answer.wait()
-        return await changes(self, scope, since, filter=filter, now=now)
+    async def slow(self, scope, filter, *, now):
+        asked.set()
+        await answer.wait()
+        return await passing(self, scope, filter, now=now)
 
-    monkeypatch.setattr(SqlIndexReads, "changes", slow)
+    monkeypatch.setattr(SqlIndexReads, "passing", slow)
     task = asyncio.create_task(here.memories.view(SCOPE, filter=SLOW, now=NOW))
     await asked.wait()
     await add(here, memory("black tea"))

@@ -21,6 +21,7 @@ from kagent_memory.stores.libsql import database
 from kagent_memory.stores.libsql.connection import connect, migrate
 from kagent_memory.stores.sql import Migration, migrations
 from kagent_memory.stores.values import Batch
+from kagent_memory.testing import HashEmbedder
 from kagent_memory.testing.fixtures import DAY, NOW, a_job, a_memory, adding
 
 SCOPE = Scope("acme", "ann", "notes")
@@ -248,6 +249,18 @@ async def test_a_write_waits_for_another_process_while_reads_go_on(store, connec
         assert not writing.done()
     await writing
     assert await contents(store) == ["tea"]
+
+
+async def test_a_search_waits_for_no_writer(path, connection):
+    """A process's first search, by words and vectors, goes on beside another's open write."""
+    options = {"embedding": HashEmbedder(dimensions=16), "llm": False, "worker": False}
+    async with await Memories.open(f"libsql:///{path}", **options) as memories:
+        await memories.add(SCOPE, ["Ann drinks tea"])
+    async with await Memories.open(f"libsql:///{path}", **options) as memories:
+        with connection.transaction(write=True):
+            async with asyncio.timeout(4):
+                recall = await memories.recall(SCOPE, "tea", deliver=False)
+        assert (len(recall), recall.mode) == (1, "hybrid")
 
 
 async def test_patience_with_another_writer_ends_in_a_store_error(store, connection, monkeypatch):

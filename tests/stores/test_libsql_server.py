@@ -209,6 +209,15 @@ def test_a_commit_that_was_never_sent_wrote_nothing(connection, server):
     assert ids(server) == []
 
 
+def test_a_token_refused_midway_is_a_wrong_configuration(connection, server):
+    """A token that ends during a transaction is no trouble that passes; nothing is kept."""
+    server.plan(None, 401)
+    with pytest.raises(ConfigurationError, match="accepts this authToken"):
+        write(connection, "1", "2")
+    server.expire()
+    assert ids(server) == []
+
+
 def test_a_lost_read_may_be_tried_again(connection, server):
     """A transaction that only reads may be tried again wherever it is lost."""
     server.plan(None, "drop")

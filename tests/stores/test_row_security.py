@@ -26,7 +26,7 @@ from kagent_memory.stores.postgres.connection import fetch
 from kagent_memory.stores.sql import Migration, migrations
 from kagent_memory.stores.values import Batch, Token
 from kagent_memory.testing import HashEmbedder
-from kagent_memory.testing.fixtures import NOW, a_job, a_memory, adding, delivery
+from kagent_memory.testing.fixtures import DAY, NOW, a_job, a_memory, adding, delivery
 
 ADA, BEN = Scope("acme", "ada", "notes"), Scope("acme-corp", "ada", "notes")
 APP, MAINTENANCE = "kagent_memory_app", "kagent_memory_maintenance"
@@ -260,6 +260,17 @@ async def test_a_connection_of_the_pool_carries_nothing_over(direct_or_pooled_ur
 
         for found in await asyncio.gather(*(database.pool.use(state) for _ in range(2))):
             assert found == [{"free": True, "scope": ""}]
+
+
+async def test_a_prune_erases_in_every_scope(guarded_uri):
+    """A prune acts for all scopes, and each of its transactions erases those of several."""
+    async with await open_store(guarded_uri, rls=True) as store:
+        for scope in (ADA, BEN):
+            batch = Batch(changes=adding(a_memory("tea", ttl_days=1)))
+            await store.apply(scope, batch, now=NOW)
+        assert (await store.memories.prune(now=NOW + 2 * DAY, popular_after=10)).deleted == 2
+    with raw(guarded_uri, MAINTENANCE, None) as everything:
+        assert rows(everything, "memory") == {0}
 
 
 async def test_the_roles_may_not_log_in_or_own_anything(guarded_uri):

@@ -30,6 +30,7 @@ MAX_MESSAGE = 500  # characters, with the server's words at the end
 _PLACE = re.compile(r"(https?://)[^/@]+(/[^@]*)?")
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout)
 _AGAIN = (408, 425, 429, 502, 503, 504)
+_DENIED = (401, 403)
 _VALUES: Mapping[str, Callable[[Mapping[str, Any]], Value]] = {
     "null": lambda _: None,
     "integer": lambda cell: int(cell["value"]),
@@ -145,7 +146,7 @@ class ServerConnection(Connection):
             case httpx.HTTPStatusError(response=response):
                 status, cause = response.status_code, response.text
                 advice = f"answered {status}"
-                if status in _AGAIN or (had_stream and status < 500):
+                if status in _AGAIN or (had_stream and status < 500 and status not in _DENIED):
                     kind = Busy
                 elif status < 500:
                     kind = ConfigurationError

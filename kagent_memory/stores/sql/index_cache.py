@@ -9,7 +9,6 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from cachetools import LRUCache
@@ -17,9 +16,9 @@ from cachetools import LRUCache
 from ... import telemetry
 from ...concurrency import LONG, cancel_and_wait, run_in_thread
 from ...errors import KagentMemoryError
-from ...records import EVERYTHING, Filter, Scope
+from ...records import Scope
 from ..index import ENTRY_WEIGHT, Entry, ScopeIndex
-from ..vectors import NEVER, ROW_BYTES, VectorColumn
+from ..vectors import ROW_BYTES, VectorColumn
 from .index_reads import Changes, SqlIndexReads, Stand
 
 LOAD_ROWS = 250
@@ -43,6 +42,7 @@ class Cached:
         stand: which state of the scope the index holds; None: nothing was loaded yet.
         news: how many memories the index took in since it was packed.
         vectors: by the number of their embedding space.
+        unread: the memories whose vectors are being read, and that were not written meanwhile.
         steady: nothing had been written when the store was asked last.
     """
 
@@ -51,6 +51,7 @@ class Cached:
     stand: Stand | None = None
     news: int = 0
     vectors: dict[int, VectorColumn] = field(default_factory=dict[int, VectorColumn])
+    unread: set[str] = field(default_factory=set[str])
     steady: bool = False
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     vectors_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -59,6 +60,13 @@ class Cached:
     def size(self) -> int:
         """About how many bytes it holds."""
         return self.index.size + sum(column.size for column in self.vectors.values())
+
+    def column(self, space_number: int) -> VectorColumn | None:
+        """Return the vectors of an embedding space, whole or in part, unless others have been set
+        since they were read.
+        """
+        column, mark = self.vectors.get(space_number), self.stand and self.stand.mark
+        return column if column is not None and column.mark == mark else None
 
     async def update(
         self,
@@ -91,9 +99,11 @@ class Cached:
             return
         if packed is not None:
             self.vectors, self.news = {}, 0
+        changed = {*erased, *(entry.id for entry in entries)}
+        self.unread -= changed
         for column in self.vectors.values():
-            column.discard([*erased, *(entry.id for entry in entries)])
-            column.mark = None if entries else column.mark
+            column.discard(changed)
+            column.is_whole &= not entries
         # what was packed is erased with what is gone
         self.news = len(index.ids) if erased else self.news + len(entries)
         self.index = index
@@ -171,49 +181,30 @@ class IndexCache:
         cached = self._cached.get(scope.id)
         return cached if cached is not None and cached.steady else None
 
-    async def current(
-        self, scope: Scope, reads: SqlIndexReads, *, filter: Filter, now: datetime
-    ) -> tuple[Cached, Sequence[str] | None]:
-        """Return the scope's index as the store holds it now, and the ids that the filter lets
-        through (None: all).
-        """
+    async def current(self, scope: Scope, reads: SqlIndexReads) -> Cached:
+        """Return the scope's index as the store holds it now."""
         if (cached := self._cached.get(scope.id)) is None:
             self._cached[scope.id] = cached = Cached(scope)
-        if cached.stand is None:
-            async with cached.lock:  # one loads for all who wait
-                if cached.stand is None:
-                    changes = await reads.changes(scope, None, filter=filter, now=now)
-                    telemetry.cache_looked_up("text", hit=False)
-                    matching = changes and changes.matching
-                    return await self._updated(cached, reads, changes), matching
-        since = cached.stand  # asked without the lock: a slow answer holds up no other search
-        changes = await reads.changes(scope, since, filter=filter, now=now)
-        matching = changes and changes.matching
-        cached.steady = changes is not None and changes.stand.is_at(since)
-        telemetry.cache_looked_up("text", hit=cached.steady)
-        if changes is not None and cached.steady and cached.stand == since:
-            cached.stand = changes.stand
-            return cached, matching
-        async with cached.lock:
-            if cached.stand != since:  # another search took something in meanwhile
-                changes = await reads.changes(scope, cached.stand, filter=EVERYTHING, now=now)
-            return await self._updated(cached, reads, changes), matching
+        async with cached.lock:  # one loads for all who wait
+            changes = await reads.changes(scope, cached.stand)
+            cached.steady = changes is not None and changes.stand.is_at(cached.stand)
+            telemetry.cache_looked_up("text", hit=cached.steady)
+            if changes is None:
+                if self._cached.get(scope.id) is cached:
+                    self.drop(scope)
+                return Cached(scope)
+            await self._take_in(cached, reads, changes)
+        return cached
 
-    async def _updated(
-        self, cached: Cached, reads: SqlIndexReads, changes: Changes | None
-    ) -> Cached:
-        """Return what is kept with what changed taken in, under its lock."""
-        if changes is None:
-            if self._cached.get(cached.scope.id) is cached:
-                self.drop(cached.scope)
-            return Cached(cached.scope)
+    async def _take_in(self, cached: Cached, reads: SqlIndexReads, changes: Changes) -> None:
+        """Take in what changed, under the scope's lock."""
         entries: list[Entry] = []
         for start in range(0, len(changes.written), LOAD_ROWS):
             entries += await reads.entries(cached.scope, changes.written[start : start + LOAD_ROWS])
         await cached.update(entries, left=changes.left, packed=changes.packed)
         cached.stand = changes.stand
-        self._weigh(cached)
-        return cached
+        if not cached.steady:
+            self._weigh(cached)
 
     def _weigh(self, cached: Cached) -> None:
         """Note the new size, and begin to store an index that has grown, a few at a time."""
@@ -225,8 +216,7 @@ class IndexCache:
             and len(self._packing) < PACKING_AT_ONCE
             and cached.stand is not None
         ):
-            work = self._pack(cached, cached.stand, cached.index)
-            _start(self._packing, work, "kagent-memory-index")
+            _start(self._packing, self._pack(cached, cached.stand, cached.index))
             cached.news = 0
 
     async def _pack(self, cached: Cached, stand: Stand, index: ScopeIndex) -> None:
@@ -262,94 +252,66 @@ class IndexCache:
             reads: the store.
             trusted: nobody was asked yet whether the index is up to date.
         """
-        column = _current(cached, space_number)
-        telemetry.cache_looked_up("vectors", hit=column is not None)
-        if column is not None or (reads.has_nearest and cached.vectors_lock.locked()):
-            return column
-        async with cached.vectors_lock:
-            if (column := _current(cached, space_number)) is not None:
-                return column
-            column = cached.vectors.get(space_number)
-            count = len(cached.index.ids)
-            is_near = column is not None and count - len(column) < MAX_CHANGED
-            if reads.has_nearest and not is_near:
-                fits = count * (4 * dimensions + ROW_BYTES) <= self._max_bytes
-                # one search is not worth it where others write all the time
-                if trusted and fits:
-                    self._fill_aside(cached, space_number, dimensions, reads)
-                return None
-            column = await self._fill(cached, space_number, dimensions, reads)
-            self._weigh(cached)
+        column = cached.column(space_number)
+        is_whole = column is not None and column.is_whole
+        telemetry.cache_looked_up("vectors", hit=is_whole)
+        if is_whole:
             return column
 
-    def _fill_aside(
-        self, cached: Cached, space_number: int, dimensions: int, reads: SqlIndexReads
-    ) -> None:
-        async def fill() -> None:
+        async def fill() -> VectorColumn:
             async with cached.vectors_lock:
-                try:
-                    await self._fill(cached, space_number, dimensions, reads)
-                except KagentMemoryError as error:
-                    logger.warning(
-                        "A scope's vectors could not be loaded; the database searches them: %s",
-                        error,
-                    )
+                filled = await self._filled(cached, space_number, dimensions, reads)
             self._weigh(cached)
+            return filled
 
-        if not self._loading:
-            _start(self._loading, fill(), "kagent-memory-vectors")
+        async def fill_aside() -> None:
+            try:
+                await fill()
+            except KagentMemoryError as error:
+                logger.warning(
+                    "A scope's vectors could not be loaded; the database searches them: %s", error
+                )
 
-    async def _fill(
+        count, is_filling = len(cached.index.ids), cached.vectors_lock.locked()
+        is_near = column is not None and count - len(column) < MAX_CHANGED
+        if not reads.has_nearest or (is_near and not is_filling):
+            return await fill()
+        # one search is not worth it where others write all the time
+        fits = count * (4 * dimensions + ROW_BYTES) <= self._max_bytes
+        if trusted and fits and not is_near and not self._loading:
+            _start(self._loading, fill_aside())
+        return None
+
+    async def _filled(
         self, cached: Cached, space_number: int, dimensions: int, reads: SqlIndexReads
     ) -> VectorColumn:
-        """Read the vectors that are not kept yet, some at a time, and those that were set anew;
-        they stand where the scope stood at the first.
+        """Return the vectors of a scope, with those that were lacking read, some at a time. They
+        are marked as they were when the oldest of them was read.
         """
         index, stand = cached.index, cached.stand
         if stand is None:  # it holds nothing
             return VectorColumn(dimensions)
-        column = cached.vectors.setdefault(space_number, VectorColumn(dimensions))
-        if not len(column):  # else it grows aside, with what is put into it
-            column.reserve(len(index.ids))
-        since, first = column.version, None
+        column = cached.column(space_number)
+        if column is not None and column.is_whole:  # another search read it meanwhile
+            return column
+        if column is None:
+            cached.vectors[space_number] = column = VectorColumn(dimensions, stand.mark)
+            column.reserve(len(index.ids))  # later it grows aside, with what is put into it
+        lacking = await run_in_thread(len(index.ids), column.lacking, index)
+        cached.unread = {*lacking}
         at_once = max(1, MAX_NUMBERS_AT_ONCE // dimensions)
-        try:
-            lacking = await run_in_thread(len(index.ids), column.lacking, index)
-            for start in range(0, max(1, len(lacking)), at_once):
-                batch = lacking[start : start + at_once]
-                limit = at_once + MAX_CHANGED
-                page = await reads.vectors(
-                    cached.scope, space_number, stand, batch, since=since, limit=limit
-                )
-                if page is None:  # too much changed, or the scope was made anew
-                    cached.vectors.pop(space_number, None)
-                    if since == NEVER:
-                        return column
-                    return await self._fill(cached, space_number, dimensions, reads)
-                size = ENTRY_WEIGHT * len(page.ids)
-                await run_in_thread(size, column.put, page.ids, page.vectors)
-                # of what was erased since it was read, and of what the index does not know yet
-                column.discard([id for id in page.ids if cached.index.row_of(id) < 0])
-                first, since = first or page.stand, NEVER
-        except BaseException:
-            cached.vectors.pop(space_number, None)
-            raise
-        if first is not None:
-            column.version = first.version
-            column.mark = first.mark if cached.index is index else None
+        for start in range(0, len(lacking), at_once):
+            batch = lacking[start : start + at_once]
+            page = await reads.vectors(cached.scope, space_number, stand, batch)
+            await run_in_thread(ENTRY_WEIGHT * len(page.ids), column.put, page.ids, page.vectors)
+            column.discard({*page.ids} - cached.unread)
+            column.mark = min(column.mark, page.mark)
+        column.is_whole = cached.index is index
         return column
 
 
-def _start(tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None], name: str) -> None:
+def _start(tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
     """Run some work beside searches; the set holds it until it ends."""
-    task = asyncio.create_task(work, name=name)
+    task = asyncio.create_task(work, name="kagent-memory-index")
     tasks.add(task)
     task.add_done_callback(tasks.discard)
-
-
-def _current(cached: Cached, space_number: int) -> VectorColumn | None:
-    """Return the vectors of a scope if they are those of where it stands."""
-    column = cached.vectors.get(space_number)
-    if column is None or column.mark is None or cached.stand is None:
-        return None
-    return column if column.mark >= cached.stand.mark else None

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
 import numpy as np
 
-from ...records import EVERYTHING, Filter, Memory, Scope, Vector
+from ...records import Filter, Memory, Scope, Vector
 from ..codec import ids_in, known
 from ..columns import Floats
 from ..index import Entry, ScopeIndex
@@ -50,27 +50,24 @@ class Changes:
         left: the ids of all memories, where some were erased; None: none were.
         packed: the index that was packed last, or b"" for an empty one, from which `written` goes
             on; None: it goes on from what is known.
-        matching: the ids of the visible memories that a filter lets through; None: all, or nobody
-            asked.
     """
 
     stand: Stand
     written: Sequence[str] = ()
     left: Sequence[str] | None = None
     packed: bytes | None = None
-    matching: Sequence[str] | None = None
 
 
 class VectorPage(NamedTuple):
     """Some vectors of a scope.
 
     Attributes:
-        stand: of the scope when they were read.
+        mark: of the scope when they were read (`Stand.mark`).
         ids: of their memories, in order.
         vectors: the numbers of all, in the same order.
     """
 
-    stand: Stand
+    mark: int
     ids: Sequence[str]
     vectors: Halves
 
@@ -94,27 +91,39 @@ class SqlIndexReads(Part):
 
     @reading
     async def changes(
-        self,
-        session: Transaction,
-        scope: Scope,
-        since: Stand | None,
-        *,
-        filter: Filter,
-        now: datetime,
+        self, session: Transaction, scope: Scope, since: Stand | None
     ) -> Changes | None:
-        """Return what happened since, and what the filter lets through; None: the scope holds
-        nothing.
+        """Return what happened since; None: the scope holds nothing. Its row comes first: what is
+        written meanwhile is at worst told twice.
 
         Raises:
             Behind: this database has not seen as much.
         """
-        changes = await _changes(session, since, may_lag=self._may_lag)
-        if changes is None or filter == EVERYTHING:
-            return changes
+        rows = await session.rows("unseen_scope" if since is None else "scope_row")
+        _check_not_older(rows, since if self._may_lag else None)
+        if not rows:
+            return None
+        session.codec.salt(rows[0])
+        stand = _stand(rows[0])
+        if since is None or since.salt != stand.salt or since.version > stand.version:
+            if since is not None and not (rows := await session.rows("unseen_scope")):
+                return None
+            return await _whole(session, rows[0])
+        if (since.version, since.erased) == (stand.version, stand.erased):
+            return Changes(stand)
+        left = await _written_since(session, 0) if since.erased != stand.erased else None
+        written = await _written_since(session, since.version + 1)
+        if left is None and not written and not await session.rows("scope_row"):
+            return None  # it was erased meanwhile
+        return Changes(stand, written, left)
+
+    @reading
+    async def passing(
+        self, session: Transaction, scope: Scope, filter: Filter, *, now: datetime
+    ) -> Sequence[str] | None:
+        """Return the ids of the visible memories that a filter lets through; None: all."""
         values = await session.filter_values(filter, now, sources=True)
-        if not values["filtered"]:
-            return changes
-        return replace(changes, matching=await session.ids("passing", **values))
+        return await session.ids("passing", **values) if values["filtered"] else None
 
     @reading
     async def entries(
@@ -149,28 +158,17 @@ class SqlIndexReads(Part):
         return {id: memories[id] for id in wanted if id in memories}
 
     async def vectors(
-        self,
-        scope: Scope,
-        space_number: int,
-        stand: Stand,
-        ids: Sequence[str],
-        *,
-        since: int,
-        limit: int,
-    ) -> VectorPage | None:
-        """Return the vectors of these memories, and of those written at a version or later; None:
-        they are more than the limit, or the scope is another one.
+        self, scope: Scope, space_number: int, stand: Stand, ids: Sequence[str]
+    ) -> VectorPage:
+        """Return the vectors of these memories of a scope.
 
         Raises:
             Behind: this database does not stand there yet.
         """
-        values = {"version": since, "ids": ids, "limit": limit + 1}
-        rows, half = await self._rows(scope, "vectors_since", space_number, stand, **values)
-        if not rows or bytes(rows[0]["salt"]) != stand.salt or rows[0]["memories"] > limit:
-            return None
-        [row] = rows
-        numbers = np.frombuffer(row["sent"] or b"", half)
-        return VectorPage(_stand(row), ids_in(row["ids"] or ""), numbers)
+        rows, half = await self._rows(scope, "vectors_of", space_number, stand, ids=ids)
+        if not rows:  # it was erased meanwhile
+            return VectorPage(stand.mark, (), np.empty(0, np.float16))
+        return vector_page(rows[0], half)
 
     async def nearest(
         self,
@@ -217,27 +215,10 @@ class SqlIndexReads(Part):
         return await self.spaces.searched(space_number, reading_rows)
 
 
-async def _changes(session: Transaction, since: Stand | None, *, may_lag: bool) -> Changes | None:
-    """Return what happened since. The row comes first: what is written meanwhile is at worst told
-    twice.
-    """
-    rows = await session.rows("unseen_scope" if since is None else "scope_row")
-    _check_not_older(rows, since if may_lag else None)
-    if not rows:
-        return None
-    session.codec.salt(rows[0])
-    stand = _stand(rows[0])
-    if since is None or since.salt != stand.salt or since.version > stand.version:
-        if since is not None and not (rows := await session.rows("unseen_scope")):
-            return None
-        return await _whole(session, rows[0])
-    if (since.version, since.erased) == (stand.version, stand.erased):
-        return Changes(stand)
-    left = await _written_since(session, 0) if since.erased != stand.erased else None
-    written = await _written_since(session, since.version + 1)
-    if left is None and not written and not await session.rows("scope_row"):
-        return None  # it was erased meanwhile
-    return Changes(stand, written, left)
+def vector_page(row: Row, half: np.dtype[np.float16]) -> VectorPage:
+    """Return the vectors in a row of `vectors_of`."""
+    numbers = np.frombuffer(row["sent"] or b"", half)
+    return VectorPage(row["mark"], ids_in(row["ids"] or ""), numbers)
 
 
 async def _whole(session: Transaction, row: Row) -> Changes:

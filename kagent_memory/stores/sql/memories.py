@@ -41,7 +41,7 @@ from ..values import (
 from ..view import View
 from . import forgetting, maintenance, write_queries
 from .index_cache import IndexCache
-from .index_reads import SqlIndexReads, Stand
+from .index_reads import SqlIndexReads, Stand, vector_page
 from .row_codec import MEMORIES, to_scope
 from .scope_view import ScopeView
 from .session import Database, Part, Transaction, reading, run, writing
@@ -242,9 +242,12 @@ class SqlMemoryStore(Part, MemoryStore):
         self, session: Transaction, scope: Scope, space_number: int, ids: Sequence[str]
     ) -> Mapping[str, Vector]:
         await require_space(session, space_number)
-        rows = await session.rows("vectors_of", space=space_number, ids=known(ids))
-        half = session.session.half
-        return {row["id"]: np.frombuffer(row["sent"], half).astype(np.float32) for row in rows}
+        row = await session.row("vectors_of", space=space_number, ids=known(ids))
+        if row is None or not row["ids"]:
+            return {}
+        page = vector_page(row, session.session.half)
+        vectors = page.vectors.astype(np.float32).reshape(len(page.ids), -1)
+        return dict(zip(page.ids, vectors, strict=True))
 
     @override
     @reading

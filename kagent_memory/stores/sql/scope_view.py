@@ -59,10 +59,11 @@ class ScopeView(View):
         steady = store.indexes.steady(scope) if cached and filter == EVERYTHING else None
         if steady is not None:
             return cls(store, steady, None, filter=filter, now=now, trusted=True)
-        scope_index, matching = await store.indexes.current(
-            scope, store.index_reads, filter=filter, now=now
-        )
-        return cls(store, scope_index, matching, filter=filter, now=now, trusted=False)
+        current = await store.indexes.current(scope, store.index_reads)
+        matching = None
+        if filter != EVERYTHING:
+            matching = await store.index_reads.passing(scope, filter, now=now)
+        return cls(store, current, matching, filter=filter, now=now, trusted=False)
 
     @override
     async def nearest_rows(

@@ -153,13 +153,12 @@ class Transaction:
         """Take the scope's lock, make its row if there is none, and move its version by `step`."""
         await self.send("touch_scope", **self.touching(step))
 
-    def touching(self, step: int, *, vectors: bool = False) -> dict[str, Any]:
+    def touching(self, step: int) -> dict[str, Any]:
         """Return the values of `touch_scope`, whose one row is the scope's version and salt."""
         return {
             "scope_id": self.scope.id,
             **asdict(self.scope),
             "step": step,
-            "vectors": int(vectors),
             "salt": self.codec.sealed_salt(),
         }
 

@@ -31,8 +31,7 @@ async def apply(session: Transaction, batch: Batch, *, texts: Texts, now: dateti
     if any(job.scope != session.scope for job in batch.jobs):
         raise InvalidInput("The jobs that follow a batch must belong to its scope.")
     step = int(bool(batch.changes or batch.taken or batch.reinforced))
-    touch = session.touching(step, vectors=bool(batch.vectors))
-    [row] = await session.rows("touch_scope", **touch)
+    [row] = await session.rows("touch_scope", **session.touching(step))
     version, salt = row["version"], session.codec.salt(row)
     if batch.expected_version not in (None, version - step):
         raise Conflict(
@@ -129,8 +128,8 @@ async def _put_vectors(
     if not plan.vectors:
         return ()
     if any(space["is_own"] for space in spaces):
-        if alone := sorted(plan.vectors.keys() - plan.standing.keys()):
-            await session.send("touch_vectors", space=number, ids=alone)
+        if plan.vectors.keys() - plan.standing.keys():  # their memories are not written
+            await session.send("mark_vectors")
         rows = [{"id": id, "embedding": vector} for id, vector in sorted(plan.vectors.items())]
         await session.run_many("put_vector", rows, space=number)
     return [space["name"] for space in spaces if not space["is_own"]]
@@ -174,8 +173,7 @@ async def restore(
     session: Transaction, memories: Sequence[Whole], *, texts: Texts, dry_run: bool
 ) -> Sequence[Restored]:
     """See `MemoryStore.restore`."""
-    touch = session.touching(1, vectors=any(whole.vectors for whole in memories))
-    row = await session.row("scope_row" if dry_run else "touch_scope", **touch)
+    row = await session.row("scope_row" if dry_run else "touch_scope", **session.touching(1))
     salt = session.codec.salt(row) if row else b""
     outcomes = await _outcomes(session, memories, salt, texts)
     if dry_run or not row:

@@ -77,26 +77,20 @@ WHERE scope_id = :scope_id AND id IN (
 )
 
 -- fragment: mark
--- A higher number once vectors of the scope s were set or those of an embedding space were dropped.
+-- A higher number once vectors of the scope s were set by themselves or those of an embedding space were dropped.
 (s.vectors_set * 10000 + (SELECT count(*) FROM embedder AS e WHERE e.state = 'dropped'))
 
 -- name: scope_row
 SELECT s.version, s.erased, s.salt, {mark} AS mark, s.calls, s.tokens FROM scope AS s WHERE s.scope_id = :scope_id
 
--- name: vectors_since
--- The vectors of the memories of a scope that were written at this version or later, or are named: the ids, 36 characters
--- each, and the numbers of all, in one row, for rows take longer than what they hold; and how many memories these are,
--- as far as the limit.
-SELECT s.version, s.erased, s.salt, {mark} AS mark, c.memories, c.ids, c.sent
+-- name: vectors_of
+-- The vectors of these memories of a scope: the ids, 36 characters each, and the numbers of all, in one row, for rows take
+-- longer than what they hold.
+SELECT s.version, s.salt, {mark} AS mark, c.ids, c.sent
 FROM scope AS s, (
-    SELECT count(*) AS memories, group_concat(v.id, '') AS ids, CAST(group_concat(v.embedding, '') AS BLOB) AS sent
-    FROM (
-        SELECT m.id FROM memory AS m WHERE m.scope_id = :scope_id AND m.touched >= :version
-        UNION
-        SELECT value FROM json_each(:ids)
-        LIMIT :limit
-    ) AS w
-    LEFT JOIN memory_vector_{space} AS v ON v.scope_id = :scope_id AND v.id = w.id
+    SELECT group_concat(v.id, '') AS ids, CAST(group_concat(v.embedding, '') AS BLOB) AS sent
+    FROM json_each(:ids) AS w
+    JOIN memory_vector_{space} AS v ON v.scope_id = :scope_id AND v.id = w.value
 ) AS c
 WHERE s.scope_id = :scope_id
 
@@ -297,7 +291,3 @@ SELECT
     coalesce((SELECT tokens FROM scope WHERE scope_id = :scope_id), 0) AS tokens,
     coalesce((SELECT version FROM scope WHERE scope_id = :scope_id), 0) AS version
 FROM kept
-
--- name: vectors_of
-SELECT id, embedding AS sent FROM memory_vector_{space}
-WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))

@@ -1,7 +1,7 @@
 -- The whole schema, which a new database is made with. A change of it is also a numbered migration, for the others.
 
 -- One row a scope. Whoever writes memories of a scope moves its "version"; "erased" is the version at which memories were
--- last erased, "vectors_set" how often vectors of them were set.
+-- last erased, "vectors_set" how often vectors of them were set by themselves.
 CREATE TABLE scope (
     scope_id BLOB NOT NULL PRIMARY KEY,
     tenant TEXT NOT NULL,

@@ -1,9 +1,8 @@
 -- name: touch_scope
--- With this every writer of a scope's memories begins; step 0 leaves the version, 0 vectors their number. Gives the row.
-INSERT INTO scope (scope_id, tenant, user_id, app, version, vectors_set, salt)
-VALUES (:scope_id, :tenant, :user, :app, :step, :vectors, :salt)
-ON CONFLICT (scope_id) DO UPDATE SET
-    version = scope.version + excluded.version, vectors_set = scope.vectors_set + excluded.vectors_set
+-- With this every writer of a scope's memories begins; step 0 leaves the version. Gives the row.
+INSERT INTO scope (scope_id, tenant, user_id, app, version, salt)
+VALUES (:scope_id, :tenant, :user, :app, :step, :salt)
+ON CONFLICT (scope_id) DO UPDATE SET version = scope.version + excluded.version
 RETURNING version, salt
 
 -- name: hold_index
@@ -83,12 +82,9 @@ UPDATE memory SET
     postings = coalesce(:postings, postings), touched = :touched
 WHERE scope_id = :scope_id AND id = :id
 
--- name: touch_vectors
--- Those of the memories that have a vector, which is set anew, count as written at the scope's version.
-UPDATE memory SET touched = (SELECT s.version FROM scope AS s WHERE s.scope_id = :scope_id)
-WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
-    AND touched < (SELECT s.version FROM scope AS s WHERE s.scope_id = :scope_id)
-    AND EXISTS (SELECT 1 FROM memory_vector_{space} AS v WHERE v.scope_id = :scope_id AND v.id = memory.id)
+-- name: mark_vectors
+-- Vectors are set of memories that stay as they are.
+UPDATE scope SET vectors_set = vectors_set + 1 WHERE scope_id = :scope_id
 
 -- name: put_vector
 INSERT OR REPLACE INTO memory_vector_{space} (scope_id, id, embedding) VALUES (:scope_id, :id, :embedding)

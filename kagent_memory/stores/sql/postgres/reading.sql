@@ -74,30 +74,23 @@ CROSS JOIN LATERAL (
 ) AS r
 
 -- fragment: mark
--- A higher number once vectors of the scope s were set or those of an embedding space were dropped.
+-- A higher number once vectors of the scope s were set by themselves or those of an embedding space were dropped.
 (s.vectors_set * 10000 + (SELECT count(*) FROM embedder AS e WHERE e.state = 'dropped'))
 
 -- name: scope_row
 SELECT s.version, s.erased, s.salt, {mark} AS mark, s.calls, s.tokens FROM scope AS s WHERE s.scope_id = %(scope_id)s
 
--- name: vectors_since
--- The vectors of the memories of a scope that were written at this version or later, or are named: the ids, 36 characters
--- each, and the numbers of all, in one row, for rows take longer than what they hold; and how many memories these are,
--- as far as the limit.
-SELECT s.version, s.erased, s.salt, {mark} AS mark, c.memories, c.ids, c.sent
+-- name: vectors_of
+-- The vectors of these memories of a scope: the ids, 36 characters each, and the numbers of all, in one row, for rows take
+-- longer than what they hold.
+SELECT s.version, s.salt, {mark} AS mark, c.ids, c.sent
 FROM scope AS s
 CROSS JOIN LATERAL (
     SELECT
-        count(*) AS memories,
         string_agg(v.id::text, '' ORDER BY v.id) AS ids,
         string_agg(substring(halfvec_send(v.embedding) FROM 5), '' ORDER BY v.id) AS sent
-    FROM (
-        SELECT m.id FROM memory AS m WHERE m.scope_id = %(scope_id)s AND m.touched >= %(version)s
-        UNION
-        SELECT given.id FROM unnest(%(ids)s::uuid[]) AS given (id)
-        LIMIT %(limit)s
-    ) AS w
-    LEFT JOIN memory_vector_{space} AS v ON v.scope_id = %(scope_id)s AND v.id = w.id
+    FROM unnest(%(ids)s::uuid[]) AS w (id)
+    JOIN memory_vector_{space} AS v ON v.scope_id = %(scope_id)s AND v.id = w.id
 ) AS c
 WHERE s.scope_id = %(scope_id)s
 
@@ -304,7 +297,3 @@ SELECT
     coalesce((SELECT tokens FROM scope WHERE scope_id = %(scope_id)s), 0) AS tokens,
     coalesce((SELECT version FROM scope WHERE scope_id = %(scope_id)s), 0) AS version
 FROM kept
-
--- name: vectors_of
-SELECT id, substring(halfvec_send(embedding) FROM 5) AS sent FROM memory_vector_{space}
-WHERE scope_id = %(scope_id)s AND id = ANY(%(ids)s::uuid[])

@@ -2,7 +2,7 @@
 
 -- One row a scope. Whoever writes memories of a scope holds this row's lock; "version" moves with every such write, and
 -- "erased" is the version at which memories were last erased, and "vectors_set" how often vectors of
--- them were set.
+-- them were set by themselves.
 CREATE TABLE scope (
     scope_id uuid NOT NULL PRIMARY KEY,
     tenant text COLLATE "C" NOT NULL,

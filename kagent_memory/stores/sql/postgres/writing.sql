@@ -1,9 +1,8 @@
 -- name: touch_scope
--- Takes the scope's lock, with which every writer of its memories begins; step 0 leaves the version, 0 vectors their number. Gives the row.
-INSERT INTO scope (scope_id, tenant, user_id, app, version, vectors_set, salt)
-VALUES (%(scope_id)s, %(tenant)s, %(user)s, %(app)s, %(step)s, %(vectors)s, %(salt)s)
-ON CONFLICT (scope_id) DO UPDATE SET
-    version = scope.version + excluded.version, vectors_set = scope.vectors_set + excluded.vectors_set
+-- Takes the scope's lock, with which every writer of its memories begins; step 0 leaves the version. Gives the row.
+INSERT INTO scope (scope_id, tenant, user_id, app, version, salt)
+VALUES (%(scope_id)s, %(tenant)s, %(user)s, %(app)s, %(step)s, %(salt)s)
+ON CONFLICT (scope_id) DO UPDATE SET version = scope.version + excluded.version
 RETURNING version, salt
 
 -- name: hold_index
@@ -87,12 +86,9 @@ UPDATE memory SET
     postings = coalesce(%(postings)s::bytea, postings), touched = %(touched)s
 WHERE scope_id = %(scope_id)s AND id = %(id)s
 
--- name: touch_vectors
--- Those of the memories that have a vector, which is set anew, count as written at the scope's version.
-UPDATE memory AS m SET touched = s.version
-FROM scope AS s
-WHERE m.scope_id = %(scope_id)s AND s.scope_id = %(scope_id)s AND m.id = ANY(%(ids)s::uuid[]) AND m.touched < s.version
-    AND EXISTS (SELECT 1 FROM memory_vector_{space} AS v WHERE v.scope_id = %(scope_id)s AND v.id = m.id)
+-- name: mark_vectors
+-- Vectors are set of memories that stay as they are.
+UPDATE scope SET vectors_set = vectors_set + 1 WHERE scope_id = %(scope_id)s
 
 -- name: put_vector
 INSERT INTO memory_vector_{space} (scope_id, id, embedding) VALUES (%(scope_id)s, %(id)s, %(embedding)s)
