@@ -171,6 +171,8 @@ async def _perform(call: Call) -> int:
         answer = await command.run(call)
     if answer is None:
         return 0
+    if getattr(call.args, "dry_run", False):
+        call.say.note("A dry run: this would be done, and nothing was.")
     call.say.answer(answer)
     return answer.code
 

@@ -7,25 +7,26 @@ import inspect
 import os
 import re
 import signal
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence, Set
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import click
-from click.core import ParameterSource
 from typing_extensions import override
 
 from ..checks import parsed_time
+from ..doctor import missing
 from ..errors import ConfigurationError, InvalidInput, NotFound, needs_extra
+from ..memories import Memories, without_secrets
+from ..memories.reading import each_memory
+from ..models.llm import Llm
 from ..records import MEMORY_TYPES, Filter, Scope
+from ..remote import is_remote, open_memories
 from ..settings import MemorySettings, compose
 from .output import Answer, Output
-
-if TYPE_CHECKING:
-    from ..memories import Memories
-    from ..models.llm import Llm
 
 ID_LENGTH = 36
 TELL_EVERY = 1000  # memories
@@ -69,32 +70,28 @@ def flag(words: str, help: str) -> click.Parameter:
     return option(words, help, is_flag=True)
 
 
-class _Checked(click.ParamType[Any]):
-    """A text that a function checks, which is told the option."""
-
-    def __init__(self, name: str, check: Callable[[str, str], Any]) -> None:
-        self.name, self._check = name, check
-
-    @override
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return self._check(value, param.opts[0] if param else "The value")
+def text(value: str) -> str:
+    """Return a text that is not empty; one is most likely a variable of the shell that holds
+    nothing.
+    """
+    if not value:
+        raise click.BadParameter("it must not be empty; leave it out, or name one.")
+    return value
 
 
-def _not_empty(text: str, what: str) -> str:
-    if not text:  # most likely a variable of the shell that holds nothing
-        raise InvalidInput(f"{what} must not be empty; leave it out, or name one.")
-    return text
+def time(value: str) -> datetime:
+    """Return the time that a text names."""
+    return parsed_time(value, "A time")
 
 
-NAME = _Checked("text", _not_empty)
 ARGUMENT = re.compile(r"^ {4}(\w+): (.+(?:\n {8}.+)*)", re.MULTILINE)
 KINDS: Mapping[str, Any] = {
     "int": click.INT,
     "Hits": click.IntRange(1, 1000),
     "float": click.FLOAT,
-    "datetime": _Checked("time", parsed_time),
-    "Name": NAME,
-    "Text": NAME,
+    "datetime": time,
+    "Name": text,
+    "Text": text,
     "MemoryType": click.Choice(MEMORY_TYPES),
     "Order": click.Choice(("newest", "oldest")),
     "JobState": click.Choice(("queued", "running", "dead")),
@@ -138,13 +135,11 @@ class Call:
 
     Attributes:
         args: the values of options, by name.
-        typed: names of those that do not have their default.
         memories: those that the command line chooses, while they are open.
     """
 
     command: Command
     args: SimpleNamespace
-    typed: Set[str]
     say: Output = field(init=False)
     memories: Memories = field(init=False)
 
@@ -192,8 +187,6 @@ class Call:
 
     def store(self) -> tuple[str, MemorySettings, str]:
         """Return the store's URI, its settings, and its URI for people."""
-        from ..memories import without_secrets
-
         bare, settings = compose(self.args.uri, None, self.settings(), os.environ)
         return bare, settings, without_secrets(bare)
 
@@ -212,8 +205,6 @@ class Call:
             ConfigurationError: there are none and the command does not create any, or they are a
                 server's.
         """
-        from ..remote import is_remote, open_memories
-
         settings = self.settings()
         if is_remote(self.args.uri):
             if here:
@@ -222,11 +213,9 @@ class Call:
                     "server's."
                 )
         else:
-            if not (self.command.makes if makes is None else makes):
-                from ..doctor import missing
-
-                if told := await missing(*self.store()[:2]):
-                    raise ConfigurationError(f"{told.text} {told.advice}")
+            may_make = self.command.makes if makes is None else makes
+            if not may_make and (told := await missing(*self.store()[:2])):
+                raise ConfigurationError(f"{told.text} {told.advice}")
             settings["worker"] = settings.get("worker", True) if works else False
 
         memories = await open_memories(self.args.uri, resolve_llm=self.resolve_llm, **settings)
@@ -285,8 +274,6 @@ class Call:
         Raises:
             InvalidInput: several ids begin with it.
         """
-        from ..memories.reading import each_memory
-
         if len(text) >= ID_LENGTH:
             return text
         ever = each_memory(self.memories, scope, filter=Filter(superseded=True))
@@ -330,7 +317,7 @@ def end_at(*signals: int) -> None:
                 loop.add_signal_handler(number, end)
 
 
-Run: TypeAlias = Callable[[Call], Awaitable["Answer | None"]]
+Run: TypeAlias = Callable[[Call], Awaitable[Answer | None]]
 
 
 class Command(click.Command):
@@ -371,12 +358,7 @@ class Command(click.Command):
     @override
     def invoke(self, ctx: click.Context) -> Call:
         """Return the call that the command line asks for."""
-        typed = {
-            name
-            for name in ctx.params
-            if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
-        }
-        return Call(self, SimpleNamespace(**ctx.params), typed)
+        return Call(self, SimpleNamespace(**ctx.params))
 
 
 def command(title: str, *options: click.Parameter, **more: bool) -> Callable[[Run], Command]:
@@ -406,10 +388,10 @@ STORE_OPTIONS = (
 )
 JSON_OPTION = flag("--json", "answer with one JSON document")
 SCOPE_OPTIONS = (
-    option("--app", "the agent's app name; may be left out when only one fits", type=NAME),
-    option("--user", "the user; may be left out when only one fits", type=NAME),
+    option("--app", "the agent's app name; may be left out when only one fits", type=text),
+    option("--user", "the user; may be left out when only one fits", type=text),
 )
-MEMORY_OPTIONS = (option("id", "the memory's id, or how it begins", type=NAME), *SCOPE_OPTIONS)
+MEMORY_OPTIONS = (option("id", "the memory's id, or how it begins", type=text), *SCOPE_OPTIONS)
 LIMIT = option("--limit", "how many at most", type=click.IntRange(1, 1000), default=20)
 BESIDE = option(
     "--beside",

@@ -18,6 +18,7 @@ from ..errors import InvalidInput
 from ..memories import Memories
 from ..memories.findings import DEFECTS, Audit, Defect
 from ..records import Scopes
+from ..stores import distribute_store
 from .command import (
     FOUND_PROBLEMS,
     LIMIT,
@@ -31,7 +32,7 @@ from .command import (
     needs,
     option,
 )
-from .output import SCOPE_COLUMNS, Answer, Column, age
+from .output import SCOPE_COLUMNS, Answer, Column
 
 JOB_COLUMNS: Mapping[str, Column] = {
     "ID": "id",
@@ -39,7 +40,7 @@ JOB_COLUMNS: Mapping[str, Column] = {
     "KIND": "kind",
     "APP": "scope.app",
     "USER": "scope.user",
-    "AGE": lambda job: age(job.created_at),
+    "SINCE": "created_at",
     "ATTEMPTS": "attempts",
     "DUE": "run_after",
     "REASON": "error",
@@ -80,8 +81,7 @@ async def worker(call: Call) -> Answer | None:
     args = call.args
     async with call.opened(here=True, works=not args.until_idle) as memories:
         if args.until_idle:
-            done = await memories.work(until_idle=True)
-            return Answer({"jobs": done}, lines=[f"{done} jobs done."])
+            return Answer({"jobs": await memories.work(until_idle=True)})
         what = f"Working on {memories.location}"
         with _probed(args.host, args.port) as serving, call.until_stopped(what):
             await serving(memories)
@@ -115,15 +115,8 @@ async def prune(call: Call) -> Answer:
         kagent-memory prune
     """
     pruned = await call.perform(Memories.prune)
-    would = "would be " if call.args.dry_run else ""
-    lines = [
-        f"{pruned.deleted} {would}deleted, {pruned.extended} {would}extended, {pruned.evicted} "
-        f"{would}evicted, {pruned.faded} faded {would}erased."
-    ]
-    if more := pruned.erased - len(pruned.gone):
-        lines.insert(0, f"And {more} more.")
-    columns = {**SCOPE_COLUMNS, "ID": "memory_id", "WHY": "reason"}
-    return Answer(pruned, columns, pruned.gone, lines)
+    columns: dict[str, Column] = {**SCOPE_COLUMNS, "ID": "memory_id", "WHY": "reason"}
+    return Answer(pruned, columns if pruned.gone else {}, pruned.gone)
 
 
 @command(
@@ -147,13 +140,12 @@ async def jobs(call: Call) -> Answer:
         raise InvalidInput("Give --retry or --drop, not both.")
     if args.retry is not None:
         await memories.retry_job(args.retry)
-        return Answer({"retried": args.retry}, lines=["Queued again."])
+        return Answer({"retried": args.retry})
     if args.drop is not None:
         await memories.drop_job(args.drop)
-        return Answer({"dropped": args.drop}, lines=["Dropped."])
+        return Answer({"dropped": args.drop})
     listed = await call.perform(Memories.jobs, payloads=False, tenant=args.tenant)
-    lines = [] if listed else ["Nothing waits, nothing failed."]
-    return Answer(listed, JOB_COLUMNS, lines=lines)
+    return Answer(listed, JOB_COLUMNS)
 
 
 @command(
@@ -173,43 +165,27 @@ async def reembed(call: Call) -> Answer:
     # the store may still refuse the new one, and the former need not be at hand
     call.args.embedding = ""
     async with call.opened(here=True):
-        done = await call.perform(
-            Memories.reembed, embedding=embedding, progress=call.progress("embedded")
+        return Answer(
+            await call.perform(
+                Memories.reembed, embedding=embedding, progress=call.progress("embedded")
+            )
         )
-    lines = [f"{done.memories} memories embedded; the store goes by {done.embedding} now."]
-    return Answer(
-        done, lines=lines + [f"The vectors of {name} were dropped." for name in done.dropped]
-    )
 
 
-@command("forget-tenant", option("name", "the tenant"), flag("--yes", "really"), *DRY_RUN)
+@command("forget-tenant", option("name", "the tenant"), flag("--yes", "really"))
 async def forget_tenant(call: Call) -> Answer:
     """Erase everything kept for a tenant. Its queue and tokens go too; if interrupted, run it again
-    to finish.
+    to finish. `show --tenant` counts what would go.
 
     Examples:
-        kagent-memory forget-tenant acme --dry-run
         kagent-memory forget-tenant acme --yes
     """
-    from ..memories.forgetting import checked_tenant
-
-    args, memories = call.args, call.memories
-    if args.dry_run:
-        tenant = checked_tenant(args.name)
-        scopes = [scope async for scope in memories.each_scope(tenant=tenant)]
-        count = sum([(await memories.stats(scope)).visible for scope in scopes])
-        line = f"{count} visible memories of {len(scopes)} agents and users would be forgotten."
-        return Answer({"would_forget": {"scopes": len(scopes), "memories": count}}, lines=[line])
-    if not args.yes:
+    name = call.args.name
+    if not call.args.yes:
         raise InvalidInput(
-            f"This erases all that is kept of the tenant {args.name}; say --yes to do it."
+            f"This erases all that is kept of the tenant {name}; say --yes to do it."
         )
-    erased = await call.perform(Memories.forget_tenant, tenant=args.name)
-    line = (
-        f"{erased.memories} memories of {erased.scopes} agents and users forgotten, "
-        f"{erased.tokens} tokens revoked."
-    )
-    return Answer(erased, lines=[line])
+    return Answer(await call.perform(Memories.forget_tenant, tenant=name))
 
 
 @command(
@@ -232,21 +208,9 @@ async def receipts(call: Call) -> Answer:
     """
     args = call.args
     if args.check:
-        return await _check_receipts(call)
-    page = await call.perform(Memories.receipts, tenant=args.tenant)
-    more = [f"More: --after {page[-1].number}"] if len(page) == args.limit else []
-    return Answer(page, RECEIPT_COLUMNS, lines=more)
-
-
-async def _check_receipts(call: Call) -> Answer:
-    check = await call.memories.check_receipts(tenant=call.args.tenant)
-    state = "not whole" if check.problems else "whole"
-    lines = [
-        *(f"{chain}: {problem}." for chain, wrong in check.problems.items() for problem in wrong),
-        *(f"{chain} ends with {digest}." for chain, digest in check.heads.items()),
-        f"{check.receipts} receipts of {check.chains} tenants: {state}.",
-    ]
-    return Answer(check, lines=lines, code=FOUND_PROBLEMS if check.problems else 0)
+        check = await call.memories.check_receipts(tenant=args.tenant)
+        return Answer(check, code=FOUND_PROBLEMS if check.problems else 0)
+    return Answer(await call.perform(Memories.receipts, tenant=args.tenant), RECEIPT_COLUMNS)
 
 
 @command(
@@ -289,12 +253,9 @@ async def audit(call: Call) -> Answer:
         part = await call.memories.audit(scope, defects=defects, most=args.limit)
         report = report.plus(part, args.limit)
         tell(report.memories)
-    counts = ", ".join(f"{count} {name}" for name, count in report.counts.items() if count)
-    where = f"{report.memories} memories of {report.scopes} agents and users"
-    line = f"{where}: {counts or 'nothing found'}."
-    code = 0 if report.is_clean else FOUND_PROBLEMS
     columns: Mapping[str, Column] = FINDING_COLUMNS if report.findings else {}
-    return Answer(report, columns, report.findings, [line], code)
+    code = 0 if report.is_clean else FOUND_PROBLEMS
+    return Answer(report, columns, report.findings, code=code)
 
 
 @command(
@@ -345,37 +306,24 @@ async def migrate(call: Call) -> Answer:
             pass
     if args.distribute:
         return await _distribute(call)
-    location = call.store()[2]
-    return Answer(
-        {"location": location, "schema": "newest"}, lines=[f"{location} has the newest schema."]
-    )
+    return Answer({"location": call.store()[2], "schema": "newest"})
 
 
 async def _distribute(call: Call) -> Answer:
     """Spread the tables of a migrated database over the nodes of a Citus cluster."""
-    from ..stores import distribute_store
-
     dry_run = call.args.dry_run
     bare, settings, location = call.store()
     tables = await distribute_store(
         bare, schema=settings.postgres_schema, shards=call.args.shards, dry_run=dry_run
     )
-    would = "would be " if dry_run else ""
-    lines = [f"{name}: {place}" for name, place in tables.items()]
-    lines.append(f"{len(tables)} tables of {location} {would}distributed.")
     name = "would_distribute" if dry_run else "distributed"
-    return Answer({"location": location, name: dict(tables)}, lines=lines)
+    return Answer({"location": location, name: dict(tables)})
 
 
 async def _rotate_keys(call: Call) -> Answer:
     """Encrypt with the first key what is plain or encrypted with another one."""
     async with call.opened(here=True, makes=False) as memories:
-        rotated = await memories.rotate_keys(dry_run=call.args.dry_run)
-    of, key = f"of {rotated.scopes} agents and users", f"with the key {rotated.key}."
-    line = f"{rotated.rows} rows {of} encrypted {key}"
-    if call.args.dry_run:
-        line = f"Something {of} would be encrypted anew {key}"
-    return Answer(rotated, lines=[line])
+        return Answer(await memories.rotate_keys(dry_run=call.args.dry_run))
 
 
 @command(
@@ -421,14 +369,8 @@ async def import_(call: Call) -> Answer:
                 path = Path(folder) / "standard input"
                 with path.open("wb") as file:  # it is read twice
                     copyfileobj(sys.stdin.buffer, file)
-            done = await call.perform(
-                Memories.import_, path=path, tenant=args.tenant, progress=call.progress("read")
+            return Answer(
+                await call.perform(
+                    Memories.import_, path=path, tenant=args.tenant, progress=call.progress("read")
+                )
             )
-    would = "would be " if args.dry_run else ""
-    lines = [
-        f"{done.added} {would}added, {done.present} there already, {done.equal} said by another, "
-        f"{done.forgotten} forgotten here."
-    ]
-    if done.vectors:
-        lines.append(f"{done.vectors} vectors {would}kept as they came.")
-    return Answer(done, lines=lines)

@@ -6,20 +6,18 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import click
 
-from ..errors import InvalidInput, NotFound, family_of
+from ..errors import InvalidInput
 from ..memories import Memories
-from ..memories.forgetting import Forgotten
 from ..memories.reading import existing, sentences_of
 from ..records import MEMORY_TYPES, ORIGINS, Fact, Filter, Hit, Memory, Scope, Scopes, WhichScopes
+from ..stores.values import ScopeStats
 from .command import (
     BESIDE,
     LIMIT,
     MEMORY_OPTIONS,
-    NAME,
     SCOPE_OPTIONS,
     WHO,
     Call,
@@ -27,20 +25,18 @@ from .command import (
     command,
     flag,
     option,
+    text,
 )
 from .output import (
     MEMORY_COLUMNS,
     SCOPE_COLUMNS,
     Answer,
     Column,
-    age,
+    described,
+    expiry,
     printable,
-    until,
     value_in,
 )
-
-if TYPE_CHECKING:
-    from ..stores.values import ScopeStats
 
 MAX_SHOWN = 100  # rows of a dry run
 FILTERS = (
@@ -71,8 +67,8 @@ COUNT_COLUMNS: Mapping[str, Column] = {
     "EXPIRED": "stats.expired",
     "UNUSED": "stats.unused",
     "DELIVERIES": "stats.delivered_total",
-    "JOBS": lambda row: ", ".join(f"{n} {state}" for state, n in row.stats.jobs.items()),
-    "OLDEST OPEN JOB": lambda row: row.stats.oldest_job_at and age(row.stats.oldest_job_at),
+    "JOBS": "stats.jobs",
+    "OLDEST OPEN JOB": "stats.oldest_job_at",
 }
 
 
@@ -168,13 +164,12 @@ async def list_(call: Call) -> Answer:
     """
     filter = replace(_filter(call.args), superseded=call.args.state or False)
     page = await call.perform(Memories.list, filter=filter)
-    more = [f"More: --cursor {page.cursor}"] if page.cursor else []
-    return Answer(page, MEMORY_COLUMNS, page.memories, more)
+    return Answer(page, MEMORY_COLUMNS, page.memories)
 
 
 @command(
     "show",
-    option("id", "the memory's id, or how it begins", type=NAME, required=False),
+    option("id", "the memory's id, or how it begins", type=text, required=False),
     *SCOPE_OPTIONS,
 )
 async def show(call: Call) -> Answer:
@@ -192,28 +187,15 @@ async def show(call: Call) -> Answer:
     if named is None:
         named = [scope async for scope in call.memories.each_scope(tenant=call.args.tenant)]
     counted = [Counted(scope, await call.memories.stats(scope)) for scope in named]
-    unused = sum(row.stats.unused for row in counted)
-    lines = [f"{unused} expired unused; the next prune deletes them."] if unused else []
-    return Answer(counted, COUNT_COLUMNS, lines=lines)
+    return Answer(counted, COUNT_COLUMNS)
 
 
 def _details(memory: Memory) -> Answer:
-    usage = memory.usage
-    details = {
-        "id": memory.id,
-        "type": memory.type,
-        "category": memory.category,
-        "importance": f"{memory.importance:.2f}",
-        "topics": ", ".join(memory.topics),
-        "tags": ", ".join(memory.tags),
-        "delivered": f"{usage.delivered} times ({usage.delivered_total} in its life)",
-        "created": f"{memory.created_at:%Y-%m-%d %H:%M} ({age(memory.created_at)} ago)",
-        "expires": until(memory.expires_at, pinned=memory.pinned),
-        "source": " ".join(filter(None, (memory.origin, memory.author, memory.session_id))),
-        "revision": str(memory.revision),
-    }
-    lines = [f"  {name:<11}{printable(value)}" for name, value in details.items() if value]
-    return Answer(memory, lines=[*map(printable, memory.content.split("\n")), *lines])
+    names = "id type category importance topics tags created_at origin author session_id revision"
+    details = {name: getattr(memory, name) for name in names.split()}
+    details |= {"expires": expiry(memory), "delivered": memory.usage.delivered}
+    content = [printable(line) for line in memory.content.split("\n")]
+    return Answer(memory, lines=[*content, *described(Answer(details))])
 
 
 @command(
@@ -274,13 +256,12 @@ async def pin(call: Call) -> Answer:
         kagent-memory pin 0199a1b2-…
         kagent-memory pin 0199a1b2-… --off
     """
-    memory = await call.perform(Memories.pin, pinned=not call.args.off)
-    return Answer(memory, lines=["Pinned." if memory.pinned else "No longer pinned."])
+    return _details(await call.perform(Memories.pin, pinned=not call.args.off))
 
 
 @command(
     "forget",
-    option("ids", "memories' ids, or how they begin", type=NAME, nargs=-1),
+    option("ids", "memories' ids, or how they begin", type=text, nargs=-1),
     *SCOPE_OPTIONS,
     *arguments(Memories.forget, "session_id tag author before after everything dry_run"),
     flag("--yes", "really, with --everything"),
@@ -307,41 +288,13 @@ async def forget(call: Call) -> Answer:
         raise InvalidInput(
             f"This erases all memories of {scope.app} about {scope.user}; say --yes to do it."
         )
-    there, missing = await _told_apart(call, scope)
-    # where there is none of them, the verb says so
-    gone = await call.perform(Memories.forget, scope=scope, ids=there or missing or None)
-    answer = await _forgotten(call, scope, gone)
-    if not missing:
-        return answer
-    call.say.note(f"kagent-memory: No memory {', '.join(map(printable, missing))} in this scope.")
-    value = answer.value | {"not_found": missing}
-    return replace(answer, value=value, code=family_of(NotFound()).exit_code)
-
-
-async def _told_apart(call: Call, scope: Scope) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the named ids that are there, expired ones too, and those that are not."""
-    there, missing = list[str](), list[str]()
-    for text in call.args.ids:
-        id = await call.whole_id(scope, text)
-        try:
-            await call.memories.forget(scope, id, dry_run=True)
-            there.append(id)
-        except NotFound:
-            missing.append(id)
-    return there, missing
-
-
-async def _forgotten(call: Call, scope: Scope, gone: Forgotten) -> Answer:
-    if not call.args.dry_run:
-        return Answer({"forgotten": [*gone]}, lines=[f"{len(gone)} forgotten."])
-    value, lines = {"would_forget": [*gone]}, [f"{len(gone)} would be forgotten."]
-    if gone.linked:
-        value["linked"] = [*gone.linked]
-        lines.append("These say the same and stay, unless they are named too:")
-        same = await existing(call.memories, scope, gone.linked[:MAX_SHOWN])
-        lines += [f"{memory.id}  {printable(memory.content)}" for memory in same]
-    shown = await existing(call.memories, scope, gone[:MAX_SHOWN])
-    return Answer(value, MEMORY_COLUMNS if shown else {}, shown, lines)
+    ids = [await call.whole_id(scope, text) for text in args.ids] or None
+    gone = await call.perform(Memories.forget, scope=scope, ids=ids)
+    if not args.dry_run:
+        return Answer({"forgotten": [*gone]})
+    value = {"would_forget": [*gone], "linked": [*gone.linked]}
+    shown = await existing(call.memories, scope, [*gone, *gone.linked][:MAX_SHOWN])
+    return Answer(value, MEMORY_COLUMNS if shown else {}, shown)
 
 
 @command("history", *MEMORY_OPTIONS)
@@ -359,8 +312,7 @@ async def history(call: Call) -> Answer:
         "WHY": "why",
         "BEFORE": lambda revision: revision.before and revision.before.content,
     }
-    lines = [] if revisions else ["Nothing has changed since it was stored."]
-    return Answer(revisions, columns, lines=lines)
+    return Answer(revisions, columns)
 
 
 @command("undo", *MEMORY_OPTIONS)

@@ -12,13 +12,16 @@ import shutil
 import sys
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, field, fields, is_dataclass
+from datetime import UTC, datetime
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
+from pydantic_core import to_jsonable_python
 from typing_extensions import override
+
+from ..records import Memory
 
 MIN_TEXT_WIDTH = 60  # columns of a text on a terminal
 SHORT_ID = 13  # characters of an id on a terminal, more where those are not unique
@@ -43,14 +46,14 @@ class Answer:
         value: the JSON document.
         columns: of a table for people, by their titles; see `cell`.
         items: what its rows are about; None: those of `value`.
-        lines: what else people read, under the table.
+        lines: what else people read, under the table; None: the fields of `value`.
         code: the exit code.
     """
 
     value: Any
     columns: Mapping[str, Column] = field(default_factory=dict[str, Column])
     items: Iterable[object] | None = None
-    lines: Sequence[str] = ()
+    lines: Sequence[str] | None = None
     code: int = 0
 
 
@@ -80,7 +83,7 @@ class Output:
                 for item in (answer.value if answer.items is None else answer.items)
             ]
             _write_table([*answer.columns], rows)
-        for line in answer.lines:
+        for line in described(answer) if answer.lines is None else answer.lines:
             self.line(line)
 
     def line(self, line: str) -> None:
@@ -98,8 +101,6 @@ class Output:
 
     def json(self, value: Any) -> None:
         """Write a JSON document."""
-        from pydantic_core import to_jsonable_python
-
         self.line(json.dumps(to_jsonable_python(value), ensure_ascii=False, indent=2))
 
     def error(self, text: str, *, family: str, exit_code: int) -> None:
@@ -148,7 +149,10 @@ def _write_table(head: Sequence[str], rows: list[list[str]]) -> None:
     is_terminal = sys.stdout.isatty()
     if is_terminal and "ID" in head and head[-1] == CONTENT:
         at = head.index("ID")
-        length = _short_length([row[at] for row in rows])
+        ids = {row[at] for row in rows}
+        length = SHORT_ID
+        while len({id[:length] for id in ids}) < len(ids):
+            length += 1
         rows = [[*row[:at], row[at][:length], *row[at + 1 :]] for row in rows]
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)][:-1]
     left = shutil.get_terminal_size((100, 24)).columns - sum(widths) - 2 * len(widths)
@@ -157,14 +161,6 @@ def _write_table(head: Sequence[str], rows: list[list[str]]) -> None:
         padded = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
         text = "  ".join([*padded, last]).rstrip()
         _write((text if number else styled(text, "bold")) + "\n")
-
-
-def _short_length(ids: Sequence[str]) -> int:
-    """Return how many characters tell these ids apart, at least `SHORT_ID`."""
-    length = SHORT_ID
-    while len({id[:length] for id in ids}) < len(set(ids)):
-        length += 1
-    return length
 
 
 def styled(text: str, style: str) -> str:
@@ -208,10 +204,33 @@ def shortened(text: str, width: int) -> str:
 
 
 def cell(value: object) -> str:
-    """Return a value as text for a table: a dash for None or "", a time to the second."""
+    """Return a value as text for people: a dash for None or "", a time to the second, what a value
+    is made of with commas between.
+    """
     if isinstance(value, datetime):
         return value.isoformat(timespec="seconds")
+    if isinstance(value, Mapping):
+        fields = cast("Mapping[object, object]", value)
+        return ", ".join(f"{name} {cell(inner)}" for name, inner in fields.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(cell, cast("Iterable[object]", value)))
     return "-" if value in (None, "") else str(value)
+
+
+def described(answer: Answer) -> list[str]:
+    """Return the fields of an answer that the table does not show, one a line, without empty
+    ones.
+    """
+    value = answer.value
+    if is_dataclass(value):
+        value = {field.name: getattr(value, field.name) for field in fields(value)}
+    if not isinstance(value, Mapping):
+        return []
+    return [
+        f"{name.replace('_', ' '):<14}{printable(cell(inner))}"
+        for name, inner in cast("Mapping[str, object]", value).items()
+        if inner is not answer.items and inner not in (None, "", (), [], {})
+    ]
 
 
 def day(at: datetime | None) -> str:
@@ -219,25 +238,9 @@ def day(at: datetime | None) -> str:
     return at.strftime("%Y-%m-%d") if at else "-"
 
 
-def age(at: datetime) -> str:
-    """Return how long ago that was, in its largest whole unit: 3 d, 5 h, 12 min, 4 s."""
-    return span(datetime.now(UTC) - at)
-
-
-def span(time: timedelta) -> str:
-    """Return a duration in its largest whole unit."""
-    seconds = max(0, int(time.total_seconds()))
-    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= size:
-            return f"{seconds // size} {unit}"
-    return f"{seconds} s"
-
-
-def until(at: datetime | None, *, pinned: bool = False) -> str:
-    """Return when something expires, for people: never, or 2026-01-31 (in 15 d)."""
-    if pinned:
-        return "never (pinned)"
-    return "never" if at is None else f"{day(at)} (in {span(at - datetime.now(UTC))})"
+def expiry(memory: Memory) -> str:
+    """Return when a memory expires, for people."""
+    return "never" if memory.pinned or not memory.expires_at else day(memory.expires_at)
 
 
 def value_in(column: Column, item: Any) -> object:
@@ -255,9 +258,7 @@ MEMORY_COLUMNS: Mapping[str, Column] = {
     "TYPE": "type",
     "DELIVERED": "usage.delivered",
     "CREATED": lambda memory: day(memory.created_at),
-    "EXPIRES": lambda memory: (
-        "never" if memory.pinned or not memory.expires_at else day(memory.expires_at)
-    ),
+    "EXPIRES": expiry,
     CONTENT: "content",
 }
 

@@ -13,29 +13,30 @@ from contextlib import nullcontext
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from .. import doctor
 from ..errors import ConfigurationError, InvalidInput, KagentMemoryError
+from ..memories import Memories
+from ..memories.diagnosis import bad
 from ..records import Scope
+from ..remote import is_remote
+from ..stores.values import Token
 from .command import (
     BESIDE,
     FOUND_PROBLEMS,
     LOG_FORMAT,
-    NAME,
     PORTS,
     Call,
     command,
     flag,
     needs,
     option,
+    text,
 )
 from .output import Answer, Column, day, styled
-
-if TYPE_CHECKING:
-    from ..memories import Memories
-    from ..stores.values import Token
 
 DEMO = "demo", "ada"  # its app and user
 MARKS = {"ok": ("ok  ", "green"), "note": ("note", "yellow"), "bad": ("BAD ", "red")}
@@ -148,8 +149,8 @@ HTTP_OPTIONS = (
     ),
 )
 MCP_OPTIONS = (
-    option("--app", "with --mcp: the agent's app name", type=NAME),
-    option("--user", "with --mcp: the user", type=NAME),
+    option("--app", "with --mcp: the agent's app name", type=text),
+    option("--user", "with --mcp: the user", type=text),
     BESIDE,
 )
 
@@ -180,7 +181,12 @@ async def serve(call: Call) -> None:
     """
     args = call.args
     others = HTTP_OPTIONS if args.mcp else MCP_OPTIONS
-    unfit = [option.opts[0] for option in others if option.name in call.typed]
+    values = {option: getattr(args, str(option.name)) for option in others}
+    unfit = [
+        option.opts[0]
+        for option, value in values.items()
+        if value is not False and value not in (None, (), option.default)
+    ]
     if unfit:
         raise InvalidInput(f"{', '.join(unfit)}: {'not with' if args.mcp else 'only with'} --mcp.")
     await (_serve_mcp(call) if args.mcp else _serve_http(call))
@@ -238,7 +244,7 @@ async def _serve_mcp(call: Call) -> None:
 
 @command(
     "token create",
-    option("--user", "only this user's memories (default: the whole tenant's)", type=NAME),
+    option("--user", "only this user's memories (default: the whole tenant's)", type=text),
     flag("--operator", "opens every tenant, and what crosses them: prune and doctor over HTTP"),
     option("--label", "a name to recognise it by", default="", show_default=False),
     option("--days", "days it is valid (default: until revoked)", type=click.IntRange(1, 36_500)),
@@ -297,7 +303,7 @@ async def token_revoke(call: Call) -> Answer:
         kagent-memory token revoke 0199a1b2-…
     """
     await call.memories.tokens.revoke(call.args.id)
-    return Answer({"revoked": call.args.id}, lines=["Revoked."])
+    return Answer({"revoked": call.args.id})
 
 
 @command("doctor", opens=False)
@@ -308,10 +314,6 @@ async def examine(call: Call) -> Answer:
     Examples:
         kagent-memory doctor --uri postgresql://memory@db/agents --embedding ollama/nomic-embed-text
     """
-    from .. import doctor
-    from ..memories.diagnosis import bad
-    from ..remote import is_remote
-
     try:
         if is_remote(call.args.uri):
             async with call.opened() as memories:

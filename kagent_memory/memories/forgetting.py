@@ -154,7 +154,8 @@ class Forgetting(Opened):
             finally:  # a part may be gone though another failed
                 parts.forget_vectors()
         if missing := sorted({*(ids or ())} - erased.keys()):
-            raise NotFound(f"No memory {', '.join(missing)} in this scope.")
+            others = " The others were erased." if erased and not dry_run else ""
+            raise NotFound(f"No memory {', '.join(missing)} in this scope.{others}")
         linked = await self._linked(scope, [*erased]) if dry_run and not everything else ()
         return Forgotten(tuple(erased), linked)
 

@@ -38,12 +38,11 @@ def test_forget_erases_what_is_there_and_names_the_rest(run: Any, id: str):
     """
     unknown = new_id(datetime.now(UTC))
     told = run("forget", id, unknown, *OF_ADA)
-    assert (told.code, told.out) == (run("show", unknown, *OF_ADA).code, "1 forgotten.\n")
-    assert unknown in told.err
+    assert (told.code, told.out) == (3, "")
+    assert f"{unknown} in this scope. The others were erased." in told.err
     ids = run("add", "Ada likes coffee", "Ada likes milk", *OF_ADA, "--json").json["ids"]
-    told = run("forget", unknown, *ids, *OF_ADA, "--json")
-    assert (told.code, {*told.json["forgotten"]}) == (3, {*ids})
-    assert told.json["not_found"] == [unknown]
+    assert {*run("forget", *ids, *OF_ADA, "--json").json["forgotten"]} == {*ids}
+    assert "erased" not in run("forget", id, *OF_ADA).err
     assert [receipt["memories"] for receipt in run("receipts", "--json").json] == [1, 2]
 
 
@@ -77,7 +76,9 @@ def test_a_memory_lives_on_the_command_line(run: Any, id: str):
     assert run("pin", id, "--json").json["pinned"] is True
     assert run("pin", id, "--off", "--json").json["pinned"] is False
     assert run("show", "--json").json[0]["stats"]["visible"] == 1
-    assert run("forget", id, "--dry-run", "--json").json == {"would_forget": [id]}
+    dry = run("forget", id, "--dry-run", "--json")
+    assert dry.json == {"would_forget": [id], "linked": []}
+    assert "nothing was" in dry.err
     assert run("show", id).code == 0
     assert run("forget", id, "--json").json == {"forgotten": [id]}
     assert run("show", id, *OF_ADA).code == 3
@@ -95,7 +96,7 @@ def test_everything_is_forgotten_only_on_a_clear_word(run: Any, id: str):
 def test_an_id_may_be_given_by_its_beginning(run: Any, id: str):
     """The beginning of an id names its memory; one that fits several is refused."""
     assert run("show", id[:30], "--json").json["id"] == id
-    assert run("pin", id[:30]).out == "Pinned.\n"
+    assert run("pin", id[:30]).code == 0
     other = run("add", "Ada likes coffee", *OF_ADA, "--json").json["ids"][0]
     same = id[: next(at for at in range(36) if id[at] != other[at])]
     told = run("show", same)
@@ -160,9 +161,9 @@ def test_show_and_explain_are_for_people(run: Any, id: str):
     """`show` says when a memory expires, and `--explain` why it was found, without Python's
     notation.
     """
-    assert "(in 14 d)" in run("show", id).out
+    assert re.search(r"expires +2\d{3}-", run("show", id).out)
     run("pin", id)
-    assert "never (pinned)" in run("show", id).out
+    assert re.search(r"expires +never", run("show", id).out)
     explained = run("search", "tea", "--explain").out
     assert "It shares words with your question; the best match by words." in explained
     assert "{" not in explained
@@ -271,16 +272,11 @@ def test_all_agents_or_one_agent_must_be_named(run: Any, id: str, words: tuple[s
 
 LOADED = """
 import sys
-from kagent_memory.cli import PARSER, main
-LATER = ("httpx", "numpy", "kagent_memory.doctor", "kagent_memory.memories.components",
-"kagent_memory.remote",
-         "kagent_memory.retrieval", "kagent_memory.server", "kagent_memory.stores")
-import click
-PARSER.get_help(click.Context(PARSER))
-print([name for name in LATER if name in sys.modules])
+from kagent_memory.cli import main
+HEAVY = ("fastapi", "google", "libsql", "litellm", "psycopg", "torch")
 assert main(["migrate", "--uri", sys.argv[1], "--json"]) == 0
-print([name for name in ("httpx", "kagent_memory.doctor", "kagent_memory.server") if name in sys.modules])
-"""  # noqa: E501
+print([name for name in HEAVY if name in sys.modules])
+"""
 
 
 def test_a_command_loads_what_it_uses(tmp_path: Path) -> None:
@@ -288,5 +284,4 @@ def test_a_command_loads_what_it_uses(tmp_path: Path) -> None:
     line = [sys.executable, "-c", LOADED, f"libsql:///{tmp_path}/memory.db"]
     done = subprocess.run(line, capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    first, *_, last = done.stdout.splitlines()
-    assert (first, last) == ("[]", "[]")
+    assert done.stdout.splitlines()[-1] == "[]"
