@@ -26,7 +26,6 @@ CANDIDATES = 100  # memories that a message may repeat
 _CLAUSE_END = re.compile(r"[,;:—–!](?=\s)|[，；、！]|\s-\s")
 # as recalled memories are shown with
 _LABEL = re.compile(r"\[[^\[\]\n]{0,20}\d{4}-\d\d-\d\d[^\[\]\n]{0,80}\]")
-_MARK = re.compile(r"\d|\w[./_:@\\#+]\w")
 _FIRST_UNSPACED = "\u0e00"  # Thai, and Chinese, Japanese and Korean behind it
 _IDLE_PHRASES = re.compile(  # of scripts without spaces, the longest first
     "|".join(
@@ -37,7 +36,7 @@ _IDLE_PHRASES = re.compile(  # of scripts without spaces, the longest first
         )
     )
 )
-_DENIAL = "not"
+_DENIAL = "-"  # no word is a term like this
 _STEM = 4  # letters that the forms of a word share: "wohnst", "wohnt"
 _MAX_SOURCES = 3  # known ones that one sentence may repeat
 _MAX_HOLDERS = 32  # known sentences that are looked at for each term of a sentence
@@ -47,14 +46,12 @@ class _Sentence(NamedTuple):
     """Words of a sentence that tell what it says.
 
     Attributes:
-        clauses: the content words of each, in order.
-        terms: all of them.
-        marks: its numbers, identifiers, names and denials, which no echo adds.
+        terms: its content words, and `_DENIAL` where it denies, ends or limits something.
+        apart: those that stand alone between commas, as who is addressed does.
     """
 
-    clauses: tuple[tuple[str, ...], ...]
     terms: frozenset[str]
-    marks: frozenset[str]
+    apart: frozenset[str]
 
 
 def mask_recalled(
@@ -63,10 +60,9 @@ def mask_recalled(
     """Return the messages without what memory had said, and the ids of the memories said again.
 
     A tool's answer that holds recalled texts goes whole. Of what agents and tools say, every
-    sentence goes that is an echo: its content words were recalled, but for one in a clause of its
-    own beside all of a recalled sentence's, and it adds no number, identifier, name or denial. What
-    the user says stays, also a repeat word for word; only a block that was injected beside other
-    lines goes. Messages that nothing is left of have no text.
+    sentence goes that is an echo: its content words were recalled, and it denies what they deny.
+    What the user says stays, also a repeat word for word; only a block that was injected beside
+    other lines goes. Messages that nothing is left of have no text.
 
     Args:
         messages: a transcript in its order.
@@ -111,7 +107,7 @@ class _Statements:
     def __init__(self, names: Iterable[str]) -> None:
         self.echoed: dict[str, None] = {}
         self._called = frozenset(key for name in names for key in map(_key, tokens(name)))
-        self._marks: dict[frozenset[str], set[str]] = {}
+        self._beside = defaultdict[frozenset[str], set[str]](set)
         self._ids = defaultdict[frozenset[str], dict[str, None]](dict)
         self._by_term = defaultdict[str, list[frozenset[str]]](list)
 
@@ -119,30 +115,28 @@ class _Statements:
         """Add the sentences of a text, the memory that it is of, and what an echo may name with it,
         such as days.
         """
-        named = set(map(_key, tokens(beside)))
-        for _, terms, marks in map(_sentence, sentences_of(text)):
-            if terms not in self._marks:
-                self._marks[terms] = set()
-                for term in terms:
-                    self._by_term[term].append(terms)
-            self._marks[terms] |= marks | named
+        for terms, _ in map(_sentence, sentences_of(text)):
+            for term in terms if terms not in self._beside else ():
+                self._by_term[term].append(terms)
+            self._beside[terms].update(map(_key, tokens(beside)))
             if id:
                 self._ids[terms][id] = None
 
     def hold(self, piece: str) -> bool:
-        """Return True for a sentence that is an echo; take note of the memories that it repeats."""
-        clauses, terms, marks = _sentence(piece)
+        """Return True for a sentence that is an echo; take note of the memories that it repeats.
+
+        Scripts without spaces are read in parts of words, of which one in four may be another.
+        """
+        terms, apart = _sentence(piece)
         # "You like tea." repeats only what says no more; a word alone, such as "Dr.", nothing
-        is_bare = len(terms) == 1 and (terms not in self._marks or len(piece.split()) == 1)
+        is_bare = len(terms) == 1 and (terms not in self._beside or len(piece.split()) == 1)
         if is_bare or not (sources := self._repeated(terms)):
             return False
-        known = self._called.union(*sources, *(self._marks[source] for source in sources))
-        if (_DENIAL in marks) != (_DENIAL in known):
-            return False
-        # who is addressed: "Yes, Ada, …"
-        known |= {clause[0] for clause in clauses if len(clause) == 1} & self._by_term.keys()
-        is_whole = all(source <= terms for source in sources)
-        if _adds(clauses, known, beside=int(is_whole)) or not marks <= known:
+        known = self._called.union(*sources, *(self._beside[source] for source in sources))
+        added = terms - known - (apart & self._by_term.keys())
+        parts = {term for term in terms if term >= _FIRST_UNSPACED}
+        denies = [_DENIAL in said for said in (terms, known)]
+        if not added <= parts or 4 * len(added) > len(parts) or denies[0] != denies[1]:
             return False
         for source in sources:
             self.echoed |= self._ids[source]
@@ -166,57 +160,31 @@ class _Statements:
 
 
 @lru_cache(maxsize=1 << 15)
-def _word(chunk: str, is_first: bool) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Return what a word of a clause tells, by what its forms share, and the marks among that.
+def _word(chunk: str, is_first: bool) -> tuple[str, ...]:
+    """Return what a word of a clause tells, by what its forms share.
 
-    Numbers, identifiers and words with a capital are marks, and so is whatever denies, ends or
-    limits what is said. Behind the first word a capital may make a name of a function word.
+    Behind the first word a capital may make a name of a function word.
     """
-    word = chunk.strip(EDGES)
-    may_be_name = word[:1].isupper() and len(word) > 1 and not is_first
+    may_be_name = not is_first and chunk.strip(EDGES)[:1].isupper()
     idle = _telling() if may_be_name else _idle()
     terms = tokens(chunk)  # as it was searched for: what its edges hold is no part of a term
-    keys = tuple(_key(term) for term in terms if term not in idle)
-    is_mark = word != word.lower() or _MARK.search(word) is not None
     denial = () if denying_terms().isdisjoint(terms) else (_DENIAL,)
-    return keys, frozenset((*(keys if is_mark else ()), *denial))
+    return (*denial, *(_key(term) for term in terms if term not in idle))
 
 
 @lru_cache(maxsize=1 << 13)
 def _sentence(text: str) -> _Sentence:
     """Return what a sentence says."""
-    clauses: list[tuple[str, ...]] = []
-    marks: set[str] = set()
+    terms: set[str] = set()
+    apart: set[str] = set()
     bare = _LABEL.sub(" ", text) if "[" in text else text
     bare = bare if bare.isascii() else _IDLE_PHRASES.sub(" ", bare)
     for clause in _CLAUSE_END.split(bare):
-        words = [_word(chunk, not place) for place, chunk in enumerate(clause.split())]
-        content = tuple(key for keys, _ in words for key in keys)
-        if not all(map(_is_number, content)):  # "1.", "Fact 2:", "No problem,"
-            clauses.append(content)
-            marks.update(*(own for _, own in words))
-    return _Sentence(tuple(clauses), frozenset(chain(*clauses)), frozenset(marks))
-
-
-def _adds(clauses: Iterable[Sequence[str]], known: frozenset[str], *, beside: int) -> bool:
-    """Return True if a sentence says more than what is known.
-
-    Scripts without spaces are read in parts of words, of which one in four may be another.
-
-    Args:
-        clauses: of the sentence; those that say something known must add no word to it.
-        known: content words and marks.
-        beside: how many words the other clauses may hold, as in "…, so I'll avoid those".
-    """
-    others, parts = set[str](), set[str]()
-    for clause in clauses:
-        words = {term for term in clause if term < _FIRST_UNSPACED}
-        parts |= set(clause) - words
-        if known.isdisjoint(clause):
-            others |= words
-        elif not words <= known:
-            return True
-    return len(others) > beside or 4 * len(parts - known) > len(parts)
+        words = {key for n, chunk in enumerate(clause.split()) for key in _word(chunk, not n)}
+        if not all(key == _DENIAL or _is_number(key) for key in words):  # "1.", "No problem,"
+            terms |= words
+            apart |= words if len(words) == 1 else set()
+    return _Sentence(frozenset(terms), frozenset(apart))
 
 
 def content_terms(text: str) -> frozenset[str]:
