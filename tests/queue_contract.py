@@ -27,7 +27,7 @@ from kagent_memory.testing.fixtures import (
 )
 
 LATER = NOW + 30 * SECOND
-KINDS: tuple[JobKind, ...] = ("transcript", "session_end", "embed", "consolidate")
+KINDS: tuple[JobKind, ...] = ("transcript", "session_end", "embed")
 
 
 async def claim_when_its_lease_ends(home: ScopedStore, owner: str) -> Job:
@@ -70,7 +70,7 @@ class QueueContract(ContractPart):
         """With any JSON and every field."""
         payload = {"text": "it's \u2028 \U0001f9e0", "list": [1, None, True, 2.5], "big": 2**53 + 1}
         values: dict[str, Any] = {"provider": "llm", "model": "m", "calls": 2, "tokens": 9}
-        job = await home.enqueue("consolidate", session_id="s", key="k", payload=payload, **values)
+        job = await home.enqueue("session_end", session_id="s", key="k", payload=payload, **values)
         assert await home.jobs() == list(await home.store.queue.jobs(id=job.id)) == [job]
 
     async def test_the_oldest_due_job_is_claimed_first(self, home: ScopedStore) -> None:
@@ -306,9 +306,7 @@ class QueueContract(ContractPart):
         assert await waiting(home.scope, "session_end", "s") is None
 
     async def test_pending_counts_what_a_save_waits_for(self, home: ScopedStore) -> None:
-        """Open transcripts and embeddings and due session ends; no timers, consolidation and dead
-        letters.
-        """
+        """Open transcripts and embeddings and due session ends; no timers and dead letters."""
         pending = home.store.queue.pending
         assert (await pending(now=NOW), (await home.stats()).oldest_job_at) == (PendingJobs(), None)
         await home.enqueue(now=NOW - DAY)

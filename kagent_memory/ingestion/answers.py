@@ -166,12 +166,6 @@ class Decisions(BaseModel):
     decisions: Annotated[list[Decision], BeforeValidator(partial(_fitting, Decision))]
 
 
-class GroupSummary(BaseModel):
-    """The model's summary of some memories."""
-
-    summary: Text
-
-
 def read_fact(item: ExtractedFact, part: Sequence[Message], transcript: Transcript) -> Fact | None:
     """Return a model's item as a fact; None when it says nothing.
 

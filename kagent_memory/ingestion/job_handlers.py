@@ -11,30 +11,32 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Literal
 
 from ..concurrency import run_in_thread
-from ..errors import Conflict, ModelError, NotFound, StoreError
+from ..errors import Conflict, ModelError, StoreError
 from ..models.llm import Llm, Meter, metered
-from ..records import Change, Fact, Filter, Memory, Message, Scope, new_id
+from ..records import Change, Fact, Filter, Memory, Message, Scope
 from ..retention.lifecycle import to_memory
 from ..retrieval.embedding_spaces import StoreEmbedder, embed_some, with_vectors
 from ..retrieval.similar import Near, current, neighbours
+from ..retrieval.views import MAX_SHORT_TERM
 from ..settings import MemorySettings
 from ..stores import Store
 from ..stores.base import each
 from ..stores.planning import slot_of
 from ..stores.values import SESSION_END, Batch, Job
 from ..stores.view import MemoriesView, View
-from .answers import Decision, storable
-from .consolidation import MAX_SHORT_TERM_READ, Consolidation
+from .answers import SESSION_SUMMARY, Decision, storable
+from .consolidation import merge
 from .echoes import without_recalled
 from .planner import MIN_REPLACED, Plan, decide, size_of
 from .providers import Providers, ProviderUnavailable
 from .sessions import expire_crowd, keeps_turns, source_changes, tiered, turns_of
+from .summaries import LlmSummary
 from .summary_provider import SummaryProvider, Transcript
-from .transcripts import batch_key, from_payload
+from .transcripts import from_payload
 from .worker import lease_seconds
 
 logger = logging.getLogger(__name__)
@@ -42,6 +44,9 @@ logger = logging.getLogger(__name__)
 REPLANS = 8
 MAX_EARLIER = 50
 MAX_EMBEDDED = 256
+MAX_SHORT_TERM_READ = 1000
+MIN_SUMMED_UP = 5
+"""Short-term memories of which the end of a session makes a summary."""
 MAX_SLOTS = 30
 """Slots of a scope that the extraction prompt shows."""
 SLOTS_AMONG = 200  # newest memories
@@ -59,8 +64,6 @@ class Learnt:
         decided: index into `new` → what the model decided.
         turns: what was said, to be kept as the source of the facts.
         echoed: ids of memories that were said again.
-        ended: the session ended with it, and has no summary of all of it yet.
-        llm: the model that decided, and that may sum them up later.
     """
 
     events: frozenset[str]
@@ -69,8 +72,6 @@ class Learnt:
     decided: Mapping[int, Decision]
     turns: Sequence[Fact]
     echoed: Sequence[str]
-    ended: bool
-    llm: Llm | None
 
 
 @dataclass(frozen=True)
@@ -83,11 +84,6 @@ class JobHandlers:
     settings: MemorySettings
     clock: Callable[[], datetime]
 
-    @cached_property
-    def consolidation(self) -> Consolidation:
-        """Return the handler of jobs that merge and sum up."""
-        return Consolidation(self.store, self.vectors, self.settings, self.clock)
-
     async def run(self, job: Job) -> Job:
         """Perform one job to its end and return it with its costs.
 
@@ -99,8 +95,6 @@ class JobHandlers:
         """
         if job.kind == "embed":
             return await self._embed(job)
-        if job.kind == "consolidate":
-            return await self._sum_up(job)
         provider = self.providers.find(job)
         learnt: Learnt | None = None
         by_rule = False
@@ -114,7 +108,6 @@ class JobHandlers:
                 if learnt is None or learnt.events != events:
                     learnt = await self._learn(job, provider, messages)
                 batch = await self._plan(job, learnt, by_rule=by_rule)
-                self.providers.bring(batch.jobs, learnt.llm)
                 ends = [SESSION_END] if job.payload.get("ended") else []
                 ingested = [(job.session_id, id) for id in (*sorted(events), *ends)]
                 try:
@@ -148,7 +141,11 @@ class JobHandlers:
         said = [message for message in messages if message.text.strip()]
         heard, echoed = await without_recalled(self.store.memories, job.scope, said, now=now)
         transcript = await self._transcript(job, heard, now)
-        extracted = await provider.facts(transcript) if heard or transcript.ended else ()
+        llm = self.providers.consolidator(job)
+        extracted = list(await provider.facts(transcript)) if heard or transcript.ended else []
+        has_summary = any(fact.attribute == SESSION_SUMMARY for fact in extracted)
+        if settings.short_term_hours and job.session_id and llm and not has_summary:
+            extracted += await self._summed_up(job, transcript, llm)
         keeps = heard and keeps_turns(provider, settings)
         turns = await turns_of(transcript) if keeps else ()
         outputs = [message.text for message in said if message.role == "tool"]
@@ -169,11 +166,36 @@ class JobHandlers:
         )
         size = sum(map(len, outputs)) + sum(len(fact.text) for fact in (*extracted, *turns))
         facts, turns = await run_in_thread(size, lambda: (kept(extracted), kept(turns)))
-        llm = self.providers.consolidator(job)
         new = [to_memory(fact, settings, now=now) for fact in facts]
         near, decided = await self._meet(job.scope, new, llm, now)
         events = frozenset(message.event_id for message in messages)
-        return Learnt(events, new, near, decided, turns, echoed, transcript.ended, llm)
+        return Learnt(events, new, near, decided, turns, echoed)
+
+    async def _summed_up(self, job: Job, transcript: Transcript, llm: Llm) -> Sequence[Fact]:
+        """Return a summary of a session, once it holds many short-term memories that the last one
+        lacks or is over; none where the model fails: what was extracted is kept.
+        """
+        now = transcript.now
+        long_term = await self._memories(job, now, session_id=job.session_id)
+        last = [memory for memory in long_term if memory.attribute == SESSION_SUMMARY][:1]
+        short_term = await self.store.memories.short_term(
+            job.scope, session_id=job.session_id, limit=MAX_SHORT_TERM, now=now
+        )
+        lacking = [
+            memory
+            for memory in reversed(short_term)
+            if not memory.verbatim and all(memory.created_at >= each.created_at for each in last)
+        ]
+        if len(lacking) < (MIN_SUMMED_UP if transcript.ended else MAX_SHORT_TERM // 2):
+            return ()
+        held = (*last, *lacking)
+        origin = "tool" if any(memory.origin == "tool" for memory in held) else "agent"
+        told = replace(transcript, messages=(), ended=True, earlier=held)
+        try:
+            return [replace(fact, origin=origin) for fact in await LlmSummary(llm).facts(told)]
+        except ModelError as error:
+            logger.warning("A session has no summary yet: %s", error)
+            return ()
 
     async def _transcript(self, job: Job, heard: Sequence[Message], now: datetime) -> Transcript:
         """Return what a provider is told: what is new in a session, and what is known of it."""
@@ -282,10 +304,7 @@ class JobHandlers:
             logger.warning(
                 "%d memories more than one job may supersede stay beside new facts.", plan.spared
             )
-        kept = expire_crowd(plan, brief, sums_up=learnt.llm is not None)
-        has_summary = any(memory.is_summary for memory in new)
-        if learnt.ended and settings.short_term_hours and not has_summary:
-            kept[job.session_id] = 0
+        expire_crowd(plan, brief)
         sources = source_changes(learnt.turns, new, plan.same, settings=settings, now=now)
         ids = [change.memory.id for change in sources]
         there = await memories.get(scope, ids, now=now, superseded=True)
@@ -295,20 +314,6 @@ class JobHandlers:
             changes=(*sources, *plan.changes),  # turns beside each other in their session
             reinforced=await self._with_turns(scope, (*plan.reinforced, *learnt.echoed), now),
             expected_version=version,
-            jobs=[
-                Job(
-                    id=new_id(now),
-                    scope=scope,
-                    kind="consolidate",
-                    session_id=session_id,
-                    key=batch_key((), session_id, ended=True),
-                    payload={"keep": keep},
-                    model=job.model,
-                    run_after=now,
-                    created_at=now,
-                )
-                for session_id, keep in (kept.items() if learnt.llm else ())
-            ],
         )
         return await with_vectors(self.vectors, scope, batch, now)
 
@@ -345,20 +350,6 @@ class JobHandlers:
 
     async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> Sequence[Change]:
         """Merge what says the same in a scope; see `Memories.consolidate`."""
-        llm = self.providers.llm
-        return await self.consolidation.merge(scope, llm, dry_run=dry_run) if llm else ()
-
-    async def _sum_up(self, job: Job) -> Job:
-        with metered() as meter:
-            try:
-                if llm := self.providers.consolidator(job):
-                    keep = int(job.payload.get("keep", 0))
-                    await self.consolidation.sum_up_session(
-                        job.scope, job.session_id, llm, keep=keep
-                    )
-                return await self._end(job, meter, Batch())
-            except (Conflict, NotFound) as error:
-                await self._still_ours(job)
-                raise StoreError(
-                    "The session changed while it was summed up; it will be tried again."
-                ) from error
+        if (llm := self.providers.llm) is None:
+            return ()
+        return await merge(self.store, self.vectors, scope, llm, now=self.clock(), dry_run=dry_run)

@@ -117,26 +117,21 @@ def tiered(
     ]
 
 
-def expire_crowd(plan: Plan, held: Sequence[Memory], *, sums_up: bool) -> dict[str, int]:
-    """Let short-term memories beyond the newest 50 of their session expire at once; return how many
-    of each session with others stay when a model sums those up.
+def expire_crowd(plan: Plan, held: Sequence[Memory]) -> None:
+    """Let short-term memories beyond the newest 50 of their session expire at once.
 
     Args:
         plan: of new facts.
         held: the short-term memories of the scope, as they are.
-        sums_up: there is a model, and only turns as they were said expire.
     """
     sessions: dict[str | None, list[Memory]] = defaultdict(list)
     rows = {**{memory.id: memory for memory in held}, **plan.rows}.values()
     for memory in sorted(rows, key=lambda row: (row.created_at, row.id), reverse=True):
         if memory.state == "short_term":
             sessions[memory.session_id].append(memory)
-    crowd = [memory for memories in sessions.values() for memory in memories[MAX_SHORT_TERM:]]
-    for memory in crowd:
-        if memory.verbatim or not sums_up:
+    for memories in sessions.values():
+        for memory in memories[MAX_SHORT_TERM:]:
             plan.put("update", replace(memory, expires_at=plan.now), memory, why=CROWDED)
-    crowded = (str(memory.session_id) for memory in crowd if not memory.verbatim)
-    return dict.fromkeys(crowded, MAX_SHORT_TERM // 2)
 
 
 def _words(memory: Memory) -> bytes:

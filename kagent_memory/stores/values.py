@@ -27,7 +27,7 @@ from ..records import (
 )
 from .codec import is_id
 
-JobKind: TypeAlias = Literal["transcript", "session_end", "embed", "consolidate"]
+JobKind: TypeAlias = Literal["transcript", "session_end", "embed"]
 JobState: TypeAlias = Literal["queued", "running", "dead"]
 Numbers: TypeAlias = npt.NDArray[np.int64]
 SESSION_END = ""

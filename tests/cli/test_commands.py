@@ -200,7 +200,7 @@ async def _with_a_dead_letter(uri: str) -> str:
     async with await Memories.open(uri, worker=False) as memories:
         dead, now = await dead_letter(memories, "Rome"), datetime.now(UTC)
         await memories.store.enqueue(
-            [Job(id=new_id(), scope=SCOPE, kind="consolidate", run_after=now, created_at=now)]
+            [Job(id=new_id(), scope=SCOPE, kind="embed", run_after=now, created_at=now)]
         )
         return dead
 

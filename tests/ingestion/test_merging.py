@@ -13,7 +13,7 @@ from kagent_memory.records import Message, Scope
 from kagent_memory.stores.values import Job
 from kagent_memory.testing import ScriptedLlm
 
-from .ground import SCOPE, AsSaid, contents, opened
+from .ground import SCOPE, AsSaid, Embedding, contents, opened
 
 AT_HER_DESK = "tea with honey and milk at her wooden desk every single morning."
 TEA = (f"Ada drinks green {AT_HER_DESK}", f"Ada drinks hot {AT_HER_DESK}")
@@ -53,7 +53,7 @@ async def test_what_has_a_vector_of_its_callers_stays_alone():
     """Nobody here can make a caller's vector for the merged words."""
     other = Scope("acme", "bob", "desk")
     async with opened(llm=ScriptedLlm(merging)) as memories:
-        vectors = list(np.eye(2, 8, dtype=np.float32))
+        vectors = list(np.eye(2, 64, dtype=np.float32))
         await memories.add(other, list(TEA), embedding=vectors)
         assert list(await memories.consolidate(other)) == []
 
@@ -62,8 +62,9 @@ async def test_what_a_job_queues_late_is_done_before_idle(
     store_uri: str, monkeypatch: pytest.MonkeyPatch
 ):
     """What a job queues while the queue is looked at is done before it is idle."""
-    options = {"llm": ScriptedLlm(merging), "summary": AsSaid(), "short_term_hours": 1}
-    async with opened(store_uri, **options) as memories:
+    embedder = Embedding()
+    embedder.error = ConnectionError("away")
+    async with opened(store_uri, embedding=embedder, summary=AsSaid(), llm=False) as memories:
         claim = memories.store.queue.claim
 
         async def slow(*args: Any, **options: Any) -> Job | None:
@@ -71,8 +72,9 @@ async def test_what_a_job_queues_late_is_done_before_idle(
             if job is None:
                 # in which the job that runs comes to its end, and queues another
                 await asyncio.sleep(0.5)
+                embedder.error = None
             return job
 
         monkeypatch.setattr(memories.store.queue, "claim", slow)
-        await memories.remember(SCOPE, [Message(text=TEA[0], event_id="e1")], "s1", ended=True)
+        await memories.remember(SCOPE, [Message(text=TEA[0], event_id="e1")], "s1")
         assert await memories.work(until_idle=True) == 2

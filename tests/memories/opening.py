@@ -13,9 +13,10 @@ from typing import Any
 import httpx
 import psycopg
 
-from kagent_memory import Filter, Memories, Scope
-from kagent_memory.ingestion import consolidation
+from kagent_memory import Change, Fact, Filter, Memories, Scope
+from kagent_memory.ingestion.editing import retired
 from kagent_memory.remote import RemoteMemories
+from kagent_memory.retention.lifecycle import to_memory
 from kagent_memory.server.app import create_app
 from kagent_memory.server.auth import Access
 from kagent_memory.testing import FrozenClock
@@ -56,13 +57,21 @@ async def listed(memories: Memories, scope: Scope = ADA, **conditions: Any) -> s
     return {memory.content for memory in page.memories}
 
 
-async def summed_up(memories: Memories, ids: Sequence[str], text: str) -> str:
-    """Put a summary in the place of Ada's memories, as a full session does; return its id."""
-    parts, now = memories.parts, memories.parts.clock()
-    group = list((await memories.store.memories.get(ADA, ids, now=now)).values())
-    changes = consolidation.summed_up(group, text, settings=parts.settings, now=now)
-    await parts.embed_and_apply(ADA, changes, now=now)
-    return changes[0].memory.id
+async def merged(memories: Memories, ids: Sequence[str], text: str) -> str:
+    """Put a memory in the place of several of Ada's, which become its history; return its id."""
+    now = memories.parts.clock()
+    former = (await memories.store.memories.get(ADA, ids, now=now)).values()
+    fact = Fact(text, "episodic", event_ids=tuple(id for row in former for id in row.event_ids))
+    added = to_memory(fact, memories.parts.settings, now=now)
+    changes = [
+        Change(kind="add", memory=added, group="g"),
+        *(
+            Change(kind="merge", memory=retired(row, added.id, now=now), group="g")
+            for row in former
+        ),
+    ]
+    await memories.parts.embed_and_apply(ADA, changes, now=now)
+    return added.id
 
 
 async def kept(memories: Memories, scope: Scope = ADA) -> list[str]:

@@ -29,7 +29,7 @@ from kagent_memory.records import Vector, new_id
 from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
 from kagent_memory.testing.fixtures import vector
 from memories import opening
-from memories.opening import ADA, kept, later, summed_up
+from memories.opening import ADA, kept, later, merged
 
 START = opening.START.replace(microsecond=123457)
 GRACE = Scope("", "grace 👩‍🚀", "notes")
@@ -302,7 +302,7 @@ def went_out(city: str) -> Fact:
 async def deployed(memories: Memories) -> tuple[list[str], str]:
     """The ids of five memories, and of the summary that has taken their place."""
     ids = await memories.add(ADA, [went_out(city) for city in CITIES])
-    return ids, await summed_up(memories, ids, "The deployment went out, from Oslo to Kyoto.")
+    return ids, await merged(memories, ids, "The deployment went out, from Oslo to Kyoto.")
 
 
 @pytest.mark.parametrize("part", [1, 200])

@@ -125,7 +125,7 @@ ORDER BY j.created_at DESC, j.id DESC
 LIMIT 1
 
 -- name: pending_jobs
--- What was accepted and is not done; timers and consolidation wait for their own time.
+-- What was accepted and is not done; timers wait for their own time.
 SELECT count(*) AS count, min(created_at) AS oldest_at FROM ingest_job
 WHERE state <> 'dead'
     AND (kind IN ('transcript', 'embed') OR (kind = 'session_end' AND (run_after <= :now OR error <> '')))

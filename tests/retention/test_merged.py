@@ -1,4 +1,4 @@
-"""A summary and the memories that it stands for go and come back together."""
+"""A merge and the memories that it stands for go and come back together."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def opened(uri: str = "libsql:///:memory:", **more: Any) -> Memories:
 async def summed_up(memories: Memories, ids: Sequence[str]) -> str:
     """Put a summary in the place of memories after 91 days; return its id."""
     later(memories, days=91)
-    return await opening.summed_up(memories, ids, SUMMARY)
+    return await opening.merged(memories, ids, SUMMARY)
 
 
 @pytest.mark.parametrize(
