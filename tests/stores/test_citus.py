@@ -19,6 +19,7 @@ from kagent_memory.errors import ConfigurationError, StoreError
 from kagent_memory.records import Scope
 from kagent_memory.stores import distribute_store, open_store
 from kagent_memory.stores.postgres import schema as schemas
+from kagent_memory.stores.sql import queries
 from kagent_memory.testing import StoreContract
 
 
@@ -112,25 +113,17 @@ if CITUS:
             await memories.add(scope, ["Ada likes tea", "Ada likes coffee"])
         before = await spread(citus_uri, schema=schema, dry_run=True)
         # in its transaction, and between it and what follows
-        for step, left in (("_distribute", before), ("_drop_local_rows", {})):
+        lost = "; SELECT pg_terminate_backend(pg_backend_pid())"
+        for step, left in (("distribute", before), ("drop_local_rows", {})):
             with monkeypatch.context() as patch:
-                patch.setattr(schemas, step, cut_off(getattr(schemas, step)))
+                texts = {**queries("postgres"), step: queries("postgres")[step] + lost}
+                patch.setattr(schemas, "_TEXT", texts)
                 with pytest.raises(StoreError):
                     await spread(citus_uri, schema=schema, dry_run=False)
             assert await spread(citus_uri, schema=schema, dry_run=True) == left
         await spread(citus_uri, schema=schema, dry_run=False)
         async with await Memories.open(citus_uri, **options) as memories:
             assert len(await memories.recall(scope, "what does Ada like?")) == 2
-
-    def cut_off(step):
-        """Does the step, and loses the connection before its transaction ends."""
-
-        async def cut(connection, *arguments, **options):
-            await step(connection, *arguments, **options)
-            execute(CITUS, f"SELECT pg_terminate_backend({connection.info.backend_pid})")
-            await connection.execute("SELECT 1")
-
-        return cut
 
     async def test_row_security_and_distribution_exclude_each_other(citus_uri):
         """Row security on a cluster is a configuration error."""

@@ -6,16 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import psycopg
 from psycopg import sql
 
-from ...errors import ConfigurationError
 from ..sql import Upgrade, queries, upgrade
 from ..sql.session import Row
 from .connection import DIALECT, AnyConnection, Traits, fetch, within
 
 MIGRATION_SECONDS = 1800.0
-SHARDS = 32
 _TEXT = queries(DIALECT)
 
 
@@ -63,15 +60,14 @@ async def spread(
         dry_run: take all of it back.
 
     Raises:
-        psycopg.Error: see `prepare`.
-        ConfigurationError: the database has no Citus, this node is not the coordinator, or the
-            rows are guarded.
+        psycopg.Error: see `prepare`; the database has no Citus, this node is not the coordinator,
+            or the rows are guarded.
     """
     guarded = traits.row_security
     work = _prepare(connection, traits, guarded=guarded, shards=shards, dry_run=dry_run)
     left = await within(connection, MIGRATION_SECONDS, work)
     if left and not dry_run:
-        await _drop_local_rows(connection)
+        await connection.execute(_TEXT["drop_local_rows"])
     return left
 
 
@@ -98,12 +94,13 @@ async def _prepare(
     traits: Traits,
     *,
     guarded: bool,
-    shards: int | None = None,
+    shards: int = 0,
     dry_run: bool = False,
 ) -> Mapping[str, str]:
     schema = traits.target.schema
+    values = {"schema": schema, "guarded": guarded, "shards": shards, "dry_run": dry_run}
     async with connection.transaction(force_rollback=dry_run):
-        await connection.execute(_TEXT["begin_migration"], {"schema": schema})
+        await connection.execute(_TEXT["begin_migration"], values)
         await connection.execute(_TEXT["hold_migrations"])
         if guarded:  # else not even a guarded schema may be looked into
             await connection.execute(_TEXT["make_roles"])
@@ -116,61 +113,7 @@ async def _prepare(
         for step in needed.steps:
             values = {"number": step.number, "name": step.name}
             await connection.execute(_TEXT["note_migration"], values)
-        is_spread = await _is_spread(connection)
-        if guarded and (is_spread or shards):
-            raise ConfigurationError(
-                "Row level security and Citus exclude each other: Citus hands no transaction's "
-                "scope on to its nodes. Leave out rls, or --distribute."
-            )
-        if guarded:
-            await connection.execute(_TEXT["guard_schema"])
-            await connection.execute(_TEXT["guard_tables"])
-        if is_spread or shards:
-            return await _distribute(connection, shards or SHARDS, dry_run=dry_run)
-    return {}
-
-
-async def _has_citus(connection: AnyConnection) -> bool:
-    [extension] = await fetch(connection, _TEXT["has_citus"])
-    return extension["citus"]
-
-
-async def _is_spread(connection: AnyConnection) -> bool:
-    """Return True if the schema's tables are spread, so that new ones must be."""
-    if not await _has_citus(connection):
-        return False
-    [tables] = await fetch(connection, _TEXT["is_distributed"])
-    return tables["spread"]
-
-
-async def _distribute(
-    connection: AnyConnection, shards: int, *, dry_run: bool
-) -> Mapping[str, str]:
-    if not await _has_citus(connection):
-        raise ConfigurationError(
-            "The tables are distributed by Citus, which this database does not have: install it "
-            "on all nodes, run CREATE EXTENSION citus and add the worker nodes "
-            "(docs/how-to/databases.md), or leave --distribute out."
-        )
-    left = {row["name"]: row["place"] for row in await fetch(connection, _TEXT["undistributed"])}
-    try:
-        for name, place in () if dry_run else left.items():
-            if name == "scope":
-                await connection.execute(_TEXT["distribute_scope"], {"shards": shards})
-            else:
-                query = "distribute_table" if place == "by scope" else "refer_to_table"
-                await connection.execute(_TEXT[query], {"name": name})
-    except psycopg.Error as error:
-        if "not allowed on this node" in str(error):
-            raise ConfigurationError(
-                "Tables are distributed from the coordinator, and this is another node of the "
-                "cluster: correct --uri."
-            ) from error
-        raise
-    return left
-
-
-async def _drop_local_rows(connection: AnyConnection) -> None:
-    """Empty what the coordinator itself still keeps of tables that are spread."""
-    for row in await fetch(connection, _TEXT["distributed"]):
-        await connection.execute(_TEXT["truncate_local"], row)
+        for change in ("distribute", *(("guard_schema", "guard_tables") if guarded else ())):
+            await connection.execute(_TEXT[change])
+        [left] = await fetch(connection, _TEXT["places"])
+        return left["places"] or {}

@@ -177,15 +177,13 @@ class SqlIndexReads(Part):
         vectors: Sequence[Vector],
         *,
         limit: int,
-        among: Sequence[str] | None,
         hidden: Sequence[str],
     ) -> list[tuple[Sequence[str], Floats]]:
         """Return the ids and cosines of the nearest of all of the scope's vectors but the hidden
-        ones, or of those of some memories, found by the database; only where it `has_nearest`.
+        ones, found by the database; only where it `has_nearest`.
         """
-        query = "search_vector" if among is None else "search_vector_among"
-        values = {"vectors": vectors, "limit": limit, "among": among, "hidden": hidden}
-        rows, _ = await self._rows(scope, query, space_number, None, **values)
+        values = {"vectors": vectors, "limit": limit, "hidden": hidden}
+        rows, _ = await self._rows(scope, "search_vector", space_number, None, **values)
         hits: list[tuple[Sequence[str], Floats]] = [((), np.empty(0)) for _ in vectors]
         for row in rows:
             cosines = np.array(row["scores"], np.float64) / 1e6

@@ -85,18 +85,11 @@ class ScopeView(View):
     async def _nearest_by_database(
         self, space_number: int, vectors: Sequence[Vector], limit: int
     ) -> list[Nearest]:
-        """Ask the database, which is told those that are not searched, or those that are: the
-        fewer of both.
-        """
-        index, visible = self.index, self.visible
-        is_told_hidden = 2 * visible.sum() > len(visible)
+        """Ask the database, which is told what is not searched."""
+        index = self.index
+        hidden = index.ids_of(~self.visible)
         hits = await self._reads.nearest(
-            self.scope,
-            space_number,
-            vectors,
-            limit=limit,
-            among=None if is_told_hidden else index.ids_of(visible),
-            hidden=index.ids_of(~visible) if is_told_hidden else (),
+            self.scope, space_number, vectors, limit=limit, hidden=hidden
         )
         answers: list[Nearest] = []
         for ids, cosines in hits:

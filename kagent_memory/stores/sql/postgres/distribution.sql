@@ -1,11 +1,12 @@
--- Spreading the tables over the nodes of a Citus cluster.
+-- Spreading the tables over the nodes of a Citus cluster. What it raises, callers are told in its words.
 
--- name: has_citus
-SELECT to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL AS citus
-
--- name: is_distributed
--- Whether the tables are spread. Needs Citus, as all below.
-SELECT count(*) > 0 AS spread FROM pg_dist_partition WHERE logicalrelid = to_regclass('scope')
+-- fragment: undistributed
+-- Our tables that are not spread yet, and where their rows go, in the order in which they must be: what has rows of scopes
+-- lies beside the scopes, and the others whole on every node.
+SELECT name, CASE WHEN by_scope THEN 'by scope' ELSE 'on every node' END AS place
+FROM ({ours}) AS ours
+WHERE NOT spread
+ORDER BY name <> 'scope', NOT by_scope, name
 
 -- fragment: ours
 SELECT
@@ -21,31 +22,62 @@ WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relkind
         'scope_index|receipt_chain|receipt|embedder|token|lease|schema_migration)$'
     )
 
--- name: distributed
--- Our tables that are spread already.
-SELECT name FROM ({ours}) AS ours WHERE spread
+-- name: distribute
+-- Spread what is not spread yet, where that is asked for or the other tables are, as `begin_migration` says; a dry run only
+-- notes it in "kagent.places".
+DO $$
+DECLARE
+    shards constant integer := current_setting('kagent.shards')::integer;
+    found json;
+    one record;
+BEGIN
+    IF to_regclass('pg_catalog.pg_dist_partition') IS NULL THEN
+        IF shards = 0 THEN
+            RETURN;
+        END IF;
+        RAISE EXCEPTION 'The tables are distributed by Citus, which this database does not have: install it on all nodes, '
+            'run CREATE EXTENSION citus and add the worker nodes (docs/how-to/databases.md), or leave --distribute out.';
+    END IF;
+    IF shards = 0 AND NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass('scope')) THEN
+        RETURN;
+    END IF;
+    IF current_setting('kagent.guarded')::boolean THEN
+        RAISE EXCEPTION 'Row level security and Citus exclude each other: Citus hands no transaction''s scope on to its '
+            'nodes. Leave out rls, or --distribute.';
+    END IF;
+    SELECT json_object_agg(u.name, u.place) INTO found FROM ({undistributed}) AS u;
+    PERFORM set_config('kagent.places', coalesce(found::text, 'null'), true);
+    IF current_setting('kagent.dry_run')::boolean OR found IS NULL THEN
+        RETURN;
+    END IF;
+    IF (SELECT groupid <> 0 FROM pg_dist_local_group) THEN
+        RAISE EXCEPTION 'Tables are distributed from the coordinator, and this is another node of the cluster: correct --uri.';
+    END IF;
+    FOR one IN {undistributed} LOOP
+        IF one.name = 'scope' THEN
+            PERFORM create_distributed_table('scope', 'scope_id', shard_count => coalesce(nullif(shards, 0), 32));
+        ELSIF one.place = 'by scope' THEN
+            PERFORM create_distributed_table(one.name::regclass, 'scope_id', colocate_with => 'scope');
+        ELSE
+            PERFORM create_reference_table(one.name::regclass);
+        END IF;
+    END LOOP;
+END $$
 
--- name: undistributed
--- Our tables that are not spread yet, and where their rows go, in the order in which they must be: what has rows of scopes
--- lies beside the scopes, and the others whole on every node.
-SELECT name, CASE WHEN by_scope THEN 'by scope' ELSE 'on every node' END AS place
-FROM ({ours}) AS ours
-WHERE NOT spread
-ORDER BY name <> 'scope', NOT by_scope, name
+-- name: places
+-- What was not spread before, and where its rows go.
+SELECT current_setting('kagent.places')::json AS places
 
--- name: distribute_scope
-SELECT create_distributed_table('scope', 'scope_id', shard_count => %(shards)s)
-
--- name: distribute_table
--- Beside the rows of the same scope.
-SELECT create_distributed_table(%(name)s::text::regclass, 'scope_id', colocate_with => 'scope')
-
--- name: refer_to_table
-SELECT create_reference_table(%(name)s::text::regclass)
-
--- name: truncate_local
--- What the coordinator itself still keeps of a table that is spread by now.
-SELECT truncate_local_data_after_distributing_table(%(name)s::text::regclass)
+-- name: drop_local_rows
+-- What the coordinator itself still keeps of tables that are spread by now.
+DO $$
+DECLARE
+    one record;
+BEGIN
+    FOR one IN SELECT name FROM ({ours}) AS ours WHERE spread LOOP
+        PERFORM truncate_local_data_after_distributing_table(one.name::regclass);
+    END LOOP;
+END $$
 
 -- name: about_cluster
 SELECT 'nodes' AS part, string_agg(

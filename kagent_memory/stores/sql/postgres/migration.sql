@@ -1,8 +1,11 @@
 -- What brings a database to the newest schema, but for the schema itself. What it raises, callers are told in its words.
 
 -- name: begin_migration
--- For its transaction alone: no time-out, and the name of the schema, which may not be there yet.
-SELECT set_config('statement_timeout', '0', true), set_config('kagent.schema', %(schema)s, true)
+-- For its transaction alone: no time-out, the name of the schema, which may not be there yet, and how it is distributed.
+SELECT
+    set_config('statement_timeout', '0', true), set_config('kagent.schema', %(schema)s, true),
+    set_config('kagent.shards', %(shards)s::text, true), set_config('kagent.guarded', %(guarded)s::text, true),
+    set_config('kagent.dry_run', %(dry_run)s::text, true), set_config('kagent.places', 'null', true)
 
 -- name: hold_migrations
 -- One at a time, in all schemas of a database: they make the same extension.
