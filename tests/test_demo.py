@@ -90,15 +90,10 @@ def test_the_demo_remembers_across_two_processes(
         directory, look = Path(kept[1]), shlex.split(kept[2])
     assert told.count("\n") <= 30
     first, second, verbs = re.split("-- process 2, (?:session|by the verbs)", told)
-    assert "you:       Hello! Please remember that my favourite tea is oolong." in first
     assert 'tool:      save_memory({"content": "my favourite tea is oolong."})' in first
     assert "assistant: Oolong: I found it in what was prefetched" in second
     assert 'tool:      load_memory({"query": "What was the matter with ERR-00123?"})' in second
     assert re.search(r"I looked it up: .*full disk on host db-7", second)
-    assert re.search(
-        r'save_memory\({"content": "my favourite tea is sencha\.", "replaces": "[0-9a-f-]{36}"}\)',
-        second,
-    )
     assert re.search(r'recall: +"[^"]*my favourite tea is sencha\."\n', verbs)
     assert re.search(
         r'forget: +"The surprise party .*"; its session, saved again, brought back 0\n', verbs
@@ -107,9 +102,7 @@ def test_the_demo_remembers_across_two_processes(
     assert len(set(re.findall(r"-- process [12], session (\w+)", told))) == 2
     assert list(directory.iterdir())
     assert main(look) == 0
-    listed = capsys.readouterr().out
-    assert "semantic" in listed
-    assert "surprise party" not in listed
+    assert "surprise party" not in capsys.readouterr().out
     notes = (watched / "watched").read_text().splitlines()
     assert len({note for note in notes if note.startswith("watched ")}) >= 2
     assert [note for note in notes if note.startswith("reached for ")] == []

@@ -49,20 +49,17 @@ def test_the_kustomization_names_every_file():
     """The kustomization names every file and all that is wanted."""
     there = {path.name for path in (DEPLOY / "kubernetes").glob("*.yaml")} - {"kustomization.yaml"}
     assert set(KUSTOMIZATION["resources"]) == there
-    assert set(templates()) == {
-        "kagent-memory-migrate",
-        "kagent-memory-server",
-        "kagent-memory-worker",
-    }
-    assert set(named("Job")) == {"kagent-memory-migrate"}
-    assert set(named("NetworkPolicy")) == {"kagent-memory-server", "kagent-memory-worker"}
+    serving = {"kagent-memory-server", "kagent-memory-worker"}
+    assert set(templates()) == {"kagent-memory-migrate", *serving}
+    assert set(named("NetworkPolicy")) == set(named("PodDisruptionBudget")) == serving
     assert set(named("HorizontalPodAutoscaler")) == {"kagent-memory-server"}
-    assert set(named("PodDisruptionBudget")) == {"kagent-memory-server", "kagent-memory-worker"}
 
 
 @pytest.mark.parametrize("name", sorted(templates()))
 def test_a_pod_has_no_rights_that_it_does_not_need(name: str):
-    """A pod runs unprivileged, with a read-only root and a memory limit."""
+    """A pod runs unprivileged, with a read-only root and a memory limit, and takes the database
+    from a secret that must be there.
+    """
     pod = templates()[name]["spec"]
     assert pod["enableServiceLinks"] is False  # no service's address is taken for a setting
     assert pod["automountServiceAccountToken"] is False
@@ -76,19 +73,12 @@ def test_a_pod_has_no_rights_that_it_does_not_need(name: str):
         "capabilities": {"drop": ["ALL"]},
     }
     assert container["resources"]["limits"]["memory"]
+    secret = {"name": "kagent-memory", "key": "KAGENT_MEMORY_URI"}  # not optional
+    reference = {"secretKeyRef": secret}
+    assert container["env"] == [{"name": "KAGENT_MEMORY_URI", "valueFrom": reference}]
     assert {mount["name"] for mount in container["volumeMounts"]} == {
         volume["name"] for volume in pod["volumes"]
     }
-
-
-@pytest.mark.parametrize("name", sorted(templates()))
-def test_a_pod_takes_the_database_from_a_secret(name: str):
-    """A pod takes the database from a secret that must be there."""
-    (container,) = templates()[name]["spec"]["containers"]
-    (uri,) = container["env"]
-    assert uri["name"] == "KAGENT_MEMORY_URI"
-    # not optional
-    assert uri["valueFrom"]["secretKeyRef"] == {"name": "kagent-memory", "key": "KAGENT_MEMORY_URI"}
 
 
 def commands() -> Iterator[tuple[str, list[str]]]:

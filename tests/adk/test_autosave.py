@@ -175,16 +175,6 @@ async def test_the_agents_own_model_is_at_hand(uri: str, saves: Saves):
         assert {job.model for job in await service.memories.jobs()} == {"scripted"}
 
 
-@pytest.mark.parametrize("policy", [None, AutoSave(session_end=False, every_turns=9)])
-async def test_without_a_reason_nothing_is_saved(
-    service: KagentMemoryService, saves: Saves, policy: AutoSave | None
-):
-    """Nothing is saved without a policy, nor before one of its conditions holds."""
-    agent = enable_memory(assistant(scripted()), auto_save=policy)
-    await Chat(agent, service, plugins=[MemoryPlugin(auto_save=policy)]).say("I am Ada")
-    assert saves.calls == []
-
-
 async def test_drain_waits_for_a_save_in_the_background(
     service: KagentMemoryService, monkeypatch: pytest.MonkeyPatch
 ):

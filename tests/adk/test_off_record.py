@@ -40,7 +40,7 @@ def marked(mode: str) -> RunConfig:
     return RunConfig(custom_metadata={"memory": mode})
 
 
-def chat_of(agent: Any, service: Any, policy: AutoSave = EVERY_TURN) -> Chat:
+def chat_of(agent: Any, service: Any, policy: AutoSave | None = EVERY_TURN) -> Chat:
     return Chat(
         enable_memory(agent, auto_save=policy), service, plugins=[MemoryPlugin(auto_save=policy)]
     )
@@ -118,9 +118,19 @@ def test_a_session_that_began_off_the_record_stays_so():
     assert recorded([first], {"memory": ["a user's own value"]}) == [first]
 
 
-async def test_a_switched_off_policy_saves_nothing(service: KagentMemoryService, uri: str):
-    """AutoSave(enabled=False) writes and queues nothing, whatever else it says."""
-    policy = AutoSave(every_turns=1, enabled=False)
+@pytest.mark.parametrize(
+    "policy",
+    [
+        None,
+        AutoSave(session_end=False, every_turns=9),
+        AutoSave(every_turns=1, enabled=False),
+    ],
+    ids=["none", "early", "off"],
+)
+async def test_without_a_policy_that_holds_nothing_is_saved(
+    service: KagentMemoryService, uri: str, policy: AutoSave | None
+):
+    """Nothing is written or queued without a policy, before it holds, or where it is off."""
     await chat_of(assistant(scripted()), service, policy).say(f"My secret is {CANARY}")
     assert list(await service.memories.jobs()) == []
     assert CANARY not in disk(uri)()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -38,7 +37,6 @@ from .scripted import (
     assistant,
     call,
     contents,
-    declarations,
     responses,
     scripted,
     talk,
@@ -71,16 +69,6 @@ async def test_a_saved_memory_names_its_session_and_event(service: KagentMemoryS
     assert (memory.session_id, memory.event_ids) == (chat.session_id, (first.id,))
     source = {"source": "explicit_save"}
     assert (memory.tags, memory.ttl_days, memory.metadata) == (("ui",), 3, source)
-
-
-async def test_a_save_that_replaces_leaves_only_the_correction(
-    service: KagentMemoryService,
-):
-    """A saved correction takes the place of the memory that it names."""
-    (old,) = await service.memories.add(SCOPE, ["Favourite tea is oolong"])
-    await answer_of(SaveMemoryTool(), service, content="Favourite tea is sencha", replaces=old)
-    found = await service.memories.recall(SCOPE, "favourite tea")
-    assert [hit.memory.content for hit in found] == ["Favourite tea is sencha"]
 
 
 async def test_loaded_memories_leave_out_what_is_empty(service: KagentMemoryService):
@@ -143,16 +131,6 @@ async def test_without_our_service_runs_go_on(theirs: Any):
     if theirs is not None:
         found = await theirs.search_memory(app_name=APP, user_id=USER, query="parrot")
         assert found.memories == []
-
-
-async def test_no_declaration_offers_a_scope(service: KagentMemoryService):
-    """No tool lets a model say whose memories it means."""
-    tools = [SaveMemoryTool(), LoadMemoryTool(), RecallMemoryTool(), ForgetMemoryTool()]
-    chat = talk(service, tools=tools)
-    await chat.say("hello there")
-    declared = declarations(chat.requests[0])
-    assert len(declared) == 4
-    assert not re.search("user_id|app_name|tenant|scope", str(declared))
 
 
 async def test_recall_never_widens_the_developers_filter(service: KagentMemoryService):

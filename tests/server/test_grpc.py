@@ -89,14 +89,6 @@ async def test_what_is_added_is_found_listed_and_deleted(client: GrpcCaller, clo
     assert await listed(client) == []
 
 
-async def test_a_batch_is_stored_whole_or_not_at_all(client: GrpcCaller):
-    """A batch with one item that does not fit stores nothing."""
-    assert await added(client, *(item(f"fact {n}", axis(n)) for n in range(50))) == 50
-    await refused(added(client, *[item()] * 51), INVALID, "batch size 51 exceeds")
-    await refused(added(client, item("new"), item(vector=[1.0])), INVALID, "got 1")
-    assert {one["content"] for one in await listed(client)} == {f"fact {n}" for n in range(50)}
-
-
 async def test_odd_input_is_invalid_and_harms_nobody(client: GrpcCaller, channel: grpc.aio.Channel):
     """A name or metadata that is too long, infinity, and what is no message are refused."""
     assert await added(client, item("")) == 1

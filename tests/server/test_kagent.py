@@ -181,22 +181,6 @@ async def test_a_memory_lives_15_days_or_as_long_as_it_says(
     assert await listed(client) == await found(client) == []
 
 
-async def test_the_same_content_again_renews_the_memory(client: httpx.AsyncClient, clock: Clock):
-    """The same content again is the same memory with a new TTL; after it expired, a new one."""
-    [first] = await saved(client, item(ttl_days=2))
-    clock.forward(days=1)
-    [again] = await saved(client, item(ttl_days=7))
-    assert again == first
-    [only] = await listed(client)
-    assert (only["created_at"], only["expires_at"]) == (
-        "2026-03-01T12:00:00Z",
-        "2026-03-09T12:00:00Z",
-    )
-    clock.forward(days=8)
-    [later] = await saved(client, item())
-    assert [one["id"] for one in await listed(client)] == [later]
-
-
 @pytest.mark.parametrize(
     ("limit", "rows"), [(None, 5), (0, 5), (-1, 5), (1, 1), (10, 7), (2**62, 7)]
 )

@@ -133,17 +133,6 @@ def is_well(address: str, headers: dict[str, str] | None = None) -> bool:
     return answer.status_code == 200
 
 
-def test_a_body_without_end_is_refused_at_its_bound(address: str):
-    """A server reads no more of a body than it takes."""
-    with closing(connected(address)) as connection:
-        connection.sendall((POST + "Transfer-Encoding: chunked\r\n\r\n").encode())
-        chunk = b"10000\r\n" + b"x" * 65_536 + b"\r\n"
-        for _ in range(4_000_000 // 65_536 + 1):
-            connection.sendall(chunk)
-        assert connection.recv(65_536).startswith(b"HTTP/1.1 413 ")
-    assert is_well(address)
-
-
 class Pulse:
     """Asks again and again whether the server lives, and remembers the longest wait."""
 

@@ -71,17 +71,6 @@ async def test_pages_tell_their_total_and_lead_on_and_back(
     assert contents(beyond) == [f"fact {number:02}" for number in range(50, 60, 2)]
 
 
-async def test_a_button_tells_only_what_was_done(client: httpx.AsyncClient, memories: Memories):
-    """Of chosen memories that are all gone nothing is told as done."""
-    ids = await memories.add(SCOPE, ["one", "two", "three"])
-    await memories.forget(SCOPE, ids[:2])
-    answer = await sent(client, f"/memories/act?{ADA}", do="pin", id=ids[:2])
-    assert answer.status_code == 404
-    answer = await sent(client, f"/memories/act?{ADA}", do="pin", id=ids)
-    assert (answer.status_code, "done=pin" in answer.headers["location"]) == (303, True)
-    assert (await memories.get(SCOPE, ids[2])).pinned
-
-
 async def test_replaced_memories_are_reached_from_the_list(
     client: httpx.AsyncClient, memories: Memories
 ):
