@@ -10,16 +10,16 @@ import logging
 import os
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NotRequired, Self
+from typing import TYPE_CHECKING, Any, NotRequired, Self, cast
 from urllib.parse import quote
 
 from typing_extensions import TypedDict, override
 
 from ..checks import json_text
 from ..concurrency import run_in_thread
-from ..errors import ConfigurationError, KagentMemoryError, NotFound, StoreError
+from ..errors import ConfigurationError, KagentMemoryError, NotFound, StoreError, error_class
 from ..memories.diagnosis import Diagnosis, bad
 from ..memories.export_file import opened
 from ..memories.findings import MAX_FINDINGS, Audit
@@ -28,12 +28,12 @@ from ..memories.opened import without_secrets
 from ..memories.transfer import Imported
 from ..memories.verbs import Verb
 from ..records import Fact, Mode, Scope
-from ..settings import MemorySettings, compose, scheme_of
+from ..settings import PREFIX, MemorySettings, compose, scheme_of
 from ..stores.values import ForgottenTenant
-from .transport import Transport, error_of
 
 if TYPE_CHECKING:
     import httpx
+    from pydantic import TypeAdapter
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +44,7 @@ TENANT_STEP = 1000  # memories of a tenant that one request erases
 DRAIN_PAUSE_SECONDS = 0.5
 PIECE = 2**18  # bytes of a file that are sent at once
 OWN_SETTINGS = frozenset({"tenant", "token"})
+OWN_VARIABLES = {f"{PREFIX}{name}" for name in ("URI", "TENANT", "TOKEN")}
 
 
 def is_remote(uri: str | None) -> bool:
@@ -80,18 +81,19 @@ class Info(TypedDict):
 class RemoteMemories(Memories):
     """A server's memories."""
 
-    def __init__(self, server: Transport, settings: MemorySettings, info: Info) -> None:
+    def __init__(self, client: httpx.AsyncClient, location: str, settings: MemorySettings) -> None:
         super().__init__(None)
-        self._server = server
+        self._client = client
+        self._location = location
         self._settings = settings
-        self._info = info
-        self._lacks_model = info.get("needs_model", False)
+        self._info: Info = {"mode": "keyword"}
 
     @classmethod
     async def open(
         cls,
         uri: str | None = None,
         *,
+        settings: MemorySettings | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
         **options: Any,
     ) -> Self:
@@ -99,6 +101,7 @@ class RemoteMemories(Memories):
 
         Args:
             uri: http://host:port of `kagent-memory serve`; None: KAGENT_MEMORY_URI.
+            settings: instead of the environment's variables.
             transport: httpx's; None: the network.
             **options: what `Memories.open` takes. Only the settings `tenant` and `token` and
                 `llm=False` count here, the others are the server's: one that is given, in
@@ -113,25 +116,30 @@ class RemoteMemories(Memories):
         import httpx
         from pydantic import TypeAdapter
 
-        given = options.pop("settings", None)
         options.pop("resolve_llm", None)
         passed = {name: value for name, value in options.items() if value is not None}
         own = {name: value for name, value in passed.items() if _is_own(name, value)}
-        bare, here = compose(uri, given or MemorySettings(), own, os.environ)
-        location = without_secrets(bare)
-        if foreign := [*(name for name in passed if name not in own), *_foreign(here)]:
+        environ = {name: os.environ[name] for name in OWN_VARIABLES & os.environ.keys()}
+        bare, composed = compose(uri, settings, own, environ)
+        location, changed = without_secrets(bare), composed.differences(MemorySettings())
+        foreign = [
+            name for name, value in {**passed, **changed}.items() if not _is_own(name, value)
+        ]
+        if foreign:
             raise ConfigurationError(
                 f"{', '.join(foreign)}: set this where the server {location} is started."
             )
-        _, settings = compose(uri, given, own, os.environ)
-        if foreign := _foreign(settings):
+        others = sorted(
+            name for name in os.environ if name.startswith(PREFIX) and name not in environ
+        )
+        if others and settings is None:
             logger.warning(
                 "The server %s has settings of its own; these of the environment have no effect "
                 "here: %s.",
                 location,
-                ", ".join(foreign),
+                ", ".join(others),
             )
-        headers = {"authorization": f"Bearer {settings.token}"} if settings.token else {}
+        headers = {"authorization": f"Bearer {composed.token}"} if composed.token else {}
         try:
             base = httpx.URL(f"{bare.rstrip('/')}/api/v1")
         except httpx.InvalidURL as error:
@@ -139,13 +147,13 @@ class RemoteMemories(Memories):
         client = httpx.AsyncClient(
             base_url=base, headers=headers, timeout=ANSWER_SECONDS, transport=transport
         )
-        server = Transport(client, location)
+        memories = cls(client, location, composed)
         try:
-            info = server.read(TypeAdapter(Info), await server.request("GET", "/info"))
+            memories._info = await memories._read(TypeAdapter(Info), "GET", "/info")
         except BaseException:
             await client.aclose()
             raise
-        return cls(server, settings, info)
+        return memories
 
     @property
     @override
@@ -155,7 +163,7 @@ class RemoteMemories(Memories):
     @property
     @override
     def location(self) -> str:
-        return self._server.location
+        return self._location
 
     @property
     @override
@@ -164,7 +172,7 @@ class RemoteMemories(Memories):
 
     @override
     async def close(self) -> None:
-        await self._server.close()  # the server goes on with what it accepted
+        await self._client.aclose()  # the server goes on with what it accepted
 
     @override
     def perform(self, verb: Verb, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -180,27 +188,63 @@ class RemoteMemories(Memories):
         """Send a verb with its arguments, and read the answer."""
         if not verb.method:
             raise ConfigurationError(f"{verb.name} works where the store is opened: call it there.")
-        path, query, body = _request(verb, arguments)
-        answer = await self._server.request(verb.method, path, query, body)
-        return self._server.read(verb.answer, answer)
+        return await self._read(verb.answer, verb.method, *_request(verb, arguments))
+
+    async def _read(self, kind: TypeAdapter[Any], method: str, *request: Any) -> Any:
+        """Read the answer to a request; fields that this version does not know are ignored."""
+        async with self._answer(method, *request) as answer:
+            try:
+                return kind.validate_json(await answer.aread())
+            except ValueError as error:
+                raise StoreError(
+                    f"What answers at {self._location} is not a kagent-memory server; check the "
+                    "host and port in the URI."
+                ) from error
+
+    @asynccontextmanager
+    async def _answer(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        content: bytes | AsyncIterator[bytes] | None = None,
+    ) -> AsyncGenerator[httpx.Response]:
+        """Send a request, and give the answer to a block that reads it.
+
+        Raises:
+            StoreError: the server cannot be reached.
+            KagentMemoryError: what the server says went wrong, as the exception it had there.
+        """
+        import httpx
+
+        headers = {"content-type": "application/json"} if isinstance(content, bytes) else {}
+        try:
+            async with self._client.stream(
+                method, path, params=query, content=content, headers=headers
+            ) as answer:
+                if not answer.is_success:
+                    raise _error_of(answer.status_code, await answer.aread(), self._location)
+                yield answer
+        except httpx.HTTPError as error:
+            raise StoreError(
+                f"The server {self._location} cannot be reached: {type(error).__name__}."
+            ) from error
 
     async def _remember(self, verb: Verb, arguments: dict[str, Any]) -> str | None:
         llm = arguments.pop("llm", None)
-        if llm is None or self._settings.llm is False:
-            return await self._send(verb, arguments)
-        name = llm if isinstance(llm, str) else llm.name
-        is_offered = name in self._info.get("models", (name,))
-        if self._lacks_model:
-            self._lacks_model = False
-            what = "wait for a worker that can make" if is_offered else "are stored as said without"
-            logger.warning(
-                "The server %s has no model of its own: sessions %s %r. Start it with "
-                "KAGENT_MEMORY_LLM, or open this service with llm=False.",
-                self.location,
-                what,
-                name,
-            )
-        return await self._send(verb, {**arguments, "llm": name} if is_offered else arguments)
+        name = getattr(llm, "name", llm)
+        if name and self._settings.llm is not False:
+            if self._info.pop("needs_model", False):
+                logger.warning(
+                    "The server %s has no model of its own: facts are extracted where a worker can "
+                    "make %r, and sessions are stored as said otherwise. Start it with "
+                    "KAGENT_MEMORY_LLM, or open this service with llm=False.",
+                    self._location,
+                    name,
+                )
+            if name in self._info.get("models", (name,)):
+                arguments["llm"] = name
+        return await self._send(verb, arguments)
 
     async def _forget_tenant(self, verb: Verb, arguments: dict[str, Any]) -> ForgottenTenant:
         if arguments.get("limit") is not None:
@@ -211,9 +255,9 @@ class RemoteMemories(Memories):
         return erased
 
     async def _receipts(self, verb: Verb, arguments: dict[str, Any]) -> Any:
-        tenant = arguments.pop("tenant", None)
-        whose = (self._settings.tenant or None) if tenant is None else tenant
-        return await self._send(verb, {**arguments, "tenant": whose})
+        if arguments.get("tenant") is None:
+            arguments["tenant"] = self._settings.tenant or None
+        return await self._send(verb, arguments)
 
     async def _audit(self, verb: Verb, arguments: dict[str, Any]) -> Audit:
         total, most = Audit(), arguments.get("most", MAX_FINDINGS)
@@ -223,7 +267,7 @@ class RemoteMemories(Memories):
         return total
 
     async def _check(self, verb: Verb, arguments: dict[str, Any]) -> Sequence[Diagnosis]:
-        server = Diagnosis("server", "ok", f"{self.location} answers.")
+        server = Diagnosis("server", "ok", f"{self._location} answers.")
         try:
             return [server, *await self._send(verb, arguments)]
         except NotFound as error:  # it tells only callers who may see everything
@@ -246,44 +290,51 @@ class RemoteMemories(Memories):
     async def _export(self, verb: Verb, arguments: dict[str, Any]) -> AsyncGenerator[str]:
         path, query, _ = _request(verb, arguments)
         last = ""
-        async with aclosing(self._server.lines(verb.method, path, query)) as lines:
-            async for line in lines:
+        async with self._answer(verb.method, path, query) as answer:
+            async for line in answer.aiter_lines():
                 yield line
                 last = line
         if not last.startswith('{"end"'):
-            raise StoreError(f"The export of {self.location} was cut off; call it again.")
+            raise StoreError(f"The export of {self._location} was cut off; call it again.")
 
     async def _import_(self, verb: Verb, arguments: dict[str, Any]) -> Imported:
         path, query, _ = _request(verb, arguments)
         progress, content = arguments.get("progress"), _pieces(Path(arguments["path"]))
         done: Imported | None = None
-        async with aclosing(self._server.lines(verb.method, path, query, content)) as lines:
-            async for line in lines:
+        async with self._answer(verb.method, path, query, content) as answer:
+            async for line in answer.aiter_lines():
                 event = json.loads(line)
                 if "error" in event:
-                    raise error_of(
-                        event["error"], f"The server {self.location} could not import it."
-                    )
+                    raise _error_of(200, json.dumps(event["error"]), self._location)
                 if "imported" in event:
                     done = verb.answer.validate_python(event["imported"])
                 elif progress is not None:
                     progress(event["done"])
         if done is None:
             raise StoreError(
-                f"The import into {self.location} was cut off; call it again to continue."
+                f"The import into {self._location} was cut off; call it again to continue."
             )
         return done
+
+
+def _error_of(status: int, problem: str | bytes, location: str) -> KagentMemoryError:
+    """Return the exception that a server's problem, as JSON, stands for."""
+    if status in (401, 403):
+        return ConfigurationError(
+            f"{location} requires a valid token: set KAGENT_MEMORY_TOKEN or token=."
+        )
+    try:
+        told = json.loads(problem)
+    except ValueError:  # no server of ours
+        told = None
+    fields = cast("dict[str, Any]", told) if isinstance(told, dict) else {}
+    kind = error_class(str(fields.get("type", "")).rpartition(":")[2])
+    return kind(str(fields.get("detail") or f"The server {location} answered {status}."))
 
 
 def _is_own(name: str, value: object) -> bool:
     """Return True for a setting that counts where a server is called."""
     return name in OWN_SETTINGS or (name == "llm" and value is False)
-
-
-def _foreign(settings: MemorySettings) -> list[str]:
-    """Return the names of what is set and counts only where the server is started."""
-    changed = settings.differences(MemorySettings())
-    return [name for name, value in changed.items() if not _is_own(name, value)]
 
 
 def _request(verb: Verb, arguments: Mapping[str, Any]) -> tuple[str, dict[str, str], bytes | None]:

@@ -158,7 +158,9 @@ async def test_a_setting_of_the_server_is_never_ignored_in_silence(
     monkeypatch.setenv("KAGENT_MEMORY_SEARCH_LIMIT", "3")
     async with await RemoteMemories.open(address) as memories:
         assert memories.settings.tenant == "shop"
-    assert "these of the environment have no effect here: search_limit." in caplog.text
+    assert (
+        "these of the environment have no effect here: KAGENT_MEMORY_SEARCH_LIMIT." in caplog.text
+    )
 
 
 @pytest.mark.parametrize("text", ["<!doctype html>", '{"other": "service"}', "[]", '"ok"'])
