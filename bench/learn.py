@@ -31,8 +31,8 @@ from kagent_memory.language.tokenizer import index_terms, spelling
 from kagent_memory.records import new_id
 from kagent_memory.retrieval.question import Question as Asked
 from kagent_memory.retrieval.ranking import RankSettings
-from kagent_memory.retrieval.ranking.candidates import Near, dense_text
 from kagent_memory.retrieval.ranking.rank import rank
+from kagent_memory.retrieval.ranking.table import Near, dense_text
 from kagent_memory.retrieval.search import LEG, SHORTLIST, Search
 from kagent_memory.stores.columns import NO_ROWS
 from kagent_memory.stores.index import Entry, ScopeIndex

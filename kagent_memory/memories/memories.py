@@ -86,8 +86,7 @@ class Memories(Writing, Forgetting, Maintenance):
             gate: decides whether a prefetch searches at all; True: by words; False: it always
                 searches; None: the setting.
             rank: the weights of ranking.
-            importance_weights: of the formula by which the prune evicts, and by which ranking
-                weighs `standing`.
+            importance_weights: of the formula by which the prune evicts.
             resolve_llm: makes a model from the name that a queued job carries.
             redact: masks secrets before anything else sees a text; None: the built-in redaction.
             settings: instead of the environment's.
@@ -131,7 +130,6 @@ class Memories(Writing, Forgetting, Maintenance):
                 reranker=reranker,
                 gate=gate,
                 rank=rank,
-                weights=weights,
                 settings=settings,
                 has_short_term=settings.short_term_hours > 0
                 or await store.memories.keeps_short_term(),

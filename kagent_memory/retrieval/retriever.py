@@ -14,7 +14,6 @@ from ..models.llm import Llm
 from ..models.reranking import Reranker
 from ..records import GATED, Exclusion, Hit, Memory, Mode, Recall
 from ..settings import MemorySettings
-from ..settings.policies import IMPORTANCE_BOOSTS
 from ..stores.base import MemoryStore
 from ..stores.filter_match import matches_filter
 from ..stores.values import TextMatches
@@ -23,10 +22,9 @@ from .embedding_spaces import StoreEmbedder
 from .query import Gate, WordGate, is_known
 from .question import UNRELATED, Question, identifiers, is_small, trust
 from .ranking import RankSettings
-from .ranking.candidates import Near
-from .ranking.importance import ImportanceWeights, importance
 from .ranking.rank import Ranked, Ranking, rank
-from .ranking.selection import Selection, handed_over, select, with_sources
+from .ranking.selection import handed_over, select, with_sources
+from .ranking.table import Near
 from .search import HelpingModel, Search, rewrite
 from .text_search import by_words
 from .views import open_views
@@ -59,7 +57,6 @@ class Retriever:
         reranker: Reranker | None,
         gate: Gate | None,
         rank: RankSettings | None,
-        weights: ImportanceWeights,
         settings: MemorySettings,
         has_short_term: bool,
     ) -> None:
@@ -72,9 +69,6 @@ class Retriever:
         self._reranker = reranker
         self._gate = gate or WordGate()
         self._rank = rank or RankSettings()
-        if not self._rank.standing:
-            self._rank = replace(self._rank, standing=IMPORTANCE_BOOSTS.get(settings.policy, 0.0))
-        self._importance = weights
         self._settings = settings
         self._rewriting, self._embedding, self._reranking = (
             HelpingModel(part, settings.search_timeout_seconds)
@@ -96,7 +90,7 @@ class Retriever:
     async def _answer(self, search: Search, *, again: bool = False) -> Recall:
         store, mode = self._store, self._mode(search)
         search.view = await open_views(
-            store, self._embedder, search, again=again, has_short_term=self.has_short_term
+            store, search, again=again, has_short_term=self.has_short_term
         )
         texts: dict[int, str] = {}
         if is_small(search.question.terms):  # which the index leaves out
@@ -130,7 +124,7 @@ class Retriever:
         is_general = isinstance(gate, WordGate) and not (tool or is_fact) and gate.is_general(text)
         if is_general and search.scopes:
             # to read the whole past is too much for a question whether to search at all
-            views = await open_views(self._store, None, replace(search, as_of=None))
+            views = await open_views(self._store, replace(search, as_of=None))
             terms = query_terms(text)
             size = views.size(len(terms))
             matches = await run_in_thread(size, views.text, terms, limit=0)
@@ -200,9 +194,6 @@ class Retriever:
         """Return the hits, and what was left out why; read further down the ranking until there are
         enough.
         """
-        standing = partial(
-            importance, weights=self._importance, policy=self._settings.policy, now=search.now
-        )
         limit = search.limit
         wanted = max(limit + SPARE, MAX_RERANKED if self._reranker else 0)
         while True:
@@ -214,39 +205,28 @@ class Retriever:
                 for row, memory in known.items()
                 if matches_filter(search.filter, memory)
             }
-            selection = await run_in_thread(
-                search.size,
-                select,
-                search,
-                await self._reranked(search, head, memories),
-                memories,
-                weight=self._rank.standing,
-                standing=standing,
-            )
+            order = await self._reranked(search, head, memories)
+            kept, left_out = await run_in_thread(search.size, select, search, order, memories)
             # duplicates that fell together leave room for what stood further down
             short_on_purpose = search.budget_tokens and len(head) >= limit
-            if len(selection.kept) >= limit or wanted >= len(ranking) or short_on_purpose:
+            if len(kept) >= limit or wanted >= len(ranking) or short_on_purpose:
                 break
             wanted *= 4
-        kept, memories = await with_sources(search, selection.kept, memories)
+        kept, memories = await with_sources(search, kept, memories)
         size = (
             sum(len(memory.content) for memory in memories.values()) if search.budget_tokens else 0
         )
         hits = await run_in_thread(size, handed_over, search, kept, memories)
         for row, hit in hits.items() if search.explain else ():
-            hits[row] = replace(hit, why=self._why(search, ranking, selection, hit, row))
-        return tuple(hits.values()), {**ranking.left_out, **selection.left_out}
+            hits[row] = replace(hit, why=self._why(search, ranking, hit, row))
+        return tuple(hits.values()), {**ranking.left_out, **left_out}
 
-    def _why(
-        self, search: Search, ranking: Ranking, selection: Selection, hit: Hit, row: int
-    ) -> dict[str, Any]:
+    def _why(self, search: Search, ranking: Ranking, hit: Hit, row: int) -> dict[str, Any]:
         """Return what found a memory, and what each sign added to the score that it has in the
         end.
         """
         why = ranking.explain(row)
-        share = 1 / (1 + self._rank.standing)
-        scores = {name: value * share for name, value in why["scores"].items()}
-        scores["standing"] = selection.standing.get(row, 0.0)
+        scores = why["scores"]
         if self._reranker is not None:
             scores["rerank"] = hit.score - sum(scores.values())
         why["scores"] = {name: round(value, 4) for name, value in scores.items() if round(value, 4)}

@@ -13,7 +13,7 @@ from ..language.tokenizer import query_terms
 from ..stores.columns import NO_ROWS
 from ..stores.values import TextMatches
 from .passages import holding
-from .ranking.candidates import dense_text, keeps_what_is_asked
+from .ranking.table import dense_text, keeps_what_is_asked
 from .search import Search
 
 MAX_WINDOWS = 3  # a pasted log names hundreds

@@ -22,5 +22,3 @@ POLICIES: Mapping[str, Mapping[str, int | float]] = {
     },
 }
 """What differs from the settings' own defaults, which are kagent's."""
-IMPORTANCE_BOOSTS = {"tiers": 0.1}
-"""Weights of the importance formula in ranking, where `rank` gives its `standing` none."""

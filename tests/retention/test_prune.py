@@ -13,7 +13,6 @@ from memories.opening import ADA, GRACE, START, kept, later, listed
 from kagent_memory import Fact, Memories
 from kagent_memory.errors import StoreError
 from kagent_memory.retention import prune
-from kagent_memory.retrieval.ranking import RankSettings
 from kagent_memory.retrieval.ranking.importance import ImportanceWeights
 from kagent_memory.stores.base import MemoryStore
 from kagent_memory.stores.sql import maintenance
@@ -166,22 +165,3 @@ async def test_one_of_two_processes_prunes_in_the_background(store_uri: str):
     finally:
         for memories in workers:
             await memories.close()
-
-
-@pytest.mark.parametrize(
-    ("options", "moves"),
-    [({"policy": "tiers"}, True), ({}, False), ({"rank": RankSettings(standing=0.3)}, True)],
-    ids=str,
-)
-async def test_the_importance_boost_of_a_policy_moves_the_ranking(options: Any, moves: bool):
-    """What misled often comes after its equal where the policy or the weights say so."""
-    async with await opened(**options) as memories:
-        await memories.add(
-            ADA, [f"Grace paints boats in Bergen {at}" for at in ("harbour", "port")]
-        )
-        query = "who paints boats in Bergen"
-        first = (await memories.recall(ADA, query, deliver=False))[0].memory.id
-        for _ in range(9):
-            await memories.feedback(ADA, first, success=False)
-        again = (await memories.recall(ADA, query, deliver=False))[0].memory.id
-        assert (again != first) is moves

@@ -11,8 +11,8 @@ import numpy as np
 from kagent_memory.language.tokenizer import index_terms, query_terms
 from kagent_memory.retrieval.question import Question
 from kagent_memory.retrieval.ranking import RankSettings
-from kagent_memory.retrieval.ranking.candidates import Near
 from kagent_memory.retrieval.ranking.rank import Ranking, rank
+from kagent_memory.retrieval.ranking.table import Near
 from kagent_memory.retrieval.search import Search
 from kagent_memory.stores.index import Entry, ScopeIndex
 from kagent_memory.stores.postings import packed

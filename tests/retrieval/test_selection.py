@@ -1,17 +1,19 @@
 """What of a ranking is handed over, and why the rest is not."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
-from kagent_memory.records import Memory
+from kagent_memory.records import Exclusion, Memory
 from kagent_memory.retrieval.ranking.rank import Ranked
-from kagent_memory.retrieval.ranking.selection import Selection, select
+from kagent_memory.retrieval.ranking.selection import select
 from kagent_memory.retrieval.search import Search
 
 AT = datetime(2026, 3, 4, tzinfo=UTC)
 Stored = dict[int, Memory]
+Selected = tuple[Sequence[Ranked], Mapping[int, Exclusion]]
 
 
 def stored(*contents: str, **first: Any) -> Stored:
@@ -23,17 +25,18 @@ def stored(*contents: str, **first: Any) -> Stored:
     return memories | {0: replace(memories[0], **first)}
 
 
-def selected(memories: Stored, *, ranked: str = "", limit: int = 5, **options: Any) -> Selection:
-    budget = options.pop("budget", None)
+def selected(
+    memories: Stored, *, ranked: str = "", limit: int = 5, budget: int | None = None
+) -> Selected:
     search = Search(scopes=(), text="", now=AT, limit=limit, budget_tokens=budget)
     view: Any = SimpleNamespace(rows_of=lambda beside, ids: [int(id) for id in ids])
     search.view = view
     hits = [Ranked(int(row), 1 - int(row) / 10, None) for row in ranked or memories]
-    return select(search, hits, memories, **options)
+    return select(search, hits, memories)
 
 
-def ids(selection: Selection) -> str:
-    return "".join(str(hit.row) for hit in selection.kept)
+def ids(selected: Selected) -> str:
+    return "".join(str(hit.row) for hit in selected[0])
 
 
 def test_equal_words_take_one_place():
@@ -41,7 +44,7 @@ def test_equal_words_take_one_place():
     memories = stored("the user likes tea", "The user likes tea.", "User lives in Rome")
     selection = selected(memories, limit=2)
     assert ids(selection) == "02"
-    assert selection.left_out == {1: "duplicate"}
+    assert selection[1] == {1: "duplicate"}
 
 
 def test_other_words_are_another_memory():
@@ -60,7 +63,7 @@ def test_of_two_linked_memories_the_better_is_handed_over():
     memories[2] = replace(memories[2], links=("1",))
     selection = selected(memories)
     assert ids(selection) == "02"
-    assert selection.left_out == {1: "same"}
+    assert selection[1] == {1: "same"}
 
 
 def test_an_explicit_save_stands_beside_what_contradicts_it():
@@ -74,7 +77,7 @@ def test_an_explicit_save_stands_beside_what_contradicts_it():
 def test_what_is_left_out_is_told():
     """What vanished meanwhile, and what is over the limit."""
     memories = stored("coffee", "cocoa")
-    assert selected(memories, ranked="901", limit=1).left_out == {9: "expired", 1: "limit"}
+    assert selected(memories, ranked="901", limit=1)[1] == {9: "expired", 1: "limit"}
 
 
 def test_the_token_budget_keeps_the_best_and_always_one():
@@ -82,6 +85,6 @@ def test_the_token_budget_keeps_the_best_and_always_one():
     memories = stored("a" * 400, "b" * 400, "c" * 4)
     selection = selected(memories, budget=120)
     assert ids(selection) == "02"
-    assert selection.left_out == {1: "budget"}
+    assert selection[1] == {1: "budget"}
     assert ids(selected(memories, budget=1)) == "0"
     assert ids(selected(stored("茶" * 100, "茶" * 30), budget=120)) == "0"

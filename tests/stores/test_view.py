@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from kagent_memory.records import EVERYTHING, Filter, Memory, Scope
-from kagent_memory.retrieval.ranking.importance import ImportanceWeights
 from kagent_memory.retrieval.retriever import Retriever
 from kagent_memory.retrieval.search import Search
 from kagent_memory.settings import MemorySettings
@@ -74,7 +73,6 @@ async def test_a_large_scope_is_searched_beside_the_loop(count: int, asked: int,
         reranker=None,
         gate=None,
         rank=None,
-        weights=ImportanceWeights(),
         settings=MemorySettings(),
         has_short_term=False,
     )

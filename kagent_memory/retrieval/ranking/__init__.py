@@ -32,8 +32,6 @@ class RankSettings:
         substance: how much it tells by itself. In chat, a short turn or a question tells little;
             among long texts, an agent's answer tells less than the user's words, which it repeats.
             A stated preference tells more.
-        standing: weight of the importance formula (`ranking.importance`, 0..1, with the uniqueness
-            of every hit taken as 1), which knows recency, deliveries and feedback. 0: off.
     """
 
     text: float = 0.75
@@ -45,4 +43,3 @@ class RankSettings:
     time: float = 0.3
     author: float = 0.2
     substance: float = 0.35
-    standing: float = 0.0

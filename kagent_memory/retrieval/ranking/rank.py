@@ -14,22 +14,12 @@ from ...language.preferences import USER
 from ...language.time_words import asks_when
 from ...language.tokenizer import tokens
 from ...records import Exclusion
-from ...stores.columns import NO_ROWS, NONE, Mask, Rows, spots_of, time_of
+from ...stores.columns import NO_ROWS, Mask, Rows, time_of
 from ...stores.values import TextMatches
 from ..search import Search
 from . import RankSettings
-from .candidates import (
-    Candidates,
-    Near,
-    Numbers,
-    bm25,
-    fused,
-    join,
-    share_of_best,
-    shortlist,
-    wordiness,
-)
 from .relevance import relevance
+from .table import Near, Numbers, Table, best_and_neighbours, share_of_best
 
 _LONG = np.log1p(300.0)
 _NEAR_DAY = 1.5  # times what the month is worth
@@ -40,7 +30,6 @@ _FIRST_HITS = 5
 # terms that the scope knows: a question may be answered by the next turn, a look-up of a word may
 # not.
 _CONTEXT_TERMS = 3
-REACH = 2  # turns before and after that are neighbours
 
 
 class Ranked(NamedTuple):
@@ -102,18 +91,18 @@ class Ranking:
         """Return what found a memory, and what each sign added to its score; nothing found the
         successor of one that was found.
         """
-        table, candidates = self.table, self.table.candidates
+        table = self.table
         if not (table.rows == row).any():
             return {"legs": [], "scores": {}}
         place = int(table.rows.searchsorted(row))
-        words, cosine = candidates.counts @ candidates.idf, float(table.cosines[place])
+        words, cosine = table.counts @ table.idf, float(table.cosines[place])
         why: dict[str, Any] = {"legs": []}
         if table.counts[place].any():
             why["legs"].append("text")
-            why["text_rank"] = 1 + int((words > words[table.numbers[place]]).sum())
+            why["text_rank"] = 1 + int((words > words[place]).sum())
         if cosine == cosine:  # NaN is not
             why["legs"].append("vector")
-            why["vector_rank"] = 1 + int((candidates.cosines > cosine).sum())
+            why["vector_rank"] = 1 + int((table.near.full.cosines > cosine).sum())
             why["cosine"] = round(cosine, 6)
         if table.dated[place]:
             why["legs"].append("date")
@@ -139,22 +128,21 @@ def rank(
         near: what the vector search found.
         settings: the weights.
     """
-    candidates = join(search, text, near, settings)
-    table = Table(candidates, search, settings)
+    table = best_and_neighbours(search, text, near, settings)
     signs, highest = _signs(search, table, settings), _highest(settings)
     whole = sum(signs.values(), np.zeros(len(table.rows))) / highest
     scores = whole.clip(0.0, 1.0)
-    if (exact := candidates.exact[table.numbers]).any():  # above all that other signs can reach
+    if (exact := table.exact).any():  # above all that other signs can reach
         signs["exact"] = np.where(exact, highest, 0.0)
         highest *= 2
         scores, whole = (scores + exact) / 2, whole + 2.0 * exact
-    fit = relevance(search, candidates, table.numbers, dated=table.dated, named="author" in signs)
+    fit = relevance(search, table, named="author" in signs)
     # neighbours of matching turns come along unfiltered; they lend their words, but are not answers
     visible, answers = search.view.visible[table.rows], _answers(search, table)
     order = (-whole).argsort(kind="stable")  # 0 and less has an order, too
     answering = order[(answers & visible)[order]]
     left_out: dict[int, Exclusion] = {}
-    if candidates.has_vectors:
+    if table.has_vectors:
         below: list[int] = table.rows[visible & ~answers].tolist()
         left_out = dict.fromkeys(below, "below_min_score")
     if answering.size and fit[answering[:_FIRST_HITS]].max() < search.floor:
@@ -164,71 +152,14 @@ def rank(
     return Ranking(answering, scores, fit, left_out, signs, highest, table)
 
 
-class Table:
-    """The best candidates and their neighbours as arrays, in the order of their rows: what each
-    holds, its session, and who stands around it.
-    """
-
-    def __init__(self, candidates: Candidates, search: Search, settings: RankSettings) -> None:
-        view = search.view
-        best = np.concatenate([shortlist(candidates, search, settings), search.dated])
-        self.rows = rows = view.index.near(best, REACH, view.seen)
-        self.columns, self.names = view.index.columns[rows], view.index.names
-        self.candidates, self.numbers = candidates, candidates.numbers[rows]
-        self.counts, self.dense = candidates.counts[self.numbers], candidates.dense[self.numbers]
-        self.lengths = candidates.lengths[self.numbers]
-        self.cosines = candidates.cosines[self.numbers]
-        dated = np.zeros_like(view.seen)
-        dated[search.dated] = True
-        self.dated = dated[rows]
-        self.asks = self.columns["asks"].astype(np.float64)
-        self._spots, self._rising, self._order = spots_of(self.columns)
-        # one without a session stands alone
-        sessions = self.columns["session"].astype(np.int64)
-        alone = np.where(sessions < 0, ~np.arange(len(rows)), sessions)
-        _, self.sessions = np.unique(alone, return_inverse=True)
-
-    def beside(self, step: int) -> Rows:
-        """Return the row of the turn so many steps on in each one's session; one past the last row
-        for none.
-        """
-        wanted = self._spots + step
-        last = self._rising.searchsorted(wanted, "right") - 1
-        is_there = (self._spots != NONE) & (last >= 0) & (self._rising[last] == wanted)
-        return np.where(is_there, self._order[last], len(self._spots))
-
-    def around(self) -> tuple[Numbers, Numbers]:
-        """Return how often the turns around each hold each term, and their mean cosine, each step
-        away half.
-        """
-        # side by side, so that each step is one addition: the counts, the cosines, and that there
-        # is a turn at all
-        own = np.column_stack([self.counts, self.dense, np.ones(len(self.dense))])
-        padded = np.vstack([own, np.zeros(own.shape[1])])
-        around = own.copy()
-        for away in range(1, REACH + 1):
-            for step in (-away, away):
-                around += padded[self.beside(step)] / 2**away
-        return around[:, :-2], around[:, -2] / around[:, -1]
-
-    def of_sessions(self) -> tuple[Numbers, Numbers]:
-        """Return how often each one's session holds each term, and its nearest cosine."""
-        size = int(self.sessions.max(initial=-1)) + 1
-        counts, nearest = np.zeros((size, self.counts.shape[1])), np.zeros(size)
-        np.add.at(counts, self.sessions, self.counts)
-        np.maximum.at(nearest, self.sessions, self.dense)
-        return counts, nearest
-
-
 def _answers(search: Search, table: Table) -> Mask:
     """Return which candidates are answers: not what only its vector found below the floor, and no
     neighbours of what a look-up found.
     """
-    candidates = table.candidates
     matched = table.counts.any(axis=1) | table.dated
-    if candidates.has_vectors:
+    if table.has_vectors:
         return matched | (table.cosines >= search.min_score) if search.min_score else matched | True
-    return matched | (len(candidates.terms) >= _CONTEXT_TERMS)
+    return matched | (len(table.idf) >= _CONTEXT_TERMS)
 
 
 def _highest(settings: RankSettings) -> float:
@@ -243,20 +174,19 @@ def _signs(search: Search, table: Table, settings: RankSettings) -> dict[str, Nu
 
     A long text speaks for itself, so that the weight of what surrounds it goes to its own match.
     """
-    candidates = table.candidates
-    long = wordiness(candidates.average_length)
+    long = table.long
 
     def match(words: Numbers, dense: Numbers) -> Numbers:
-        both = fused(candidates, words, share_of_best(dense), search, settings)
+        both = table.fused(words, share_of_best(dense))
         return np.maximum(both, table.dated) if search.date_only else both
 
     counts, dense = table.around()
-    words_around = bm25(candidates, counts, table.lengths)
+    words_around = table.bm25(counts, table.lengths)
     # a session has no length here: of its turns only those that match and their neighbours are at
     # hand
     in_session, nearest = table.of_sessions()
-    by_session = bm25(candidates, in_session, np.full(len(nearest), candidates.average_length))
-    own = match(bm25(candidates, table.counts, table.lengths), table.dense)
+    by_session = table.bm25(in_session, np.full(len(nearest), table.average_length))
+    own = match(table.bm25(table.counts, table.lengths), table.dense)
     session = match(by_session[table.sessions], nearest[table.sessions])
     asks = np.append(words_around * table.asks, 0.0)  # the last stands for no turn
     signs: dict[str, Numbers] = {

@@ -7,10 +7,9 @@ import re
 
 import numpy as np
 
-from ...stores.columns import Mask, Rows
 from ..query import FIRST_PERSON, FIRST_PERSON_UNSPACED
 from ..search import Search
-from .candidates import Candidates, Numbers, wordiness
+from .table import Numbers, Table
 
 # Logistic regression of questions about what is stored against general requests
 # (bench/relevance.py).
@@ -34,10 +33,8 @@ _LIST = 20  # cosines, of which the median is not what answers
 _WORD = re.compile(r"[\w']+")
 
 
-def relevance(
-    search: Search, candidates: Candidates, rows: Rows, *, dated: Mask, named: bool
-) -> Numbers:
-    """Return the relevance of each row in 0..1.
+def relevance(search: Search, table: Table, *, named: bool) -> Numbers:
+    """Return the relevance of each memory in 0..1.
 
     It grows with the share of the query's words that a memory holds, by their rarity; with their
     number; with the nearness of its vector; and where the memory holds a rare name of the query, or
@@ -47,37 +44,35 @@ def relevance(
 
     Args:
         search: what is searched for.
-        candidates: of both searches.
-        rows: those to judge.
-        dated: whether each is of a date that the query names.
+        table: the memories.
         named: the query names who said one of the memories.
     """
     query = search.question.text
-    holds = candidates.counts[rows] > 0
-    share = (holds @ candidates.idf) / (float(candidates.idf.sum()) + candidates.missing or 1.0)
+    holds = table.counts > 0
+    share = (holds @ table.idf) / (float(table.idf.sum()) + table.missing or 1.0)
     is_look_up = len(query.split()) <= _LOOK_UP_WORDS
-    in_full = dated & search.date_only | (share > 0.99) & is_look_up
-    seen = candidates.cosines[~np.isnan(candidates.cosines)]
+    in_full = table.dated & search.date_only | (share > 0.99) & is_look_up
+    seen = table.near.full.cosines
     usual = min(0.99, float(np.median(seen))) if len(seen) >= _LIST else 0.0
     usual = max(0.0, usual)  # the cosine with what is no answer
-    above = np.maximum(0.0, np.nan_to_num(candidates.cosines[rows]) - usual) / (1 - usual)
+    above = np.maximum(0.0, np.nan_to_num(table.cosines) - usual) / (1 - usual)
     nearness = search.trust * above
-    telling = [len(term) > 2 or not term.isdecimal() for term in candidates.terms]
+    telling = [len(term) > 2 or not term.isdecimal() for term in table.text.matches.terms]
     words = holds[:, telling].sum(axis=1)
     by_words = (
         _BIAS
         + _SHARE * share
         + _WORDS * np.log1p(words)
-        + _SMALL_SCOPE * _smallness(candidates.documents) * (words > 0)
-        + _EXACT * candidates.exact[rows]
+        + _SMALL_SCOPE * _smallness(table.text.documents) * (words > 0)
+        + _EXACT * table.exact
         + _NEARNESS * nearness
-        + _KNOWN_NAME * (named or candidates.names_known)
+        + _KNOWN_NAME * (named or table.names_known)
         + _FIRST_PERSON * is_about_oneself(query)
     )
-    if candidates.has_vectors:
+    if table.has_vectors:
         best = np.maximum(by_words, _STEEPNESS * (nearness - _NEAR))
     else:
-        best = by_words - _LONG_TEXTS * wordiness(candidates.average_length)
+        best = by_words - _LONG_TEXTS * table.long
     best = np.where(in_full, np.maximum(best, _IN_FULL), best)
     return 1 / (1 + np.exp(-best))
 

@@ -1,13 +1,12 @@
-"""Selection from a ranking: standing mixed in, duplicates left out, within a budget; with the turns
+"""Selection from a ranking: duplicates left out, within a budget; with the turns
 that facts came from, and the passages of long memories.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
-from difflib import SequenceMatcher
 from itertools import chain
 
 from ...language.tokenizer import estimated_tokens
@@ -16,36 +15,16 @@ from ..passages import passage
 from ..search import Search
 from .rank import Ranked
 
-_TIE = 0.1  # of a score, within which the words alone do not tell two linked memories apart
-_COMPARED_CHARS = 500
 PASSAGE_TOKENS = 400
 """The most that one memory takes of a budget: of longer ones a passage is handed over."""
 MIN_PASSAGE_TOKENS = 24
 """What is left of a budget below this is not worth a passage."""
 
 
-@dataclass(frozen=True)
-class Selection:
-    """Memories to hand over, best first, and those left out with the reason.
-
-    Attributes:
-        standing: by row, what standing added to a score; empty when it does not count.
-    """
-
-    kept: Sequence[Ranked]
-    left_out: Mapping[int, Exclusion]
-    standing: Mapping[int, float]
-
-
 def select(
-    search: Search,
-    ranked: Sequence[Ranked],
-    memories: Mapping[int, Memory],
-    *,
-    weight: float = 0.0,
-    standing: Callable[[Memory], float] = lambda _: 0.0,
-) -> Selection:
-    """Return the best of the ranking that are handed over.
+    search: Search, ranked: Sequence[Ranked], memories: Mapping[int, Memory]
+) -> tuple[Sequence[Ranked], Mapping[int, Exclusion]]:
+    """Return the best of the ranking that are handed over, and the others with the reason.
 
     Args:
         search: how many at most, and how much text; the first always stays.
@@ -53,18 +32,11 @@ def select(
             for.
         memories: their contents and usage. One that is not there has expired or was forgotten
             meanwhile.
-        weight: of standing.
-        standing: the importance formula of a memory, in 0..1.
     """
     left_out: dict[int, Exclusion] = {
         hit.row: "expired" for hit in ranked if hit.row not in memories
     }
     here = _folded(search, [hit for hit in ranked if hit.row in memories], memories, left_out)
-    share = 1 / (1 + weight)
-    added = {hit.row: (1 - share) * standing(memories[hit.row]) for hit in here} if weight else {}
-    if added:
-        here = [hit._replace(score=min(1.0, hit.score * share + added[hit.row])) for hit in here]
-        here.sort(key=lambda hit: -hit.score)
     here = _distinct(search, here, memories, left_out)
     left_out |= {hit.row: "limit" for hit in here[search.limit :]}
     kept: list[Ranked] = []
@@ -76,7 +48,7 @@ def select(
         else:
             spent += cost
             kept.append(hit)
-    return Selection(kept, left_out, added)
+    return kept, left_out
 
 
 def _folded(
@@ -116,7 +88,6 @@ def _distinct(
 ) -> list[Ranked]:
     """Leave out what an author says again word for word, and the lower of two linked memories.
 
-    Of two linked ones that score about the same, the one whose text is more like the query stays.
     Where the newer of both contradicts what was saved explicitly, both stay, the newer first.
     """
     kept: list[Ranked] = []
@@ -130,22 +101,13 @@ def _distinct(
         linked = [other for other in kept if other.row in links]
         if said in seen:
             left_out[hit.row] = "duplicate"
-        elif same := [other for other in linked if not _contradict(memory, memories[other.row])]:
-            other = same[0]
-            is_nearer = _likeness(search, memory) > _likeness(search, memories[other.row])
-            if is_nearer and other.score - hit.score < _TIE * other.score:
-                kept[kept.index(other)], hit = hit, other
+        elif not all(_contradict(memory, memories[other.row]) for other in linked):
             left_out[hit.row] = "same"
         else:
             seen.add(said)
             older = [other for other in linked if _said(memories[other.row]) < _said(memory)]
             kept.insert(kept.index(older[0]) if older else len(kept), hit)
     return kept
-
-
-def _likeness(search: Search, memory: Memory) -> float:
-    query, text = search.text[:_COMPARED_CHARS], memory.content[:_COMPARED_CHARS]
-    return SequenceMatcher(None, query, text, autojunk=False).ratio()
 
 
 def _words(text: str) -> str:

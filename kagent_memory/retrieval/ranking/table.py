@@ -1,0 +1,264 @@
+"""The candidates of a search side by side, and the text that is embedded for a query."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ...language.tokenizer import STOP_WORDS, tokens
+from ...stores.columns import NONE, Mask, Rows, spots_of
+from ...stores.values import TextMatches
+from ...stores.vectors import Nearest
+from ..search import Search
+from . import RankSettings
+
+Numbers: TypeAlias = npt.NDArray[np.float64]
+REACH = 2  # turns before and after that are neighbours
+_K1 = (0.6, 1.2)  # of short texts, and of long ones
+_B = (0.2, 0.8)
+_MIDDLE = 55.0  # index terms a memory; chat has 10 to 20, what is said to an agent 160 to 300
+_STEEPNESS = 3
+_COMMON = 0.4  # a word that more of a scope's short memories hold leaves the dense query
+_COMMON_FROM = 20  # smaller scopes keep all words
+_KEPT = 0.75  # of what a query asks stays in a rewrite of it
+_RARE = 0.01  # of the scope's memories may hold what tells one from the others
+
+
+class Near(NamedTuple):
+    """The memories nearest to each vector of a query.
+
+    Attributes:
+        trimmed: to that of the query without common words, which ranks.
+        full: to that of the full query.
+        added: to that of what a model made of the query.
+    """
+
+    trimmed: Nearest = Nearest()
+    full: Nearest = Nearest()
+    added: Nearest = Nearest()
+
+
+class Table:
+    """Memories side by side as arrays: what each holds of a query, its session, and
+    who stands around it.
+
+    Args:
+        search: what is searched for.
+        text: what the text search found.
+        near: what the vector search found.
+        rows: of the memories, each once.
+        settings: the weights of the legs.
+
+    Attributes:
+        columns, names: what the index knows of them.
+        counts: how often each holds each of the query's terms that some memory holds.
+        lengths: number of index terms; the average where the text search did not see the memory.
+        idf: ln(1 + (N - f + 0.5) / (f + 0.5)) of each term (Robertson, Zaragoza 2009, kept above
+            zero).
+        missing: the idf of the terms that no memory holds, together.
+        average_length: of the scope's memories.
+        long: how much like messages to an agent its texts are: see `wordiness`.
+        dense: the cosine, stretched to 0..1 over its list; 0 where not in it.
+        cosines: of the full query; NaN where the vector search did not see the memory.
+        has_vectors: whether the vector search answered at all.
+        dated: whether it is of a date that the query names.
+        exact: whether it holds a rare identifier or name of the query.
+        names_known: whether the query holds an identifier or name that many of the memories hold.
+        asks: 1 where it ends with a question.
+    """
+
+    def __init__(
+        self, search: Search, text: TextMatches, near: Near, rows: Rows, settings: RankSettings
+    ) -> None:
+        self.text, self.near, self.rows = text, near, rows
+        self._trust, self._text_weight = search.trust, settings.text
+        self.columns, self.names = search.view.index.columns[rows], search.view.index.names
+        matches = text.matches
+        self.average_length = text.average_length or 1.0
+        self.long = wordiness(self.average_length)
+        self.counts = self._column(matches.rows, matches.counts, 0.0)
+        self.lengths = self._column(matches.rows, matches.lengths, self.average_length)
+        frequencies = np.array([text.frequencies[term] for term in matches.terms], np.float64)
+        added = [term in search.added_terms for term in matches.terms]
+        unknown = {*search.terms} - text.frequencies.keys() - search.added_terms
+        self.idf = _idf(text.documents, frequencies) * np.where(added, settings.added, 1.0)
+        self.missing = len(unknown) * float(_idf(text.documents, np.zeros(1))[0])
+        self.dense = self._column(near.trimmed.rows, _stretched(near.trimmed.cosines), 0.0)
+        if near.added.rows.size:
+            beside = self._column(near.added.rows, _stretched(near.added.cosines), 0.0)
+            self.dense = (self.dense + settings.added * beside) / (1 + settings.added)
+        self.cosines = self._column(near.full.rows, near.full.cosines, np.nan)
+        self.has_vectors = near.trimmed.rows.size > 0
+        self.dated = np.isin(rows, search.dated)
+        self.exact = self._exact(search)
+        self.names_known = any(_rarest(terms, text) > _few(text) for terms in search.names)
+        self.asks = self.columns["asks"].astype(np.float64)
+        self._spots, self._rising, self._order = spots_of(self.columns)
+        # one without a session stands alone
+        sessions = self.columns["session"].astype(np.int64)
+        alone = np.where(sessions < 0, ~np.arange(len(rows)), sessions)
+        _, self.sessions = np.unique(alone, return_inverse=True)
+
+    def _column(self, found: Rows, values: npt.NDArray[np.generic], missing: float) -> Numbers:
+        """Return the values of what was found, each in its memory's place."""
+        column = np.full((len(self.rows), *values.shape[1:]), missing)
+        _, places, kept = np.intersect1d(self.rows, found, assume_unique=True, return_indices=True)
+        column[places] = values[kept]
+        return column
+
+    def _exact(self, search: Search) -> Mask:
+        columns = {term: column for column, term in enumerate(self.text.matches.terms)}
+        exact = np.zeros(len(self.rows), np.bool_)
+        for terms in search.names:
+            if columns.keys() >= {*terms} and _rarest(terms, self.text) <= _few(self.text):
+                exact |= (self.counts[:, [columns[term] for term in terms]] > 0).all(axis=1)
+        return exact
+
+    def bm25(self, counts: Numbers, lengths: Numbers) -> Numbers:
+        """Return BM25 of every row (Robertson, Zaragoza 2009), as a share of the best.
+
+        The longer a scope's texts are, the more a repeated word and a text's own length tell.
+        """
+        k1, b = _between(_K1, self.long), _between(_B, self.long)
+        norm = k1 * (1 - b + b * lengths / self.average_length)
+        return share_of_best((counts * (k1 + 1) / (counts + norm[:, None])) @ self.idf)
+
+    def fused(self, words: Numbers, dense: Numbers) -> Numbers:
+        """Return both legs' scores as one in 0..1; one leg's alone if the other is silent."""
+        if not self.has_vectors:
+            return words
+        if not self.text.matches.terms:
+            return dense
+        weighted = self._trust * dense + self._text_weight * words
+        return weighted / (self._trust + self._text_weight)
+
+    def beside(self, step: int) -> Rows:
+        """Return the place of the turn so many steps on in each one's session; one past the last
+        for none.
+        """
+        wanted = self._spots + step
+        last = self._rising.searchsorted(wanted, "right") - 1
+        is_there = (self._spots != NONE) & (last >= 0) & (self._rising[last] == wanted)
+        return np.where(is_there, self._order[last], len(self._spots))
+
+    def around(self) -> tuple[Numbers, Numbers]:
+        """Return how often the turns around each hold each term, and their mean cosine, each step
+        away half.
+        """
+        # side by side, so that each step is one addition: the counts, the cosines, and that there
+        # is a turn at all
+        own = np.column_stack([self.counts, self.dense, np.ones(len(self.dense))])
+        padded = np.vstack([own, np.zeros(own.shape[1])])
+        around = own.copy()
+        for away in range(1, REACH + 1):
+            for step in (-away, away):
+                around += padded[self.beside(step)] / 2**away
+        return around[:, :-2], around[:, -2] / around[:, -1]
+
+    def of_sessions(self) -> tuple[Numbers, Numbers]:
+        """Return how often each one's session holds each term, and its nearest cosine."""
+        size = int(self.sessions.max(initial=-1)) + 1
+        counts, nearest = np.zeros((size, self.counts.shape[1])), np.zeros(size)
+        np.add.at(counts, self.sessions, self.counts)
+        np.maximum.at(nearest, self.sessions, self.dense)
+        return counts, nearest
+
+
+def keeps_what_is_asked(
+    asked: Collection[str], rewritten: Collection[str], text: TextMatches
+) -> bool:
+    """Return True if a rewrite holds three quarters of the query's words, weighed by rarity.
+
+    Words that no memory holds count as well: a name alone, when it is all that is known of a
+    question, is in many others. Where nothing is known, words have found nothing that a rewrite
+    could lose.
+
+    Args:
+        asked: the query's terms.
+        rewritten: the rewrite's.
+        text: what both were searched for in.
+    """
+    often, terms = text.frequencies, [*asked]
+    rarity = _idf(text.documents, np.array([often.get(term, 0) for term in terms], np.float64))
+    kept = rarity @ np.array([term in rewritten for term in terms])
+    return often.keys().isdisjoint(asked) or bool(kept >= _KEPT * rarity.sum())
+
+
+def best_and_neighbours(
+    search: Search, text: TextMatches, near: Near, settings: RankSettings
+) -> Table:
+    """Return the best of what both searches found by their own scores, what is of the query's
+    dates, and the turns around them.
+    """
+    view = search.view
+    joined = np.concatenate([text.matches.rows, *(nearest.rows for nearest in near)])
+    rows = joined[np.sort(np.unique(joined, return_index=True)[1])]  # of equals, the first found
+    found = Table(search, text, near, rows, settings)
+    words = found.bm25(found.counts, found.lengths)
+    own = found.fused(words, found.dense) + found.exact
+    best = rows[(-own).argsort(kind="stable")[: search.shortlist]]
+    both = np.concatenate([best, search.dated])
+    return Table(search, text, near, view.index.near(both, REACH, view.seen), settings)
+
+
+def _stretched(cosines: Numbers) -> Numbers:
+    """Return falling cosines stretched to 0..1."""
+    span = cosines[0] - cosines[-1] if cosines.size else 0.0
+    return (cosines - cosines[-1]) / span if span > 0 else np.ones(cosines.size)
+
+
+def _rarest(terms: Collection[str], text: TextMatches) -> int:
+    """Return how many memories hold the rarest of the terms."""
+    return min(text.frequencies.get(term, 0) for term in terms)
+
+
+def _few(text: TextMatches) -> float:
+    """Return how many memories may hold a name that tells one from the others."""
+    return max(1.0, _RARE * text.documents)
+
+
+def dense_text(query: str, text: TextMatches) -> str:
+    """Return the query without the words that many of the scope's memories hold, for the vector
+    leg.
+
+    In chat those are names, which swamp a small embedding and tell no memory from another; the
+    longer the texts, the more must hold a word. Scopes under 20 memories, and queries that would be
+    left without a telling word, keep all.
+    """
+    most = text.documents * _between((_COMMON, 1.0), wordiness(text.average_length or 1.0))
+    common = {term for term, frequency in text.frequencies.items() if frequency > most}
+    if text.documents < _COMMON_FROM or not common:
+        return query
+    kept: list[str] = []
+    telling = False
+    for word in query.split():
+        terms = {*tokens(word)} - STOP_WORDS
+        if not terms or not terms <= common:
+            telling = telling or bool(terms)
+            kept.append(word)
+    return " ".join(kept) if telling else query
+
+
+def wordiness(average_length: float) -> float:
+    """Return how much like messages to an agent a scope's texts are: near 0 for chat, near 1 for
+    pages.
+    """
+    return 1 / (1 + (_MIDDLE / average_length) ** _STEEPNESS)
+
+
+def share_of_best(scores: Numbers) -> Numbers:
+    """Return the scores, none of them negative, with the best as 1."""
+    best = np.maximum.reduce(scores, initial=0.0)
+    return scores / best if best > 0 else scores
+
+
+def _idf(documents: int, frequency: Numbers) -> Numbers:
+    """Return the rarity of terms that so many of the documents hold."""
+    return np.log1p((documents - frequency + 0.5) / (frequency + 0.5))
+
+
+def _between(ends: tuple[float, float], long: float) -> float:
+    return ends[0] + (ends[1] - ends[0]) * long
