@@ -23,7 +23,7 @@ from kagent_memory.remote import RemoteMemories
 from kagent_memory.server.app import create_app
 from kagent_memory.server.auth import Access
 from kagent_memory.stores.sql import migrations
-from kagent_memory.testing import HashEmbedder, ScriptedLlm
+from kagent_memory.testing import HashEmbedder
 
 
 def by_part(findings: Sequence[Diagnosis]) -> dict[str, Diagnosis]:
@@ -147,12 +147,3 @@ async def test_a_server_that_is_away_is_a_finding() -> None:
     assert (server.part, server.state) == ("server", "bad")
     assert "cannot be reached" in server.text
     assert server.advice
-
-
-async def test_a_model_that_adk_knows_is_asked(store_uri: str) -> None:
-    """A name that no provider of LiteLLM has is resolved as an agent's is, and that model asked."""
-    house = ScriptedLlm(lambda _: {"ok": True})
-    await (await Memories.open(store_uri, llm=False, worker=False)).close()
-    found = await doctor.examine(store_uri, llm="house-model", resolve_llm=lambda _: house)
-    assert by_part(found)["model"] == Diagnosis("model", "ok", "It answered a probe.")
-    assert len(house.prompts) == 1

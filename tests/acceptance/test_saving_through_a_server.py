@@ -12,18 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from adk.scripted import APP, SCOPE, Chat, assistant, contents, scripted
+from adk.scripted import SCOPE, Chat, assistant, contents, scripted
 from server.ground import served
 
 from kagent_memory import (
     AutoSave,
     KagentMemoryService,
     Memories,
-    Scope,
     enable_memory,
 )
 from kagent_memory.memories import utc_now
-from kagent_memory.records import Message
 from kagent_memory.server.auth import Access
 from kagent_memory.testing import ScriptedLlm
 
@@ -44,14 +42,6 @@ def facts(prompt: str) -> dict[str, Any]:
     }
 
 
-async def talked(service: KagentMemoryService, *names: str) -> Chat:
-    agent = enable_memory(assistant(scripted()), auto_save=AutoSave(every_turns=1))
-    chat = Chat(agent, service)
-    for name in names:
-        await chat.say(f"My parrot is called {name}")
-    return chat
-
-
 async def test_sessions_wait_for_a_worker_that_can_and_nothing_is_lost(
     uri: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -59,7 +49,10 @@ async def test_sessions_wait_for_a_worker_that_can_and_nothing_is_lost(
     monkeypatch.setattr("kagent_memory.memories.opened.CLOSE_SECONDS", 0.05)
     with served(partial(Memories.open, uri), OFFERED) as address:
         async with KagentMemoryService(address) as service:
-            chat = await talked(service, "Grace", "Alan")
+            agent = enable_memory(assistant(scripted()), auto_save=AutoSave(every_turns=1))
+            chat = Chat(agent, service)
+            for name in ("Grace", "Alan"):
+                await chat.say(f"My parrot is called {name}")
             await service.end_session(await chat.session(), llm=scripted())
             async with asyncio.timeout(60):
                 while True:
@@ -87,34 +80,3 @@ async def test_sessions_wait_for_a_worker_that_can_and_nothing_is_lost(
         assert await able.drain(0)
         learnt = {memory.content for memory in (await able.list(SCOPE)).memories}
         assert learnt == {"The parrot is called Grace.", "The parrot is called Alan."}
-
-
-@pytest.mark.parametrize(
-    "options", [{"llm": False}, {}], ids=["client without models", "server without models"]
-)
-async def test_turns_are_stored_where_models_are_not_wanted(
-    uri: str, options: dict[str, Any], caplog: pytest.LogCaptureFixture
-) -> None:
-    """Where client or server want no model, turns are stored as they were said."""
-    with served(partial(Memories.open, uri, **({} if options else {"llm": False}))) as address:
-        async with KagentMemoryService(address, **options) as service:
-            await talked(service, "Grace")
-            assert await service.drain(60) is True
-            assert "My parrot is called Grace" in await contents(service)
-    assert "has no model of its own" not in caplog.text
-
-
-async def test_a_named_model_is_nobody_elses_object(uri: str) -> None:
-    """A model that a remote caller names is never the object that another caller brought."""
-    with served(partial(Memories.open, uri, worker=False), OFFERED) as address:
-        async with KagentMemoryService(address) as service:
-            await talked(service, "Grace")
-    brought = ScriptedLlm(facts, name="scripted")
-    async with await Memories.open(uri, worker=False) as memories:
-        await memories.remember(
-            Scope("", "bob", APP), [Message(text="Hello.", event_id="e")], "s", llm=brought
-        )
-        await memories.work(until_idle=True)
-        assert len(brought.prompts) == 1
-        assert "Grace" not in brought.prompts[0]
-        assert await memories.drain(0) is False

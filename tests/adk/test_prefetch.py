@@ -167,18 +167,6 @@ async def test_a_slow_memory_never_holds_up_a_turn(
         assert await asked(known, tool=PrefetchMemoryTool(timeout_seconds=0.2)) == ([ASKED], [])
 
 
-async def test_the_plugin_prefetches_for_whichever_agent_runs(known: KagentMemoryService):
-    """The plugin prefetches for each agent that takes part in a run."""
-    helper = talk(None).agent.clone(update={"name": "helper", "description": "Knows tea."})
-    root = talk(None, call("transfer_to_agent", agent_name="helper")).agent
-    root = root.clone(update={"sub_agents": [helper]})
-    await Chat(root, known, plugins=[MemoryPlugin(auto_save=None)]).say(ASKED)
-    for agent in (root, *root.sub_agents):
-        request = agent.model.requests[0]
-        (block,) = blocks(request)
-        assert texts(request)[texts(request).index(block) + 1] == ASKED
-
-
 async def test_each_agent_of_a_run_is_given_what_its_policy_allows(
     known: KagentMemoryService,
 ):

@@ -22,9 +22,8 @@ from kagent_memory.cli import COMMANDS, main, parse
 from kagent_memory.cli.command import Call
 from kagent_memory.memories import Memories
 from kagent_memory.records import new_id
-from kagent_memory.stores.values import Job
 
-from .conftest import OF_ADA, SCOPE, dead_letter, serving
+from .conftest import OF_ADA, SCOPE, serving
 
 
 @pytest.fixture
@@ -183,37 +182,6 @@ def test_lines_of_standard_input_are_added(run: Any, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr("sys.stdin", io.StringIO("one\n\ntwo\n"))
     assert len(run("add", *OF_ADA, "--json").json["ids"]) == 2
-
-
-def test_a_token_is_shown_once(run: Any):
-    """A token's secret is shown when it is made and never again; revoked, it is gone."""
-    made = run("token", "create", "--user", "ada", "--label", "ci", "--json").json
-    assert made["token"].startswith("kmem_")
-    listed = run("token", "list")
-    assert made["id"] in listed.out
-    assert made["token"] not in listed.out
-    assert run("token", "revoke", made["id"]).code == 0
-    assert run("token", "list", "--json").json == []
-
-
-async def _with_a_dead_letter(uri: str) -> str:
-    async with await Memories.open(uri, worker=False) as memories:
-        dead, now = await dead_letter(memories, "Rome"), datetime.now(UTC)
-        await memories.store.enqueue(
-            [Job(id=new_id(), scope=SCOPE, kind="embed", run_after=now, created_at=now)]
-        )
-        return dead
-
-
-def test_dead_letters_are_seen_and_tried_again(run: Any, uri: str):
-    """`jobs` shows dead letters without what was said in them, and queues them again if asked."""
-    dead = asyncio.run(_with_a_dead_letter(uri))
-    listed = run("jobs", "--state", "dead")
-    assert "it failed" in listed.out
-    assert "Rome" not in run("jobs", "--json").out
-    assert run("jobs", "--retry", dead).code == 0
-    assert run("worker", "--until-idle", "--json").json["jobs"] >= 1
-    assert "I moved to Rome" in run("list").out
 
 
 def test_the_doctor_ends_with_what_it_found(run: Any, id: str):

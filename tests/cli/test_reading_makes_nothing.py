@@ -7,7 +7,6 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
@@ -163,14 +162,3 @@ def test_an_environment_that_names_no_store_of_ours_is_refused(
 def test_what_the_environment_chooses(environ: dict[str, str], uri: str) -> None:
     """Our own URI comes first, then the backend that kagent names, then the default file."""
     assert compose(None, None, {}, environ)[0] == uri
-
-
-def test_a_uri_of_no_text_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty URI is refused instead of taken for the default store."""
-    monkeypatch.chdir(tmp_path)
-    attempts: list[Any] = [lambda: KagentMemoryService(""), lambda: compose("", None, {}, {})]
-    for attempt in attempts:
-        with pytest.raises(ConfigurationError, match="names no store"):
-            attempt()
-    assert main(["list", "--uri", ""]) == 5
-    assert list(tmp_path.iterdir()) == []

@@ -89,18 +89,6 @@ async def test_filters_and_dates_hold_for_the_past_too() -> None:
         assert hit.memory.content == oslo
 
 
-async def test_a_search_of_the_past_is_explained() -> None:
-    """What something else had taken the place of by then is told as left out."""
-    async with await opened() as memories:
-        [id] = await memories.add(ADA, ["Ada sails the boat near Bergen"])
-        then = passed(memories)
-        await memories.add(ADA, ["Ada sails the boat near Oslo"], replaces=id)
-        now = passed(memories)
-        assert not (await memories.recall(ADA, QUERY, as_of=then, explain=True)).left_out
-        [out] = (await memories.recall(ADA, QUERY, as_of=now, explain=True)).left_out
-        assert (out.memory_id, out.reason) == (id, "superseded")
-
-
 async def test_looking_at_the_past_delivers_nothing() -> None:
     """A search of the past counts nothing, and several scopes are searched as one."""
     async with await opened() as memories:

@@ -203,14 +203,10 @@ async def test_more_scopes_than_one_search_may_read_are_refused(monkeypatch: pyt
         scopes = [Scope("acme", f"user {n}", "desk") for n in range(4)]
         for scope in scopes:
             await memories.add(scope, ["tea"])
-        for none in ([], [scopes[0], "team"], [None], 7):
+        for none in ([], [scopes[0], "team"]):
             with pytest.raises(InvalidInput, match=r"at least one scope|instance of Scope"):
                 await memories.recall(none, "tea")  # pyright: ignore[reportArgumentType]
-        for whose in (
-            scopes,
-            Scopes(tenant="acme"),
-            [Scopes(tenant="acme", user="user 0"), *scopes],
-        ):
+        for whose in (scopes, Scopes(tenant="acme")):
             with pytest.raises(InvalidInput, match="at most 3 scopes"):
                 await memories.recall(whose, "tea")
         assert len(await memories.recall(scopes[:3] * 9, "tea")) == 1  # equal texts take one place

@@ -59,15 +59,6 @@ async def test_a_month_and_a_year_find_all_that_lies_in_them(memories: Memories)
     assert may < texts(await memories.recall(SCOPE, "What happened in 2024?", limit=4))
 
 
-async def test_a_day_counted_from_now_finds_its_memories(memories: Memories):
-    """ "Yesterday" is counted from the time of the search."""
-    yesterday = datetime.now(UTC) - timedelta(days=1)
-    await memories.add(SCOPE, [Fact("Planted two pear trees.", happened_at=yesterday)])
-    assert texts(await memories.recall(SCOPE, "What did I do yesterday?", limit=1)) == {
-        "Planted two pear trees."
-    }
-
-
 async def test_words_beside_the_date_still_rank(memories: Memories):
     """Of the memories of a day the one that holds the words comes first."""
     found = await memories.recall(SCOPE, "Who was at dinner on 3 May 2024?", limit=2)

@@ -182,28 +182,31 @@ async def test_a_memory_lives_15_days_or_as_long_as_it_says(
 
 
 @pytest.mark.parametrize(
-    ("limit", "rows"), [(None, 5), (0, 5), (-1, 5), (1, 1), (10, 7), (2**62, 7)]
+    ("asked", "rows"),
+    [
+        ({}, 5),
+        ({"limit": 0}, 5),
+        ({"limit": -1}, 5),
+        ({"limit": 1}, 1),
+        ({"limit": 2**62}, 7),
+        ({"limit": 2, "min_score": 0.5}, 2),
+        ({"limit": 9, "min_score": 0.5}, 3),
+        ({"min_score": 1.5}, 0),
+        ({"min_score": -0.5}, 5),
+    ],
 )
 async def test_search_gives_the_nearest_first_and_as_many_as_asked(
-    client: httpx.AsyncClient, limit: int | None, rows: int
+    client: httpx.AsyncClient, asked: dict[str, Any], rows: int
 ):
-    """Hits come by cosine, five unless a positive limit says otherwise."""
-    await saved(
-        client, *[item(f"tilt {number}", axis(0, number * 0.4)) for number in (3, 1, 6, 0, 2, 5, 4)]
-    )
-    answer = await found(client, **({} if limit is None else {"limit": limit}))
-    assert [one["content"] for one in answer] == [f"tilt {number}" for number in range(rows)]
+    """Hits come by cosine, five unless a positive limit says otherwise; of these a floor lets in
+    what reaches it, and 0 is no floor.
+    """
+    await saved(client, *[item(f"tilt {n}", axis(0, n * 0.4)) for n in (3, 1, 6, 0, 2, 5, 4)])
+    answer = await found(client, **asked)
+    assert [one["content"] for one in answer] == [f"tilt {n}" for n in range(rows)]
     assert [one["score"] for one in answer] == pytest.approx(
         [math.cos(n * 0.4) for n in range(rows)], abs=2e-3
     )
-
-
-async def test_the_limit_comes_first_then_the_floor(client: httpx.AsyncClient):
-    """A floor lets none in from below the limit; 0 is no floor."""
-    await saved(client, *[item(f"tilt {number}", axis(0, number * 0.5)) for number in range(5)])
-    for limit, floor, rows in ((2, 0.5, 2), (9, 0.5, 3), (5, 1.5, 0), (5, -0.5, 5)):
-        hits = await found(client, limit=limit, min_score=floor)
-        assert [one["content"] for one in hits] == [f"tilt {number}" for number in range(rows)]
 
 
 async def test_only_what_was_handed_over_counts_and_orders_the_list(

@@ -13,9 +13,7 @@ import pytest
 from kagent_memory.memories import Memories
 from kagent_memory.records import Fact, Scope
 from kagent_memory.server.auth import Access
-from kagent_memory.server.oversight import SHOWN_JOBS
 from kagent_memory.settings import MemorySettings
-from kagent_memory.testing.fixtures import a_job
 
 from .doors import contents
 from .ground import Clock, client_of, dead_letter
@@ -317,19 +315,6 @@ async def test_a_token_logs_in_and_out_of_a_guarded_server(memories: Memories, c
 
 
 # -- the queue
-
-
-async def test_a_long_queue_does_not_hide_dead_letters(
-    client: httpx.AsyncClient, memories: Memories, clock: Clock
-):
-    """Dead letters stand before what waits, however much waits."""
-    await dead_letter(memories, SCOPE, clock())
-    clock.forward(seconds=-60)
-    waiting = [a_job(SCOPE, now=clock(), session_id=f"queued-{n}") for n in range(SHOWN_JOBS + 1)]
-    await memories.store.enqueue(waiting)
-    text = (await client.get("/jobs")).text
-    assert text.index("it failed") < text.index("queued-0")
-    assert "Only the first" in text
 
 
 async def test_dead_letters_are_dropped_and_retried(

@@ -6,7 +6,6 @@ import asyncio
 import json
 import re
 from collections.abc import Sequence
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,14 +17,13 @@ from memories.opening import execute
 from prometheus_client.parser import text_string_to_metric_families
 
 from kagent_memory.errors import ModelUnavailable
-from kagent_memory.memories import Memories, utc_now
+from kagent_memory.memories import Memories
 from kagent_memory.records import Scope
 from kagent_memory.server import probes
 from kagent_memory.server.auth import Access
-from kagent_memory.testing.fixtures import a_job
 from kagent_memory.testing.scripted_models import HashEmbedder
 
-from .ground import Clock, client_of, dead_letter, let_in
+from .ground import Clock, client_of, let_in
 
 ROOT = Path(__file__).parents[2]
 ADA = Scope("", "ada", "demo")
@@ -175,25 +173,6 @@ async def test_metrics_tell_operations_caches_deliveries_and_the_prune(
     assert measured["kagent_memory_pruned_memories_total,outcome=deleted"] == 1
     assert measured["kagent_memory_prunes_total"] == 1
     assert old
-
-
-async def test_metrics_tell_how_the_queue_stands(
-    client: httpx.AsyncClient, memories: Memories, clock: Clock
-):
-    """The gauges of the queue are asked of the store."""
-    names = ("open_jobs", "oldest_job_age_seconds", "dead_letters")
-
-    async def queue() -> list[float]:
-        measured = await values(client)
-        return [measured[f"kagent_memory_queue_{name}"] for name in names]
-
-    assert await queue() == [0, 0, 0]
-    created = utc_now() - timedelta(hours=1)
-    await dead_letter(memories, ADA, created)
-    await memories.store.enqueue([a_job(ADA, now=created) for _ in range(2)])
-    opened, age, dead = await queue()
-    assert (opened, dead) == (2, 1)
-    assert 3500 < age < 4000
 
 
 async def test_metrics_name_nobody_and_quote_nothing(client: httpx.AsyncClient, memories: Memories):
