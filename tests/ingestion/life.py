@@ -16,8 +16,8 @@ from typing import Any
 from kagent_memory.ingestion import worker
 from kagent_memory.memories import Memories
 from kagent_memory.records import Message, Scope
-from kagent_memory.stores.libsql.session import LibSQLSession
-from kagent_memory.stores.postgres.session import PostgresSession
+from kagent_memory.stores.libsql.connection import LibSQLSession
+from kagent_memory.stores.postgres.connection import PostgresSession
 from kagent_memory.testing import HashEmbedder, ScriptedLlm
 
 from .ground import stated

@@ -16,8 +16,7 @@ from kagent_memory import Memories
 from kagent_memory.errors import ConfigurationError, StoreError
 from kagent_memory.records import Scope, new_id
 from kagent_memory.stores import open_store
-from kagent_memory.stores.postgres.connection import Target, Traits
-from kagent_memory.stores.postgres.session import PostgresSession
+from kagent_memory.stores.postgres.connection import PostgresSession, Target, Traits
 from kagent_memory.stores.sql import queries, statement
 from kagent_memory.stores.values import Batch
 from kagent_memory.testing import HashEmbedder

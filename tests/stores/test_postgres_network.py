@@ -117,7 +117,7 @@ async def test_a_large_write_over_a_slow_line_is_not_given_up(postgres_uri):
 
 async def test_a_line_that_only_drips_is_given_up_in_the_end(relayed, monkeypatch):
     """A line slower than the slowest that is allowed is an error."""
-    monkeypatch.setattr("kagent_memory.stores.postgres.session.MIN_BYTES_PER_SECOND", 4_000_000)
+    monkeypatch.setattr("kagent_memory.stores.postgres.connection.MIN_BYTES_PER_SECOND", 4_000_000)
     relay, store = relayed
     relay.speed = 100_000
     start = time.monotonic()

@@ -10,7 +10,7 @@ from kagent_memory.records import Fact, Filter, Memory, Message, Scope
 from kagent_memory.retrieval.embedding_spaces import StoreEmbedder
 from kagent_memory.retrieval.similar import neighbours
 from kagent_memory.stores import open_store
-from kagent_memory.stores.postgres.session import PostgresSession
+from kagent_memory.stores.postgres.connection import PostgresSession
 from kagent_memory.stores.values import Batch
 from kagent_memory.testing import HashEmbedder
 from kagent_memory.testing.fixtures import NOW, a_memory, adding

@@ -28,8 +28,7 @@ from ..encryption import KeyRing
 from ..parts import Store, store_in
 from ..sql.session import Script
 from ..values import OpenOptions
-from .connection import MEMORY, Busy, Server, connect, is_migrated, migrate, to_place
-from .session import LibSQLSession
+from .connection import MEMORY, Busy, LibSQLSession, Server, connect, is_migrated, migrate, to_place
 
 PATIENCE_SECONDS = 5.0
 ERASE_PATIENCE_SECONDS = 1.0

@@ -26,6 +26,7 @@ from .connection import (
     CONNECT_SECONDS,
     DIALECT,
     AnyConnection,
+    PostgresSession,
     Target,
     Traits,
     connect,
@@ -34,7 +35,6 @@ from .connection import (
     within,
 )
 from .errors import ours
-from .session import PostgresSession
 
 TRUSTED_SECONDS = 1.0
 IDLE_SECONDS = 300.0

