@@ -190,35 +190,26 @@ def queue(open_jobs: int, oldest_seconds: float, *, store: str) -> None:
 
 
 def cache_looked_up(
-    cache: Literal["text", "vectors", "documents", "queries"], *, hit: bool, count: int = 1
+    cache: Literal["text", "vectors", "documents", "queries"], *, hit: bool, number: int = 1
 ) -> None:
     """Count looks into a cache: of scopes ("text", "vectors"), where a hit held what the database
     holds; or of embeddings ("documents", "queries"), where a hit made no call of the embedder.
     """
-    _count("cache_lookups", count, cache=cache, result="hit" if hit else "miss")
-
-
-def standby_asked(outcome: Literal["answered", "behind", "away"]) -> None:
-    """Count a read that was meant for a standby, and what came of it."""
-    _count("standby_reads", 1, outcome=outcome)
+    count("cache_lookups", number, cache=cache, result="hit" if hit else "miss")
 
 
 def pruned(outcomes: Mapping[str, int]) -> None:
     """Count a prune that was made, and what became of memories in it."""
-    _count("prunes", 1)
-    for outcome, count in outcomes.items():
-        _count("pruned_memories", count, outcome=outcome)
+    count("prunes")
+    for outcome, number in outcomes.items():
+        count("pruned_memories", number, outcome=outcome)
 
 
-def delivered(count: int) -> None:
-    """Count memories that were handed over."""
-    _count("deliveries", count)
-
-
-def _count(counter: str, count: int, **attributes: str) -> None:
-    if count:
-        _counters[counter].add(count, attributes)
-        _tell(counter, count, {**attributes})
+def count(counter: str, number: int = 1, **attributes: str) -> None:
+    """Add to one of `COUNTERS`, with its labels."""
+    if number:
+        _counters[counter].add(number, attributes)
+        _tell(counter, number, {**attributes})
 
 
 @lru_cache(maxsize=64)

@@ -5,7 +5,6 @@ current turn.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +27,6 @@ from .service import KagentMemoryService
 from .sessions import SessionState, mode_of
 
 HISTORY_TURNS = 3
-TOOL_QUERY, IS_FACT = "tool_query", "is_fact"  # in the run's custom_metadata
 NO_TOOLS = Filter(origins=tuple(origin for origin in ORIGINS if origin != "tool"))
 
 
@@ -106,7 +104,6 @@ class Prefetch:
         query = _asked(context.user_content)
         if not query.strip():
             return ""
-        config = context.get_invocation_context().run_config
         earlier = [_asked(event.content) for event in _earlier_turns(context)]
         search = Run(service, context).find(
             query,
@@ -115,7 +112,6 @@ class Prefetch:
             budget_tokens=self.budget_tokens,
             gate=True,
             handover=True,
-            **_marks(config.custom_metadata if config else None),
             history=list(filter(None, earlier))[-HISTORY_TURNS:] if self.every_turn else (),
             timeout_seconds=self.timeout_seconds,
         )
@@ -166,13 +162,6 @@ def _is_spoken(content: types.Content) -> bool:
     return content.role == "user" and not any(answers)
 
 
-def _marks(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the caller's marks on a message: a tool query, a question of general knowledge."""
-    marks = metadata or {}
-    fact = marks.get(IS_FACT)
-    return {"tool": bool(marks.get(TOOL_QUERY)), "is_fact": None if fact is None else bool(fact)}
-
-
 def _earlier_turns(context: Context) -> list[Event]:
     return [
         event
@@ -184,17 +173,13 @@ def _earlier_turns(context: Context) -> list[Event]:
 def _may_search(state: SessionState, context: Context) -> bool:
     """Return True if this invocation is the one of its session that searches.
 
-    Of a session that this process did not see begin, its earlier turns tell, on which ADK notes how
-    their runs were marked: a truncated one may tell wrong.
+    Of a session that this process did not see begin, its earlier turns tell: a truncated one may
+    tell wrong.
     """
     if state.prefetched_in is None:
         gate = WordGate()
-        earlier = ((event, _marks(event.custom_metadata)) for event in _earlier_turns(context))
-        searched = (
-            event.invocation_id
-            for event, marks in earlier
-            if gate.searches(_asked(event.content), **marks)
-        )
+        earlier = _earlier_turns(context)
+        searched = (turn.invocation_id for turn in earlier if gate.searches(_asked(turn.content)))
         state.prefetched_in = next(searched, "")
     return state.prefetched_in in ("", context.invocation_id)
 

@@ -106,7 +106,8 @@ class Deliveries:
                     for scope, tally in tallies.items():
                         self._add(scope, tally)
                     raise
-                telemetry.delivered(sum(tally.delivered.total() for tally in tallies.values()))
+                handed = sum(tally.delivered.total() for tally in tallies.values())
+                telemetry.count("deliveries", handed)
             if not self._waiting:
                 self._is_due.clear()
                 self._all_counted.set()

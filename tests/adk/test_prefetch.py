@@ -193,8 +193,7 @@ async def test_another_process_searches_no_session_again(known: KagentMemoryServ
     sessions = InMemorySessionService()
     first = talk(known, tools=TOOLS, sessions=sessions)
     await first.say("Hello!")
-    fact = RunConfig(custom_metadata={"is_fact": True})
-    await first.say("Who was Albert Einstein?", run_config=fact)
+    await first.say("Thanks a lot!")
     for text in (ASKED, "Which tea did I mean?"):
         async with KagentMemoryService(uri, llm=False) as elsewhere:
             chat = Chat(first.agent, elsewhere, sessions=sessions)
@@ -220,21 +219,6 @@ async def test_a_failed_prefetch_is_tried_at_the_next_message(
     await chat.say(ASKED)
     await chat.say(ASKED)
     assert counts(chat) == [0, 0, 1, 0]
-
-
-@pytest.mark.parametrize(
-    ("marks", "found"),
-    [({"is_fact": True}, 0), ({"tool_query": True}, 0), ({"is_fact": False}, 1), ({}, 1)],
-)
-async def test_what_its_caller_marks_is_not_searched(
-    known: KagentMemoryService, marks: dict[str, Any], found: int
-):
-    """A message that its caller marks as general knowledge or a tool query is not searched."""
-    await known.memories.add(SCOPE, ["Albert Einstein is the name of Ada's hamster"])
-    config = RunConfig(custom_metadata=marks)
-    for tool in (PrefetchMemoryTool(), PreloadMemoryTool()):
-        _, shown = await asked(known, "Who was Albert Einstein?", tool, run_config=config)
-        assert len(shown) == found
 
 
 async def test_a_long_message_is_searched_by_its_ends(known: KagentMemoryService):

@@ -63,7 +63,7 @@ class Standby:
         if not self._again_at:
             return True
         if (now := self._loop.time()) < self._again_at:
-            telemetry.standby_asked("away")
+            telemetry.count("standby_reads", outcome="away")
             return False
         self._again_at = now + PAUSE_SECONDS
         return True
@@ -118,7 +118,7 @@ class Standby:
         """Note that it "answered", is "behind", or "away" and left alone for a while; and say so
         when there is a reason, once.
         """
-        telemetry.standby_asked(outcome)
+        telemetry.count("standby_reads", outcome=outcome)
         if reason and self._warned_of != outcome:
             logger.warning("The standby of read_uri %s: %s.", _SAID[outcome], reason)
         elif self._warned_of and outcome == "answered":
