@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -261,17 +261,17 @@ def storable(
     kept: list[Fact] = []
     sources = {message.event_id: message for message in transcript}
     of_user = [message.text for message in transcript if message.role == "user"]
-    named: list[Fact] = []
+    tool_terms, user_terms = (content_terms("\n".join(texts)) for texts in (outputs, of_user))
     for fact in facts:
         own = [sources[id] for id in fact.event_ids or sources if id in sources]
-        known = replace(
+        fact = replace(
             _with_fields(fact, own),
             event_ids=fact.event_ids or tuple(sources),
             session_id=fact.session_id or transcript.session_id or None,
             said_at=fact.said_at or _last_at(own) or _last_at(transcript) or said_at,
         )
-        named.append(known)
-    for fact in with_least_trust(named, outputs, of_user):
+        if outputs and _repeats(fact, tool_terms, user_terms):
+            fact = replace(fact, origin="tool")
         fits = len(fact.text.encode(errors="replace")) <= max_bytes
         # a token is at most 4 bytes
         texts = [fact.text] if fits else pieces(fact.text, max(1, max_bytes // 4))
@@ -287,33 +287,19 @@ def storable(
     return kept
 
 
-def with_least_trust(
-    facts: Sequence[Fact], outputs: Sequence[str], of_user: Sequence[str]
-) -> Sequence[Fact]:
-    """Return the facts with the tool's origin where they repeat a tool.
+def _repeats(fact: Fact, tool_terms: Set[str], user_terms: Set[str]) -> bool:
+    """Return True for a fact that is as trusted as what tools said.
 
     These are the summary of a session with a tool's output, and facts with a sentence most of whose
     content words, but for the user's own, are a tool's. What the user said in a turn stays the
     user's.
-
-    Args:
-        facts: what a provider found in a transcript.
-        outputs: what tools said.
-        of_user: what the user said.
     """
-    if not outputs:
-        return facts
-    tool_terms, user_terms = (content_terms("\n".join(texts)) for texts in (outputs, of_user))
-
-    def repeats(fact: Fact) -> bool:
-        if fact.verbatim and fact.origin == "user":
-            return False
-        own = (content_terms(sentence) - user_terms for sentence in sentences_of(fact.text))
-        return fact.attribute == SESSION_SUMMARY or any(
-            2 * len(terms & tool_terms) > len(terms) for terms in own
-        )
-
-    return [replace(fact, origin="tool") if repeats(fact) else fact for fact in facts]
+    if fact.verbatim and fact.origin == "user":
+        return False
+    own = (content_terms(sentence) - user_terms for sentence in sentences_of(fact.text))
+    return fact.attribute == SESSION_SUMMARY or any(
+        2 * len(terms & tool_terms) > len(terms) for terms in own
+    )
 
 
 def _with_fields(fact: Fact, sources: Iterable[Message]) -> Fact:

@@ -12,8 +12,7 @@ from ..retrieval.similar import Near, neighbours
 from ..stores import Store
 from ..stores.planning import slot_of
 from ..stores.values import Batch
-from .comparing import said, unites
-from .planner import Plan, decide
+from .planner import Plan, decide, said, unites
 
 MAX_MERGED = 200
 """The newest memories of a scope, which are merged with what says the same."""

@@ -192,7 +192,7 @@ def taken_back(
     retires.
 
     A restored memory that would be expired lives on by its own TTL, a short-term one its hours
-    anew. Of what a merge or summary was made of, those come back that did not expire.
+    anew.
 
     Args:
         revisions: of one decision.
@@ -204,37 +204,23 @@ def taken_back(
 
     Raises:
         NotFound: what the decision changed was erased meanwhile.
-        Conflict: a memory was changed again since, or has expired; of what a merge was made of, all
-            have.
+        Conflict: a memory was changed again since, has expired or was erased.
     """
-    is_made_of_others = {"add", "merge"} == {revision.kind for revision in revisions}
-    back = [
-        revision
-        for revision in revisions
-        if revision.kind != "merge" or revision.memory_id in current or not is_made_of_others
-    ]
-    remark = ""
-    if len(back) < len(revisions) or any(revision.final for revision in revisions):
-        if not is_made_of_others:
-            raise Conflict(
-                "Another memory that this change touched has expired or was erased; it cannot be "
-                "undone."
-            )
-        if len(back) == 1:
-            raise Conflict(
-                "All that this memory was made of has expired; an undo would bring nothing back."
-            )
-        remark = f": {len(back) - 1} of those it was made of came back, the others have expired"
+    if any(revision.final for revision in revisions):
+        raise Conflict(
+            "Another memory that this change touched has expired or was erased; it cannot be "
+            "undone."
+        )
     group = new_id(now)
     if any(revision.kind == "link" for revision in revisions):
         apart = {revision.memory_id for revision in revisions}
         rows = [("link", _unlinked(row, apart, now)) for row in current.values()]
     else:
-        rows = [(revision.kind, _restored(revision, current, undone, now)) for revision in back]
+        rows = [(one.kind, _restored(one, current, undone, now)) for one in revisions]
     if not rows:
         raise NotFound("This memory was erased meanwhile; there is nothing to undo.")
     return [
-        Change(kind="undo", memory=row, who=who, why=f"undo {kind}{remark}", group=group)
+        Change(kind="undo", memory=row, who=who, why=f"undo {kind}", group=group)
         for kind, row in rows
     ]
 

@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from ..concurrency import run_in_thread
 from ..errors import Conflict, ModelError, StoreError
-from ..models.llm import Llm, Meter, metered
+from ..models.llm import Llm, metered
 from ..records import Change, Fact, Filter, Memory, Message, Scope
 from ..retention.lifecycle import to_memory
 from ..retrieval.embedding_spaces import StoreEmbedder, embed_some, with_vectors
@@ -58,7 +58,6 @@ class Learnt:
     from it as often as the scope moves.
 
     Attributes:
-        events: ids of the events it was learnt from.
         new: the rows that the facts would become.
         near: index into `new` → what may be the same, as it was found.
         decided: index into `new` → what the model decided.
@@ -66,7 +65,6 @@ class Learnt:
         echoed: ids of memories that were said again.
     """
 
-    events: frozenset[str]
     new: Sequence[Memory]
     near: Near
     decided: Mapping[int, Decision]
@@ -97,7 +95,7 @@ class JobHandlers:
             return await self._embed(job)
         provider = self.providers.find(job)
         learnt: Learnt | None = None
-        by_rule = False
+        learnt_of, by_rule = frozenset[str](), False
         with metered() as meter:
             for _ in range(REPLANS):
                 messages = from_payload(job.payload)
@@ -105,13 +103,24 @@ class JobHandlers:
                 taken = await self.store.memories.taken(job.scope, job.session_id, ids)
                 messages = [message for message in messages if message.event_id not in taken]
                 events = frozenset(message.event_id for message in messages)
-                if learnt is None or learnt.events != events:
-                    learnt = await self._learn(job, provider, messages)
+                if learnt is None or learnt_of != events:
+                    learnt, learnt_of = await self._learn(job, provider, messages), events
                 batch = await self._plan(job, learnt, by_rule=by_rule)
                 ends = [SESSION_END] if job.payload.get("ended") else []
                 ingested = [(job.session_id, id) for id in (*sorted(events), *ends)]
+                spent = replace(
+                    job, calls=job.calls + meter.calls, tokens=job.tokens + meter.tokens
+                )
+                batch = replace(
+                    batch,
+                    taken=ingested,
+                    job=(job.id, job.fence),
+                    calls=spent.calls,
+                    tokens=spent.tokens,
+                )
                 try:
-                    return await self._end(job, meter, replace(batch, taken=ingested))
+                    await self.store.apply(job.scope, batch, now=self.clock())
+                    return spent
                 except Conflict:
                     await self._still_ours(job)
                     # nothing moved: the model's own wish cannot be, such as a text that an expired
@@ -121,13 +130,6 @@ class JobHandlers:
         raise StoreError(
             "The scope kept changing while a session was being ingested; it will be tried again."
         )
-
-    async def _end(self, job: Job, meter: Meter, batch: Batch) -> Job:
-        """Apply the last batch of a job, which ends it, and return the job with its costs."""
-        calls, tokens = job.calls + meter.calls, job.tokens + meter.tokens
-        batch = replace(batch, job=(job.id, job.fence), calls=calls, tokens=tokens)
-        await self.store.apply(job.scope, batch, now=self.clock())
-        return replace(job, calls=calls, tokens=tokens)
 
     async def _still_ours(self, job: Job) -> None:
         if not await self.store.queue.renew(job, lease_seconds=lease_seconds(job)):
@@ -145,7 +147,7 @@ class JobHandlers:
         extracted = list(await provider.facts(transcript)) if heard or transcript.ended else []
         has_summary = any(fact.attribute == SESSION_SUMMARY for fact in extracted)
         if settings.short_term_hours and job.session_id and llm and not has_summary:
-            extracted += await self._summed_up(job, transcript, llm)
+            extracted += await self._summed_up(transcript, llm)
         keeps = heard and keeps_turns(provider, settings)
         turns = await turns_of(transcript) if keeps else ()
         outputs = [message.text for message in said if message.role == "tool"]
@@ -168,34 +170,24 @@ class JobHandlers:
         facts, turns = await run_in_thread(size, lambda: (kept(extracted), kept(turns)))
         new = [to_memory(fact, settings, now=now) for fact in facts]
         near, decided = await self._meet(job.scope, new, llm, now)
-        events = frozenset(message.event_id for message in messages)
-        return Learnt(events, new, near, decided, turns, echoed)
+        return Learnt(new, near, decided, turns, echoed)
 
-    async def _summed_up(self, job: Job, transcript: Transcript, llm: Llm) -> Sequence[Fact]:
+    async def _summed_up(self, transcript: Transcript, llm: Llm) -> Sequence[Fact]:
         """Return a summary of a session, once it holds many short-term memories that the last one
         lacks or is over; none where the model fails: what was extracted is kept.
         """
-        now = transcript.now
-        long_term = await self._memories(job, now, session_id=job.session_id)
-        last = [memory for memory in long_term if memory.attribute == SESSION_SUMMARY][:1]
-        short_term = await self.store.memories.short_term(
-            job.scope, session_id=job.session_id, limit=MAX_SHORT_TERM, now=now
-        )
-        lacking = [
-            memory
-            for memory in reversed(short_term)
-            if not memory.verbatim and all(memory.created_at >= each.created_at for each in last)
-        ]
-        if len(lacking) < (MIN_SUMMED_UP if transcript.ended else MAX_SHORT_TERM // 2):
+        is_enough = MIN_SUMMED_UP if transcript.ended else MAX_SHORT_TERM // 2
+        states = [memory.state for memory in transcript.earlier if not memory.verbatim]
+        if states.count("short_term") < is_enough:
             return ()
-        held = (*last, *lacking)
-        origin = "tool" if any(memory.origin == "tool" for memory in held) else "agent"
-        told = replace(transcript, messages=(), ended=True, earlier=held)
+        origins = {memory.origin for memory in transcript.earlier}
+        told = replace(transcript, messages=(), ended=True, llm=llm)
         try:
-            return [replace(fact, origin=origin) for fact in await LlmSummary(llm).facts(told)]
+            facts = await LlmSummary().facts(told)
         except ModelError as error:
             logger.warning("A session has no summary yet: %s", error)
             return ()
+        return [replace(fact, origin="tool") if "tool" in origins else fact for fact in facts]
 
     async def _transcript(self, job: Job, heard: Sequence[Message], now: datetime) -> Transcript:
         """Return what a provider is told: what is new in a session, and what is known of it."""
@@ -203,14 +195,7 @@ class JobHandlers:
         if ended and not heard:  # the session may have a summary of all of it
             ends = await self.store.memories.taken(job.scope, job.session_id, [SESSION_END])
             ended = SESSION_END not in ends
-        earlier: list[Memory] = []
-        if ended:
-            session_id = job.session_id
-            earlier += await self._memories(job, now, order="oldest", session_id=session_id)
-            short_term = await self.store.memories.short_term(
-                job.scope, session_id=session_id, limit=MAX_EARLIER, now=now
-            )
-            earlier = [*earlier, *reversed(short_term)]
+        is_summed_up = ended or (job.session_id and self.settings.short_term_hours)
         slots: dict[str | None, tuple[str, str]] = {}
         if job.model or self.providers.llm is not None:  # a model's facts are to meet them
             for memory in await self._memories(job, now, limit=SLOTS_AMONG):
@@ -220,11 +205,27 @@ class JobHandlers:
             messages=heard,
             session_id=job.session_id,
             ended=ended,
-            earlier=tuple(earlier[:MAX_EARLIER]),
+            earlier=await self._earlier(job, now) if is_summed_up else (),
             slots=tuple(slots.values())[:MAX_SLOTS],
             llm=self.providers.model(job),
             now=now,
         )
+
+    async def _earlier(self, job: Job, now: datetime) -> tuple[Memory, ...]:
+        """Return the last summary of a session and what was learnt in it since, oldest first."""
+        session_id = job.session_id
+        short_term = await self.store.memories.short_term(
+            job.scope, session_id=session_id, limit=MAX_SHORT_TERM, now=now
+        )
+        newest = [*short_term, *await self._memories(job, now, session_id=session_id)]
+        last = [memory for memory in newest if memory.attribute == SESSION_SUMMARY][:1]
+        since = max((memory.created_at for memory in last), default=None)
+        lacking = (
+            memory
+            for memory in newest
+            if memory not in last and (since is None or memory.created_at >= since)
+        )
+        return (*last, *sorted(lacking, key=lambda memory: (memory.created_at, memory.id)))
 
     async def _memories(
         self,
@@ -232,12 +233,11 @@ class JobHandlers:
         now: datetime,
         *,
         limit: int = MAX_EARLIER,
-        order: Literal["newest", "oldest"] = "newest",
         **conditions: Any,
     ) -> Sequence[Memory]:
-        """Return some memories of a job's scope, on the conditions of a `Filter`."""
+        """Return the newest memories of a job's scope, on the conditions of a `Filter`."""
         page = await self.store.memories.list(
-            job.scope, filter=Filter(**conditions), order=order, limit=limit, now=now
+            job.scope, filter=Filter(**conditions), order="newest", limit=limit, now=now
         )
         return page.memories
 
@@ -304,7 +304,7 @@ class JobHandlers:
             logger.warning(
                 "%d memories more than one job may supersede stay beside new facts.", plan.spared
             )
-        expire_crowd(plan, brief)
+        expire_crowd(plan, brief, job.session_id)
         sources = source_changes(learnt.turns, new, plan.same, settings=settings, now=now)
         ids = [change.memory.id for change in sources]
         there = await memories.get(scope, ids, now=now, superseded=True)

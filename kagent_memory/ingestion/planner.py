@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
 from ..concurrency import run_in_thread
+from ..language.tokenizer import EDGES, JOINING_WORDS, tokens
 from ..models.llm import Llm
 from ..models.prompts import batches, filled, prompt
 from ..models.prompts.escaping import escaped
@@ -15,8 +18,9 @@ from ..retention.lifecycle import latest, promoted, revised
 from ..retrieval.similar import Near
 from ..stores.planning import identity_of, slot_of
 from .answers import Decision, Decisions
-from .comparing import WHO, is_saved, said, united_fields, unites
 
+WHO = "consolidation"
+"""Stands in the history of what is changed."""
 MAX_NEIGHBOURS = 5
 MIN_REPLACED = 3
 """Memories that one job may always supersede; of a large scope a tenth."""
@@ -142,6 +146,7 @@ class Plan:
     def __post_init__(self) -> None:
         self._added: set[str] = set()
         self._holders: dict[bytes | str, str] = {}
+        self._about: tuple[tuple[str, ...], str, str | None] = (), "", None
 
     @property
     def spared(self) -> int:
@@ -162,8 +167,9 @@ class Plan:
 
     def _take(self, fact: Memory, near: Sequence[Memory], decision: Decision | None) -> None:
         """Add the changes of one fact; one in quarantine changes nothing that is there."""
+        self.begin(fact)
         if fact.state == "quarantined":
-            self.put("add", fact, fact)
+            self.put("add", fact)
             return
         slot = slot_of(fact)
         own = {id for key in (identity_of(fact), slot or "") if (id := self._holders.get(key))}
@@ -185,19 +191,19 @@ class Plan:
             values = (row for row in open if decision is None or row.id in own)
             memory = next((row for row in values if slot_of(row) == slot), None)
         if memory is None:
-            self.put("add", fact, fact)
+            self.put("add", fact)
         elif action == "SUPERSEDE":
             self._replace(memory, fact)
         elif action == "UPDATE" and not is_saved(memory) and unites(text, memory, fact):
-            self.put("add", fact, fact)
+            self.put("add", fact)
             self.unite(memory, fact, text)
         else:
-            self._link(memory, fact, why=SAME)
+            self._link(memory, fact, SAME)
 
     def unite(self, memory: Memory, fact: Memory, text: str) -> None:
         """Let a memory say what a later one says too, which becomes its history."""
-        group = new_id(self.now)
-        self._retire(fact, memory, fact, self.now, kind="merge", why=UNITED, group=group)
+        self.begin(fact, UNITED)
+        self._retire(fact, memory, self.now, kind="merge")
         both = self._lasting(memory, fact), self._lasting(fact, memory)
         united = replace(
             _said_until(both[0], fact),
@@ -206,7 +212,7 @@ class Plan:
             expires_at=latest([row.expires_at for row in both]),
             **united_fields(both),
         )
-        self.put("update", united, fact, why=UNITED, group=group)
+        self.put("update", united)
 
     def _reinforce(self, memory: Memory, fact: Memory) -> None:
         """Take note that the memory was said again, in the same words."""
@@ -215,54 +221,55 @@ class Plan:
         if memory.state == "active":
             self.reinforced[memory.id] = None
         if slot_of(memory) is not None and said(fact) > said(memory):
-            self.put("update", _said_until(lasting, fact), fact, why=SAID_AGAIN)
+            self.begin(fact, SAID_AGAIN)
+            self.put("update", _said_until(lasting, fact))
         elif lasting is not memory:
-            self.put("promote", lasting, fact, why=PROMOTED)
+            self.begin(fact, PROMOTED)
+            self.put("promote", lasting)
 
-    def _link(self, memory: Memory, fact: Memory, *, why: str) -> None:
+    def _link(self, memory: Memory, fact: Memory, why: str) -> None:
         """Add the fact beside a memory that says the same, or that it must not replace."""
         self.reinforced[memory.id] = None
         if len(memory.links) >= MAX_LINKS:
-            self.put("add", fact, fact)
+            self.put("add", fact)
             return
-        group = new_id(self.now)
-        linked = replace(self._lasting(memory, fact), links=(*memory.links, fact.id))
-        fact = replace(self._lasting(fact, memory), links=(memory.id,))
-        self.put("add", fact, fact, why=why, group=group)
-        self.put("link", linked, fact, why=why, group=group)
+        self.begin(fact, why)
+        self.put("add", replace(self._lasting(fact, memory), links=(memory.id,)))
+        linked = (*memory.links, fact.id)
+        self.put("link", replace(self._lasting(memory, fact), links=linked))
 
     def _replace(self, memory: Memory, fact: Memory) -> None:
         """Let what was said later stand, and the other one be history that ends when it was
         said.
         """
         if is_saved(memory):
-            self._link(memory, replace(fact, valid_from=said(fact)), why=BESIDE_SAVED)
+            self._link(memory, replace(fact, valid_from=said(fact)), BESIDE_SAVED)
             return
         if not (memory.id in self._added or memory.is_summary):
             self.replaceable -= 1
             if self.replaceable < 0:
-                self.put("add", fact, fact)
+                self.put("add", fact)
                 return
         fact = self._lasting(fact, memory)
         if said(fact) < said(memory):
             self._put_before(memory, fact)
             return
-        group, since = new_id(self.now), max(said(fact), _began(memory))
-        self.put("add", replace(fact, valid_from=since), fact, why=LATER_VALUE, group=group)
-        self._retire(memory, fact, fact, since, why=LATER_VALUE, group=group)
+        self.begin(fact, LATER_VALUE)
+        since = max(said(fact), _began(memory))
+        self.put("add", replace(fact, valid_from=since))
+        self._retire(memory, fact, since)
 
     def _put_before(self, memory: Memory, fact: Memory) -> None:
         """Keep a late statement as history, valid between those said before and after it."""
         self.is_late = True
-        began, group = said(fact), new_id(self.now)
-        former = self._former_values(memory.id)
+        began, former = said(fact), self._former_values(memory.id)
         later = (_began(value) for value in (*former, memory) if _began(value) > began)
-        self.put("add", fact, fact)
-        self._retire(fact, memory, fact, min(later, default=began), why=EARLIER_VALUE, group=group)
+        self.put("add", fact)
+        self.begin(fact, EARLIER_VALUE)
+        self._retire(fact, memory, min(later, default=began))
         for value in former:
             if _began(value) <= began and value.valid_to is not None and value.valid_to > began:
-                ended = replace(value, valid_to=began)
-                self.put("supersede", ended, fact, why=EARLIER_VALUE, group=group)
+                self.put("supersede", replace(value, valid_to=began))
 
     def _former_values(self, id: str) -> list[Memory]:
         """Return the former values of a memory, and theirs."""
@@ -280,25 +287,12 @@ class Plan:
         return former
 
     def _retire(
-        self,
-        memory: Memory,
-        by: Memory,
-        fact: Memory,
-        until: datetime,
-        *,
-        kind: ChangeKind = "supersede",
-        why: str,
-        group: str,
+        self, memory: Memory, by: Memory, until: datetime, *, kind: ChangeKind = "supersede"
     ) -> None:
         """Keep a memory as history of the one that stands for it."""
-        ended = replace(
-            memory,
-            state="superseded",
-            superseded_by=by.id,
-            valid_from=_began(memory),
-            valid_to=max(_began(memory), until),
-        )
-        self.put(kind, ended, fact, why=why, group=group)
+        began = _began(memory)
+        ended = {"superseded_by": by.id, "valid_from": began, "valid_to": max(began, until)}
+        self.put(kind, replace(memory, state="superseded", **ended))
 
     def _lasting(self, memory: Memory, other: Memory) -> Memory:
         """Return a memory as long-term, unless both are short-term ones of the same session."""
@@ -307,24 +301,20 @@ class Plan:
         is_own = other.state == "short_term" and other.session_id == memory.session_id
         return memory if is_own else promoted(memory, self.now)
 
-    def put(
-        self,
-        kind: ChangeKind,
-        memory: Memory,
-        fact: Memory,
-        *,
-        why: str = "",
-        group: str | None = None,
-    ) -> None:
+    def begin(self, fact: Memory, why: str = "") -> None:
+        """Begin a decision about a fact: its changes share a reason, and with one a group."""
+        self._about = fact.event_ids, why, new_id(self.now) if why else None
+
+    def put(self, kind: ChangeKind, memory: Memory) -> None:
         """Let a row become `memory`, one revision further unless it is added."""
         if kind == "add":
             self._added.add(memory.id)
         else:
             memory = revised(memory, now=self.now)
-        change = Change(
-            kind=kind, memory=memory, who=WHO, why=why, event_ids=fact.event_ids, group=group
+        event_ids, why, group = self._about
+        self.changes.append(
+            Change(kind=kind, memory=memory, who=WHO, why=why, event_ids=event_ids, group=group)
         )
-        self.changes.append(change)
         self.rows[memory.id] = memory
         if memory.state in _ALIVE:
             for key in (identity_of(memory), slot_of(memory)):
@@ -348,3 +338,68 @@ def _said_until(memory: Memory, fact: Memory) -> Memory:
     first.
     """
     return replace(memory, said_at=max(said(memory), said(fact)), valid_from=_began(memory))
+
+
+def said(memory: Memory) -> datetime:
+    """Return when a memory was said, or when it was added where that is unknown."""
+    return memory.said_at or memory.created_at
+
+
+def is_saved(memory: Memory) -> bool:
+    """Return True if only an explicit call may change a memory: a caller saved or pinned it."""
+    return memory.explicit or memory.pinned
+
+
+def words(text: str) -> list[str]:
+    """Return the words of a text in order: plain ones as stems, all others exactly as they are
+    written.
+    """
+    terms: list[str] = []
+    for chunk in unicodedata.normalize("NFC", text).split():
+        word = chunk.strip(EDGES)
+        is_plain = word.isalpha() and word[1:] == word[1:].lower()
+        terms += tokens(word) if is_plain else [word] if word else []
+    return terms
+
+
+def unites(text: str, *memories: Memory) -> bool:
+    """Return True if a merged text can stand for all its sources.
+
+    It holds the words of every source in their order, adds nothing but joining words ("and"), and
+    says more than any single source: a source that already holds another one's words may say
+    something else with them ("The user's wife is vegan.").
+    """
+    merged = words(text)
+    parts = [words(memory.content) for memory in memories]
+    added = set(merged).difference(*parts)
+    return (
+        bool(merged)
+        and merged not in parts
+        and all(_holds(merged, part) for part in parts)
+        and added <= JOINING_WORDS
+    )
+
+
+def united_fields(group: Sequence[Memory]) -> dict[str, Any]:
+    """Return the fields that a memory has which stands for others, the oldest first.
+
+    It has the labels and sources of all.
+    """
+
+    def each(name: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(value for memory in group for value in getattr(memory, name)))
+
+    return {
+        **{name: each(name) for name in ("topics", "tags", "event_ids")},
+        "importance": max(memory.importance for memory in group),
+        "metadata": {key: value for memory in group for key, value in memory.metadata.items()},
+        "happened_at": max(
+            (memory.happened_at for memory in group if memory.happened_at), default=None
+        ),
+    }
+
+
+def _holds(words: Iterable[str], part: Iterable[str]) -> bool:
+    """Return True if `part` is a subsequence of `words`."""
+    rest = iter(words)
+    return all(word in rest for word in part)

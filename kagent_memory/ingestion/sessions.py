@@ -117,21 +117,20 @@ def tiered(
     ]
 
 
-def expire_crowd(plan: Plan, held: Sequence[Memory]) -> None:
-    """Let short-term memories beyond the newest 50 of their session expire at once.
+def expire_crowd(plan: Plan, held: Sequence[Memory], session_id: str) -> None:
+    """Let short-term memories of a session beyond its newest 50 expire at once.
 
     Args:
         plan: of new facts.
         held: the short-term memories of the scope, as they are.
+        session_id: of the session.
     """
-    sessions: dict[str | None, list[Memory]] = defaultdict(list)
     rows = {**{memory.id: memory for memory in held}, **plan.rows}.values()
-    for memory in sorted(rows, key=lambda row: (row.created_at, row.id), reverse=True):
-        if memory.state == "short_term":
-            sessions[memory.session_id].append(memory)
-    for memories in sessions.values():
-        for memory in memories[MAX_SHORT_TERM:]:
-            plan.put("update", replace(memory, expires_at=plan.now), memory, why=CROWDED)
+    own = [row for row in rows if (row.state, row.session_id) == ("short_term", session_id)]
+    own.sort(key=lambda row: (row.created_at, row.id), reverse=True)
+    for memory in own[MAX_SHORT_TERM:]:
+        plan.begin(memory, CROWDED)
+        plan.put("update", replace(memory, expires_at=plan.now))
 
 
 def _words(memory: Memory) -> bytes:

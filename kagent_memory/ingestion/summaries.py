@@ -223,13 +223,11 @@ class CompactionAwareSummary:
             # others
             first = datetime.fromtimestamp(start, UTC) - timedelta(microseconds=1)
             last = datetime.fromtimestamp(end, UTC)
-            within = {
-                id(message)
-                for message in said
-                if message.at is not None and first <= message.at <= last
-            }
-            covered = [summary, *(message for message in said if id(message) in within)]
-            rest = [message for message in rest if id(message) not in within]
+            within = [message for message in said if message.at and first <= message.at <= last]
+            covered = [summary, *within]
+            rest = [
+                message for message in rest if not message.at or not first <= message.at <= last
+            ]
             fact = Fact(
                 text=summary.text.strip(),
                 type="episodic",

@@ -30,7 +30,8 @@ class Transcript(Sequence[Message]):
         messages: in order; secrets masked, and without what memory itself had said.
         session_id: the session they belong to.
         ended: the session is over: one episodic summary of it is wanted too.
-        earlier: memories of the session so far, oldest first; for its summary only.
+        earlier: the last summary of the session and what was learnt in it since, oldest first; for
+            its next summary only.
         slots: (subject, attribute) pairs that the scope's memories state, the newest first.
         llm: the model at hand, for a provider that has none of its own.
         now: the time of the extraction (aware UTC).

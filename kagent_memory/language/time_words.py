@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
 from functools import lru_cache
 from typing import Final
 
@@ -51,8 +50,3 @@ def time_terms_of(author: str | None) -> frozenset[str]:
     "April".
     """
     return TIME_TERMS.intersection(tokens(author or ""))
-
-
-def names_a_time(terms: Collection[str], author: str | None) -> bool:
-    """Return True if one of a memory's index terms names a day, month, year or time of day."""
-    return not (TIME_TERMS - time_terms_of(author)).isdisjoint(terms)

@@ -56,14 +56,6 @@ _SCRIPTS = {
 }
 
 
-def language_of(text: str) -> str | None:
-    """Return the name of the language that most of a text's small words are of; None for English,
-    and when none tells.
-    """
-    language = _spoken(frozenset(_words(text)))
-    return language.name if language else None
-
-
 def word_forms(text: str) -> tuple[dict[str, list[str]], frozenset[str]]:
     """For the first words of a query that tell something, the index terms of their other forms; and
     its small words.

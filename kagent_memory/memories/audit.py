@@ -11,8 +11,8 @@ from datetime import timedelta
 from typing import TypeAlias
 
 from ..concurrency import run_in_thread
-from ..ingestion.comparing import is_saved, said
 from ..ingestion.echoes import mask_recalled
+from ..ingestion.planner import is_saved, said
 from ..language.tokenizer import identity, query_terms
 from ..records import Filter, Memory, Message, Scope
 from ..redaction import kinds_in

@@ -10,7 +10,7 @@ from memories import opening
 from memories.opening import ADA, START, kept, later, listed
 
 from kagent_memory import Fact, Memories
-from kagent_memory.errors import Conflict, NotFound
+from kagent_memory.errors import Conflict
 from kagent_memory.testing import FrozenClock
 
 CITIES = ("Oslo", "Lima", "Paris", "Rome", "Kyoto")
@@ -66,28 +66,12 @@ async def test_what_was_replaced_stays_history_when_the_other_goes():
         assert await kept(memories) == [old]
 
 
-@pytest.mark.parametrize("is_pruned", [False, True], ids=["expired", "erased"])
-async def test_an_undo_brings_back_those_that_did_not_expire(is_pruned):
-    """An undo of a summary leaves out the originals whose time is over, and says so."""
+async def test_an_undo_of_a_merge_whose_part_has_expired_is_refused():
+    """A merge one of whose originals has expired stays."""
     async with await opened(policy="kagent", ttl_days=200) as memories:
         ids = await memories.add(ADA, [*episodes(ttl_days=100)[:1], *episodes()[1:]])
-        summary = await summed_up(memories, ids)
-        later(memories, days=20)
-        if is_pruned:
-            assert (await memories.prune()).deleted == 1
-        assert {one.id for one in await memories.undo(ADA, summary)} == {summary, *ids[1:]}
-        assert {one.id for one in (await memories.list(ADA)).memories} == {*ids[1:]}
-        told = (await memories.history(ADA, summary))[-1].why
-        assert "4 of those it was made of came back" in told
-        with pytest.raises(NotFound):
-            await memories.undo(ADA, summary)
-
-
-async def test_an_undo_that_would_bring_nothing_back_is_refused():
-    """A summary all of whose originals have expired stays."""
-    async with await opened(policy="kagent", ttl_days=100) as memories:
-        summary = await summed_up(memories, await memories.add(ADA, episodes()))
+        merged = await summed_up(memories, ids)
         later(memories, days=20)
         with pytest.raises(Conflict, match="has expired"):
-            await memories.undo(ADA, summary)
+            await memories.undo(ADA, merged)
         assert await listed(memories) == {SUMMARY}
