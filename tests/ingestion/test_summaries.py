@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,7 +14,7 @@ from kagent_memory.ingestion.summary_provider import (
     provider_name,
 )
 from kagent_memory.language.tokenizer import estimated_tokens
-from kagent_memory.records import Message
+from kagent_memory.records import Fact, Message
 from kagent_memory.testing import ScriptedLlm
 
 NOW = datetime(2024, 5, 8, 12, 0, tzinfo=UTC)
@@ -37,6 +38,7 @@ async def facts_of(llm, *messages, ended=False, **options):
 
 async def test_a_fact_keeps_its_type_topics_time_slot_and_sources():
     """What a model says of a fact is kept tidied: type, topics, time, slot and real sources."""
+    slot: Any = {"subject": "Ada", "attribute": "home city"}
     llm = answering(
         {
             "text": "Ada  moved to Oslo.",
@@ -44,23 +46,24 @@ async def test_a_fact_keeps_its_type_topics_time_slot_and_sources():
             "topics": ["Home", "home", "#Move"],
             "importance": 0.9,
             "happened_at": "2024-05-07",
-            "subject": "Ada",
-            "attribute": "home city",
             "sources": ["2", "[2]", "9"],
+            **slot,
         }
     )
-    (fact,) = await facts_of(
-        llm, said("hi", event="e1"), said("I moved to Oslo yesterday", event="e2", author="Ada")
-    )
-    assert (fact.text, fact.type, fact.topics, fact.importance) == (
-        "Ada moved to Oslo.",
-        "episodic",
-        ("home", "move"),
-        0.9,
-    )
-    assert (fact.subject, fact.attribute, fact.event_ids) == ("Ada", "home city", ("e2",))
-    assert (fact.session_id, fact.author, fact.origin) == ("s1", "Ada", "user")
-    assert fact.happened_at == datetime(2024, 5, 7, tzinfo=UTC)
+    messages = said("hi"), said("I moved to Oslo yesterday", event="e2", author="Ada")
+    assert await facts_of(llm, *messages) == [
+        Fact(
+            "Ada moved to Oslo.",
+            "episodic",
+            ("home", "move"),
+            importance=0.9,
+            happened_at=datetime(2024, 5, 7, tzinfo=UTC),
+            session_id="s1",
+            event_ids=("e2",),
+            author="Ada",
+            **slot,
+        )
+    ]
 
 
 @pytest.mark.parametrize(
@@ -167,11 +170,10 @@ async def test_a_summary_takes_its_own_model_before_the_one_at_hand():
     with pytest.raises(ConfigurationError, match="llm="):
         await facts_of(None, said("x"))
     own, other = answering({"text": "own"}), answering({"text": "other"})
-    assert needs_llm(LlmSummary())
-    assert not needs_llm(LlmSummary(own))
     at_hand = replace(transcript(said("x")), llm=other)
-    assert [fact.text for fact in await LlmSummary().facts(at_hand)] == ["other"]
-    assert [fact.text for fact in await LlmSummary(own).facts(at_hand)] == ["own"]
+    for summary, needs, text in ((LlmSummary(), True, "other"), (LlmSummary(own), False, "own")):
+        assert needs_llm(summary) is needs
+        assert [fact.text for fact in await summary.facts(at_hand)] == [text]
 
 
 async def test_what_a_transcript_says_is_not_filled_in():
@@ -220,9 +222,7 @@ async def test_a_long_transcript_is_split_between_messages():
     found = await facts_of(llm, *messages, max_prompt_tokens=2500)
     assert 2 < len(llm.prompts) < 20
     assert all(estimated_tokens(prompt) <= 2500 for prompt in llm.prompts)
-    shown = [
-        int(line.split(".")[0]) for prompt in llm.prompts for line in prompt.split("Message ")[1:]
-    ]
+    shown = [int(n) for prompt in llm.prompts for n in re.findall(r"Message (\d+)\.", prompt)]
     assert shown == list(range(40))
     assert found[1].event_ids == (f"e{found[1].text.rstrip('. ')}",)
 
@@ -265,20 +265,13 @@ async def kept(*turns):
 
 async def test_turns_are_kept_word_for_word():
     """Turns are kept word for word and the same words twice are two turns."""
-    first, second = await kept(("user", "I eat no meat"), ("agent", "I eat no meat"), ("user", " "))
-    assert (first.text, first.verbatim, first.origin, first.event_ids) == (
-        "I eat no meat",
-        True,
-        "user",
-        ("e0",),
-    )
-    assert (second.text, second.author, second.origin, second.event_ids) == (
-        "I eat no meat",
-        "agent",
-        "agent",
-        ("e1",),
-    )
-    assert (first.type, first.happened_at, first.session_id) == ("episodic", NOW, "s1")
+    turns = await kept(("user", "I eat no meat"), ("agent", "I eat no meat"), ("user", " "))
+    assert [(turn.text, turn.origin, turn.author, turn.event_ids) for turn in turns] == [
+        ("I eat no meat", role, role, (event,)) for role, event in (("user", "e0"), ("agent", "e1"))
+    ]
+    assert {(turn.verbatim, turn.type, turn.happened_at, turn.session_id) for turn in turns} == {
+        (True, "episodic", NOW, "s1")
+    }
 
 
 ACKNOWLEDGEMENTS = [
@@ -303,14 +296,9 @@ async def test_a_short_answer_is_kept_and_a_users_with_its_question():
     """A user's bare answer is kept together with the question it answers, as of both turns."""
     book, when = "Noted. Shall I book a table at Maaemo?", "When does it open?"
     turns = await kept(("agent", book), ("user", "Yes."), ("user", when), ("agent", "Soon."))
-    answer = turns[1]
-    assert [turn.text for turn in turns] == [
-        book,
-        "Shall I book a table at Maaemo? Yes.",
-        when,
-        "Soon.",
-    ]
-    assert (answer.origin, answer.event_ids) == ("user", ("e0", "e1"))
+    told = [book, "Shall I book a table at Maaemo? Yes.", when, "Soon."]
+    assert [turn.text for turn in turns] == told
+    assert (turns[1].origin, turns[1].event_ids) == ("user", ("e0", "e1"))
 
 
 def test_a_provider_without_a_name_is_called_by_its_class():

@@ -7,11 +7,9 @@ from typing import Any
 import pytest
 from adk.scripted import scripted, texts
 from google.adk.models.base_llm import BaseLlm
-from google.adk.models.lite_llm import LiteLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.genai import errors, types
-from loopback import Loopback
 from pydantic import BaseModel
 
 from kagent_memory import MemorySettings, ModelError
@@ -120,20 +118,3 @@ async def test_tokens_are_counted():
     with metered() as meter:
         assert await answered(Answering(model="answering", fields=whole)) == ["a"]
     assert (meter.calls, meter.tokens) == (1, 10)
-
-
-@pytest.mark.parametrize(
-    ("finish", "kind"),
-    [("length", TruncatedAnswer), ("content_filter", ModelError), ("stop", None)],
-)
-async def test_litellms_finish_reasons_reach_us_through_adk(
-    provider: Loopback, finish: str, kind: type | None
-):
-    """A cut or filtered answer of LiteLLM is an error through ADK too."""
-    provider.plan(*[{"finish": finish, "then": SAID}] * 2)
-    if kind is None:
-        assert await answered(LiteLlm(model="openai/any")) == ["a"]
-        return
-    with pytest.raises(ModelError) as caught:
-        await answered(LiteLlm(model="openai/any"))
-    assert type(caught.value) is kind

@@ -91,22 +91,16 @@ async def test_documents_and_queries_are_told_apart(monkeypatch: pytest.MonkeyPa
 
 
 async def test_batches_keep_size_and_order(provider: Loopback):
-    """Texts go out in batches, in their order; no texts make no call."""
+    """Texts go out in batches, and rows come in their order, however a provider returns them."""
     embedder = opened(batch_size=3)
-    assert (await embedder.embed([], kind="document")).shape[0] == 0
+    assert len(await embedder.embed([], kind="document")) == 0
     texts = [f"word{number}" for number in range(7)]
+    first = rows_of(*(vector(text, 8) for text in texts[:3]))
+    first["json"]["data"].reverse()
+    provider.plan(first)
     rows = await embedder.embed(texts, kind="document")
     assert [len(body["input"]) for body in provider.bodies("/embeddings")] == [3, 3, 1]
     np.testing.assert_allclose(rows, [vector(text, 8) for text in texts], rtol=1e-6)
-
-
-async def test_rows_that_come_out_of_order_are_put_back(provider: Loopback):
-    """Rows that a provider returns in another order are put back into that of the texts."""
-    answer = rows_of([1.0, 0.0], [0.0, 1.0])
-    answer["json"]["data"].reverse()
-    provider.plan(answer)
-    rows = await opened().embed(["a", "b"], kind="document")
-    assert rows.tolist() == [[1.0, 0.0], [0.0, 1.0]]
 
 
 @pytest.mark.parametrize("takes", [True, False])
@@ -142,14 +136,12 @@ async def test_vectors_are_brought_to_the_wanted_width(provider: Loopback):
     "rows",
     [
         [[1.0, 2.0], [float("nan"), 1.0]],
-        [[1.0, 2.0], [float("inf"), 1.0]],
         [[1.0, 2.0], [1e300, 1.0]],
         [[1.0, 2.0], [0.0, 0.0]],
-        [[1.0, 2.0], [1e-300, 0.0]],
         [[1.0, 2.0], [0.0, 3.0]],
         [[1.0, 2.0], [1.0]],
         [[1.0, 2.0]],
-        [[1.0, 2.0], [1.0, 2.0], [1.0, 2.0]],
+        [[1.0, 2.0]] * 3,
         [[], []],
         [[1.0, 2.0], ["x", "y"]],
     ],
@@ -185,12 +177,13 @@ async def test_a_refusal_is_told_without_text_and_key(provider: Loopback):
     """A refusal that quotes the text or a key is told without them; one of the address is told."""
     key = "sk-proj-" + "a1B2" * 12
     provider.plan({"status": 400, "message": f"Bad: my secret garden; {key}"}, {"status": 404})
-    with pytest.raises(ModelError) as caught:
-        await opened().embed(["my secret garden"], kind="document")
-    assert "garden" not in str(caught.value)
-    assert key not in str(caught.value)
-    with pytest.raises(ModelError, match="planned"):
-        await opened().embed(["my secret garden"], kind="document")
+    told: list[str] = []
+    for _ in range(2):
+        with pytest.raises(ModelError) as caught:
+            await opened().embed(["my secret garden"], kind="document")
+        told.append(str(caught.value))
+    assert not any(secret in told[0] for secret in ("garden", key))
+    assert "planned" in told[1]
 
 
 async def test_batches_of_different_widths_are_a_model_error(provider: Loopback):
@@ -200,14 +193,11 @@ async def test_batches_of_different_widths_are_a_model_error(provider: Loopback)
         await opened(batch_size=1).embed(["a", "b"], kind="document")
 
 
-@pytest.mark.parametrize(
-    "answer", [[[1, 2], [3, 4]], np.array([[1.0, 2.0], [3.0, 4.0]]), ([1.0, 2.0], (3, 4))]
-)
+@pytest.mark.parametrize("answer", [np.array([[1.0, 2.0], [3.0, 4.0]]), ([1.0, 2.0], (3, 4))])
 async def test_any_object_with_embed_serves(answer: Any):
     """Any object with `embed` serves, and its numbers become float32."""
     rows = await opened(Given(answer)).embed(("a", "b"), kind="query")
-    assert rows.dtype == np.float32
-    assert rows.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert (rows.dtype, rows.tolist()) == (np.float32, [[1.0, 2.0], [3.0, 4.0]])
 
 
 async def test_an_objects_own_failure_is_a_model_error():

@@ -164,17 +164,17 @@ async def test_a_cross_encoder_scores_in_order(cache: Path):
     assert await ranker.rerank("ask", ["tea", "milk coffee"] * 40) == [3.0, 9.0] * 40
 
 
+def faked(monkeypatch: pytest.MonkeyPatch, **methods: Any) -> None:
+    """Have fastembed make models of these methods, whose files are there."""
+    methods["download_files_from_huggingface"] = staticmethod(lambda *_, **__: "")
+    fake = type("Fake", (fastembed.TextEmbedding,), methods)
+    monkeypatch.setattr(fastembed, "TextEmbedding", fake)
+
+
 async def test_a_model_that_loads_for_ever_is_given_up(monkeypatch: pytest.MonkeyPatch):
     """A model that does not come to its end of loading delays a call no longer than its bound."""
     loaded = threading.Event()
-
-    class Loading(fastembed.TextEmbedding):
-        def __init__(self, name: str) -> None:
-            loaded.wait(60)
-            raise OSError("the hub did not answer")
-
-    monkeypatch.setattr(fastembed, "TextEmbedding", Loading)
-    monkeypatch.setattr(Loading, "download_files_from_huggingface", lambda *_, **__: "")
+    faked(monkeypatch, __init__=lambda self, name: loaded.wait(60))
     settings = MemorySettings(model_timeout_seconds=0.1)
     embedder = open_embedder("local/all-MiniLM-L6-v2", settings)
     assert embedder is not None
@@ -189,17 +189,13 @@ async def test_calls_of_a_model_run_one_at_a_time(monkeypatch: pytest.MonkeyPatc
     """Calls run off the event loop, and one after another."""
     running = threading.Lock()
 
-    class Slow(fastembed.TextEmbedding):
-        def __init__(self, name: str) -> None:
-            assert threading.current_thread() is not threading.main_thread()
+    def passage_embed(self: Any, texts: Iterable[str]) -> Iterable[Any]:
+        assert threading.current_thread() is not threading.main_thread()
+        assert running.acquire(blocking=False), "two calls at once"
+        time.sleep(0.01)
+        running.release()
+        return [[1.0, 2.0] for _ in texts]
 
-        def passage_embed(self, texts: Iterable[str], **_: Any) -> Iterable[Any]:
-            assert running.acquire(blocking=False), "two calls at once"
-            time.sleep(0.01)
-            running.release()
-            return [[1.0, 2.0] for _ in texts]
-
-    monkeypatch.setattr(fastembed, "TextEmbedding", Slow)
-    monkeypatch.setattr(Slow, "download_files_from_huggingface", lambda *_, **__: "")
+    faked(monkeypatch, __init__=lambda self, name: None, passage_embed=passage_embed)
     embedder = opened("local/all-MiniLM-L6-v2")
     await asyncio.gather(*(embedder.embed([str(n)], kind="document") for n in range(5)))

@@ -73,13 +73,6 @@ async def test_a_failure_is_a_model_error_at_once(provider: Loopback, step: Any)
     assert len(provider.requests) == 1
 
 
-async def test_a_slow_reranker_is_given_up(provider: Loopback):
-    """A reranker slower than the search may take is given up as a model's error."""
-    provider.plan({"delay": 60})
-    with pytest.raises(ModelError):
-        await at(provider, 0.2).rerank("tea", DOCUMENTS)
-
-
 async def test_any_object_with_rerank_serves(provider: Loopback):
     """An object with `rerank` serves as a reranker, whatever numbers it returns."""
     assert await opened(Given((1, 0.5, 2))).rerank("tea", DOCUMENTS) == [1.0, 0.5, 2.0]

