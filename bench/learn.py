@@ -81,7 +81,6 @@ class Scope:
                 session_id=note.session,
                 position=position,
                 author=note.author,
-                importance=0.5,
                 created_at=NOW,
                 happened_at=note.at,
                 chars=len(note.text),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, chain
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from ..language.tokenizer import estimated_tokens, query_terms, tokens
 from ..stores.values import TermMatrix
 
+_CHARS_A_TOKEN = 4  # of ASCII: see `estimated_tokens`
 _SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+")
 
 
@@ -29,36 +31,18 @@ def passage(text: str, question: str, *, max_tokens: int) -> str:
     """
     if estimated_tokens(text) <= max_tokens:
         return text
-    sentences = _sentences(text, max_tokens)
+    sentences = [*_sentences(text, max_tokens)]
     wanted = frozenset(query_terms(question))
     terms_held = [wanted.intersection(tokens(sentence)) for sentence in sentences]
     sizes = [estimated_tokens(sentence) + 1 for sentence in sentences]
     return " ".join(sentences[_best(terms_held, sizes, max_tokens)])
 
 
-def _sentences(text: str, max_tokens: int) -> list[str]:
+def _sentences(text: str, max_tokens: int) -> Iterator[str]:
     """Return the sentences of a text, long ones in pieces that fit."""
-    sentences: list[str] = []
     for sentence in filter(str.strip, _SENTENCE.split(text)):
-        words = [part for word in sentence.split() for part in _parts(word, max_tokens)]
-        piece: list[str] = []
-        size = 0
-        for word in words:
-            size += estimated_tokens(word) + 1
-            if piece and size > max_tokens:
-                sentences.append(" ".join(piece))
-                piece, size = [], estimated_tokens(word) + 1
-            piece.append(word)
-        sentences.append(" ".join(piece))
-    return sentences
-
-
-def _parts(word: str, max_tokens: int) -> list[str]:
-    """Return a word, or a text without spaces, in parts that fit."""
-    if estimated_tokens(word) < max_tokens // 4:
-        return [word]
-    size = max(1, max_tokens // 4)
-    return [word[start : start + size] for start in range(0, len(word), size)]
+        chars = max_tokens * (_CHARS_A_TOKEN if sentence.isascii() else 1)
+        yield from textwrap.wrap(" ".join(sentence.split()), chars, break_on_hyphens=False)
 
 
 def _best(held: Sequence[frozenset[str]], sizes: Sequence[int], max_tokens: int) -> slice:

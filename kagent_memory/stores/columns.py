@@ -16,7 +16,6 @@ COLUMNS = np.dtype(
         ("session", "<i4"),
         ("position", "<i8"),
         ("author", "<i4"),
-        ("importance", "<f8"),
         ("created", "<i8"),
         ("happened", "<i8"),
         ("chars", "<i4"),

@@ -48,7 +48,7 @@ SCOPE_BYTES = 4000  # of an index that holds nothing yet
 _TIME_KEYS = keys_of(TIME_TERMS)
 _PREFERENCE_KEY = keys_of([PREFERENCE_TERM])[0]
 # count up when the columns, the stemming or the terms for times change
-FORMAT = b"kagent_memory index 6\n"
+FORMAT = b"kagent_memory index 7\n"
 _PARTS = 6  # that `packed` writes
 
 
@@ -68,7 +68,6 @@ class Entry(NamedTuple):
     session_id: str | None
     position: int | None
     author: str | None
-    importance: float
     created_at: datetime
     happened_at: datetime | None
     chars: int = 0
@@ -86,7 +85,6 @@ def entry_of(memory: Memory, postings: bytes) -> Entry:
         session_id=memory.session_id,
         position=memory.position,
         author=memory.author,
-        importance=memory.importance,
         created_at=memory.created_at,
         happened_at=memory.happened_at,
         chars=len(memory.content),
@@ -269,20 +267,16 @@ class ScopeIndex:
         rows = rows[visible[rows]]
         chosen = np.zeros_like(visible)
         chosen[rows] = True
-        chosen[self.neighbours(rows, reach)] = True
+        spots, rising, order = self._spots
+        own = spots[rows]
+        own = own[own != NONE]
+        starts = rising.searchsorted(own - reach)
+        chosen[order[spread(starts, rising.searchsorted(own + reach, "right") - starts)]] = True
         return (chosen & visible).nonzero()[0]
 
     @cached_property
     def _spots(self) -> tuple[Rows, Rows, Rows]:
         return spots_of(self.columns)
-
-    def neighbours(self, rows: Rows, reach: int) -> Rows:
-        """Return the rows at most so far from one of these in their sessions."""
-        spots, rising, order = self._spots
-        own = spots[rows]
-        own = own[own != NONE]
-        starts = rising.searchsorted(own - reach)
-        return order[spread(starts, rising.searchsorted(own + reach, "right") - starts)]
 
     def row_of(self, id: str) -> int:
         """Return the row of a memory; -1 for one that it does not know."""
@@ -336,17 +330,6 @@ class JoinedIndex(ScopeIndex):
         places = places[np.argsort([self.ids[row] for row in rows[places]], kind="stable")]
         return rows[places[best(values[places], limit)]]
 
-    @override
-    def neighbours(self, rows: Rows, reach: int) -> Rows:
-        return np.concatenate(
-            [
-                start + part.neighbours(own - start, reach)
-                for start, part in self.parts
-                if (own := rows[(rows >= start) & (rows < start + len(part.ids))]).size
-            ]
-            or [rows]
-        )
-
 
 def _indexed(entries: Sequence[Entry]) -> ScopeIndex:
     """Return the index of these memories alone, in their order."""
@@ -357,7 +340,6 @@ def _indexed(entries: Sequence[Entry]) -> ScopeIndex:
             numbers.get(entry.session_id or "", -1),
             NONE if entry.position is None else entry.position,
             numbers.get(entry.author or "", -1),
-            entry.importance,
             ticks(entry.created_at, NONE),
             ticks(entry.happened_at, NONE),
             entry.chars,

@@ -34,7 +34,6 @@ class SmallScope:
         author: str | None = None,
         session: str | None = None,
         happened: datetime | None = None,
-        importance: float = 0.5,
         created: datetime = NOW,
     ) -> int:
         """Add a memory; return its row."""
@@ -44,7 +43,6 @@ class SmallScope:
             session_id=session,
             position=sum(one.session_id == session for one in self.entries) if session else None,
             author=author,
-            importance=importance,
             created_at=created,
             happened_at=happened,
             chars=len(content),

@@ -330,7 +330,6 @@ def placed(id: str, *terms: str, number: int = 0) -> Entry:
         session_id=[None, "s", "t", "ö 🎉"][number % 4],
         position=None if number % 5 == 0 else number % 7,
         author=[None, "Ada", "April"][number % 3],
-        importance=number / 10,
         created_at=NOW + timedelta(microseconds=number),
         happened_at=None if number % 3 else datetime(1931, 5, 6, 7, 8, 9, 10, UTC),
         chars=number * 1000,
