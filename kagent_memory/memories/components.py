@@ -37,11 +37,11 @@ from ..settings import MemorySettings
 from ..stores import Store, open_store
 from ..stores.values import Batch, OpenOptions, Pruned
 from .caller_vectors import CallerVectors
-from .opened import BACKFILL
 from .tokens import Tokens
 
 logger = logging.getLogger(__name__)
-
+BACKFILL = "kagent-memory-backfill"
+"""The task that queues the embedding of what a store held before it had an embedder."""
 
 OPTION_KINDS: Mapping[str, tuple[Any, str]] = {
     "rank": (RankSettings, "kagent_memory.RankSettings(…)"),

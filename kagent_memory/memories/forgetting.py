@@ -7,18 +7,17 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..checks import checked_time
 from ..errors import InvalidInput, NotFound
 from ..records import Filter, Listed, Scope, Text
+from ..stores.codec import messages_in
+from ..stores.receipts import Receipt, chain_id, problem_at_end, problems
+from ..stores.values import ForgottenTenant, Selection
 from .opened import Opened
+from .types import Count, Name, Who
 from .verbs import verb
-
-if TYPE_CHECKING:
-    from ..stores.receipts import Receipt
-    from ..stores.values import ForgottenTenant, Selection
-    from .types import Count, Name, Who
 
 PART = 1000
 """Memories that one transaction erases, of many chosen by what they have in common."""
@@ -193,8 +192,6 @@ class Forgetting(Opened):
 
     async def _queued(self, scope: Scope, session_id: str | None, author: str) -> Sequence[str]:
         """Return the events of what an author says in the queue: it must not be ingested later."""
-        from ..stores.codec import messages_in
-
         jobs = await self.parts.store.queue.jobs(scope=scope, limit=MAX_JOBS)
         event_ids = {
             message.get("event_id")
@@ -234,8 +231,6 @@ class Forgetting(Opened):
         Raises:
             InvalidInput: the tenant is empty, or can be no part of a scope.
         """
-        from ..stores.values import ForgottenTenant
-
         parts = self.parts
         checked_tenant(tenant)
         with parts.operation("delete_memory"):
@@ -263,8 +258,6 @@ class Forgetting(Opened):
             after: only receipts with a higher number.
             limit: how many at most.
         """
-        from ..stores.receipts import chain_id
-
         chain = chain_id(self.parts.settings.tenant if tenant is None else tenant)
         return await self.parts.store.receipts.read(chain, after=after, limit=limit)
 
@@ -276,8 +269,6 @@ class Forgetting(Opened):
         Args:
             tenant: which one's; None: of all tenants.
         """
-        from ..stores.receipts import chain_id, problem_at_end, problems
-
         receipts, count = self.parts.store.receipts, 0
         wrong, heads = defaultdict[str, list[str]](list), dict[str, str]()
         for id in await receipts.chains() if tenant is None else [chain_id(tenant)]:

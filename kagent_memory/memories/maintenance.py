@@ -6,23 +6,25 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from .. import telemetry
 from ..concurrency import run_in_thread
 from ..errors import ConfigurationError
+from ..ingestion import reembedding
+from ..ingestion.reembedding import Reembedded
+from ..models.embedding import open_embedder
 from ..records import Change, Scope, Scopes
+from ..retention.prune import Prune
+from ..retrieval.embedding_spaces import StoreEmbedder
+from ..stores.values import Job, JobState, Pruned, Rotated, ScopeStats
+from .audit import audit_scope
+from .diagnosis import Diagnosis, diagnose
+from .export_file import READ, ExportFile, export
 from .findings import DEFECTS, MAX_FINDINGS, Audit, Defect, Progress
 from .opened import Opened
+from .transfer import Import, Imported
+from .types import Count, Defects, EmbedderChoice, Name
 from .verbs import verb
-
-if TYPE_CHECKING:
-    from ..ingestion.reembedding import Reembedded
-    from ..models.embedding import EmbedderChoice
-    from ..stores.values import Job, JobState, Pruned, Rotated, ScopeStats
-    from .diagnosis import Diagnosis
-    from .transfer import Imported
-    from .types import Count, Defects, Name
 
 
 class Maintenance(Opened):
@@ -132,8 +134,6 @@ class Maintenance(Opened):
         Returns:
             The counts, and a reason for each memory that goes.
         """
-        from ..retention.prune import Prune
-
         parts = self.parts
         # what is popular by now must not be deleted for a count that waits
         await parts.deliveries.flush()
@@ -197,8 +197,6 @@ class Maintenance(Opened):
         Raises:
             InvalidInput: a defect is unknown.
         """
-        from .audit import audit_scope
-
         wanted: Sequence[Defect] = [
             defect for defect in DEFECTS if defects is None or defect in defects
         ]
@@ -251,8 +249,6 @@ class Maintenance(Opened):
         Raises:
             NotFound: the server's caller may not see them.
         """
-        from .export_file import export
-
         scopes = self.each_scope(tenant=tenant, user=user, app=app)
         async for line in export(self.parts, scopes, vectors=vectors):
             yield line
@@ -284,9 +280,6 @@ class Maintenance(Opened):
             ConfigurationError: the store cannot import.
             ModelError: the embedder, which must say how wide its vectors are, is unavailable.
         """
-        from .export_file import READ, ExportFile
-        from .transfer import Import
-
         file = await run_in_thread(READ, ExportFile.checked, Path(path), tenant)
         return await Import(self.parts, file, dry_run, progress).run()
 
@@ -315,10 +308,6 @@ class Maintenance(Opened):
             ModelError: it is unavailable, or answers what cannot be used; call again to go on.
             Conflict: somebody began to replace the embedder by yet another one.
         """
-        from ..ingestion import reembedding
-        from ..models.embedding import open_embedder
-        from ..retrieval.embedding_spaces import StoreEmbedder
-
         parts, settings = self.parts, self.parts.settings
         choice = settings.embedding if embedding is None else embedding
         embedder = await asyncio.to_thread(open_embedder, choice, settings)  # imports take seconds
@@ -350,6 +339,4 @@ class Maintenance(Opened):
         """Look at the database, its rights, queue and keys, the embedder and the model, each of
         which is asked; say what to do about what does not work. Raises nothing of ours.
         """
-        from .diagnosis import diagnose
-
         return await diagnose(self.parts)

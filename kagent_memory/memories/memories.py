@@ -1,7 +1,4 @@
-"""`Memories`: every verb of memory, declared and implemented once.
-
-Importing this module is light: what opens a store and searches it is loaded by `Memories.open`.
-"""
+"""`Memories`: every verb of memory, declared and implemented once."""
 
 from __future__ import annotations
 
@@ -10,11 +7,16 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from ..checks import checked_time
 from ..concurrency import cancel_tasks_at_exit
 from ..errors import InvalidInput
+from ..ingestion.editing import checked_session_id
+from ..ingestion.summary_provider import SummaryProvider
+from ..models.embedding import EmbedderChoice
+from ..models.llm import Llm
+from ..models.reranking import RerankChoice
 from ..records import (
     GATED,
     Filter,
@@ -23,26 +25,28 @@ from ..records import (
     Revision,
     Scope,
     Scopes,
-    Vector,
-    WhichScopes,
 )
+from ..retrieval.embedding_spaces import StoreEmbedder
+from ..retrieval.query import Gate
+from ..retrieval.ranking import RankSettings
+from ..retrieval.ranking.importance import ImportanceWeights
+from ..retrieval.retriever import Retriever
+from ..retrieval.search import Search, models_until
 from ..settings import MemorySettings, compose
+from ..stores.values import Facets, Order, Page
+from .components import (
+    Components,
+    checked_options,
+    choose_models,
+    choose_redactors,
+    open_database,
+)
 from .forgetting import Forgetting
 from .maintenance import Maintenance
 from .opened import utc_now, without_secrets
+from .types import Cosine, Count, Hits, Seconds, Vector, WhichScopes
 from .verbs import verb
 from .writing import Writing
-
-if TYPE_CHECKING:
-    from ..ingestion.summary_provider import SummaryProvider
-    from ..models.embedding import EmbedderChoice
-    from ..models.llm import Llm
-    from ..models.reranking import RerankChoice
-    from ..retrieval.query import Gate
-    from ..retrieval.ranking import RankSettings
-    from ..retrieval.ranking.importance import ImportanceWeights
-    from ..stores.values import Facets, Order, Page
-    from .types import Cosine, Count, Hits, Seconds
 
 MAX_SCOPES = 1000
 
@@ -100,10 +104,8 @@ class Memories(Writing, Forgetting, Maintenance):
             ConfigurationError: a setting, URI, model or the embedder does not fit.
             StoreError: the database cannot be reached.
         """
-        from . import components as made
-
         cancel_tasks_at_exit()
-        made.checked_options(
+        checked_options(
             gate, rank=rank, importance_weights=importance_weights, redact=redact, clock=clock
         )
         if uri is None and pool is not None:
@@ -111,19 +113,19 @@ class Memories(Writing, Forgetting, Maintenance):
         bare, settings = compose(uri, settings, options, os.environ)
         if isinstance(gate, bool):
             gate, settings = None, settings.updated({"gate": gate})
-        redactors = made.choose_redactors(redact, settings)
+        redactors = choose_redactors(redact, settings)
         # in a thread: looking up the provider of a name may import LiteLLM
         embedder, providers, reranker = await asyncio.to_thread(
-            made.choose_models, settings, embedding, llm, summary, rerank, resolve_llm
+            choose_models, settings, embedding, llm, summary, rerank, resolve_llm
         )
-        weights = importance_weights or made.ImportanceWeights()
-        store = await made.open_database(bare, settings, pool)
+        weights = importance_weights or ImportanceWeights()
+        store = await open_database(bare, settings, pool)
         try:
             vectors = None
             if embedder is not None:
-                vectors = made.StoreEmbedder(store, embedder, settings)
+                vectors = StoreEmbedder(store, embedder, settings)
                 await vectors.check()
-            retriever = made.Retriever(
+            retriever = Retriever(
                 store.memories,
                 vectors,
                 llm=providers.llm,
@@ -137,7 +139,7 @@ class Memories(Writing, Forgetting, Maintenance):
         except BaseException:
             await store.close()
             raise
-        parts = made.Components(
+        parts = Components(
             store=store,
             settings=settings,
             location=without_secrets(bare),
@@ -219,9 +221,6 @@ class Memories(Writing, Forgetting, Maintenance):
                 many scopes.
             StoreError: the database is unavailable. An unavailable embedder only lowers the mode.
         """
-        from ..ingestion.editing import checked_session_id
-        from ..retrieval.search import Search, models_until
-
         parts, now, at = self.parts, self.parts.clock(), checked_time(as_of, "as_of")
         if at is not None and at > now:
             raise InvalidInput("as_of lies in the future; leave it out for what is answered now.")

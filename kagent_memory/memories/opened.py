@@ -9,24 +9,21 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from ..concurrency import cancel_and_wait
 from ..errors import ConfigurationError, StoreError
 from ..records import Mode
 from ..settings import MemorySettings
+from ..stores import Store
+from .components import BACKFILL, Components
+from .diagnosis import check_queue
+from .tokens import Tokens
 from .verbs import Verb, verb
-
-if TYPE_CHECKING:
-    from ..stores import Store
-    from .components import Components
-    from .tokens import Tokens
 
 logger = logging.getLogger(__name__)
 
 CLOSE_SECONDS = 5.0
-BACKFILL = "kagent-memory-backfill"
-"""The task that queues the embedding of what a store held before it had an embedder."""
 FIRST_PAUSE_SECONDS = 0.01
 MAX_PAUSE_SECONDS = 0.25
 
@@ -158,8 +155,6 @@ class Opened:
         """Log what is left in the queue; return False if it holds dead letters or cannot be
         read.
         """
-        from .diagnosis import check_queue
-
         try:
             found = await check_queue(self.parts)
         except StoreError as error:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import NotFound
 from ..records import Filter, Hit, Memory, Scope
-
-if TYPE_CHECKING:
-    from .memories import Memories
+from .memories import Memories
 
 PAGE = 1000  # memories that are read at once
 

@@ -9,7 +9,12 @@ from datetime import datetime
 from typing import Any, cast
 
 from ..errors import ConfigurationError, Conflict, InvalidInput, NotFound
+from ..language.tokenizer import estimated_tokens
+from ..models.prompts.escaping import escaped
 from ..records import DROPPED, Hit, Memory
+from ..redaction import redact
+from ..retrieval.passages import passage
+from ..retrieval.ranking.selection import PASSAGE_TOKENS
 
 log = logging.getLogger("kagent_memory")
 DEFAULT_ANSWER_TOKENS = 2048
@@ -93,8 +98,6 @@ def report(what: str, error: Exception) -> None:
     """Log a failure by its kinds, for messages of drivers and models may quote content; only what
     the operator has to change is said in words.
     """
-    from ..redaction import redact
-
     advice = f": {redact(str(error))}" if isinstance(error, ConfigurationError) else ""
     causes = [error]
     while isinstance(cause := causes[-1].__cause__, Exception) and len(causes) < 5:
@@ -113,7 +116,6 @@ def affordable(
     """
     if budget_tokens is None or not entries:
         return list(entries)
-    from ..retrieval.ranking.selection import PASSAGE_TOKENS
 
     most = max(PASSAGE_TOKENS, budget_tokens // len(entries))
     kept: list[Found] = []
@@ -131,9 +133,6 @@ def affordable(
 
 def _weight(value: object) -> int:
     """Return the tokens of a field as a model will read it; what is not text is short."""
-    from ..language.tokenizer import estimated_tokens
-    from ..models.prompts.escaping import escaped
-
     if isinstance(value, str):
         return estimated_tokens(escaped(value, one_line=True))
     return sum(map(_weight, cast("list[object]", value))) if isinstance(value, list) else 0
@@ -143,9 +142,6 @@ def _shortened(one: Found, max_tokens: int, question: str) -> Found:
     """Return a memory whose text has at most so many tokens: the passage that fits the question,
     marked as cut.
     """
-    from ..models.prompts.escaping import escaped
-    from ..retrieval.passages import passage
-
     if _weight(one.text) <= max_tokens:
         return one
     text = passage(escaped(one.text, one_line=True), question, max_tokens=max_tokens)

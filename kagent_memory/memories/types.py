@@ -1,17 +1,18 @@
-"""The types of the verbs' arguments that pydantic cannot read by itself, and where it finds the
-others.
-"""
+"""The types of the verbs' arguments: what each takes in process, and as JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cache, partial
+from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any, TypeAlias, cast
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
+    GetPydanticSchema,
     PlainSerializer,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
@@ -19,8 +20,10 @@ from pydantic import (
 )
 
 from ..checks import checked_name
+from ..models import embedding, llm
 from ..records import Scope, Scopes, Text
 from ..redaction import redact
+from ..stores.spaces import checked_vector
 from .findings import Defect
 
 MAX_DIMENSIONS = 16_000
@@ -28,30 +31,14 @@ MAX_HITS = 1000
 MAX_MINUTES = 5_256_000  # ten years
 
 
-Name: TypeAlias = Annotated[str, AfterValidator(partial(checked_name, what="The name"))]
-"""The name of a tenant, a user or an app."""
-Who: TypeAlias = Annotated[Text, AfterValidator(redact)]
-"""A short text for the history; secrets in it are masked."""
-Count: TypeAlias = Annotated[int, Field(ge=0)]
-Hits: TypeAlias = Annotated[int, Field(ge=0, le=MAX_HITS)]
-Cosine: TypeAlias = Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)]
-Minutes: TypeAlias = Annotated[float, Field(ge=0, le=MAX_MINUTES)]
-Seconds: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Defects: TypeAlias = Annotated[Sequence[Defect], Field(min_length=1)]
-
-
 def _array(value: Any, read: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
     """Return a vector: whatever the caller has in process; numbers of JSON as whoever uses them
     wants them, since a request is read in a thread, and used on a loop.
     """
-    import numpy as np
-
     return np.asarray(read(value), dtype=np.float64) if info.mode == "json" else value
 
 
 def _numbers(vector: object) -> list[float]:
-    from ..stores.spaces import checked_vector
-
     return checked_vector(vector, None).tolist()
 
 
@@ -79,47 +66,31 @@ def _with_tenant(value: Any, info: ValidationInfo) -> Any:
     )
 
 
+def _read_as(kind: Any) -> GetPydanticSchema:
+    """Let pydantic check, read and write a type as another one."""
+    return GetPydanticSchema(lambda _, handler: handler.generate_schema(kind))
+
+
+_NUMBERS: Any = Annotated[
+    list[Annotated[float, Field(allow_inf_nan=False)]],
+    Field(min_length=1, max_length=MAX_DIMENSIONS),
+    WrapValidator(_array),
+    PlainSerializer(_numbers),
+]
+_MODEL: Any = Annotated[str, WrapValidator(_model), PlainSerializer(_model_name)]
+
+Name: TypeAlias = Annotated[str, AfterValidator(partial(checked_name, what="The name"))]
+"""The name of a tenant, a user or an app."""
+Who: TypeAlias = Annotated[Text, AfterValidator(redact)]
+"""A short text for the history; secrets in it are masked."""
+Count: TypeAlias = Annotated[int, Field(ge=0)]
+Hits: TypeAlias = Annotated[int, Field(ge=0, le=MAX_HITS)]
+Cosine: TypeAlias = Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)]
+Minutes: TypeAlias = Annotated[float, Field(ge=0, le=MAX_MINUTES)]
+Seconds: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Defects: TypeAlias = Annotated[Sequence[Defect], Field(min_length=1)]
+Vector: TypeAlias = Annotated[npt.NDArray[np.float32], _read_as(_NUMBERS)]
+Llm: TypeAlias = Annotated[llm.Llm, _read_as(_MODEL)]
+EmbedderChoice: TypeAlias = Annotated[embedding.EmbedderChoice, _read_as(Any)]
 SomeScopes: TypeAlias = Annotated[Scope | Scopes, BeforeValidator(_with_tenant)]
-
-
-@cache
-def namespace() -> Mapping[str, Any]:
-    """Return the names that the signatures of `Memories` use, with their types."""
-    from .. import records
-    from ..ingestion import reembedding
-    from ..stores import base, receipts, values
-    from . import diagnosis, findings, forgetting, transfer
-
-    own = {
-        "Name": Name,
-        "Who": Who,
-        "Count": Count,
-        "Hits": Hits,
-        "Cosine": Cosine,
-        "Minutes": Minutes,
-        "Seconds": Seconds,
-        "Defects": Defects,
-        "Vector": Annotated[
-            list[Annotated[float, Field(allow_inf_nan=False)]],
-            Field(min_length=1, max_length=MAX_DIMENSIONS),
-            WrapValidator(_array),
-            PlainSerializer(_numbers),
-        ],
-        "Llm": Annotated[str, WrapValidator(_model), PlainSerializer(_model_name)],
-        "EmbedderChoice": Any,
-        "WhichScopes": SomeScopes | Sequence[SomeScopes],
-    }
-    names: dict[str, Any] = {}
-    for module in (
-        records,
-        reembedding,
-        base,
-        receipts,
-        values,
-        findings,
-        transfer,
-        forgetting,
-        diagnosis,
-    ):
-        names |= vars(module)
-    return {**names, **own}
+WhichScopes: TypeAlias = SomeScopes | Sequence[SomeScopes]

@@ -99,9 +99,7 @@ class Verb:
     @cached_property
     def types(self) -> Mapping[str, Any]:
         """The types of the arguments by name, and of the answer as "return"."""
-        from .types import namespace
-
-        return get_type_hints(self.function, localns=dict(namespace()), include_extras=True)
+        return get_type_hints(self.function, include_extras=True)
 
     @cached_property
     def parameters(self) -> TypeAdapter[dict[str, Any]]:

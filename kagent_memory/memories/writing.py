@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from ..checks import checked_text
 from ..concurrency import PORTION, each_aside, run_in_thread
 from ..errors import Conflict, InvalidInput, NotFound
+from ..ingestion.editing import edited, kept_fact, last_change, superseding, taken_back
 from ..records import (
     DROPPED,
     Change,
@@ -20,14 +21,12 @@ from ..records import (
     MemoryType,
     Message,
     Scope,
-    Vector,
 )
+from ..retention.lifecycle import promoted, revised, to_memory
+from ..stores.values import Batch, Delivery
 from .opened import Opened
+from .types import Llm, Minutes, Vector, Who
 from .verbs import verb
-
-if TYPE_CHECKING:
-    from ..models.llm import Llm
-    from .types import Minutes, Who
 
 NOTHING_GIVEN = (
     "Nothing to change was given: name content, type, category, topics, tags, importance, "
@@ -124,10 +123,6 @@ class Writing(Opened):
                 embedder is no error: the memories are stored, and embedded later.
             ConfigurationError: the embedder is not the one whose vectors the store holds.
         """
-        from ..ingestion.editing import kept_fact, superseding
-        from ..retention.lifecycle import to_memory
-        from ..stores.values import Batch
-
         parts = self.parts
         settings, now = parts.settings, parts.clock()
 
@@ -257,9 +252,6 @@ class Writing(Opened):
         who: str,
         why: str = "",
     ) -> Memory:
-        from ..ingestion.editing import edited
-        from ..retention.lifecycle import promoted
-        from ..stores.values import Batch
 
         parts = self.parts
         with parts.operation("update_memory", scope):
@@ -303,8 +295,6 @@ class Writing(Opened):
             NotFound: no such memory, it has expired, or nothing is left to undo.
             Conflict: one of the memories was changed again since, or it has expired.
         """
-        from ..ingestion.editing import last_change, taken_back
-
         parts, store = self.parts, self.parts.store
         with parts.operation("update_memory", scope):
             await parts.get(scope, id, superseded=True)
@@ -343,8 +333,6 @@ class Writing(Opened):
             NotFound: none of this id waits, or it has expired.
             Conflict: another memory says the same by now, or somebody else was first.
         """
-        from ..retention.lifecycle import promoted, revised
-
         parts = self.parts
         with parts.operation("update_memory", scope):
             now, waiting = parts.clock(), await parts.get(scope, id, quarantined=True)
@@ -360,8 +348,6 @@ class Writing(Opened):
         Raises:
             NotFound: no such memory, or it has expired or was superseded.
         """
-        from ..stores.values import Delivery
-
         await self.parts.get(scope, id)
         outcome = {"successes" if success else "failures": {id: 1}}
         counted = Delivery(scope=scope, at=self.parts.clock(), **outcome)
