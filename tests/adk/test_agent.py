@@ -1,11 +1,16 @@
-"""enable_memory: on a copy, idempotent, with any instruction."""
+"""enable_memory, kagent's own configuration and agents in YAML: on a copy, idempotent, with any
+instruction; our schemes in ADK's registry.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.cli.service_registry import get_service_registry
 from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.load_memory_tool import LoadMemoryTool as AdkLoadMemoryTool
 
@@ -21,8 +26,10 @@ from kagent_memory import (
     SaveMemoryTool,
     auto_save_session_to_memory_callback,
     enable_memory,
+    register,
 )
 from kagent_memory.adk.agent import MemoryInstruction
+from kagent_memory.adk.kagent_agent import SUFFIX, configure_agent
 
 from .scripted import Chat, assistant, declarations, names, scripted, system
 
@@ -153,3 +160,91 @@ async def test_every_kind_of_instruction_survives(
     assert system(first).count("You have a long-term memory") == 1
     assert system(first) == system(second)
     assert declarations(first) == declarations(second)
+
+
+ON = {"embedding": {"provider": "ollama", "model": "nomic-embed-text"}}
+
+
+@pytest.mark.parametrize("config", [{}, ON, {"memory": ON, "model": {}}])
+def test_memory_that_is_on_brings_tools_a_suffix_and_a_callback(config: Any):
+    """kagent's configuration brings tools, its word about them and auto-save, on a copy."""
+    given = LlmAgent(name="a", model="m", instruction="Help {user} with {braces}.")
+    made = configure_agent(given, config)
+    assert names(made) == ["prefetch_memory", "load_memory", "save_memory"]
+    assert made.instruction == "Help {user} with {braces}." + SUFFIX
+    assert len(made.canonical_after_agent_callbacks) == 1
+    assert (given.tools, given.instruction, given.after_agent_callback) == (
+        [],
+        "Help {user} with {braces}.",
+        None,
+    )
+
+
+def test_the_suffix_goes_to_a_static_instruction():
+    """The suffix goes to the static instruction where there is one."""
+    made = configure_agent(
+        LlmAgent(name="a", model="m", static_instruction="Static.", instruction="Dynamic."), ON
+    )
+    assert (made.static_instruction, made.instruction) == ("Static." + SUFFIX, "Dynamic.")
+
+
+def test_an_instruction_made_at_run_time_stays_what_it_is():
+    """An instruction that is a function stays, and the word is told beside it."""
+
+    def instruction(_: Any) -> str:
+        return "made"
+
+    made = configure_agent(LlmAgent(name="a", model="m", instruction=instruction), ON)
+    assert made.instruction is instruction
+    assert names(made)[-1] == "memory_instruction"
+
+
+@pytest.mark.parametrize("config", [None, {"memory": None, "model": {}}])
+def test_memory_that_is_off_leaves_the_agent_as_it_is(config: Any):
+    """Without memory in the configuration the agent itself comes back."""
+    given = LlmAgent(name="a", model="m", instruction="Help.")
+    assert configure_agent(given, config) is given
+
+
+def test_registering_teaches_our_schemes_once_and_again(tmp_path: Path):
+    """ADK's registry makes our service of each scheme, however often they are registered."""
+    register()
+    register()
+    registry = get_service_registry()
+    for uri in (
+        f"libsql:///{tmp_path}/a.db",
+        f"kagent+libsql:///{tmp_path}/a.db",
+        "kagent://",
+        "postgresql://h/d",
+    ):
+        assert isinstance(
+            registry.create_memory_service(uri, agents_dir="agents"), KagentMemoryService
+        )
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+async def test_yaml_agents_name_our_tools_and_callback(
+    tmp_path: Path, service: KagentMemoryService
+):
+    """An agent in YAML gets our tools, with their arguments, and our callback."""
+    from google.adk.agents.config_agent_utils import from_config
+
+    (tmp_path / "root_agent.yaml").write_text(
+        "name: yaml_agent\n"
+        "model: gemini-2.5-flash\n"
+        "instruction: Help.\n"
+        "tools:\n"
+        "  - name: kagent_memory.SaveMemoryTool\n"
+        "    args: {ttl_days: 3}\n"
+        "  - name: kagent_memory.PrefetchMemoryTool\n"
+        "    args: {limit: 2}\n"
+        "  - name: kagent_memory.RecallMemoryTool\n"
+        "after_agent_callbacks:\n"
+        "  - name: kagent_memory.auto_save_session_to_memory_callback\n"
+    )
+    agent: Any = from_config(str(tmp_path / "root_agent.yaml"))
+    assert names(agent) == ["save_memory", "prefetch_memory", "recall_memory"]
+    assert (agent.tools[0].ttl_days, agent.tools[1].prefetch.limit) == (3, 2)
+    agent.model = scripted("hello")
+    assert await Chat(agent, service).ask("Hello") == "hello"
+    assert len(await service.memories.jobs()) == 1

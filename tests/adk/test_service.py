@@ -177,19 +177,6 @@ def test_a_slip_in_the_environment_is_warned_of(
     ]
 
 
-async def test_relative_files_lie_in_the_working_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """A relative file lies in the working directory, not among the agents."""
-    monkeypatch.chdir(tmp_path)
-    async with KagentMemoryService(
-        "kagent:///mine.db?search_limit=1", llm=False, agents_dir="/elsewhere"
-    ) as service:
-        await service.add_memory(**WHOSE, memories=[entry("dark one"), entry("dark two")])
-        assert len(await found(service, "dark")) == 1
-    assert (tmp_path / "mine.db").is_file()
-
-
 def test_tenant_and_scope_of_choose_the_scope(uri: str):
     """The tenant and `scope_of` decide whose memories these are."""
     one = KagentMemoryService(uri, settings=MemorySettings(tenant="t1"))

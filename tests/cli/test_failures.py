@@ -1,5 +1,5 @@
 """What a command says when it fails: JSON where JSON was asked for, one line elsewhere, and never a
-stack trace.
+stack trace; and how `serve` ends.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ import pytest
 import kagent_memory
 from kagent_memory.cli import main
 from kagent_memory.cli.command import EXIT_CODES
+
+from .conftest import serving
 
 OF_ADA = ("--app", "demo", "--user", "ada")
 UNKNOWN = "0199a1b2-0000-7000-8000-000000000000"
@@ -187,3 +189,36 @@ def test_no_text_forges_a_log_line(log_format: str) -> None:
     if log_format == "json":
         told = [json.loads(line) for line in lines if line.startswith("{")]
         assert [one["level"] for one in told] == ["warning", "warning", "error"]
+
+
+def is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_private_postgres_stops_when_serve_is_told_to_end(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    """`serve` that is told to end by a signal stops its private PostgreSQL and succeeds."""
+    data = tmp_path / "pg"
+    postmaster = 0
+    try:
+        with serving("--uri", f"pgserver:///{data}") as (process, said):
+            assert said, "it did not start"
+            postmaster = int((data / "postmaster.pid").read_text(encoding="utf-8").split()[0])
+            assert is_running(postmaster)
+            process.send_signal(number)
+            for _ in range(3):  # whoever is impatient breaks off nothing
+                time.sleep(0.1)
+                process.send_signal(number)
+            _, said = process.communicate(timeout=180)
+            assert (process.returncode, "Traceback" in said) == (0, False), said
+            assert not is_running(postmaster), "the private PostgreSQL is left running"
+    finally:
+        if postmaster and is_running(postmaster):
+            os.kill(postmaster, signal.SIGINT)
