@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from .ingestion.summaries import CompactionAwareSummary, LlmSummary
     from .ingestion.summary_provider import PassthroughSummary, SummaryProvider
     from .memories.memories import Memories
-    from .models.embedding import EmbeddingConfig
     from .records import (
         Change,
         Fact,
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
         tenant,
     )
     from .retrieval.ranking import RankSettings
-    from .settings import MemorySettings
+    from .settings import EmbeddingConfig, MemorySettings
 
 __version__: str
 
@@ -104,7 +103,6 @@ _ROOMS = {
     "adk.tools": (
         "ConfirmMemoryTool ForgetMemoryTool LoadMemoryTool RecallMemoryTool SaveMemoryTool"
     ),
-    "models.embedding": "EmbeddingConfig",
     "errors": "ConfigurationError Conflict InvalidInput KagentMemoryError ModelError NotFound "
     "StoreError "
     "UnusableAnswer",
@@ -113,7 +111,7 @@ _ROOMS = {
     "memories.memories": "Memories",
     "records": "Change Fact Filter Hit Memory Message Recall Revision Scope Scopes tenant",
     "retrieval.ranking": "RankSettings",
-    "settings": "MemorySettings",
+    "settings": "EmbeddingConfig MemorySettings",
 }
 _HOMES = {name: room for room, names in _ROOMS.items() for name in names.split()}
 

@@ -25,7 +25,7 @@ from typing_extensions import override
 from ..concurrency import run_in_thread
 from ..errors import ConfigurationError, KagentMemoryError, StoreError
 from ..records import Scope, current_tenant, names_tenants
-from ..settings import MemorySettings, compose, scheme_of
+from ..settings import EmbeddingConfig, MemorySettings, compose, scheme_of
 from .adk_llm import AdkLlm, at_hand, resolve_llm
 from .converter import messages, to_entry, to_fact, to_fields
 from .loop_thread import Availability, LoopThread
@@ -35,7 +35,7 @@ from .sync_memories import SyncMemories, ThreadsafeMemories
 if TYPE_CHECKING:
     from ..ingestion.summary_provider import SummaryProvider
     from ..memories import Memories
-    from ..models.embedding import Embedder, EmbeddingConfig
+    from ..models.embedding import Embedder
     from ..models.llm import Llm
 
 EVENT_WEIGHT = 100  # characters that take as long to read as an event does

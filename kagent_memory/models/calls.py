@@ -24,8 +24,7 @@ from ..errors import ConfigurationError, KagentMemoryError, needs_extra
 from ..settings import MemorySettings
 from .failures import failure, raised_here, transient
 
-MAX_PAUSE_SECONDS = 8.0
-BACKOFF = wait_exponential_jitter(initial=0.25, max=MAX_PAUSE_SECONDS, jitter=0.25)
+BACKOFF = wait_exponential_jitter(initial=0.25, max=8.0, jitter=0.25)
 _BARE_NAMES = {
     "gemini": re.compile(r"gemini-|gemma-|text-embedding-004$|embedding-001$"),
     "vertex_ai": re.compile(

@@ -17,8 +17,6 @@ from .calls import CheckedModel, check_provider
 from .local import PREFIXES, LocalEmbedder
 from .provider_embedder import ProviderEmbedder
 
-__all__ = ["CheckedEmbedder", "Embedder", "EmbedderChoice", "EmbeddingConfig", "open_embedder"]
-
 logger = logging.getLogger(__name__)
 
 Kind: TypeAlias = Literal["document", "query"]

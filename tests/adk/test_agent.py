@@ -13,6 +13,7 @@ from google.adk.agents.llm_agent import LlmAgent
 from google.adk.cli.service_registry import get_service_registry
 from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.load_memory_tool import LoadMemoryTool as AdkLoadMemoryTool
+from kagent_memory.adk.kagent_agent import SUFFIX, configure_agent
 
 from kagent_memory import (
     AutoSave,
@@ -29,7 +30,6 @@ from kagent_memory import (
     register,
 )
 from kagent_memory.adk.agent import MemoryInstruction
-from kagent_memory.adk.kagent_agent import SUFFIX, configure_agent
 
 from .scripted import Chat, assistant, declarations, names, scripted, system
 

@@ -11,7 +11,8 @@ import pytest
 
 from kagent_memory.errors import ConfigurationError
 from kagent_memory.models.calls import qualified
-from kagent_memory.models.provider_embedder import EmbeddingConfig, route_of
+from kagent_memory.models.provider_embedder import route_of
+from kagent_memory.settings import EmbeddingConfig
 
 
 def config(**keys: object) -> EmbeddingConfig:

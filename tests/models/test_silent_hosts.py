@@ -17,11 +17,11 @@ from relay import Relay
 from kagent_memory.adk.adk_llm import at_hand
 from kagent_memory.errors import ModelError, StoreError
 from kagent_memory.models.calls import litellm
-from kagent_memory.models.embedding import EmbeddingConfig, open_embedder
+from kagent_memory.models.embedding import open_embedder
 from kagent_memory.models.llm import open_llm
 from kagent_memory.models.reranking import open_reranker
 from kagent_memory.remote import RemoteMemories
-from kagent_memory.settings import MemorySettings
+from kagent_memory.settings import EmbeddingConfig, MemorySettings
 
 SHORT = MemorySettings(model_timeout_seconds=1, search_timeout_seconds=1)
 SOON = 60.0  # generous: what is tested is that it ends at all
