@@ -195,6 +195,9 @@ async def test_every_scope_of_a_search_must_be_the_callers(memories: Memories, c
         for path in ("/api/v1/receipts", "/api/v1/receipts/check"):  # they are of the whole tenant
             for headers in (agent, user):
                 assert (await client.get(path, headers=headers)).status_code == 404
+            assert (await client.get(path, headers=tenant)).status_code == 200
+            foreign_tenant = await client.get(f"{path}?tenant=rival", headers=tenant)
+            assert foreign_tenant.status_code == 404
 
 
 # -- a trusted proxy

@@ -175,15 +175,14 @@ async def test_versions_beside_each_other_understand_each_other():
     """A client sends no defaults, and ignores what it does not know of an answer."""
     sent: list[httpx.Request] = []
 
+    told: dict[str, Any] = {
+        "info": {"mode": "keyword", "needs_model": False, "colour": "red"},
+        "stats": {"visible": 2, "dreams": {"a": 1}},
+    }
+
     def newer(request: httpx.Request) -> httpx.Response:
         sent.append(request)
-        if request.url.path.endswith("/info"):
-            return httpx.Response(
-                200, json={"mode": "keyword", "needs_model": False, "colour": "red"}
-            )
-        if request.url.path.endswith("/stats"):
-            return httpx.Response(200, json={"visible": 2, "dreams": {"a": 1}})
-        return httpx.Response(200, json=["an id"])
+        return httpx.Response(200, json=told.get(request.url.path.rpartition("/")[2], ["an id"]))
 
     async with await RemoteMemories.open(
         "http://127.0.0.1", transport=httpx.MockTransport(newer)
