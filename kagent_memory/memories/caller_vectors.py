@@ -23,6 +23,12 @@ def is_kept(width: int) -> bool:
     return width % WIDTH_STEP == 0 and width <= MAX_WIDTH
 
 
+def check_brought(space: str | None) -> None:
+    """Refuse the name of an embedding space without vectors that the caller brings for it."""
+    if space is not None:
+        raise InvalidInput("embedding_space= goes with embedding=, vectors that you bring.")
+
+
 class CallerVectors:
     """The embedding spaces of one store that callers' own vectors are kept in, by their width."""
 
@@ -55,7 +61,7 @@ class CallerVectors:
         return replace(batch, vectors=vectors, space_number=space.number)
 
     async def for_query(
-        self, embedding: Vector | None, name: str | None, *, own: str | None
+        self, embedding: Vector | None, name: str | None
     ) -> tuple[EmbeddingSpace, Vector] | None:
         """Return a query's vector as its caller brought it, with the embedding space to search.
 
@@ -63,24 +69,11 @@ class CallerVectors:
             InvalidInput: the vector does not fit, or a space is named without one.
         """
         if embedding is None:
-            self.check_own_space(name, own)
+            check_brought(name)
             return None
         vector = checked_vector(embedding, None)
         space = await self._space(name, len(vector))
         return None if space is None else (space, vector)
-
-    def check_own_space(self, name: str | None, own: str | None) -> None:
-        """Refuse the name of an embedding space whose vectors are not made here.
-
-        Raises:
-            InvalidInput: the name is not the embedder's.
-        """
-        if name is not None and name != own:
-            raise InvalidInput(
-                f"Vectors of the embedding space {name!r} are not made here; bring them with "
-                "embedding=, or leave "
-                f"embedding_space out{f' or name {own!r}' if own else ''}."
-            )
 
     async def nearest(
         self, scope: Scope, vector: Vector, *, limit: int
@@ -91,7 +84,7 @@ class CallerVectors:
         Raises:
             InvalidInput: the vector does not fit.
         """
-        found = await self.for_query(vector, None, own=None)
+        found = await self.for_query(vector, None)
         if found is None:
             return []
         space, vector = found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -43,13 +42,14 @@ logger = logging.getLogger(__name__)
 BACKFILL = "kagent-memory-backfill"
 """The task that queues the embedding of what a store held before it had an embedder."""
 
-OPTION_KINDS: Mapping[str, tuple[Any, str]] = {
-    "rank": (RankSettings, "kagent_memory.RankSettings(…)"),
-    "importance_weights": (ImportanceWeights, "kagent_memory.ImportanceWeights(…)"),
-    "redact": (Callable, "a function"),
-    "clock": (Callable, "a function"),
+OPTION_KINDS: Mapping[str, Any] = {
+    "gate": Gate,
+    "rank": RankSettings,
+    "importance_weights": ImportanceWeights,
+    "redact": Callable,
+    "clock": Callable,
 }
-"""What some arguments of `Memories.open` are, and in words."""
+"""What some arguments of `Memories.open` are."""
 
 
 class Redactors(NamedTuple):
@@ -225,21 +225,18 @@ class Components:
         self.forget_vectors()
 
 
-def checked_options(gate: Gate | bool | None, **options: object) -> None:
+def checked_options(**options: object) -> None:
     """Refuse what would fail at every later use.
 
     Raises:
         ConfigurationError: says which argument does not fit, and what it takes.
     """
     for name, value in options.items():
-        kind, takes = OPTION_KINDS[name]
+        kind = OPTION_KINDS[name]
         if value is not None and not isinstance(value, kind):
-            raise ConfigurationError(f"{name} takes {takes}, not {kind_of(value)}.")
-    if not (isinstance(gate, bool | None) or _is_gate(gate)):
-        raise ConfigurationError(
-            "gate takes True, False, WordGate(…), or an object with a plain method "
-            f"searches(text, *, tool=False, is_fact=None); not {kind_of(gate)}."
-        )
+            raise ConfigurationError(
+                f"{name} takes {kind.__name__}, not {type(value).__name__}; see Memories.open."
+            )
 
 
 def choose_redactors(redact: Redactor | None, settings: MemorySettings) -> Redactors:
@@ -319,25 +316,6 @@ async def open_database(uri: str, settings: MemorySettings, pool: object) -> Sto
     names = OpenOptions.__annotations__.keys() - {"schema", "pool"}
     options: dict[str, Any] = {name: getattr(settings, name) for name in names}
     return await open_store(uri, pool=pool, schema=settings.postgres_schema, **options)
-
-
-def kind_of(value: object) -> str:
-    """Return what a value is, for people."""
-    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
-
-
-def _is_gate(gate: object) -> bool:
-    """Return True for an object whose method takes what a gate is asked with."""
-    searches = getattr(gate, "searches", None)
-    if isinstance(gate, type) or not callable(searches) or inspect.iscoroutinefunction(searches):
-        return False
-    try:
-        inspect.signature(searches).bind("", tool=False, is_fact=None)
-    except TypeError:
-        return False
-    except ValueError:  # compiled functions tell no signature
-        return True
-    return True
 
 
 def _log_failure(task: asyncio.Task[None]) -> None:

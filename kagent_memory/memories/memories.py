@@ -105,14 +105,14 @@ class Memories(Writing, Forgetting, Maintenance):
             StoreError: the database cannot be reached.
         """
         cancel_tasks_at_exit()
-        checked_options(
-            gate, rank=rank, importance_weights=importance_weights, redact=redact, clock=clock
-        )
         if uri is None and pool is not None:
             uri = "postgresql:///"
         bare, settings = compose(uri, settings, options, os.environ)
         if isinstance(gate, bool):
             gate, settings = None, settings.updated({"gate": gate})
+        checked_options(
+            gate=gate, rank=rank, importance_weights=importance_weights, redact=redact, clock=clock
+        )
         redactors = choose_redactors(redact, settings)
         # in a thread: looking up the provider of a name may import LiteLLM
         embedder, providers, reranker = await asyncio.to_thread(
@@ -239,9 +239,7 @@ class Memories(Writing, Forgetting, Maintenance):
             filter=parts.masked_filter(replace(filter, superseded=False)),
             explain=explain,
             history=earlier,
-            external_vector=await parts.caller_vectors.for_query(
-                embedding, embedding_space, own=parts.own_space
-            ),
+            external_vector=await parts.caller_vectors.for_query(embedding, embedding_space),
             budget_tokens=budget_tokens,
             as_of=at,
             session_id=checked_session_id(session_id) if session_id else None,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from ..checks import checked_text
-from ..concurrency import PORTION, each_aside, run_in_thread
+from ..concurrency import PORTION, SHORT, each_aside, run_in_thread
 from ..errors import Conflict, InvalidInput, NotFound
 from ..ingestion.editing import edited, kept_fact, last_change, superseding, taken_back
 from ..records import (
@@ -24,6 +24,7 @@ from ..records import (
 )
 from ..retention.lifecycle import promoted, revised, to_memory
 from ..stores.values import Batch, Delivery
+from .caller_vectors import check_brought
 from .opened import Opened
 from .types import Llm, Minutes, Vector, Who
 from .verbs import verb
@@ -153,7 +154,7 @@ class Writing(Opened):
                     old, memories[0], now=now, who=who, why="replaced by its author"
                 )
             if embedding is None:
-                parts.caller_vectors.check_own_space(embedding_space, parts.own_space)
+                check_brought(embedding_space)
                 applied = await parts.embed_and_apply(scope, changes, now=now, strict=True)
             else:
                 batch = await parts.caller_vectors.added_to(
@@ -269,8 +270,7 @@ class Writing(Opened):
                 max_bytes=parts.settings.max_content_bytes,
                 redact=parts.redactors.save,
             )
-            size = text_size((given.get("content"), given.get("metadata")))
-            new = await run_in_thread(size, change)
+            new = await run_in_thread(PORTION, change)
             if replace(new, updated_at=old.updated_at, revision=old.revision) == old:
                 return old  # what changes nothing leaves no trace in the history
             if old.state == "short_term":  # what somebody cares for is more than a session's
@@ -354,24 +354,11 @@ class Writing(Opened):
         await self.parts.store.memories.count([counted])
 
 
-def text_size(value: object) -> int:
-    """Return about how many characters are read when this is checked and masked; stop counting once
-    they are many.
+def text_size(item: Fact | str) -> int:
+    """Return about how many characters are read when this is checked and masked: enough for a
+    thread where it holds more than a text.
     """
-    size, left = 0, [value]
-    while left and size <= PORTION * 8:
-        value = left.pop()
-        match value:
-            case str() as text:
-                size += len(text)
-            case Fact() as fact:
-                left += (getattr(fact, field.name) for field in fields(fact))
-            case Mapping():
-                pairs = cast("Mapping[object, object]", value)
-                left += pairs.values()
-                size += 50 * len(pairs)
-            case list() | tuple():
-                left += cast("Iterable[object]", value)
-            case _:
-                size += 10
-    return size
+    if isinstance(item, str):
+        return len(item)
+    has_more = item.metadata or item.topics or item.tags or item.event_ids
+    return len(item.text) + (SHORT + 1 if has_more else 0)
