@@ -143,7 +143,7 @@ def test_nothing_is_locked_but_in_one_scope():
 def test_every_table_is_distributed_or_a_reference():
     """Every statement that lists the tables names all, so that each has a place on a cluster."""
     made = set(re.findall(r"CREATE TABLE (\w+)", SCHEMA))
-    for name, others in (("undistributed", set[str]()), ("about", {"schema_migration"})):
+    for name, others in (("drop_local_rows", set[str]()), ("about", {"schema_migration"})):
         listed = re.findall(r"'\^\(([^']*)\)\$'", re.sub(r"'\s+'", "", queries("postgres")[name]))
         assert [set(names.split("|")) for names in listed] == [
             made - others | {"memory_vector_[0-9]+"}
