@@ -62,6 +62,7 @@ EDGES = "\"'“”‘’«»„‹›()[]{}<>*,;:!?…¿¡.。！？"
 _ENDS = ".!…"
 _JOINTS = re.compile("['’-]")
 _MAX_SYMBOL_CHARS = 3  # letters of what a number counts that may be a unit
+_MIN_SHOUTED_CHARS = 5  # letters, all capitals, that are a word rather than an acronym
 
 
 def tokens(text: str) -> list[str]:
@@ -117,8 +118,8 @@ def normalised(text: str) -> str:
 
 
 def spelling(text: str) -> str:
-    """The text as facts are compared by it: blanks and capitals at the beginning of plain words
-    folded, and nothing else.
+    """The text as facts are compared by it: blanks, and capitals that begin plain words or write
+    long ones throughout, folded, and nothing else.
 
     Whatever may tell two things apart stays: the case of units, identifiers and acronyms, super-
     and subscripts, letters that only look alike. What ends a sentence after a plain word goes.
@@ -135,7 +136,8 @@ def spelling(text: str) -> str:
         letters = all(map(str.isalpha, _JOINTS.split(core)))
         # what a number counts may be a unit, and so may a letter that stands alone
         is_unit = len(core) <= _MAX_SYMBOL_CHARS and any(map(str.isdigit, before))
-        is_plain = core == "I" or (len(core) > 1 and core[1:] == core[1:].lower())
+        is_shouted = core.isupper() and len(core) >= _MIN_SHOUTED_CHARS
+        is_plain = is_shouted or core == "I" or (len(core) > 1 and core[1:] == core[1:].lower())
         folded.append(small if letters and is_plain and not is_unit else word)
     return " ".join(folded)
 

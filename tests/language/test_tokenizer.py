@@ -102,6 +102,7 @@ SAME_FACT = [
     ("I like tea.", "i like Tea"),
     ("Likes  tea", " likes\ttea. "),
     ("The User likes tea!", "the user likes tea"),
+    ("The user LIKES tea", "The user likes tea"),
     ("T-shirt size", "t-shirt size"),
     ("It's fine", "it's fine"),
     ("Zo\u00eb sings", "Zoe\u0308 sings"),
@@ -143,7 +144,7 @@ APART = [
 
 @pytest.mark.parametrize(("one", "other"), SAME_FACT)
 def test_spelling_alone_makes_no_other_fact(one: str, other: str) -> None:
-    """Blanks, capitals that begin plain words and the end of a sentence make no other fact."""
+    """Blanks, capitals of plain words and the end of a sentence make no other fact."""
     assert identity(one, verbatim=False) == identity(other, verbatim=False)
 
 
