@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -233,7 +234,8 @@ def checked_options(**options: object) -> None:
     """
     for name, value in options.items():
         kind = OPTION_KINDS[name]
-        if value is not None and not isinstance(value, kind):
+        is_async = inspect.iscoroutinefunction(getattr(value, "searches", None))
+        if value is not None and (is_async or not isinstance(value, kind)):
             raise ConfigurationError(
                 f"{name} takes {kind.__name__}, not {type(value).__name__}; see Memories.open."
             )

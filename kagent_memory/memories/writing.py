@@ -356,9 +356,6 @@ class Writing(Opened):
 
 def text_size(item: Fact | str) -> int:
     """Return about how many characters are read when this is checked and masked: enough for a
-    thread where it holds more than a text.
+    thread where it may hold more than a text.
     """
-    if isinstance(item, str):
-        return len(item)
-    has_more = item.metadata or item.topics or item.tags or item.event_ids
-    return len(item.text) + (SHORT + 1 if has_more else 0)
+    return len(item) if isinstance(item, str) else len(str(item.text)) + SHORT + 1
