@@ -90,7 +90,7 @@ class Retriever:
     async def _answer(self, search: Search, *, again: bool = False) -> Recall:
         store, mode = self._store, self._mode(search)
         search.view = await open_views(
-            store, search, again=again, has_short_term=self.has_short_term
+            store, self._embedder, search, again=again, has_short_term=self.has_short_term
         )
         texts: dict[int, str] = {}
         if is_small(search.question.terms):  # which the index leaves out
@@ -124,7 +124,7 @@ class Retriever:
         is_general = isinstance(gate, WordGate) and not (tool or is_fact) and gate.is_general(text)
         if is_general and search.scopes:
             # to read the whole past is too much for a question whether to search at all
-            views = await open_views(self._store, replace(search, as_of=None))
+            views = await open_views(self._store, None, replace(search, as_of=None))
             terms = query_terms(text)
             size = views.size(len(terms))
             matches = await run_in_thread(size, views.text, terms, limit=0)

@@ -5,6 +5,7 @@ they were at a time, beside the short-term memories of its session.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -14,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 
 from ..concurrency import cancel_and_wait, run_in_thread
-from ..errors import InvalidInput
+from ..errors import InvalidInput, ModelError
 from ..records import EVERYTHING, Exclusion, Filter, LeftOut, Memory, Scope, Vector
 from ..stores.base import MemoryStore
 from ..stores.columns import Mask, Rows
@@ -22,12 +23,16 @@ from ..stores.index import JoinedIndex, ScopeIndex
 from ..stores.values import EARLIEST, TextMatches, Whole
 from ..stores.vectors import Nearest
 from ..stores.view import MemoriesView, View
+from .embedding_spaces import StoreEmbedder
 from .search import Search
+
+logger = logging.getLogger(__name__)
 
 SCOPES_AT_ONCE = 4
 MAX_EXCLUSIONS = 50
 MAX_PAST = 50_000  # memories that a search of the past reads
 READ_AT_ONCE = 500
+MAX_REWORDED = 1000  # are embedded anew for one search; the others are found by words
 MAX_SHORT_TERM = 50  # of one session; the oldest go first
 
 Answer = TypeVar("Answer")
@@ -192,6 +197,7 @@ async def few_at_once(calls: Sequence[Callable[[], Awaitable[Answer]]]) -> list[
 
 async def open_views(
     store: MemoryStore,
+    embedder: StoreEmbedder | None,
     search: Search,
     *,
     again: bool = False,
@@ -202,6 +208,7 @@ async def open_views(
 
     Args:
         store: which keeps them.
+        embedder: its own, if any.
         search: whose scopes, filter, time and session.
         again: a former view turned out to be stale.
         has_short_term: whether sessions keep memories for themselves.
@@ -209,7 +216,9 @@ async def open_views(
     source, scopes, session_id = store.reader, search.scopes, search.session_id
     view_of = partial(source.view, filter=search.filter, now=search.now)
     if search.as_of is not None:
-        return ManyViews(await past_views(source, scopes, search.now, search.filter, session_id))
+        return ManyViews(
+            await past_views(source, embedder, scopes, search.now, search.filter, session_id)
+        )
     own: list[View] = []
     for scope in scopes if session_id and has_short_term else ():
         brief = await source.short_term(
@@ -228,13 +237,14 @@ async def open_views(
 
 async def past_views(
     source: MemoryStore,
+    embedder: StoreEmbedder | None,
     scopes: Sequence[Scope],
     at: datetime,
     filter: Filter = EVERYTHING,
     session_id: str | None = None,
 ) -> list[View]:
     """Return views of the scopes as they were at a time, in which short-term memories of the
-    session count as active. What was reworded since is found by its words of then.
+    session count as active. What was reworded since is embedded anew, as it was.
 
     Forgotten and pruned memories are gone for good, for the past too.
 
@@ -251,14 +261,14 @@ async def past_views(
                 "more; name fewer."
             )
         memories: list[Memory] = []
-        reworded: set[str] = set()
+        reworded: dict[str, Memory] = {}
         for start in range(0, len(ids), READ_AT_ONCE):
             for whole in await source.whole(scope, ids[start : start + READ_AT_ONCE]):
                 if (memory := state_at(whole, at)) is not None:
                     memories.append(memory)
                     today = whole.memory
                     if (memory.content, memory.author) != (today.content, today.author):
-                        reworded.add(memory.id)
+                        reworded[memory.id] = memory
         view = MemoriesView.of(
             source,
             scope,
@@ -268,7 +278,7 @@ async def past_views(
                 if memory.state != "short_term" or (session_id and memory.session_id == session_id)
             ],
             short_term=True,
-            vectors=partial(_past_vectors, source, scope, reworded),
+            vectors=partial(_past_vectors, source, embedder, scope, reworded),
             filter=filter,
             now=at,
         )
@@ -277,10 +287,24 @@ async def past_views(
 
 
 async def _past_vectors(
-    source: MemoryStore, scope: Scope, reworded: Collection[str], space: int, ids: Sequence[str]
+    source: MemoryStore,
+    embedder: StoreEmbedder | None,
+    scope: Scope,
+    reworded: Mapping[str, Memory],
+    space_number: int,
+    ids: Sequence[str],
 ) -> Mapping[str, Vector]:
-    """Return the vectors of those of these memories that say what they said then."""
-    return await source.vectors(scope, space, [id for id in ids if id not in reworded])
+    """Return the vectors of these memories as they were."""
+    kept = await source.vectors(scope, space_number, [id for id in ids if id not in reworded])
+    anew = [reworded[id] for id in ids if id in reworded][-MAX_REWORDED:]
+    if not anew or embedder is None:
+        return kept
+    try:
+        space, made_vectors = await embedder.embed_memories(scope, anew)
+    except ModelError as error:
+        logger.warning("What was reworded since is searched by words only: %s", error)
+        return kept
+    return {**kept, **made_vectors} if space.number == space_number else kept
 
 
 def state_at(whole: Whole, at: datetime) -> Memory | None:
