@@ -160,44 +160,34 @@ class Handler(BaseHTTPRequestHandler):
         if step == "hang":
             self.server.hung += 1
             self.server.released.wait(60)
-        if step in ("cut", "hang"):
-            self._hang_up()
-        elif isinstance(step, int):
-            self._send(step, b"<html>A proxy says no.</html>")
-        elif isinstance(step, bytes):
-            self._send(200, step)
-        else:
-            self._serve(body, step)
+        status, told = (0, b"") if step in ("cut", "hang") else self._answer(body, step)
+        if step in ("cut", "drop", "hang"):
+            self.close_connection = True
+            self.connection.shutdown(socket.SHUT_RDWR)
+            return
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(told)))
+        self.end_headers()
+        self.wfile.write(told)
+        self.wfile.flush()
 
-    def _serve(self, body: dict[str, Any], step: Any) -> None:
+    def _answer(self, body: dict[str, Any], step: Any) -> tuple[int, bytes]:
         server, given = self.server, self.headers.get("Authorization")
         path, _, version = self.path.strip("/").rpartition("/v2/")
+        if isinstance(step, int):
+            return step, b"<html>A proxy says no.</html>"
+        if isinstance(step, bytes):
+            return 200, step
         if step == "expire":
             server.expire()
         if server.token and given != f"Bearer {server.token}":
-            self._send(401, json.dumps({"error": f"no: {given}"}).encode())
-        elif version != "pipeline":
-            self._send(404, b"")
-        else:
-            server.paths.append(self.path)
-            status, answer = server.answer(path or "default", body)
-            if step == "drop":
-                self._hang_up()
-            else:
-                told = step(answer) if callable(step) else answer
-                self._send(status, json.dumps(told).encode())
-
-    def _hang_up(self) -> None:
-        self.close_connection = True
-        self.connection.shutdown(socket.SHUT_RDWR)
-
-    def _send(self, status: int, body: bytes) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-        self.wfile.flush()
+            return 401, json.dumps({"error": f"no: {given}"}).encode()
+        if version != "pipeline":
+            return 404, b""
+        server.paths.append(self.path)
+        status, answer = server.answer(path or "default", body)
+        return status, json.dumps(step(answer) if callable(step) else answer).encode()
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing."""

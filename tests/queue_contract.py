@@ -215,28 +215,17 @@ class QueueContract(ContractPart):
 
     async def test_messages_of_one_key_are_united_by_their_times(self, home: ScopedStore) -> None:
         """Each event once, in the order of the times, whether they come in one call or in many."""
-        payloads = (
-            messages("e3", n=1),
-            messages("e1", "e2", n=2),
-            messages("e2", "e4"),
-            messages(),
-        )
+        payloads = messages("e3", n=1), messages("e1", "e2", n=2), messages("e2", "e4"), messages()
         for number, payload in enumerate(payloads):
-            at = NOW + number * SECOND
-            await home.enqueue(
-                "session_end", session_id="s", key="s", payload=payload, run_after=at
-            )
+            given = {"payload": payload, "run_after": NOW + number * SECOND}
+            await home.enqueue("session_end", session_id="s", key="s", **given)
         [timer] = await home.jobs()
-        assert (dict(timer.payload), timer.run_after) == (
-            messages("e1", "e2", "e3", "e4"),
-            NOW + 3 * SECOND,
-        )
-        both = [
-            a_job(home.scope, session_id="t", key="t", payload=payload) for payload in payloads[:2]
-        ]
+        assert timer.payload == messages("e1", "e2", "e3", "e4")
+        assert timer.run_after == NOW + 3 * SECOND
+        both = [a_job(home.scope, "embed", key="t", payload=payload) for payload in payloads[:2]]
         await home.store.enqueue(both)
-        [folded] = [job for job in await home.jobs() if job.session_id == "t"]
-        assert (folded.id, dict(folded.payload)) == (both[0].id, messages("e1", "e2", "e3", n=2))
+        [folded] = [job for job in await home.jobs() if job.key == "t"]
+        assert (folded.id, folded.payload) == (both[0].id, messages("e1", "e2", "e3", n=2))
 
     async def test_taken_and_forgotten_events_are_not_queued(self, home: ScopedStore) -> None:
         """Events that were taken in or forgotten since the caller looked are left out."""
@@ -295,13 +284,14 @@ class QueueContract(ContractPart):
         """While it is queued, by its scope, kind and key."""
         timer, waiting = await home.enqueue("session_end", key="s"), home.store.queue.waiting
         assert await waiting(home.scope, "session_end", "s") == timer
-        elsewhere = waiting(home.elsewhere().scope, "session_end", "s")
-        for other in (
-            elsewhere,
-            waiting(home.scope, "embed", "s"),
-            waiting(home.scope, "session_end", "t"),
-        ):
-            assert await other is None
+        elsewhere = home.elsewhere().scope
+        others: tuple[tuple[Scope, JobKind, str], ...] = (
+            (elsewhere, "session_end", "s"),
+            (home.scope, "embed", "s"),
+            (home.scope, "session_end", "t"),
+        )
+        for other in others:
+            assert await waiting(*other) is None
         await home.claim()
         assert await waiting(home.scope, "session_end", "s") is None
 

@@ -173,13 +173,10 @@ async def test_the_prune_judges_each_linked_memory_by_itself() -> None:
     """What is in use is extended, what is linked with it and is not in use goes."""
     scope = scope_of(SAME[0])
     async with settled(ideal, SAME[0]) as memories:
-        by_text = {memory.content: memory for memory in (await memories.list(scope)).memories}
-        used = by_text[(await found(memories, SAME[0], "new"))[0]]
         for _ in range(10):
-            hits = await memories.recall(scope, used.content)
-            assert [hit.memory.id for hit in hits] == [used.id]
+            [hit] = await memories.recall(scope, SAME[0]["new"])
         memories.parts.clock.now += 20 * DAY  # pyright: ignore[reportAttributeAccessIssue] ours
         pruned = await memories.prune()
         assert (pruned.deleted, pruned.extended) == (1, 1)
         [left] = (await memories.list(scope)).memories
-        assert (left.id, left.links) == (used.id, ())
+        assert (left.id, left.links) == (hit.memory.id, ())

@@ -13,7 +13,7 @@ import pytest
 
 from kagent_memory import Memories
 from kagent_memory.errors import ConfigurationError, ModelUnavailable
-from kagent_memory.records import Filter, Scope
+from kagent_memory.records import Scope
 
 from .ground import Embedding, lacking, opened
 
@@ -184,20 +184,18 @@ async def test_forgetting_and_editing_meanwhile_reach_both_spaces(store_uri):
     """During a re-embedding, forget and edit leave no stale vector in the old or the new space."""
     await filled(store_uri, 6)
     async with opened(store_uri, embedding=Embedding(OLD), batch_size=2) as memories:
-        first = Embedding(NEW)
-        first.down_after = 4
+        new = Embedding(NEW)
+        new.down_after = 4
         with pytest.raises(ModelUnavailable):
-            await memories.reembed(first)
-        first.down_after = 10**9
-        page = await memories.list(ADA, filter=Filter(), limit=10)
-        gone, edited = page.memories[0], page.memories[1]
+            await memories.reembed(new)
+        new.down_after = 10**9
+        gone, edited, *_ = (await memories.list(ADA, limit=10)).memories
         await memories.forget(ADA, gone.id)
         await memories.edit(ADA, edited.id, content="Ada keeps no key at all.")
+        view = await memories.store.memories.view(ADA, now=datetime.now(UTC))
         for space in await memories.store.memories.spaces.all():
-            [found] = await (
-                await memories.store.memories.view(ADA, now=datetime.now(UTC))
-            ).nearest(space.number, [np.ones(32, np.float32)], limit=20)
+            [found] = await view.nearest(space.number, [np.ones(32, np.float32)], limit=20)
             assert gone.id not in dict(found)
             assert (edited.id in dict(found)) is (space.name == OLD)
-        await memories.reembed(first)
+        await memories.reembed(new)
         assert await lacking(memories, ADA, NEW) == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -55,29 +55,21 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         yield url
 
 
-def embed(choice: Any) -> Awaitable[Any]:
-    embedder: Any = open_embedder(choice, SHORT)
-    return embedder.embed(["some text"], kind="document")
-
-
-def complete(llm: Any) -> Awaitable[Any]:
-    return llm.complete("What do I like?", schema=Facts)
-
-
-def rerank(model: str, base: str) -> Awaitable[Any]:
-    reranker: Any = open_reranker({"model": model, "api_base": base}, SHORT)
-    return reranker.rerank("tea", ["oolong", "coffee"])
-
-
 async def test_every_model_call_ends_within_its_bound(silent):
     """A call of any kind of model ends as a ModelError."""
     base, embeddings = f"{silent}/v1", [f"{name}/any" for name in ("openai", "ollama")]
-    own = at_hand(LiteLlm(model="openai/any", api_base=base), SHORT)
+    config = EmbeddingConfig(provider="openai", model="any", base_url=base)
+    embedders: list[Any] = [open_embedder(choice, SHORT) for choice in (*embeddings, config)]
+    llms: list[Any] = [open_llm(f"{name}/any", SHORT) for name in ("openai", "hosted_vllm")]
+    llms.append(at_hand(LiteLlm(model="openai/any", api_base=base), SHORT))
+    rerankers: list[Any] = [
+        open_reranker({"model": f"{name}/any", "api_base": silent}, SHORT)
+        for name in ("hosted_vllm", "cohere")
+    ]
     calls = [
-        *map(embed, (*embeddings, EmbeddingConfig(provider="openai", model="any", base_url=base))),
-        *(complete(open_llm(f"{name}/any", SHORT)) for name in ("openai", "hosted_vllm")),
-        complete(own),
-        *(rerank(f"{name}/any", silent) for name in ("hosted_vllm", "cohere")),
+        *(embedder.embed(["some text"], kind="document") for embedder in embedders),
+        *(llm.complete("What do I like?", schema=Facts) for llm in llms),
+        *(reranker.rerank("tea", ["oolong", "coffee"]) for reranker in rerankers),
     ]
     async with asyncio.timeout(SOON):
         ended = await asyncio.gather(*calls, return_exceptions=True)

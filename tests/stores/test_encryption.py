@@ -391,17 +391,14 @@ async def test_keys_are_never_shown_and_never_in_a_uri(tmp_path, monkeypatch, ca
     secret = NEW.partition(":")[2]
     with pytest.raises(ConfigurationError, match="KAGENT_MEMORY_ENCRYPTION_KEYS") as told:
         compose(f"{uri}?encryption_keys={NEW}", None, {}, {})
-    assert secret not in str(told.value)
-    assert secret not in repr(MemorySettings(encryption_keys=NEW))
+    assert secret not in f"{told.value} {MemorySettings(encryption_keys=NEW)!r}"
     monkeypatch.setenv("KAGENT_MEMORY_ENCRYPTION_KEYS", NEW)
     monkeypatch.setenv("KAGENT_MEMORY_URI", uri)
-    rotate = ["migrate", "--rotate-keys"]
-    add = ["add", "--app", "a", "--user", "u", CANARY]
-    for command in (["migrate"], add, [*rotate, "--dry-run"], rotate, ["doctor"], ["show"]):
-        assert await asyncio.to_thread(main, command) in (0, None), capsys.readouterr()
-    told = capsys.readouterr()
-    assert secret not in told.out + told.err
+    for command in (f"add --app a --user u {CANARY}", "migrate --rotate-keys", "doctor", "show"):
+        assert await asyncio.to_thread(main, command.split()) in (0, None)
+    shows = capsys.readouterr()
+    assert secret not in shows.out + shows.err
     assert not shown(uri)
     monkeypatch.delenv("KAGENT_MEMORY_ENCRYPTION_KEYS")
-    assert await asyncio.to_thread(main, rotate) == 5
+    assert await asyncio.to_thread(main, ["migrate", "--rotate-keys"]) == 5
     assert "KAGENT_MEMORY_ENCRYPTION_KEYS" in capsys.readouterr().err

@@ -8,7 +8,6 @@ import asyncio
 import random
 import uuid
 from collections import Counter
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +18,7 @@ from hypothesis import strategies as st
 
 from kagent_memory import StoreError
 from kagent_memory.language.preferences import PREFERENCE_TERM
-from kagent_memory.records import Change, Filter, Memory, Scope, new_id
+from kagent_memory.records import Filter, Memory, Scope, new_id
 from kagent_memory.stores import Store, open_store
 from kagent_memory.stores.index import Entry, ScopeIndex
 from kagent_memory.stores.postings import packed
@@ -27,7 +26,7 @@ from kagent_memory.stores.sql import index_cache
 from kagent_memory.stores.sql.index_reads import SqlIndexReads, Stand
 from kagent_memory.stores.sql.session import run
 from kagent_memory.stores.values import Batch
-from kagent_memory.testing.fixtures import adding, delivery, features_of
+from kagent_memory.testing.fixtures import adding, changing, delivery, features_of
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 SCOPE = Scope("t", "u", "a")
@@ -46,11 +45,7 @@ def memory(text: str, **values: Any) -> Memory:
 
 
 async def add(store: Store, *memories: Memory) -> None:
-    await store.apply(
-        SCOPE,
-        Batch(changes=[Change(kind="add", memory=one, explicit=True) for one in memories]),
-        now=NOW,
-    )
+    await store.apply(SCOPE, Batch(changes=adding(*memories, explicit=True)), now=NOW)
 
 
 async def found(store: Store, *terms: str, now: datetime = NOW) -> set[str]:
@@ -175,14 +170,8 @@ async def test_a_packed_index_answers_like_a_new_one(pair, loaded, monkeypatch):
                 [stored] = (
                     await writer.memories.get(SCOPE, [dice.choice(known).id], now=NOW)
                 ).values()
-                edited = replace(
-                    stored, content=f"mocha {next(texts)}", revision=stored.revision + 1
-                )
-                await writer.apply(
-                    SCOPE,
-                    Batch(changes=[Change(kind="update", memory=edited, explicit=True)]),
-                    now=NOW,
-                )
+                change = changing(stored, "update", content=f"mocha {next(texts)}")
+                await writer.apply(SCOPE, Batch(changes=[change]), now=NOW)
             case _:
                 new = [
                     memory(f"tea {next(texts)}?", session_id=dice.choice("st"))
