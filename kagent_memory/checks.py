@@ -137,23 +137,19 @@ def _containers(values: Any) -> list[Any]:
     return [part for part in parts if isinstance(part, (list, dict))]
 
 
-def checked_time(at: datetime | None, what: str) -> datetime | None:
+def checked_time(at: datetime) -> datetime:
     """Return the same moment in UTC.
 
     Raises:
-        InvalidInput: not a datetime, has no time zone, or lies outside the years 1 to 9999 in UTC.
+        InvalidInput: it has no time zone, or lies outside the years 1 to 9999 in UTC.
     """
-    if at is None:
-        return None
-    if not isinstance(at, datetime):  # pyright: ignore[reportUnnecessaryIsInstance] callers are untyped
-        raise InvalidInput(f"{what} must be a datetime, not {type(at).__name__}.")
     if at.tzinfo is None:
-        raise InvalidInput(f"{what} must be an aware datetime; give it a time zone.")
+        raise InvalidInput("The time must be an aware datetime; give it a time zone.")
     try:
         return at.astimezone(UTC)
     except OverflowError as error:
         raise InvalidInput(
-            f"{what} is out of range; use a time between the years 1 and 9999."
+            "The time is out of range; use a time between the years 1 and 9999."
         ) from error
 
 

@@ -89,7 +89,7 @@ KINDS: Mapping[str, Any] = {
     "int": click.INT,
     "Hits": click.IntRange(1, 1000),
     "float": click.FLOAT,
-    "datetime": time,
+    "Time": time,
     "Name": text,
     "Text": text,
     "MemoryType": click.Choice(MEMORY_TYPES),
@@ -122,7 +122,7 @@ def _argument(parameter: inspect.Parameter, meaning: str) -> click.Parameter:
     if kind.startswith("Sequence"):
         words = f"{word.removesuffix('s')} {name}"
         return option(words, f"{meaning}; may be repeated", multiple=True)
-    if kind == "datetime":
+    if kind == "Time":
         meaning += "; for example 2026-01-31 or 2026-01-31T09:30Z"
     return option(
         f"{word} {name}", meaning, type=KINDS.get(kind), default=parameter.default or None

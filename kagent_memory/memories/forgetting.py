@@ -6,12 +6,10 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Any
 
-from ..checks import checked_time
 from ..errors import InvalidInput, NotFound
-from ..records import Filter, Listed, Scope, Text
+from ..records import Filter, Listed, Scope, Text, Time
 from ..stores.codec import messages_in
 from ..stores.receipts import Receipt, chain_id, problem_at_end, problems
 from ..stores.values import ForgottenTenant, Selection
@@ -85,8 +83,8 @@ class Forgetting(Opened):
         session_id: Text | None = None,
         tag: Text | None = None,
         author: Text | None = None,
-        before: datetime | None = None,
-        after: datetime | None = None,
+        before: Time | None = None,
+        after: Time | None = None,
         filter: Filter | None = None,
         everything: bool = False,
         dry_run: bool = False,
@@ -126,8 +124,8 @@ class Forgetting(Opened):
         named: dict[str, Any] = {
             "session_id": session_id,
             "author": author,
-            "created_after": checked_time(after, "after"),
-            "created_before": checked_time(before, "before"),
+            "created_after": after,
+            "created_before": before,
         }
         parts, condition = self.parts, _joined(filter or Filter(), named, tag)
         has_conditions = filter is not None or condition != Filter()

@@ -9,7 +9,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Self
 
-from ..checks import checked_time
 from ..concurrency import cancel_tasks_at_exit
 from ..errors import InvalidInput
 from ..ingestion.editing import checked_session_id
@@ -25,6 +24,7 @@ from ..records import (
     Revision,
     Scope,
     Scopes,
+    Time,
 )
 from ..retrieval.embedding_spaces import StoreEmbedder
 from ..retrieval.query import Gate
@@ -177,7 +177,7 @@ class Memories(Writing, Forgetting, Maintenance):
         history: Sequence[str] = (),
         budget_tokens: int | None = None,
         timeout_seconds: Seconds | None = None,
-        as_of: datetime | None = None,
+        as_of: Time | None = None,
         session_id: str | None = None,
     ) -> Recall:
         """Find the memories that answer a query, best first.
@@ -221,8 +221,8 @@ class Memories(Writing, Forgetting, Maintenance):
                 many scopes.
             StoreError: the database is unavailable. An unavailable embedder only lowers the mode.
         """
-        parts, now, at = self.parts, self.parts.clock(), checked_time(as_of, "as_of")
-        if at is not None and at > now:
+        parts, now = self.parts, self.parts.clock()
+        if as_of is not None and as_of > now:
             raise InvalidInput("as_of lies in the future; leave it out for what is answered now.")
         until = models_until(timeout_seconds)
         text, earlier = await parts.masked_query(query, history)
@@ -231,7 +231,7 @@ class Memories(Writing, Forgetting, Maintenance):
         search = Search(
             scopes=scopes,
             text=text,
-            now=at or now,
+            now=as_of or now,
             limit=settings.search_limit if limit is None else limit,
             min_score=settings.min_score if min_score is None else min_score,
             floor=settings.handover_floor if handover else 0.0,
@@ -241,7 +241,7 @@ class Memories(Writing, Forgetting, Maintenance):
             history=earlier,
             external_vector=await parts.caller_vectors.for_query(embedding, embedding_space),
             budget_tokens=budget_tokens,
-            as_of=at,
+            as_of=as_of,
             session_id=checked_session_id(session_id) if session_id else None,
             models_until=until,
         )
@@ -255,7 +255,7 @@ class Memories(Writing, Forgetting, Maintenance):
             span.searched(answer.mode, gated=gated)
             if not gated:
                 span.records((hit.memory.id, hit.memory.content, hit.score) for hit in answer)
-        if deliver and not explain and at is None:
+        if deliver and not explain and as_of is None:
             parts.deliveries.count_answer(scopes, answer)
         return answer
 

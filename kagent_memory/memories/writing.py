@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -21,6 +20,7 @@ from ..records import (
     MemoryType,
     Message,
     Scope,
+    Time,
 )
 from ..retention.lifecycle import promoted, revised, to_memory
 from ..stores.values import Batch, Delivery
@@ -182,7 +182,7 @@ class Writing(Opened):
         metadata: Mapping[str, Any] | None = None,
         category: str | None = None,
         ttl_days: int | None = None,
-        happened_at: datetime | None = None,
+        happened_at: Time | None = None,
         revision: int | None = None,
         who: Who = "",
         why: str = "",
