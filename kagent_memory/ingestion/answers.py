@@ -9,9 +9,8 @@ import re
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from itertools import chain
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar, cast
+from typing import Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import (
     AfterValidator,
@@ -43,7 +42,6 @@ SESSION_SUMMARY = "session:summary"
 SUMMARY_IMPORTANCE = 0.6
 _YEAR_OR_MONTH = re.compile(r"(\d{4})(?:-(\d{2}))?")
 _MAX_DISTANCE = timedelta(days=100 * 365)
-Model = TypeVar("Model", bound=BaseModel)
 
 
 def _plain(text: str) -> str:
@@ -65,9 +63,8 @@ def _type(value: object) -> str:
 
 
 def _texts(value: object) -> list[str]:
-    """Return a list of texts; of a text what stands between its commas."""
-    items = value.split(",") if isinstance(value, str) else value
-    listed = cast("list[object]", items) if isinstance(items, list) else [items]
+    """Return a list of texts, of which one may stand alone."""
+    listed = cast("list[object]", value if isinstance(value, list) else [value])
     return list(filter(None, map(_text, listed)))
 
 
@@ -81,19 +78,6 @@ def _or(default: object) -> WrapValidator:
             return default
 
     return WrapValidator(read)
-
-
-def _fitting(kind: type[Model], value: Any) -> Any:
-    """Return a list without the items that do not fit; anything else as it is."""
-    if not isinstance(value, list):
-        return value
-    items: list[Model] = []
-    for item in cast("list[Any]", value):
-        try:
-            items.append(kind.model_validate(item))
-        except ValidationError:
-            continue
-    return items
 
 
 Text: TypeAlias = Annotated[str, BeforeValidator(_text)]
@@ -115,6 +99,14 @@ class ExtractedFact(BaseModel):
     sources: Texts = Field(default_factory=list[str])
 
 
+def _worded(value: object) -> object:
+    return {"text": value} if isinstance(value, str) else value
+
+
+NO_FACT = ExtractedFact(text="")
+"""Stands for an item of a list that is no fact: no text, or an unknown type."""
+
+
 class ExtractedFacts(BaseModel):
     """The facts of one part of a transcript.
 
@@ -122,19 +114,15 @@ class ExtractedFacts(BaseModel):
     items is none.
     """
 
-    facts: list[ExtractedFact]
+    facts: list[Annotated[ExtractedFact, BeforeValidator(_worded), _or(NO_FACT)]]
 
-    @field_validator("facts", mode="before")
+    @field_validator("facts")
     @classmethod
-    def only_facts(cls, value: Any) -> Any:
+    def only_facts(cls, items: list[ExtractedFact]) -> list[ExtractedFact]:
         """Return the items that have the text of a fact, which may be empty, and no unknown
         type.
         """
-        if not isinstance(value, list):
-            return value
-        items = cast("list[Any]", value)
-        items = [{"text": item} if isinstance(item, str) else item for item in items]
-        facts = cast("Sequence[ExtractedFact]", _fitting(ExtractedFact, items))
+        facts = [item for item in items if item is not NO_FACT]
         if items and not facts:
             raise ValueError("no item of the list is a fact")
         if left_out := len(items) - len(facts):  # not what they say: it is of a conversation
@@ -163,7 +151,8 @@ class Decision(BaseModel):
 class Decisions(BaseModel):
     """All decisions of a call."""
 
-    decisions: Annotated[list[Decision], BeforeValidator(partial(_fitting, Decision))]
+    # one that does not fit is of no fact
+    decisions: list[Annotated[Decision, _or(Decision())]]
 
 
 def read_fact(item: ExtractedFact, part: Sequence[Message], transcript: Transcript) -> Fact | None:

@@ -98,11 +98,15 @@ def alike(
         near: index into `memories` → memories that are like it, with their cosine.
         without: ids of memories that stay alone.
     """
+
+    def kind(memory: Memory) -> Sequence[object]:
+        return memory.type, memory.origin, memory.is_error, memory.category, memory.metadata
+
     pairs = [
         (value, *sorted((memories[place], other), key=said, reverse=True))
         for place, neighbours in near.items()
         for other, value in neighbours
-        if value >= MIN_SIMILARITY and may_merge(other) and _kind(memories[place]) == _kind(other)
+        if value >= MIN_SIMILARITY and may_merge(other) and kind(memories[place]) == kind(other)
     ]
     chosen: list[tuple[Memory, Memory]] = []
     taken = {*without}
@@ -111,7 +115,3 @@ def alike(
             chosen.append((newer, older))
             taken |= {newer.id, older.id}
     return chosen
-
-
-def _kind(memory: Memory) -> tuple[object, ...]:
-    return memory.type, memory.origin, memory.is_error, memory.category, memory.metadata

@@ -55,7 +55,7 @@ class _Sentence(NamedTuple):
 
 
 def mask_recalled(
-    messages: Sequence[Message], memories: Iterable[Memory] = (), *, names: Iterable[str] = ()
+    messages: Sequence[Message], memories: Iterable[Memory] = ()
 ) -> tuple[list[Message], tuple[str, ...]]:
     """Return the messages without what memory had said, and the ids of the memories said again.
 
@@ -68,9 +68,8 @@ def mask_recalled(
         messages: a transcript in its order.
         memories: those that may be echoed; what an agent said itself never is, as its same words
             twice are two turns.
-        names: what the user is called.
     """
-    statements = _Statements(names)
+    statements = _Statements()
     for memory in memories:
         if not (memory.verbatim and memory.origin == "agent"):
             statements.add(memory.content, memory.id, _days(memory))
@@ -104,9 +103,8 @@ class _Statements:
     A sentence is compared with a bounded number of them, so that the work is linear.
     """
 
-    def __init__(self, names: Iterable[str]) -> None:
+    def __init__(self) -> None:
         self.echoed: dict[str, None] = {}
-        self._called = frozenset(key for name in names for key in map(_key, tokens(name)))
         self._beside = defaultdict[frozenset[str], set[str]](set)
         self._ids = defaultdict[frozenset[str], dict[str, None]](dict)
         self._by_term = defaultdict[str, list[frozenset[str]]](list)
@@ -132,7 +130,7 @@ class _Statements:
         is_bare = len(terms) == 1 and (terms not in self._beside or len(piece.split()) == 1)
         if is_bare or not (sources := self._repeated(terms)):
             return False
-        known = self._called.union(*sources, *(self._beside[source] for source in sources))
+        known = frozenset[str]().union(*sources, *(self._beside[source] for source in sources))
         added = terms - known - (apart & self._by_term.keys())
         parts = {term for term in terms if term >= _FIRST_UNSPACED}
         denies = [_DENIAL in said for said in (terms, known)]
@@ -248,7 +246,7 @@ async def without_recalled(
     ids = dict.fromkeys(id for of_query in matches for id in of_query.matches)
     recalled = await view.memories(list(ids))
     size = sum(map(len, said)) + sum(len(memory.content) for memory in recalled.values())
-    masked = partial(mask_recalled, messages, recalled.values(), names=(scope.user,))
+    masked = partial(mask_recalled, messages, recalled.values())
     left, echoed = await run_in_thread(size, masked)
     return [message for message in left if message.text.strip()], echoed
 

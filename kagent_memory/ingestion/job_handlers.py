@@ -33,9 +33,9 @@ from .consolidation import merge
 from .echoes import without_recalled
 from .planner import MIN_REPLACED, Plan, decide, size_of
 from .providers import Providers, ProviderUnavailable
-from .sessions import expire_crowd, keeps_turns, source_changes, tiered, turns_of
+from .sessions import expire_crowd, source_changes, tiered
 from .summaries import LlmSummary
-from .summary_provider import SummaryProvider, Transcript
+from .summary_provider import PassthroughSummary, SummaryProvider, Transcript
 from .transcripts import from_payload
 from .worker import lease_seconds
 
@@ -148,8 +148,12 @@ class JobHandlers:
         has_summary = any(fact.attribute == SESSION_SUMMARY for fact in extracted)
         if settings.short_term_hours and job.session_id and llm and not has_summary:
             extracted += await self._summed_up(transcript, llm)
-        keeps = heard and keeps_turns(provider, settings)
-        turns = await turns_of(transcript) if keeps else ()
+        turns: Sequence[Fact] = ()
+        # what a session brings with short-term memory is not everybody's yet
+        keeps = settings.keep_turns and not settings.short_term_hours
+        if heard and keeps and getattr(provider, "keeps_turns", False):
+            spoken = [message for message in heard if message.role != "tool"]
+            turns = await PassthroughSummary().facts(transcript.of(spoken))
         outputs = [message.text for message in said if message.role == "tool"]
         if settings.quarantine and job.session_id:  # what tools said before may be repeated
             for state in (False, "quarantined"):
@@ -219,11 +223,10 @@ class JobHandlers:
         )
         newest = [*short_term, *await self._memories(job, now, session_id=session_id)]
         last = [memory for memory in newest if memory.attribute == SESSION_SUMMARY][:1]
-        since = max((memory.created_at for memory in last), default=None)
         lacking = (
             memory
             for memory in newest
-            if memory not in last and (since is None or memory.created_at >= since)
+            if memory not in last and all(memory.created_at >= one.created_at for one in last)
         )
         return (*last, *sorted(lacking, key=lambda memory: (memory.created_at, memory.id)))
 
@@ -300,10 +303,9 @@ class JobHandlers:
             past = Filter(superseded="only")
             history = [memory async for memory in each(memories, scope, past, now=now)]
             plan = await run_in_thread(size_of(new, near), planned, history)
-        if plan.spared:
-            logger.warning(
-                "%d memories more than one job may supersede stay beside new facts.", plan.spared
-            )
+        if plan.replaceable < 0:
+            message = "%d memories more than one job may supersede stay beside new facts."
+            logger.warning(message, -plan.replaceable)
         expire_crowd(plan, brief, job.session_id)
         sources = source_changes(learnt.turns, new, plan.same, settings=settings, now=now)
         ids = [change.memory.id for change in sources]

@@ -125,7 +125,8 @@ class Plan:
 
     Attributes:
         now: when it is made.
-        replaceable: how many stored memories it may still supersede.
+        replaceable: how many stored memories it may still supersede; below 0, as many more stay
+            beside new facts.
         history: the superseded memories of the scope, between which late statements are put.
         changes: in the order they must be applied; those of one decision share a group.
         rows: what it changes or adds, as it leaves it, by their ids.
@@ -147,11 +148,6 @@ class Plan:
         self._added: set[str] = set()
         self._holders: dict[bytes | str, str] = {}
         self._about: tuple[tuple[str, ...], str, str | None] = (), "", None
-
-    @property
-    def spared(self) -> int:
-        """Return how many memories more than one job may supersede stay beside new facts."""
-        return max(0, -self.replaceable)
 
     def take(self, new: Sequence[Memory], near: Near, decided: Mapping[int, Decision]) -> None:
         """Add the changes of the facts, in the order in which they were said.

@@ -95,7 +95,7 @@ class Providers:
             at_hand: the model that its agent brings, or its name where only that came along.
         """
         llm = (self.llm or at_hand) if self.allow_model else None
-        provider = self.summary or (LlmSummary() if llm else PassthroughSummary())
+        provider = self.summary or LlmSummary()
         if needs_llm(provider) and not llm:
             provider = PassthroughSummary()
         is_unforeseen = self.allow_model and self.summary is None and not llm and not compaction

@@ -98,7 +98,6 @@ async def backfill(
     Until then such memories are found by words. The embedder itself is not asked: a store that
     holds no vector of it lacks them all. Begun again at each opening, it goes on where it stopped.
     """
-    has_warned = False
     try:
         spaces = await store.memories.spaces.all()
         own = [space for space in spaces if space.name == vectors.name]
@@ -109,13 +108,6 @@ async def backfill(
             lacking = scopes
             for space in own[:1]:
                 lacking = await store.memories.lacking_vectors(scopes, space.number, now=now)
-            if lacking and not has_warned:
-                has_warned = True
-                logger.warning(
-                    "Some memories here have no vector of %r yet: they are embedded in the "
-                    "background, and found by words until then.",
-                    vectors.name,
-                )
             await store.enqueue([embed_job(scope, now) for scope in lacking])
             wake()
     except KagentMemoryError as error:

@@ -15,31 +15,9 @@ from ..retention.lifecycle import latest, to_memory
 from ..retrieval.views import MAX_SHORT_TERM
 from ..settings import MemorySettings
 from .planner import Plan
-from .summary_provider import PassthroughSummary, SummaryProvider, Transcript
 
 MIN_PROMOTED_IMPORTANCE = 0.7  # long-term at once
 CROWDED = "the session has newer short-term memories"
-
-
-def keeps_turns(provider: SummaryProvider, settings: MemorySettings) -> bool:
-    """Return True if what was said is kept beside the facts of this provider.
-
-    A provider says so with `keeps_turns`. With short-term memory what a session brings is not
-    everybody's yet, and no turns are kept.
-    """
-    return (
-        settings.keep_turns
-        and not settings.short_term_hours
-        and bool(getattr(provider, "keeps_turns", False))
-    )
-
-
-async def turns_of(transcript: Transcript) -> Sequence[Fact]:
-    """Return what users and agents said in a transcript, turn by turn; never what a tool
-    answered.
-    """
-    spoken = [message for message in transcript if message.role != "tool"]
-    return await PassthroughSummary().facts(transcript.of(spoken))
 
 
 def source_changes(

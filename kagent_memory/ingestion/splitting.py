@@ -14,7 +14,6 @@ from ..records import Message
 _NO_TITLE = r"(?<!\b(?:Dr|Mr|Ms|St|Sr)\.)(?<!\bMrs\.)(?<!\bProf\.)"
 SENTENCE_END = re.compile(rf"(?<=[.!?…]){_NO_TITLE}\s+|(?<=[。！？])|\n+")
 MESSAGE_TOKENS = 16  # the number, time and speaker that stand before each message
-MIN_HALF_TOKENS = 64
 MAX_SENTENCE_CHARS = 500
 
 
@@ -28,13 +27,6 @@ def parts(messages: Sequence[Message], most_tokens: int) -> list[list[Message]]:
         for piece in pieces(message.text, most_tokens - MESSAGE_TOKENS)
     )
     return list(batches(cut, _cost, most_tokens))
-
-
-def halves(part: Sequence[Message]) -> list[list[Message]]:
-    """Return the part in two or three of about half its length; none if it is too short."""
-    half = sum(map(_cost, part)) // 2 + MESSAGE_TOKENS
-    smaller = parts(part, max(half, MIN_HALF_TOKENS))
-    return smaller if len(smaller) > 1 else []
 
 
 def _cost(message: Message) -> int:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import deque
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime, timedelta
 
-from ..errors import ConfigurationError, TruncatedAnswer
+from ..errors import ConfigurationError
 from ..language.tokenizer import estimated_tokens
 from ..models.llm import Llm, open_llm, provider_llm
 from ..models.prompts import filled, prompt
@@ -18,7 +17,7 @@ from ..models.prompts.escaping import escaped
 from ..records import Fact, Message
 from ..settings import MemorySettings
 from .answers import ExtractedFacts, ExtractedSession, event_ids, read_fact, session_fact
-from .splitting import halves, parts
+from .splitting import parts
 from .summary_provider import (
     SummaryProvider,
     Transcript,
@@ -98,7 +97,7 @@ class LlmSummary:
         Raises:
             ConfigurationError: it has no model.
             ModelError: the model is unavailable, or an answer of it cannot be used; then no part
-                gives anything. A part whose answer is cut off is asked for again in halves first.
+                gives anything.
         """
         llm = self._llm or transcript.llm
         if llm is None:
@@ -114,16 +113,8 @@ class LlmSummary:
         facts: list[Fact] = []
         new_summary = ""
         schema = ExtractedSession if transcript.ended else ExtractedFacts
-        waiting = deque(await asyncio.to_thread(parts, said, max(room, MIN_PART_TOKENS)) or [[]])
-        while waiting:
-            part = waiting.popleft()
-            try:
-                answer = await llm.complete(self._filled(part, transcript, summary), schema=schema)
-            except TruncatedAnswer:
-                if not (smaller := halves(part)):
-                    raise
-                waiting.extendleft(reversed(smaller))
-                continue
+        for part in await asyncio.to_thread(parts, said, max(room, MIN_PART_TOKENS)) or [[]]:
+            answer = await llm.complete(self._filled(part, transcript, summary), schema=schema)
             extracted = (read_fact(item, part, transcript) for item in answer.facts)
             facts += (fact for fact in extracted if fact is not None)
             if isinstance(answer, ExtractedSession):
@@ -152,13 +143,17 @@ class LlmSummary:
             # the further lines of a message are indented, so that none can pass for another message
             text = escaped(message.text.strip()).replace("\n", "\n    ")
             shown.append(f"[{number}]{when} {message.role}{who}: {text}")
+        slots = "\n".join(
+            f"{escaped(subject, one_line=True)} · {escaped(attribute, one_line=True)}"
+            for subject, attribute in transcript.slots
+        )
         return filled(
             template,
             topics=keep + leave,
             examples="\n".join(("Examples:", *examples, "")) if examples else "",
             now=transcript.now.isoformat(timespec="minutes"),
             summary=prompt("session_summary") if transcript.ended else "",
-            slots=_shown_slots(transcript.slots),
+            slots=f"<slots>\n{slots}\n</slots>\n" if slots else "",
             earlier=f"<earlier>\n{escaped(earlier)}\n</earlier>\n" if earlier else "",
             transcript="\n".join(shown),
         )
@@ -244,17 +239,6 @@ class CompactionAwareSummary:
         if any(message.text.strip() for message in rest):
             facts += await self._inner.facts(transcript.of(rest))
         return facts
-
-
-def _shown_slots(slots: Sequence[tuple[str, str]]) -> str:
-    """Return the slots that exist as a block of the prompt; "" without any."""
-    if not slots:
-        return ""
-    lines = (
-        f"{escaped(subject, one_line=True)} · {escaped(attribute, one_line=True)}"
-        for subject, attribute in slots
-    )
-    return f"<slots>\n{chr(10).join(lines)}\n</slots>\n"
 
 
 def _opened(choice: Llm | str | None, settings: MemorySettings) -> Llm | None:

@@ -89,15 +89,10 @@ def checked_provider(provider: SummaryProvider) -> SummaryProvider:
     """
     facts = getattr(provider, "facts", None)
     if isinstance(provider, type) or not callable(facts) or plainly_sync(facts):
-        kind = (
-            f"the class {provider.__name__}"
-            if isinstance(provider, type)
-            else type(provider).__name__
-        )
         raise ConfigurationError(
             "summary takes LlmSummary(…), PassthroughSummary(), CompactionAwareSummary(…), or "
-            "an object with "
-            f"`async facts(transcript)`; not {kind}."
+            "an object with `async facts(transcript)`; not "
+            f"{getattr(provider, '__name__', type(provider).__name__)}."
         )
     return provider
 

@@ -53,10 +53,34 @@ def prepared(
         InvalidInput: ids that are too long or not valid, times, a role or fields that cannot be.
     """
     seen: Counter[str] = Counter()
+
+    def checked(message: Message) -> Message:
+        message = fitting(_MESSAGE.validate_python, message, "A message's")
+        event_id = message.event_id
+        if not event_id:
+            said_at = message.at.isoformat() if message.at else ""
+            said = "\0".join((session_id, message.role, message.author, said_at, message.text))
+            digest = hashlib.blake2b(said.encode(errors="replace"), digest_size=12).hexdigest()
+            seen[digest] += 1
+            event_id = f"{digest}-{seen[digest]}"
+        recalled: list[str] = []
+        for text in message.recalled:
+            # it was remembered before that was refused; no message may say it again
+            with suppress(PersonalDataRefused):
+                recalled.append(redact(valid_text(text)))
+        return replace(
+            message,
+            text=redact(valid_text(message.text)),
+            author=mask_secrets(valid_text(message.author)),
+            event_id=checked_key(event_id, "An event id"),
+            recalled=tuple(recalled),
+            fields=message.fields and _checked_fields(message.fields, redact, max_bytes),
+        )
+
     ready: list[Message] = []
     for message in messages:
         try:
-            ready.append(_prepared(message, session_id, redact, max_bytes, seen))
+            ready.append(checked(message))
         except PersonalDataRefused as error:
             if not error.dropped:
                 logger.warning("A message of session %s is not saved. %s", session_id, error)
@@ -76,37 +100,7 @@ def _checked_fields(
             f"A message's fields may be {', '.join(sorted(FACT_FIELDS))}; not {', '.join(unknown)}."
         )
     fact = checked_fact(Fact(text="-", **fields), max_bytes=max_bytes, redact=redact)
-    values: dict[str, Any] = {name: getattr(fact, name) for name in fields}
-    return values | {name: list(values[name]) for name in ("topics", "tags") if name in values}
-
-
-def _prepared(
-    message: Message, session_id: str, redact: Redactor, max_bytes: int, seen: Counter[str]
-) -> Message:
-    message = fitting(_MESSAGE.validate_python, message, "A message's")
-    fields: Mapping[str, Any] = {}
-    if message.fields:
-        fields = _checked_fields(message.fields, redact, max_bytes)
-    event_id = message.event_id
-    if not event_id:
-        said_at = message.at.isoformat() if message.at else ""
-        said = "\0".join((session_id, message.role, message.author, said_at, message.text))
-        digest = hashlib.blake2b(said.encode(errors="replace"), digest_size=12).hexdigest()
-        seen[digest] += 1
-        event_id = f"{digest}-{seen[digest]}"
-    recalled: list[str] = []
-    for text in message.recalled:
-        # it was remembered before that was refused; no message may say it again
-        with suppress(PersonalDataRefused):
-            recalled.append(redact(valid_text(text)))
-    return replace(
-        message,
-        text=redact(valid_text(message.text)),
-        author=mask_secrets(valid_text(message.author)),
-        event_id=checked_key(event_id, "An event id"),
-        recalled=tuple(recalled),
-        fields=fields,
-    )
+    return {name: getattr(fact, name) for name in fields}
 
 
 def to_payload(messages: Sequence[Message], *, ended: bool = False) -> dict[str, Any]:

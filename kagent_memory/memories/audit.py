@@ -179,7 +179,7 @@ class Contents:
                 and _text(other) != _text(memory)
             ]
             spoken = [Message(text=memory.content, role="agent")]
-            [left], repeated = mask_recalled(spoken, older, names=(self.scope.user,))
+            [left], repeated = mask_recalled(spoken, older)
             if repeated and not left.text:
                 detail = f"what the {memory.origin} said repeats an older memory"
                 yield [memory.id, *repeated], detail

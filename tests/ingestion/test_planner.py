@@ -130,7 +130,7 @@ async def test_one_job_replaces_a_few_memories_and_adds_the_rest(visible, most):
     found = await plan(new, near, llm=scripted({"decisions": answer}), visible=visible, now=NOW)
     assert sum(change.kind == "supersede" for change in found.changes) == most
     assert sum(change.kind == "add" for change in found.changes) == 12
-    assert found.spared == 12 - most
+    assert found.replaceable == most - 12
 
 
 @pytest.mark.parametrize("fields", [{"explicit": True}, {"pinned": True}])

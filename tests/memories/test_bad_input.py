@@ -286,7 +286,7 @@ class AsyncGate:
 GIVEN: dict[str, tuple[str, Any, str]] = {
     "an embedder that is not async": ("embedding", Sync(), r"embed\(\) must be an async function"),
     "a summary that is not async": ("summary", Sync(), "not Sync"),
-    "a summary's class": ("summary", PassthroughSummary, "not the class PassthroughSummary"),
+    "a summary's class": ("summary", PassthroughSummary, "not PassthroughSummary"),
     "no rank": ("rank", 3, "rank takes RankSettings, not int"),
     "a gate that is async": ("gate", AsyncGate(), "not AsyncGate"),
     "no function": ("redact", "secrets", "redact takes Callable, not str"),
