@@ -34,7 +34,6 @@ class SmallScope:
         author: str | None = None,
         session: str | None = None,
         happened: datetime | None = None,
-        created: datetime = NOW,
     ) -> int:
         """Add a memory; return its row."""
         row = len(self.entries)
@@ -43,7 +42,7 @@ class SmallScope:
             session_id=session,
             position=sum(one.session_id == session for one in self.entries) if session else None,
             author=author,
-            created_at=created,
+            created_at=NOW,
             happened_at=happened,
             chars=len(content),
             asks=content.rstrip().endswith("?"),
@@ -63,11 +62,10 @@ class SmallScope:
         *,
         settings: RankSettings = RankSettings(),
         min_score: float = 0.0,
-        floor: float = 0.0,
         full: Mapping[int, float] | None = None,
         now: datetime = NOW,
     ) -> Ranking:
-        search = Search(scopes=(), text=query, now=now, min_score=min_score, floor=floor)
+        search = Search(scopes=(), text=query, now=now, min_score=min_score)
         search.question = Question.read(query, now)
         search.terms = search.question.terms
         seen = self.index.visible(NOW)
