@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from datetime import datetime
+from operator import attrgetter
 
 from ..models.llm import Llm
 from ..records import Change, Memory, Scope
@@ -98,10 +99,7 @@ def alike(
         near: index into `memories` → memories that are like it, with their cosine.
         without: ids of memories that stay alone.
     """
-
-    def kind(memory: Memory) -> Sequence[object]:
-        return memory.type, memory.origin, memory.is_error, memory.category, memory.metadata
-
+    kind = attrgetter("type", "origin", "is_error", "category", "metadata")
     pairs = [
         (value, *sorted((memories[place], other), key=said, reverse=True))
         for place, neighbours in near.items()

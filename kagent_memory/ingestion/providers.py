@@ -98,8 +98,8 @@ class Providers:
         provider = self.summary or LlmSummary()
         if needs_llm(provider) and not llm:
             provider = PassthroughSummary()
-        is_unforeseen = self.allow_model and self.summary is None and not llm and not compaction
-        if is_unforeseen and not self._warned:
+        was_meant = not self.allow_model or self.summary or llm or compaction
+        if not (was_meant or self._warned):
             logger.warning(_NO_MODEL)
             self._warned = True
         if compaction and not isinstance(provider, CompactionAwareSummary):

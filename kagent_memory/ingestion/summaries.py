@@ -242,10 +242,8 @@ class CompactionAwareSummary:
 
 
 def _opened(choice: Llm | str | None, settings: MemorySettings) -> Llm | None:
-    if choice is None:
-        return None
     llm = open_llm(choice, settings)
-    if llm is None:
+    if llm is None and choice is not None:
         raise ConfigurationError(
             "LlmSummary takes a model's name, or an object with complete(); it got neither."
         )

@@ -108,10 +108,11 @@ def to_payload(messages: Sequence[Message], *, ended: bool = False) -> dict[str,
 
     What memory handed over is not in it: once forgotten, it must not be written anew.
     """
-    bare = [replace(message, recalled=()) for message in messages]
     return {
         "ended": ended,
-        "messages": [_MESSAGE.dump_python(message, mode="json") for message in bare],
+        "messages": [
+            _MESSAGE.dump_python(replace(message, recalled=()), mode="json") for message in messages
+        ],
     }
 
 
