@@ -218,7 +218,13 @@ class SqlMemoryStore(Part, MemoryStore):
     async def view(
         self, scope: Scope, *, filter: Filter = EVERYTHING, now: datetime, cached: bool = False
     ) -> View:
-        return await ScopeView.taken(self, scope, filter=filter, now=now, cached=cached)
+        steady = self.indexes.steady(scope) if cached and filter == EVERYTHING else None
+        if steady is not None:
+            return ScopeView(self, steady, None, filter=filter, now=now, trusted=True)
+        current, matching = await self.indexes.current(scope, self.index_reads), None
+        if filter != EVERYTHING:
+            matching = await self.index_reads.passing(scope, filter, now=now)
+        return ScopeView(self, current, matching, filter=filter, now=now, trusted=False)
 
     @override
     @reading

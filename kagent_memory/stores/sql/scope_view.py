@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 from typing_extensions import override
 
-from ...records import EVERYTHING, Filter, Memory, Scope, Vector
+from ...records import Filter, Memory, Vector
 from ..codec import bounded
 from ..spaces import checked_vector
 from ..view import Nearest, Stale, View
@@ -48,22 +48,6 @@ class ScopeView(View):
         self._store, self._reads, self._cached = store, store.index_reads, cached
         self._trusted = cached.stand if trusted else None
         self._searched_vectors = False  # before anybody was asked
-
-    @classmethod
-    async def taken(
-        cls, store: SqlMemoryStore, scope: Scope, *, filter: Filter, now: datetime, cached: bool
-    ) -> Self:
-        """Return a view of a scope as the store has it now; or with `cached` as it is kept, if
-        nothing had been written when the store was asked last.
-        """
-        steady = store.indexes.steady(scope) if cached and filter == EVERYTHING else None
-        if steady is not None:
-            return cls(store, steady, None, filter=filter, now=now, trusted=True)
-        current = await store.indexes.current(scope, store.index_reads)
-        matching = None
-        if filter != EVERYTHING:
-            matching = await store.index_reads.passing(scope, filter, now=now)
-        return cls(store, current, matching, filter=filter, now=now, trusted=False)
 
     @override
     async def nearest_rows(
