@@ -143,7 +143,7 @@ class JobHandlers:
         said = [message for message in messages if message.text.strip()]
         heard, echoed = await without_recalled(self.store.memories, job.scope, said, now=now)
         transcript = await self._transcript(job, heard, now)
-        llm = self.providers.consolidator(job)
+        llm = self.providers.llm or self.providers.model(job)
         extracted = list(await provider.facts(transcript)) if heard or transcript.ended else []
         has_summary = any(fact.attribute == SESSION_SUMMARY for fact in extracted)
         if settings.short_term_hours and job.session_id and llm and not has_summary:

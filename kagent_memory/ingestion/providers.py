@@ -80,10 +80,6 @@ class Providers:
         """Return True if facts are found with a model that each agent brings or names."""
         return self.allow_model and self.llm is None and needs_llm(self.summary or LlmSummary())
 
-    def consolidator(self, job: Job) -> Llm | None:
-        """Return the model that decides about new facts: the configured one, else the job's."""
-        return self.llm or self.model(job)
-
     def choose(
         self, *, compaction: bool = False, at_hand: Llm | str | None = None
     ) -> tuple[str, str]:
@@ -137,8 +133,9 @@ class Providers:
         if not (name := job.model.strip()):
             return None
         own = self.llm
-        if own is not None and own.name.strip() and _is_same(own.name, name):
-            return own
+        if own is not None and own.name.strip():
+            if qualified(own.name, os.environ) == qualified(name, os.environ):
+                return own
         brought = (self._brought.get(place) for place in _places(job))
         known = next((llm for llm in brought if llm is not None), self._resolved.get(name))
         if known is not None:
@@ -184,11 +181,6 @@ class _MadeOfName:
             raise ProviderUnavailable(
                 f"The model {self.name!r} has no credentials in this process."
             ) from error
-
-
-def _is_same(own: str, name: str) -> bool:
-    """Return True for two names of one model."""
-    return qualified(own, os.environ) == qualified(name, os.environ)
 
 
 def _places(job: Job) -> tuple[tuple[bytes, str, str, str], ...]:

@@ -29,6 +29,11 @@ def parts(messages: Sequence[Message], most_tokens: int) -> list[list[Message]]:
     return list(batches(cut, _cost, most_tokens))
 
 
+def halves(part: Sequence[Message]) -> list[list[Message]]:
+    """Return the part in two or three of about half its length; a short one is left whole."""
+    return parts(part, sum(map(_cost, part)) // 2 + MESSAGE_TOKENS)
+
+
 def _cost(message: Message) -> int:
     return estimated_tokens(message.text) + MESSAGE_TOKENS
 

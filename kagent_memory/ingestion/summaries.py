@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import deque
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime, timedelta
 
-from ..errors import ConfigurationError
+from ..errors import ConfigurationError, TruncatedAnswer
 from ..language.tokenizer import estimated_tokens
 from ..models.llm import Llm, open_llm, provider_llm
 from ..models.prompts import filled, prompt
@@ -17,7 +18,7 @@ from ..models.prompts.escaping import escaped
 from ..records import Fact, Message
 from ..settings import MemorySettings
 from .answers import ExtractedFacts, ExtractedSession, event_ids, read_fact, session_fact
-from .splitting import parts
+from .splitting import halves, parts
 from .summary_provider import (
     SummaryProvider,
     Transcript,
@@ -97,7 +98,7 @@ class LlmSummary:
         Raises:
             ConfigurationError: it has no model.
             ModelError: the model is unavailable, or an answer of it cannot be used; then no part
-                gives anything.
+                gives anything. A part whose answer is cut off is asked for again in halves first.
         """
         llm = self._llm or transcript.llm
         if llm is None:
@@ -113,8 +114,16 @@ class LlmSummary:
         facts: list[Fact] = []
         new_summary = ""
         schema = ExtractedSession if transcript.ended else ExtractedFacts
-        for part in await asyncio.to_thread(parts, said, max(room, MIN_PART_TOKENS)) or [[]]:
-            answer = await llm.complete(self._filled(part, transcript, summary), schema=schema)
+        waiting = deque(await asyncio.to_thread(parts, said, max(room, MIN_PART_TOKENS)) or [[]])
+        while waiting:
+            part = waiting.popleft()
+            try:
+                answer = await llm.complete(self._filled(part, transcript, summary), schema=schema)
+            except TruncatedAnswer:
+                if len(smaller := halves(part)) < 2:
+                    raise
+                waiting.extendleft(reversed(smaller))
+                continue
             extracted = (read_fact(item, part, transcript) for item in answer.facts)
             facts += (fact for fact in extracted if fact is not None)
             if isinstance(answer, ExtractedSession):

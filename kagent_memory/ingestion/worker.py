@@ -34,8 +34,7 @@ POLL_SECONDS = 1.0
 FIRST_PAUSE_SECONDS = 2.0
 MAX_PAUSE_SECONDS = 900.0
 MAX_FAILURES = 5  # a job that failed as often becomes a dead letter; what may pass does not count
-UNRESOLVED_PAUSE_SECONDS = 10.0  # at first; an old job waits longer, as it may never run
-MAX_UNRESOLVED_PAUSE_SECONDS = 60.0
+UNRESOLVED_PAUSE_SECONDS = 30.0  # who brings the model that a job waits for wakes the worker
 MEASURE_SECONDS = 15.0
 MAX_ERROR_CHARS = 500
 MAX_FRAMES = 10
@@ -210,9 +209,7 @@ class Worker:
                 self._unresolvable[pair] = None
             level = logging.DEBUG if job.error == str(error) else logging.WARNING  # once
             logger.log(level, "Job %s stays queued for another worker: %s", job.id, error)
-            age = (self.clock() - job.created_at).total_seconds()
-            pause = min(MAX_UNRESOLVED_PAUSE_SECONDS, max(UNRESOLVED_PAUSE_SECONDS, age / 8))
-            await self._give_back(job, str(error), pause=pause, counted=False)
+            await self._give_back(job, str(error), pause=UNRESOLVED_PAUSE_SECONDS, counted=False)
             return
         misconfigured = isinstance(error, ConfigurationError)
         passes = isinstance(error, StoreError) or transient(error)

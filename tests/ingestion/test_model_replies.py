@@ -4,6 +4,7 @@ dead letter.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import AsyncIterator
 from typing import Any
@@ -19,7 +20,7 @@ from kagent_memory.models.llm import CheckedLlm
 from kagent_memory.records import Fact
 from kagent_memory.testing import FrozenClock, HashEmbedder, ScriptedLlm
 
-from .ground import SCOPE, Replying, contents, opened, said, taken_in
+from .ground import SCOPE, Replying, contents, opened, said, stated, taken_in
 
 TALK = [said("Zoe arrives on Friday with her dog Bruno.", "e1"), said("Noted.", "e2", "agent")]
 
@@ -96,6 +97,27 @@ async def test_an_answer_is_read_however_it_is_wrapped(
         assert await taken_in(memories, TALK) == 1
         assert await contents(memories) == facts
         assert await memories.remember(SCOPE, TALK, "s1") is None
+
+
+async def test_an_answer_that_is_cut_off_is_asked_for_in_parts(store_uri: str):
+    """An answer that is cut off is asked for in parts until it is whole."""
+    turns = [
+        said(f"Fact: Shelf {number} holds box {number * 7}.", f"e{number}") for number in range(24)
+    ]
+
+    def short_of_breath(prompt: str) -> str:
+        answer = stated(prompt)
+        if len(answer["facts"]) > 5:
+            return json.dumps(answer)[:150]
+        return json.dumps(answer)
+
+    llm = Replying(short_of_breath)
+    async with opened(store_uri, llm=llm) as memories:
+        assert await taken_in(memories, turns) == 1
+        assert await contents(memories) == sorted(
+            turn.text.removeprefix("Fact: ") for turn in turns
+        )
+        assert 8 <= len(llm.prompts) < 40
 
 
 # -- no content in logs and jobs ----------------------------------------------------------------
