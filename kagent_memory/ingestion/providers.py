@@ -133,9 +133,9 @@ class Providers:
         if not (name := job.model.strip()):
             return None
         own = self.llm
-        if own is not None and own.name.strip():
-            if qualified(own.name, os.environ) == qualified(name, os.environ):
-                return own
+        wanted = qualified(name, os.environ)
+        if own and own.name.strip() and qualified(own.name, os.environ) == wanted:
+            return own
         brought = (self._brought.get(place) for place in _places(job))
         known = next((llm for llm in brought if llm is not None), self._resolved.get(name))
         if known is not None:

@@ -169,7 +169,7 @@ class ApplyContract(ContractPart):
         }
         later = home.at(home.now + DAY)
         [first] = await home.write("Ann likes tea", ttl_days=15, pinned=True, **old)
-        again = a_memory("  ann Likes tea. ", now=later.now, ttl_days=30, importance=0.2, **new)
+        again = a_memory("  ann LIKES tea. ", now=later.now, ttl_days=30, importance=0.2, **new)
         await home.deliver(first.id)
         assert await later.add(again) == (first.id,)
         stored = await later.get(first.id)
