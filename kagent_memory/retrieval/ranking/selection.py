@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from difflib import SequenceMatcher
 from itertools import chain
 
 from ...language.tokenizer import estimated_tokens
@@ -15,6 +16,8 @@ from ..passages import passage
 from ..search import Search
 from .rank import Ranked
 
+_TIE = 0.1  # of a score, within which the words alone do not tell two linked memories apart
+_COMPARED_CHARS = 500
 PASSAGE_TOKENS = 400
 """The most that one memory takes of a budget: of longer ones a passage is handed over."""
 MIN_PASSAGE_TOKENS = 24
@@ -88,6 +91,7 @@ def _distinct(
 ) -> list[Ranked]:
     """Leave out what an author says again word for word, and the lower of two linked memories.
 
+    Of two linked ones that score about the same, the one whose text is more like the query stays.
     Where the newer of both contradicts what was saved explicitly, both stay, the newer first.
     """
     kept: list[Ranked] = []
@@ -101,13 +105,22 @@ def _distinct(
         linked = [other for other in kept if other.row in links]
         if said in seen:
             left_out[hit.row] = "duplicate"
-        elif not all(_contradict(memory, memories[other.row]) for other in linked):
+        elif same := [other for other in linked if not _contradict(memory, memories[other.row])]:
+            other = same[0]
+            is_nearer = _likeness(search, memory) > _likeness(search, memories[other.row])
+            if is_nearer and other.score - hit.score < _TIE * other.score:
+                kept[kept.index(other)], hit = hit, other
             left_out[hit.row] = "same"
         else:
             seen.add(said)
             older = [other for other in linked if _said(memories[other.row]) < _said(memory)]
             kept.insert(kept.index(older[0]) if older else len(kept), hit)
     return kept
+
+
+def _likeness(search: Search, memory: Memory) -> float:
+    query, text = search.text[:_COMPARED_CHARS], memory.content[:_COMPARED_CHARS]
+    return SequenceMatcher(None, query, text, autojunk=False).ratio()
 
 
 def _words(text: str) -> str:
