@@ -53,9 +53,8 @@ class Kept:
         self.whole |= {one.id: replace(self.whole[one.id], memory=one) for one in memories}
 
     def erase(self, ids: Sequence[str]) -> None:
-        gone = [self.whole.pop(id) for id in ids]
+        groups = {one.group for id in ids for one in self.whole.pop(id).revisions} - {None}
         self.vectors = {id: rows for id, rows in self.vectors.items() if id in self.whole}
-        groups = {one.group for whole in gone for one in whole.revisions} - {None}
         for id, whole in self.whole.items():  # a decision that is gone in part cannot be undone
             now = (replace(one, final=one.final or one.group in groups) for one in whole.revisions)
             self.whole[id] = replace(whole, revisions=tuple(now))
@@ -68,7 +67,7 @@ class DictStore(MemoryStore, EmbeddingSpaces):
     def __init__(self) -> None:
         self.spaces, self.is_closed = self, False
         self._scopes: dict[bytes, Kept] = {}
-        self._spaces: list[EmbeddingSpace] = []
+        self._spaces: dict[tuple[str, int], EmbeddingSpace] = {}
 
     async def close(self) -> None:
         self.is_closed = True
@@ -76,16 +75,13 @@ class DictStore(MemoryStore, EmbeddingSpaces):
     async def all(self) -> Sequence[EmbeddingSpace]:
         if self.is_closed:
             raise StoreError("The store is closed; open it again.")
-        return list(self._spaces)
+        return list(self._spaces.values())
 
     async def add(self, name: str, dimensions: int, probe: Any) -> EmbeddingSpace:
-        for space in await self.all():
-            if (space.name, space.dimensions) == (name, dimensions):
-                return space
+        await self.all()
         number = len(self._spaces) + 1
         space = EmbeddingSpace(number=number, name=name, dimensions=dimensions, probe=probe)
-        self._spaces.append(space)
-        return space
+        return self._spaces.setdefault(space.key, space)
 
     async def _kept(self, scope: Scope) -> Kept:
         await self.all()

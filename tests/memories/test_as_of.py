@@ -38,6 +38,7 @@ async def test_each_change_is_seen_from_when_it_was_made(store_uri: str, embedde
     async with await opened(store_uri, embedding=embedder) as memories:
         nothing = passed(memories)
         [id] = await memories.add(ADA, ["Ada sails the boat near Bergen"])
+        [then] = await memories.recall(ADA, QUERY, deliver=False)
         added = passed(memories)
         await memories.edit(ADA, id, content="Ada sails the boat near Oslo")
         edited = passed(memories)
@@ -55,6 +56,7 @@ async def test_each_change_is_seen_from_when_it_was_made(store_uri: str, embedde
             assert await asked(memories, at) == [f"Ada sails the boat near {place}"]
         assert await asked(memories, undone) == await asked(memories)
         found = await memories.recall(ADA, QUERY, as_of=added)
+        assert found.hits[0].cosine == then.cosine  # of the words as they were
         assert found.mode == ("keyword" if embedder is None else "hybrid")
 
 

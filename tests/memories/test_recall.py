@@ -135,6 +135,20 @@ async def test_the_gate_lets_through_what_the_scope_knows(asked: str, is_known: 
         assert await is_gated(memories, asked) is not is_known
 
 
+@pytest.mark.parametrize("embedder", [None, HashEmbedder(64)], ids=["words", "vectors"])
+async def test_words_that_the_index_leaves_out_are_found(embedder: Any):
+    """Names made of stop words are found."""
+    said = [
+        "Ada sang Hello by Adele.",
+        "The Who played at the pier.",
+        "OK Go filmed on treadmills.",
+    ]
+    async with await opened(embedding=embedder) as memories:
+        await memories.add(ADA, [*said, *NOTES])
+        for asked, text in zip(("Hello", "The Who", "OK Go"), said, strict=True):
+            assert await best(memories, asked) == text
+
+
 async def test_of_a_pasted_text_64_words_count_its_names_first(memories: Memories):
     """Of a long query the identifiers count before the other words."""
     await memories.add(ADA, ["Ticket ERR-4711 was a full disk."])
@@ -249,6 +263,17 @@ async def test_neighbours_answer_only_when_the_filter_admits_them(memories: Memo
         found = texts(await memories.recall(ADA, question, limit=10, filter=filter))
         assert asked.text in found
         assert beside.text not in found
+
+
+async def test_of_a_long_memory_the_passage_that_fits_is_handed_over(memories: Memories):
+    """A hit of a search with a budget has the passage of a long memory that fits the question."""
+    filler = " ".join(f"The {number}th day was quiet and the sea was calm." for number in range(60))
+    await memories.add(ADA, [f"{filler} The anchor lies under the pier. {filler}"])
+    for budget in (None, 1_000):
+        found = await memories.recall(ADA, "Where does the anchor lie?", budget_tokens=budget)
+        excerpt = found.hits[0].excerpt
+        assert ("The anchor lies under the pier." in excerpt) is (budget is not None)
+        assert len(excerpt) <= 1_600
 
 
 class Backwards:

@@ -14,6 +14,15 @@ def _notes(*contents: str, **options: object) -> tuple[SmallScope, list[int]]:
     return scope, [scope.add(content, **options) for content in contents]  # type: ignore[arg-type]
 
 
+def test_neighbours_are_no_answers_to_a_look_up() -> None:
+    """By words alone, a look-up is answered with what holds the word."""
+    scope = SmallScope()
+    first = scope.add("I bought a kayak", session="s")
+    scope.add("Nice colour", session="s")
+    assert scope.ids("kayak") == [first]
+    assert scope.ids("zeppelin") == []
+
+
 def test_min_score_bars_rows_that_only_vectors_found() -> None:
     """It is compared with the cosine of the full query."""
     scope, (matched, near, far) = _notes("kayak", "boat trip", "tax return")
@@ -114,6 +123,40 @@ def test_an_agents_long_answer_yields_to_the_user_it_repeats() -> None:
         alone.add(f"A kayak in the harbour shed, {padding}", author=author, session="s")
     ranked = alone.rank("kayak harbour shed").best()
     assert ranked[0].score == ranked[1].score
+
+
+def test_what_surrounds_a_long_text_counts_less() -> None:
+    """A page speaks for itself."""
+
+    def share(words: int) -> float:
+        scope = SmallScope()
+        padding = " ".join(f"clause{number}" for number in range(words))
+        for content in ("kayak", "first"):
+            scope.add(f"{content} {padding}", session="s")
+        signs = scope.rank("kayak", {0: 0.3, 1: 0.3}).explain(1)["scores"]
+        return signs.get("window", 0.0) / signs["match"]
+
+    assert share(3) > share(60)
+    assert share(300) < share(3) / 10
+
+
+def test_an_explanation_tells_ranks_among_all_that_was_found() -> None:
+    """What comes along as a neighbour has the rank that its own words and vector give it."""
+    scope = SmallScope()
+    for number in range(150):
+        scope.add(f"kayak harbour {number}")
+    last = scope.add("kayak", session="s")
+    best = scope.add("a kayak and a boat in the harbour", session="s")
+    cosines = {row: 0.8 - row / 1000 for row in range(150)} | {last: 0.1, best: 0.9}
+    ranking = scope.rank("a kayak or boat in the harbour", cosines)
+    first, other = ranking.explain(best), ranking.explain(last)
+    assert (first["text_rank"], first["vector_rank"], first["cosine"]) == (1, 1, 0.9)
+    assert (other["legs"], other["text_rank"], other["vector_rank"]) == (
+        ["text", "vector"],
+        152,
+        152,
+    )
+    assert ranking.explain(999) == {"legs": [], "scores": {}}
 
 
 def test_words_that_most_memories_hold_leave_the_dense_query() -> None:

@@ -60,6 +60,7 @@ async def test_the_past_of_any_store_is_searched_by_vectors():
 
 
 def test_a_store_of_memories_needs_few_methods():
-    """A store of memories alone needs fifteen methods at most, those of its spaces included."""
+    """A store needs at most fifteen methods, those of its spaces included, and 200 lines."""
     required = MemoryStore.__abstractmethods__ | EmbeddingSpaces.__abstractmethods__
     assert len(required) <= 15
+    assert len(SAMPLE.read_text("utf-8").splitlines()) <= 200
