@@ -26,12 +26,18 @@ def stored(*contents: str, **first: Any) -> Stored:
 
 
 def selected(
-    memories: Stored, *, ranked: str = "", limit: int = 5, budget: int | None = None
+    memories: Stored,
+    *,
+    ranked: str = "",
+    text: str = "",
+    step: float = 0.1,
+    limit: int = 5,
+    budget: int | None = None,
 ) -> Selected:
-    search = Search(scopes=(), text="", now=AT, limit=limit, budget_tokens=budget)
+    search = Search(scopes=(), text=text, now=AT, limit=limit, budget_tokens=budget)
     view: Any = SimpleNamespace(rows_of=lambda beside, ids: [int(id) for id in ids])
     search.view = view
-    hits = [Ranked(int(row), 1 - int(row) / 10, None) for row in ranked or memories]
+    hits = [Ranked(int(row), 1 - int(row) * step, None) for row in ranked or memories]
     return select(search, hits, memories)
 
 
@@ -64,6 +70,14 @@ def test_of_two_linked_memories_the_better_is_handed_over():
     selection = selected(memories)
     assert ids(selection) == "02"
     assert selection[1] == {1: "same"}
+
+
+def test_of_two_linked_memories_that_score_alike_the_words_decide():
+    """What says the words of the query is handed over, unless the other ranks clearly better."""
+    memories = stored("User lives in Oslo", "User moved to Lima")
+    memories[1] = replace(memories[1], links=("0",))
+    for step, handed_over in ((0.05, "1"), (0.2, "0")):
+        assert ids(selected(memories, text="Who moved to Lima?", step=step)) == handed_over
 
 
 def test_an_explicit_save_stands_beside_what_contradicts_it():
