@@ -70,6 +70,15 @@ def test_lists_side_by_side_are_joined_by_an_index(connection, name):
     assert any("AUTOMATIC" in step and "(place=?)" in step for step in plan(connection, name))
 
 
+@pytest.mark.parametrize("name", ["end_decisions", "evictable", "vectors_of"])
+def test_named_memories_are_read_each_by_its_key(connection, name):
+    """A statement walks the list of ids once, and not again for each row of the scope."""
+    connection.rows(statement("libsql", "make_vectors", 1)[0])
+    steps = plan(connection, name)
+    listed = next(place for place, step in enumerate(steps) if "VIRTUAL TABLE" in step)
+    assert re.search(r"^SEARCH .*\(scope_id=\? AND (memory_)?id=\?", steps[listed + 1]), steps
+
+
 SCOPED = (
     "written_since",
     "indexed",

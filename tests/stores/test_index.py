@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 import uuid
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 
 from kagent_memory import StoreError
 from kagent_memory.language.preferences import PREFERENCE_TERM
-from kagent_memory.records import Filter, Memory, Scope, new_id
+from kagent_memory.records import Change, Filter, Memory, Scope, new_id
 from kagent_memory.stores import Store, open_store
 from kagent_memory.stores.index import Entry, ScopeIndex
 from kagent_memory.stores.postings import packed
@@ -26,7 +27,8 @@ from kagent_memory.stores.sql import index_cache
 from kagent_memory.stores.sql.index_reads import SqlIndexReads, Stand
 from kagent_memory.stores.sql.session import run
 from kagent_memory.stores.values import Batch
-from kagent_memory.testing.fixtures import adding, changing, delivery, features_of
+from kagent_memory.stores.vectors import VectorColumn
+from kagent_memory.testing.fixtures import adding, changing, delivery, features_of, vector
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 SCOPE = Scope("t", "u", "a")
@@ -62,6 +64,44 @@ async def test_a_prune_of_another_process_is_seen_at_once(pair):
     assert await found(here, "tea", now=soon) == set()
     await there.memories.prune(now=soon, popular_after=1)
     assert await found(here, "tea", now=soon) == {kept.id}
+
+
+async def test_a_cancelled_load_leaves_no_vector_of_older_words(tmp_path, monkeypatch):
+    """What a thread puts in after its search was cancelled is not searched."""
+    one, begun, goes_on = memory("tea"), threading.Event(), threading.Event()
+    put = VectorColumn.put
+
+    def slow(column: VectorColumn, *page: Any) -> None:
+        begun.set()
+        goes_on.wait(10)
+        put(column, *page)
+
+    async with await open_store(f"libsql:///{tmp_path}/memory.db") as store:
+        space = (await store.memories.spaces.add("e", 2, None)).number
+
+        async def nearest() -> list[tuple[str, float]]:
+            view = await store.memories.view(SCOPE, now=NOW)
+            return (await view.nearest(space, [vector(1, 0)], limit=9))[0]
+
+        async def write(change: Change, *numbers: float) -> None:
+            vectors = {one.id: vector(*numbers)}
+            batch = Batch(changes=[change], vectors=vectors, space_number=space)
+            await store.apply(SCOPE, batch, now=NOW)
+
+        await write(adding(one)[0], 1, 0)
+        with monkeypatch.context() as patched:
+            patched.setattr(VectorColumn, "put", slow)
+            patched.setattr(index_cache, "run_in_thread", lambda _, *work: asyncio.to_thread(*work))
+            task = asyncio.create_task(nearest())
+            await asyncio.to_thread(begun.wait, 10)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await write(changing(one, "update", content="coffee"), 0, 1)
+            await store.memories.view(SCOPE, now=NOW)
+            goes_on.set()
+            await asyncio.get_running_loop().shutdown_default_executor()
+        assert await nearest() == [(one.id, 0.0)]
 
 
 async def test_a_slow_search_of_a_scope_holds_up_no_other(pair, monkeypatch):

@@ -300,12 +300,18 @@ class IndexCache:
         lacking = await run_in_thread(len(index.ids), column.lacking, index)
         cached.unread = {*lacking}
         at_once = max(1, MAX_NUMBERS_AT_ONCE // dimensions)
-        for start in range(0, len(lacking), at_once):
-            batch = lacking[start : start + at_once]
-            page = await reads.vectors(cached.scope, space_number, stand, batch)
-            await run_in_thread(ENTRY_WEIGHT * len(page.ids), column.put, page.ids, page.vectors)
-            column.discard({*page.ids} - cached.unread)
-            column.mark = min(column.mark, page.mark)
+        try:
+            for start in range(0, len(lacking), at_once):
+                batch = lacking[start : start + at_once]
+                page = await reads.vectors(cached.scope, space_number, stand, batch)
+                await run_in_thread(
+                    ENTRY_WEIGHT * len(page.ids), column.put, page.ids, page.vectors
+                )
+                column.discard({*page.ids} - cached.unread)
+                column.mark = min(column.mark, page.mark)
+        except BaseException:  # a thread may still put in what was written anew meanwhile
+            cached.vectors.pop(space_number, None)
+            raise
         column.is_whole = cached.index is index
         return column
 

@@ -181,13 +181,13 @@ DELETE FROM memory WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_
 DELETE FROM memory_stats WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
 
 -- name: end_decisions
--- Of what one decision changed a part goes now: the rest cannot be undone any more.
+-- Of what one decision changed a part goes now: the rest cannot be undone any more. The plus keeps the index of all groups out.
 UPDATE memory_revision SET final = 1
 WHERE scope_id = :scope_id AND change_group IN (
     SELECT r.change_group
     FROM json_each(:ids) AS gone
-    JOIN memory_revision AS r ON r.scope_id = :scope_id AND r.memory_id = gone.value
-    WHERE r.change_group IS NOT NULL
+    CROSS JOIN memory_revision AS r ON r.scope_id = :scope_id AND r.memory_id = gone.value
+    WHERE +r.change_group IS NOT NULL
 )
 
 -- name: replace_revision

@@ -85,12 +85,12 @@ SELECT s.version, s.erased, s.salt, {mark} AS mark, s.calls, s.tokens FROM scope
 
 -- name: vectors_of
 -- The vectors of these memories of a scope: the ids, 36 characters each, and the numbers of all, in one row, for rows take
--- longer than what they hold.
+-- longer than what they hold. Each is read by its key.
 SELECT s.version, s.salt, {mark} AS mark, c.ids, c.sent
 FROM scope AS s, (
     SELECT group_concat(v.id, '') AS ids, CAST(group_concat(v.embedding, '') AS BLOB) AS sent
     FROM json_each(:ids) AS w
-    JOIN memory_vector_{space} AS v ON v.scope_id = :scope_id AND v.id = w.value
+    CROSS JOIN memory_vector_{space} AS v ON v.scope_id = :scope_id AND v.id = w.value
 ) AS c
 WHERE s.scope_id = :scope_id
 
