@@ -20,9 +20,12 @@ LIMIT %(limit)s
 UPDATE scope SET version = version + %(step)s WHERE scope_id = %(scope_id)s
 
 -- name: extend_memories
--- Each by its own time to live.
+-- Each by its own time to live; reckoned without a time zone, since Citus takes only what is immutable here.
 UPDATE memory AS t SET
-    expires_at = CASE WHEN t.ttl_days > 0 THEN %(now)s::timestamptz + t.ttl_days * interval '24 hours' END,
+    expires_at = CASE
+        WHEN t.ttl_days > 0
+        THEN (%(now)s::timestamptz AT TIME ZONE 'UTC' + t.ttl_days * interval '24 hours') AT TIME ZONE 'UTC'
+    END,
     touched = s.version
 FROM scope AS s
 WHERE s.scope_id = t.scope_id AND t.scope_id = %(scope_id)s AND t.id = ANY(%(ids)s::uuid[])
