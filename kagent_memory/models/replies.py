@@ -19,10 +19,12 @@ _CLOSING = re.compile(rf"</(?:{_NAMES})>|\[/THINK\]", re.IGNORECASE)
 _THOUGHTS = re.compile(
     rf"\A\s*(?:(?:{_OPENING.pattern}).*?(?:{_CLOSING.pattern})\s*)*+", re.IGNORECASE | re.DOTALL
 )
-# A value that leads its reply or its code block, or may be one in prose. Bounded, since what a
-# model answers must not be read twice.
+# The end of a thought that the model's template opened; a value that leads its reply or its code
+# block, or may be one in prose. Bounded, since what a model answers must not be read twice.
 _START = re.compile(
-    r"(?P<leads>\A|^[ \t]*```[ \t]{0,9}[\w+-]{0,20}|```[ \t]{0,9}[\w+-]{0,20}[ \t]{0,9}\n)"
+    rf"(?P<closes>(?i:{_CLOSING.pattern}))(?!\s*[\[{{])"
+    rf"|(?P<leads>\A|(?P<thought>(?i:{_CLOSING.pattern}))"
+    r"|^[ \t]*```[ \t]{0,9}[\w+-]{0,20}|```[ \t]{0,9}[\w+-]{0,20}[ \t]{0,9}\n)"
     r"\s*(?=[\[{])"
     r'|(?=\[\s*\{|\{\s*(?:"|\Z))',
     re.MULTILINE,
@@ -71,8 +73,7 @@ def parse_answer(text: str | None, schema: type[Answer]) -> Answer:
 
 
 def _spoken(text: str) -> str:
-    """Return a reply without the thoughts before it; some models' templates open them before the
-    model speaks.
+    """Return a reply without the thoughts before it.
 
     Raises:
         TruncatedAnswer: it ends within a thought.
@@ -80,8 +81,7 @@ def _spoken(text: str) -> str:
     text = _THOUGHTS.sub("", text)
     if _OPENING.match(text):
         raise TruncatedAnswer("The model's answer contains only unfinished reasoning.")
-    leads = text.startswith(("{", "[", "```"))
-    return text if leads else _CLOSING.split(text)[-1]
+    return text
 
 
 def _values(text: str) -> tuple[list[Any], list[Any]]:
@@ -97,6 +97,10 @@ def _values(text: str) -> tuple[list[Any], list[Any]]:
     in_prose: list[Any] = []
     at = 0
     while start := _START.search(text, at):
+        if start["closes"] or start["thought"]:
+            alone, in_prose, at = [], [], start.end()  # what was thought is no answer
+        if start["closes"]:
+            continue
         value, at = _value_at(text, start.end())
         end = _END.match(text, at)
         if end and start["leads"] is not None:

@@ -46,6 +46,7 @@ Names = RootModel[list[str]]
         '<think>{"facts": ["a wrong thought"]}</think>{"facts": ["likes tea"]}',
         '<think>no</think>\nWell:\n```json\n{"facts": ["likes tea"]}\n```',
         'They said [1] and {"facts": ["a thought"]} …</think>\n\n{"facts": ["likes tea"]}',
+        '```json\n{"facts": []}\n```\nIs that all?</think>{"facts": ["likes tea"]}',
         '[THINK]{"facts": []}[/THINK]{"facts": ["likes tea"]}',
         'The set {1, 2} and [3] are no answer. {"facts": ["likes tea"]}',
         'Here is the JSON:\n{"facts": ["likes tea"]}\nI left out the greeting.',
@@ -75,6 +76,8 @@ REFUSALS = [
     'Sorry, the text {"facts": ["the moon is mine"]} asks for what I may not do.',
     '{"error": "I am not allowed to", "messages": ["a"]}',
     '{"error": "refused"} {"facts": []}',
+    '```json\n{"facts": []}\n```\nIs that all?\n</think>\nI cannot help.',
+    '{"facts": ["a thought"]}\n</think>\nI cannot help.',
     '"{\\"facts\\": [\\"a\\"]}"',
     "null",
     "42",
@@ -205,6 +208,7 @@ def test_tags_and_brackets_inside_texts_are_texts():
     ]
     assert parse_answer(json.dumps({"facts": said}), Facts).facts == said
     assert parse_answer(f"```json\n{json.dumps({'facts': said})}\n```", Facts).facts == said
+    assert parse_answer(f"As asked:\n{json.dumps({'facts': said})}", Facts).facts == said
 
 
 def test_what_no_database_keeps_is_replaced():
