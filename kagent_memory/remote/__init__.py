@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired, Self, cast
 from urllib.parse import quote
@@ -129,9 +130,9 @@ class RemoteMemories(Memories):
             raise ConfigurationError(
                 f"{', '.join(foreign)}: set this where the server {location} is started."
             )
-        others = sorted(
-            name for name in os.environ if name.startswith(PREFIX) and name not in environ
-        )
+        # Kubernetes makes further variables, of services' names
+        named = {f"{PREFIX}{setting.name.upper()}" for setting in fields(composed)}
+        others = sorted(named & os.environ.keys() - environ.keys())
         if others and settings is None:
             logger.warning(
                 "The server %s has settings of its own; these of the environment have no effect "

@@ -155,6 +155,7 @@ async def test_a_setting_of_the_server_is_never_ignored_in_silence(
     async with await RemoteMemories.open(address, settings=own) as memories:
         assert memories.settings.tenant == "acme"
     assert not caplog.records
+    monkeypatch.setenv("KAGENT_MEMORY_SERVICE_HOST", "10.0.0.1")  # of Kubernetes
     monkeypatch.setenv("KAGENT_MEMORY_SEARCH_LIMIT", "3")
     async with await RemoteMemories.open(address) as memories:
         assert memories.settings.tenant == "shop"
