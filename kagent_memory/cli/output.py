@@ -227,7 +227,7 @@ def described(answer: Answer) -> list[str]:
     if not isinstance(value, Mapping):
         return []
     return [
-        f"{name.replace('_', ' '):<14}{printable(cell(inner))}"
+        f"{name.replace('_', ' '):<13} {printable(cell(inner))}"
         for name, inner in cast("Mapping[str, object]", value).items()
         if inner is not answer.items and inner not in (None, "", (), [], {})
     ]
