@@ -234,10 +234,15 @@ def checked_options(**options: object) -> None:
     """
     for name, value in options.items():
         kind = OPTION_KINDS[name]
+        # of a protocol, its class has all methods, and an async one looks like a plain one
         is_async = inspect.iscoroutinefunction(getattr(value, "searches", None))
-        if value is not None and (is_async or not isinstance(value, kind)):
+        is_class = kind is Gate and isinstance(value, type)
+        if value is not None and (is_async or is_class or not isinstance(value, kind)):
+            what = (
+                f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+            )
             raise ConfigurationError(
-                f"{name} takes {kind.__name__}, not {type(value).__name__}; see Memories.open."
+                f"{name} takes {kind.__name__}, not {what}; see Memories.open."
             )
 
 

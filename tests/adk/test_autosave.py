@@ -16,6 +16,7 @@ from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions, EventCompaction
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.adk.tools.agent_tool import AgentTool
+from google.adk.tools.long_running_tool import LongRunningFunctionTool
 from google.genai import types
 
 from kagent_memory import (
@@ -165,6 +166,26 @@ async def test_truncated_sessions_are_saved_on_time(service: KagentMemoryService
     for number in range(1, 7):
         await chat.say(f"I own {number} parrots", run_config=config)
     assert saves.fired == [False, False, True, False, False, True]
+
+
+async def test_a_resumed_invocation_does_not_count_twice(
+    service: KagentMemoryService, saves: Saves
+):
+    """A turn that waited for a person and went on is one turn."""
+
+    def approve() -> None:
+        """Waits for a person."""
+
+    tools = [LongRunningFunctionTool(approve)]
+    chat = talk(service, call("approve"), "waiting", "ok", tools=tools, plugins=[saving(2)])
+    events = await chat.say("Please approve it")
+    pending = next(one for event in events for one in event.get_function_calls())
+    answer = types.FunctionResponse(id=pending.id, name=pending.name, response={"ok": True})
+    content = types.Content(role="user", parts=[types.Part(function_response=answer)])
+    whose = {"user_id": USER, "session_id": chat.session_id}
+    assert [event async for event in chat.runner.run_async(**whose, new_message=content)]
+    await chat.say("Second turn")
+    assert saves.fired == [False, False, True]
 
 
 async def test_the_agents_own_model_is_at_hand(uri: str, saves: Saves):

@@ -40,6 +40,14 @@ def heard(text: str, *, finished: bool = True) -> types.Transcription:
     return types.Transcription(text=text, finished=finished)
 
 
+def test_a_message_names_its_event_and_time():
+    """A message has the id and the time of its event."""
+    asked = event("Hello", timestamp=1_700_000_000.0)
+    [message] = messages([asked])
+    at = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
+    assert (message.event_id, message.at) == (asked.id, at)
+
+
 CODE = types.ExecutableCode(code="print(1)", language=types.Language.PYTHON)
 OUTPUT = types.CodeExecutionResult(outcome=types.Outcome.OUTCOME_OK, output="42")
 

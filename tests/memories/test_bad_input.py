@@ -37,6 +37,7 @@ from kagent_memory.errors import (
     family_of,
 )
 from kagent_memory.remote import open_memories
+from kagent_memory.retrieval.query import WordGate
 from kagent_memory.testing import HashEmbedder
 from kagent_memory.testing.fixtures import vector
 from memories.opening import opened
@@ -138,6 +139,18 @@ def test_a_filter_of_the_wrong_kind_is_refused(values: Any, advice: str) -> None
     with pytest.raises(InvalidInput, match=advice) as refusal:
         Filter(**values)
     assert len(str(refusal.value).encode()) < 1000
+
+
+@pytest.mark.parametrize("pii", [None, "mask"])
+async def test_why_something_changed_is_masked(store_uri: str, pii: Any) -> None:
+    """Secrets in the reason for a change are masked, and personal data as the setting says."""
+    async with await opened(store_uri, pii=pii) as memories:
+        [id] = await memories.add(SCOPE, ["Ada sails"])
+        why = "ada@example.org said so; password=hunter2hunter2"
+        await memories.edit(SCOPE, id, content="Ada skis", why=why)
+        [change] = await memories.history(SCOPE, id)
+        assert "hunter2" not in change.why
+        assert ("ada@example.org" in change.why) == (pii is None)
 
 
 @pytest.mark.parametrize("name", ["NUL", "lone surrogate"])
@@ -289,6 +302,7 @@ GIVEN: dict[str, tuple[str, Any, str]] = {
     "a summary's class": ("summary", PassthroughSummary, "not PassthroughSummary"),
     "no rank": ("rank", 3, "rank takes RankSettings, not int"),
     "a gate that is async": ("gate", AsyncGate(), "not AsyncGate"),
+    "a gate's class": ("gate", WordGate, "not the class WordGate"),
     "no function": ("redact", "secrets", "redact takes Callable, not str"),
 }
 
