@@ -50,13 +50,13 @@ def transient(error: BaseException) -> bool:
         if isinstance(cause, OSError) and cause.errno in _AWAY:
             return True
         status = status_of(cause)
-        named = any(kind.__name__ in _AWAY_NAMES for kind in type(cause).__mro__)
-        is_away = (
-            status is not None
-            and status >= 500
-            and not _TOO_LONG.search(str(cause)[:MAX_READ_CHARS])
-        )
-        if named if status is None else status in _TRANSIENT_STATUS or is_away:
+        if status is None:
+            is_away = any(kind.__name__ in _AWAY_NAMES for kind in type(cause).__mro__)
+        elif status >= 500:
+            is_away = not _TOO_LONG.search(str(cause)[:MAX_READ_CHARS])
+        else:
+            is_away = status in _TRANSIENT_STATUS
+        if is_away:
             return True
     return False
 
