@@ -56,10 +56,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 @pytest.hookimpl(optionalhook=True)  # unknown where xdist is not installed
 def pytest_xdist_auto_num_workers() -> int:
-    """Two processes a core: the tests wait for databases, servers and time-outs about as long as
-    they compute.
+    """Three processes a core: the tests wait for databases, servers and time-outs longer than they
+    compute.
     """
-    return 2 * (os.cpu_count() or 1)
+    return 3 * (os.cpu_count() or 1)
 
 
 @pytest.hookimpl(wrapper=True)
