@@ -182,8 +182,8 @@ async def test_a_resumed_invocation_does_not_count_twice(
     pending = next(one for event in events for one in event.get_function_calls())
     answer = types.FunctionResponse(id=pending.id, name=pending.name, response={"ok": True})
     content = types.Content(role="user", parts=[types.Part(function_response=answer)])
-    whose = {"user_id": USER, "session_id": chat.session_id}
-    assert [event async for event in chat.runner.run_async(**whose, new_message=content)]
+    resumed = chat.runner.run_async(user_id=USER, session_id=chat.session_id, new_message=content)
+    assert [event async for event in resumed]
     await chat.say("Second turn")
     assert saves.fired == [False, False, True]
 
