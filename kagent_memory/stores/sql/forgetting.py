@@ -56,7 +56,7 @@ async def forget(
     if tombstones:
         kinds, keys = zip(*sorted(tombstones), strict=True)
         await session.send("insert_tombstones", kinds=list(kinds), keys=list(keys), at=now)
-    for statement in ("end_decisions", "erase_revisions"):
+    for statement in ("end_decisions", "erase_revisions") if bare else ():
         await session.send(statement, ids=sorted(bare))
     await erase(session, gone)
     if who is not None and (gone or withdrawn):
