@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -96,11 +97,19 @@ class Table:
         self.exact = self._exact(search)
         self.names_known = any(_rarest(terms, text) > _few(text) for terms in search.names)
         self.asks = self.columns["asks"].astype(np.float64)
-        self._spots, self._rising, self._order = spots_of(self.columns)
-        # one without a session stands alone
+
+    # worked out where they are asked for: what is only shortlisted needs neither
+
+    @cached_property
+    def sessions(self) -> Rows:
+        """The number of each one's session; one without a session stands alone."""
         sessions = self.columns["session"].astype(np.int64)
-        alone = np.where(sessions < 0, ~np.arange(len(rows)), sessions)
-        _, self.sessions = np.unique(alone, return_inverse=True)
+        alone = np.where(sessions < 0, ~np.arange(len(self.rows)), sessions)
+        return np.unique(alone, return_inverse=True)[1]
+
+    @cached_property
+    def _spots(self) -> tuple[Rows, Rows, Rows]:
+        return spots_of(self.columns)
 
     def _column(self, found: Rows, values: npt.NDArray[np.generic], missing: float) -> Numbers:
         """Return the values of what was found, each in its memory's place."""
@@ -139,10 +148,11 @@ class Table:
         """Return the place of the turn so many steps on in each one's session; one past the last
         for none.
         """
-        wanted = self._spots + step
-        last = self._rising.searchsorted(wanted, "right") - 1
-        is_there = (self._spots != NONE) & (last >= 0) & (self._rising[last] == wanted)
-        return np.where(is_there, self._order[last], len(self._spots))
+        spots, rising, order = self._spots
+        wanted = spots + step
+        last = rising.searchsorted(wanted, "right") - 1
+        is_there = (spots != NONE) & (last >= 0) & (rising[last] == wanted)
+        return np.where(is_there, order[last], len(spots))
 
     def around(self) -> tuple[Numbers, Numbers]:
         """Return how often the turns around each hold each term, and their mean cosine, each step
@@ -196,9 +206,9 @@ def best_and_neighbours(
     view = search.view
     joined = np.concatenate([text.matches.rows, *(nearest.rows for nearest in near)])
     rows = joined[np.sort(np.unique(joined, return_index=True)[1])]  # of equals, the first found
-    found = Table(search, text, near, rows, settings)
-    words = found.bm25(found.counts, found.lengths)
-    own = found.fused(words, found.dense) + found.exact
+    candidates = Table(search, text, near, rows, settings)
+    words = candidates.bm25(candidates.counts, candidates.lengths)
+    own = candidates.fused(words, candidates.dense) + candidates.exact
     best = rows[(-own).argsort(kind="stable")[: search.shortlist]]
     both = np.concatenate([best, search.dated])
     return Table(search, text, near, view.index.near(both, REACH, view.seen), settings)
