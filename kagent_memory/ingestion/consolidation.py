@@ -11,9 +11,9 @@ from ..records import Change, Memory, Scope
 from ..retrieval.embedding_spaces import EXTERNAL, StoreEmbedder, with_vectors
 from ..retrieval.similar import Near, neighbours
 from ..stores import Store
-from ..stores.planning import slot_of
+from ..stores.planning import said, slot_of
 from ..stores.values import Batch
-from .planner import Plan, decide, said, unites
+from .planner import Plan, decide, unites
 
 MAX_MERGED = 200
 """The newest memories of a scope, which are merged with what says the same."""

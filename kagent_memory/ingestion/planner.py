@@ -16,7 +16,7 @@ from ..models.prompts.escaping import escaped
 from ..records import MAX_LINKS, Change, ChangeKind, Memory, new_id
 from ..retention.lifecycle import latest, promoted, revised
 from ..retrieval.similar import Near
-from ..stores.planning import identity_of, slot_of
+from ..stores.planning import identity_of, is_saved, said, slot_of
 from .answers import Decision, Decisions
 
 WHO = "consolidation"
@@ -334,16 +334,6 @@ def _said_until(memory: Memory, fact: Memory) -> Memory:
     first.
     """
     return replace(memory, said_at=max(said(memory), said(fact)), valid_from=_began(memory))
-
-
-def said(memory: Memory) -> datetime:
-    """Return when a memory was said, or when it was added where that is unknown."""
-    return memory.said_at or memory.created_at
-
-
-def is_saved(memory: Memory) -> bool:
-    """Return True if only an explicit call may change a memory: a caller saved or pinned it."""
-    return memory.explicit or memory.pinned
 
 
 def words(text: str) -> list[str]:

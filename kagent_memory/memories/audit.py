@@ -12,13 +12,12 @@ from typing import TypeAlias
 
 from ..concurrency import run_in_thread
 from ..ingestion.echoes import mask_recalled
-from ..ingestion.planner import is_saved, said
 from ..language.tokenizer import identity, query_terms
 from ..records import Filter, Memory, Message, Scope
 from ..redaction import kinds_in
 from ..redaction.personal_data import WITHOUT_LIBRARIES, PersonalData
 from ..stores.filter_match import is_visible
-from ..stores.planning import slot_of
+from ..stores.planning import said, slot_of, was_to_replace
 from ..stores.spaces import EXTERNAL
 from ..stores.values import Whole, every_state
 from .components import Components
@@ -104,7 +103,7 @@ class Contents:
     def near_duplicate(self) -> Evidence:
         """Find linked facts none of which was to replace the other."""
         for older, newer in self._linked():
-            if not _was_to_replace(older, newer):
+            if not was_to_replace(older, newer):
                 yield [older.id, newer.id], "linked as the same"
 
     def contradiction(self) -> Evidence:
@@ -113,7 +112,7 @@ class Contents:
             yield ids, f"{len(ids)} values of one attribute"
         for older, newer in self._linked():
             slot = slot_of(older)
-            if _was_to_replace(older, newer) and (slot is None or slot != slot_of(newer)):
+            if was_to_replace(older, newer) and (slot is None or slot != slot_of(newer)):
                 yield [older.id, newer.id], "one was to replace the other, a saved one"
 
     def _linked(self) -> Iterator[tuple[Memory, Memory]]:
@@ -210,11 +209,6 @@ def _groups(memories: Iterable[Memory], key: Key, differing: Key) -> Iterator[Se
         if (shared := key(memory)) is not None:
             groups[shared].setdefault(differing(memory), memory.id)
     return ([*group.values()] for group in groups.values() if len(group) > 1)
-
-
-def _was_to_replace(older: Memory, newer: Memory) -> bool:
-    """Return True if a model's replacement was refused since the older fact was saved."""
-    return is_saved(older) and newer.valid_from is not None
 
 
 def _text(memory: Memory) -> bytes:

@@ -27,6 +27,23 @@ def slot_of(memory: Memory) -> str | None:
     return None if memory.verbatim else tokenizer.slot(memory.subject, memory.attribute)
 
 
+def said(memory: Memory) -> datetime:
+    """Return when a memory was said, or when it was added where that is unknown."""
+    return memory.said_at or memory.created_at
+
+
+def is_saved(memory: Memory) -> bool:
+    """Return True if only an explicit call may change a memory: a caller saved or pinned it."""
+    return memory.explicit or memory.pinned
+
+
+def was_to_replace(older: Memory, newer: Memory) -> bool:
+    """Return True if a model would have put the newer of two linked memories in the place of the
+    older one, which was saved.
+    """
+    return is_saved(older) and newer.valid_from is not None
+
+
 def _packed_terms(content: str, author: str | None) -> bytes:
     return packed(tokenizer.index_terms(content, author))
 

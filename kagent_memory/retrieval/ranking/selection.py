@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from difflib import SequenceMatcher
 from itertools import chain
 
 from ...language.tokenizer import estimated_tokens
 from ...records import Exclusion, Hit, Memory
+from ...stores.planning import said, was_to_replace
 from ..passages import passage
 from ..search import Search
 from .rank import Ranked
@@ -100,10 +100,10 @@ def _distinct(
         if len(kept) > search.limit:  # the rest is over the limit, whatever it says
             return [*kept, *ranked[place:]]
         memory = memories[hit.row]
-        said = memory.author, _words(memory.content)
+        words = memory.author, _words(memory.content)
         links = search.view.rows_of(hit.row, memory.links)
         linked = [other for other in kept if other.row in links]
-        if said in seen:
+        if words in seen:
             left_out[hit.row] = "duplicate"
         elif same := [other for other in linked if not _contradict(memory, memories[other.row])]:
             other = same[0]
@@ -112,8 +112,8 @@ def _distinct(
                 kept[kept.index(other)], hit = hit, other
             left_out[hit.row] = "same"
         else:
-            seen.add(said)
-            older = [other for other in linked if _said(memories[other.row]) < _said(memory)]
+            seen.add(words)
+            older = [other for other in linked if said(memories[other.row]) < said(memory)]
             kept.insert(kept.index(older[0]) if older else len(kept), hit)
     return kept
 
@@ -129,15 +129,8 @@ def _words(text: str) -> str:
 
 
 def _contradict(one: Memory, other: Memory) -> bool:
-    """Return True if the newer of two linked memories was to replace the other, which was saved
-    explicitly.
-    """
-    older, newer = sorted((one, other), key=_said)
-    return (older.explicit or older.pinned) and newer.valid_from is not None
-
-
-def _said(memory: Memory) -> datetime:
-    return memory.said_at or memory.created_at
+    """Return True if the newer of two linked memories was to replace the other."""
+    return was_to_replace(*sorted((one, other), key=said))
 
 
 async def with_sources(
