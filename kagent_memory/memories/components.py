@@ -44,7 +44,6 @@ BACKFILL = "kagent-memory-backfill"
 """The task that queues the embedding of what a store held before it had an embedder."""
 
 OPTION_KINDS: Mapping[str, Any] = {
-    "gate": Gate,
     "rank": RankSettings,
     "importance_weights": ImportanceWeights,
     "redact": Callable,
@@ -226,24 +225,37 @@ class Components:
         self.forget_vectors()
 
 
-def checked_options(**options: object) -> None:
+def checked_options(gate: Gate | None, **options: object) -> None:
     """Refuse what would fail at every later use.
 
     Raises:
         ConfigurationError: says which argument does not fit, and what it takes.
     """
     for name, value in options.items():
-        kind = OPTION_KINDS[name]
-        # of a protocol, its class has all methods, and an async one looks like a plain one
-        is_async = inspect.iscoroutinefunction(getattr(value, "searches", None))
-        is_class = kind is Gate and isinstance(value, type)
-        if value is not None and (is_async or is_class or not isinstance(value, kind)):
-            what = (
-                f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
-            )
-            raise ConfigurationError(
-                f"{name} takes {kind.__name__}, not {what}; see Memories.open."
-            )
+        if value is not None and not isinstance(value, OPTION_KINDS[name]):
+            raise _misfit(name, OPTION_KINDS[name].__name__, value)
+    if not (gate is None or _is_gate(gate)):
+        takes = "an object with a plain method searches(text, *, tool=False, is_fact=None)"
+        raise _misfit("gate", takes, gate)
+
+
+def _misfit(name: str, takes: str, value: object) -> ConfigurationError:
+    what = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+    return ConfigurationError(f"{name} takes {takes}, not {what}; see Memories.open.")
+
+
+def _is_gate(gate: object) -> bool:
+    """Return True for an object whose method takes what a gate is asked with."""
+    searches = getattr(gate, "searches", None)
+    if isinstance(gate, type) or not callable(searches) or inspect.iscoroutinefunction(searches):
+        return False
+    try:
+        inspect.signature(searches).bind("", tool=False, is_fact=None)
+    except TypeError:
+        return False
+    except ValueError:  # compiled functions tell no signature
+        return True
+    return True
 
 
 def choose_redactors(redact: Redactor | None, settings: MemorySettings) -> Redactors:

@@ -111,7 +111,7 @@ class Memories(Writing, Forgetting, Maintenance):
         if isinstance(gate, bool):
             gate, settings = None, settings.updated({"gate": gate})
         checked_options(
-            gate=gate, rank=rank, importance_weights=importance_weights, redact=redact, clock=clock
+            gate, rank=rank, importance_weights=importance_weights, redact=redact, clock=clock
         )
         redactors = choose_redactors(redact, settings)
         # in a thread: looking up the provider of a name may import LiteLLM

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, Protocol
 
 from ..language.word_lists import table
 
@@ -94,7 +94,6 @@ def wide(text: str) -> bool:
     return bool(_WIDE.search(text))
 
 
-@runtime_checkable
 class Gate(Protocol):
     """Decides before a prefetch whether a message is worth a search. Any object of this shape will
     do.

@@ -296,12 +296,21 @@ class AsyncGate:
     async def searches(self, text: str, *, tool: bool = False) -> bool: ...
 
 
+class BareGate:
+    def searches(self, text: str) -> bool: ...
+
+
 GIVEN: dict[str, tuple[str, Any, str]] = {
     "an embedder that is not async": ("embedding", Sync(), r"embed\(\) must be an async function"),
     "a summary that is not async": ("summary", Sync(), "not Sync"),
     "a summary's class": ("summary", PassthroughSummary, "not PassthroughSummary"),
     "no rank": ("rank", 3, "rank takes RankSettings, not int"),
     "a gate that is async": ("gate", AsyncGate(), "not AsyncGate"),
+    "a gate that takes the text alone": (
+        "gate",
+        BareGate(),
+        r"searches\(text, \*, tool=False.*not ",
+    ),
     "a gate's class": ("gate", WordGate, "not the class WordGate"),
     "no function": ("redact", "secrets", "redact takes Callable, not str"),
 }
