@@ -216,7 +216,9 @@ def taken_back(
         apart = {revision.memory_id for revision in revisions}
         rows = [("link", _unlinked(row, apart, now)) for row in current.values()]
     else:
-        rows = [(one.kind, _restored(one, current, undone, now)) for one in revisions]
+        rows = [
+            (revision.kind, _restored(revision, current, undone, now)) for revision in revisions
+        ]
     if not rows:
         raise NotFound("This memory was erased meanwhile; there is nothing to undo.")
     return [

@@ -26,7 +26,7 @@ from ..settings import MemorySettings
 from ..stores import Store
 from ..stores.base import each
 from ..stores.planning import slot_of
-from ..stores.values import SESSION_END, Batch, Job
+from ..stores.values import EARLIEST, SESSION_END, Batch, Job
 from ..stores.view import MemoriesView, View
 from .answers import SESSION_SUMMARY, Decision, storable
 from .consolidation import merge
@@ -223,11 +223,8 @@ class JobHandlers:
         )
         newest = [*short_term, *await self._memories(job, now, session_id=session_id)]
         last = [memory for memory in newest if memory.attribute == SESSION_SUMMARY][:1]
-        lacking = (
-            memory
-            for memory in newest
-            if memory not in last and all(memory.created_at >= one.created_at for one in last)
-        )
+        since = max((memory.created_at for memory in last), default=EARLIEST)
+        lacking = (memory for memory in newest if memory not in last and memory.created_at >= since)
         return (*last, *sorted(lacking, key=lambda memory: (memory.created_at, memory.id)))
 
     async def _memories(

@@ -51,11 +51,11 @@ async def audit_scope(
     size = sum(len(whole.memory.content) * (1 + len(whole.revisions)) for whole in every)
     for defect in defects:
         evidence: Evidence = getattr(contents, defect)()
-        found = await run_in_thread(size, list[tuple[Sequence[str], str]], evidence)
-        counts[defect] = len(found)
+        cases = await run_in_thread(size, list[tuple[Sequence[str], str]], evidence)
+        counts[defect] = len(cases)
         findings += [
             Finding(defect=defect, scope=scope, memory_ids=tuple(ids), detail=detail)
-            for ids, detail in sorted(found[:most])
+            for ids, detail in sorted(cases[:most])
         ]
     return Audit(scopes=1, memories=len(ids), counts=dict(counts), findings=tuple(findings))
 
@@ -83,8 +83,8 @@ class Contents:
         if "recall_loop" in defects:
             view = await store.view(scope, now=now)
             queries = [query_terms(memory.content) for memory in self.suspects]
-            found = await view.texts(queries, limit=CANDIDATES)
-            self.matches = [each.matches for each in found]
+            answers = await view.texts(queries, limit=CANDIDATES)
+            self.matches = [answer.matches for answer in answers]
         if "without_vector" in defects:
             # vectors that callers bring lie beside those that searches go by
             self.unembedded = {

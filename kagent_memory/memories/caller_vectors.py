@@ -84,10 +84,10 @@ class CallerVectors:
         Raises:
             InvalidInput: the vector does not fit.
         """
-        found = await self.for_query(vector, None)
-        if found is None:
+        query = await self.for_query(vector, None)
+        if query is None:
             return []
-        space, vector = found
+        space, vector = query
         view = await self._store.view(scope, now=self._clock())
         [near] = await view.nearest(space.number, [vector], limit=limit)
         rows = await view.memories([id for id, _ in near])

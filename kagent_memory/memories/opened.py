@@ -156,13 +156,13 @@ class Opened:
         read.
         """
         try:
-            found = await check_queue(self.parts)
+            queue = await check_queue(self.parts)
         except StoreError as error:
             logger.warning("The rest of the queue cannot be read: %s", error)
             return False
-        if found.state != "ok":
-            logger.warning("%s %s", found.text, found.advice)
-        return found.state != "bad"
+        if queue.state != "ok":
+            logger.warning("%s %s", queue.text, queue.advice)
+        return queue.state != "bad"
 
     @verb()
     async def work(self, *, until_idle: bool = False, stop: asyncio.Event | None = None) -> int:

@@ -253,7 +253,6 @@ class Writing(Opened):
         who: str,
         why: str = "",
     ) -> Memory:
-
         parts = self.parts
         with parts.operation("update_memory", scope):
             now = parts.clock()

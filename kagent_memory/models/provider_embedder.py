@@ -86,8 +86,8 @@ def _arguments(config: EmbeddingConfig, environ: Mapping[str, str]) -> dict[str,
     base = config.endpoint or config.base_url
     arguments = {"api_base": base, "api_version": config.api_version}
     for name, (variables, default) in _VARIABLES.get(prefix, {}).items():
-        found = next(filter(None, map(environ.get, variables.split())), default)
-        arguments[name] = arguments.get(name) or found
+        value = next(filter(None, map(environ.get, variables.split())), default)
+        arguments[name] = arguments.get(name) or value
     if prefix == "azure" and not arguments["api_base"]:
         raise ConfigurationError(
             "Azure OpenAI needs an endpoint; set base_url or AZURE_OPENAI_ENDPOINT."

@@ -132,10 +132,10 @@ async def _lineage(session: Transaction, ids: Set[str]) -> tuple[dict[str, Whole
         merged = {id for whole in fresh.values() for id in _holders(whole, "merge")}
         replaced = {id for whole in fresh.values() for id in _holders(whole, "supersede")}
         standing = {fresh[id].memory.superseded_by for id in fresh.keys() & going}
-        found = await session.ids("kin", ids=[*going - asked], holders=[*merged | replaced])
+        kin = await session.ids("kin", ids=[*going - asked], holders=[*merged | replaced])
         asked |= going
-        going |= {*found, *merged & standing}
-        near = {*found, *merged} - seen
+        going |= {*kin, *merged & standing}
+        near = {*kin, *merged} - seen
     erased = {id: walked[id] for id in walked if id in going}
     return erased, walked.keys() - erased.keys()
 
