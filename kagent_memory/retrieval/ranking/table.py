@@ -75,6 +75,8 @@ class Table:
         self, search: Search, text: TextMatches, near: Near, rows: Rows, settings: RankSettings
     ) -> None:
         self.text, self.near, self.rows = text, near, rows
+        self._places = np.full(len(search.view.index.ids), -1)  # of the rows of the index
+        self._places[rows] = np.arange(len(rows))
         self._trust, self._text_weight = search.trust, settings.text
         self.columns, self.names = search.view.index.columns[rows], search.view.index.names
         matches = text.matches
@@ -114,8 +116,9 @@ class Table:
     def _column(self, found: Rows, values: npt.NDArray[np.generic], missing: float) -> Numbers:
         """Return the values of what was found, each in its memory's place."""
         column = np.full((len(self.rows), *values.shape[1:]), missing)
-        _, places, kept = np.intersect1d(self.rows, found, assume_unique=True, return_indices=True)
-        column[places] = values[kept]
+        places = self._places[found]
+        is_here = places >= 0
+        column[places[is_here]] = values[is_here]
         return column
 
     def _exact(self, search: Search) -> Mask:
