@@ -249,8 +249,9 @@ def storable(
     """
     kept: list[Fact] = []
     sources = {message.event_id: message for message in transcript}
-    of_user = [message.text for message in transcript if message.role == "user"]
-    tool_terms, user_terms = (content_terms("\n".join(texts)) for texts in (outputs, of_user))
+    tool_terms = content_terms("\n".join(outputs))
+    of_user = (message.text for message in transcript if outputs and message.role == "user")
+    user_terms = content_terms("\n".join(of_user))
     for fact in facts:
         own = [sources[id] for id in fact.event_ids or sources if id in sources]
         fact = replace(

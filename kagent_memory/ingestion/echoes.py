@@ -106,6 +106,7 @@ class _Statements:
     def __init__(self) -> None:
         self.echoed: dict[str, None] = {}
         self._beside = defaultdict[frozenset[str], set[str]](set)
+        self._words = set[str]()
         self._ids = defaultdict[frozenset[str], dict[str, None]](dict)
         self._by_term = defaultdict[str, list[frozenset[str]]](list)
 
@@ -113,10 +114,13 @@ class _Statements:
         """Add the sentences of a text, the memory that it is of, and what an echo may name with it,
         such as days.
         """
+        named = {_key(term) for term in tokens(beside)}
+        self._words |= named
         for terms, _ in map(_sentence, sentences_of(text)):
             for term in terms if terms not in self._beside else ():
                 self._by_term[term].append(terms)
-            self._beside[terms].update(map(_key, tokens(beside)))
+            self._beside[terms] |= named
+            self._words |= terms
             if id:
                 self._ids[terms][id] = None
 
@@ -126,13 +130,15 @@ class _Statements:
         Scripts without spaces are read in parts of words, of which one in four may be another.
         """
         terms, apart = _sentence(piece)
+        parts = {term for term in terms if term >= _FIRST_UNSPACED}
+        if not terms - self._words <= parts:
+            return False
         # "You like tea." repeats only what says no more; a word alone, such as "Dr.", nothing
         is_bare = len(terms) == 1 and (terms not in self._beside or len(piece.split()) == 1)
         if is_bare or not (sources := self._repeated(terms)):
             return False
         known = frozenset[str]().union(*sources, *(self._beside[source] for source in sources))
         added = terms - known - (apart & self._by_term.keys())
-        parts = {term for term in terms if term >= _FIRST_UNSPACED}
         denies = [_DENIAL in said for said in (terms, known)]
         if not added <= parts or 4 * len(added) > len(parts) or denies[0] != denies[1]:
             return False
@@ -147,7 +153,9 @@ class _Statements:
         sources: list[frozenset[str]] = []
         while terms and len(sources) < _MAX_SOURCES:
             near = (
-                source for term in terms for source in self._by_term.get(term, ())[-_MAX_HOLDERS:]
+                source
+                for term in sorted(terms)  # of equal ones the same in every process
+                for source in self._by_term.get(term, ())[-_MAX_HOLDERS:]
             )
             best = max(near, key=lambda source: (len(terms & source), -len(source)), default=None)
             if best is None or (sources and len(terms & best) < min(2, len(best))):
