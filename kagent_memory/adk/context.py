@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from google.adk.agents.context import Context
 
 from ..errors import InvalidInput
-from ..memories.tool_answers import Found, affordable, of_hit
+from ..memories.tool_answers import Entry, affordable, of_hit
 from ..models.prompts.fence import memory_line
 from ..records import Scope
 from .converter import CONFIRMATION
@@ -53,32 +53,30 @@ class Run:
         """Return the scope that the run writes to."""
         return self.service.scope(self.context.session.app_name, self.context.session.user_id)
 
-    async def find(self, query: str, **options: Any) -> list[Found]:
+    async def find(self, query: str, *, budget_tokens: int, **options: Any) -> list[Entry]:
         """Return the memories that answer a query, as a model reads them.
 
         Args:
             query: what for.
-            **options: further arguments of `Memories.recall`; a memory that alone is longer than
-                `budget_tokens` is cut.
+            budget_tokens: of all of them; a memory that alone is longer is cut.
+            **options: further arguments of `Memories.recall`.
         """
         session = self.context.session
         reading, own = self.service.scopes(session.app_name, session.user_id)
-        recalled = await self.memories.recall(reading, query, session_id=session.id, **options)
-        entries = [of_hit(hit, shared=hit.scope != own) for hit in recalled]
-        return affordable(entries, options.get("budget_tokens"), query)
+        recalled = await self.memories.recall(
+            reading, query, session_id=session.id, budget_tokens=budget_tokens, **options
+        )
+        return affordable([of_hit(hit, own) for hit in recalled], budget_tokens, query)
 
 
-def ask_person(context: Context, question: str, memories: Sequence[Found]) -> dict[str, Any] | None:
+def ask_person(context: Context, question: str, memories: Sequence[Entry]) -> dict[str, Any] | None:
     """Ask a person about memories; return the tool's answer, or None once they agreed to exactly
     this.
 
     Raises:
         InvalidInput: what they agreed to was something else.
     """
-    lines = [
-        f"{memory_line(memory.text, at=memory.at, origin=memory.origin)} ({memory.fields['id']})"
-        for memory in memories
-    ]
+    lines = [f"{memory_line(memory)} ({memory['id']})" for memory in memories]
     hint = "\n".join([question, *lines])
     if not context.tool_confirmation:
         context.request_confirmation(hint=hint)

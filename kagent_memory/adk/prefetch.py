@@ -17,7 +17,7 @@ from google.genai import types
 from typing_extensions import override
 
 from ..memories.tool_answers import report
-from ..models.prompts.fence import OPENING, fenced, memory_line
+from ..models.prompts.fence import OPENING, fenced, memory_line, moment
 from ..records import MAX_QUERY_CHARS, ORIGINS, Filter
 from ..retrieval.query import WordGate
 from .arguments import Number, Positive, check_fields, from_yaml
@@ -124,15 +124,12 @@ class Prefetch:
             return ""
         # The search lends a hit's neighbours their place; what a tool said stays out however it was
         # found.
-        shown = [entry for entry in entries if self.tool_memories or entry.origin != "tool"]
-        shown.sort(key=lambda entry: entry.at)
-        state.add_recalled(text for entry in shown for text in (entry.text, *entry.said))
-        return fenced(
-            [
-                memory_line(entry.text, at=entry.at, origin=entry.origin, said=entry.said)
-                for entry in shown
-            ]
+        shown = [entry for entry in entries if self.tool_memories or entry["origin"] != "tool"]
+        shown.sort(key=moment)
+        state.add_recalled(
+            text for entry in shown for text in (entry["text"], *entry.get("said", ()))
         )
+        return fenced([*map(memory_line, shown)])
 
 
 def _asked(content: types.Content | None) -> str:

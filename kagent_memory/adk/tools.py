@@ -29,7 +29,7 @@ from ..memories.tool_answers import (
     SAVE_MEMORY,
     SAVED,
     SOURCE,
-    Found,
+    Entry,
     affordable,
     answered,
     of_memory,
@@ -358,7 +358,7 @@ class ForgetMemoryTool(_MemoryTool):
         erased = await memories.forget(scope, ids, who=self.name)
         return {"status": "forgotten", "ids": list(erased), **beside}
 
-    def _listed(self, run: Run, memories: Sequence[Found]) -> dict[str, Any]:
+    def _listed(self, run: Run, memories: Sequence[Entry]) -> dict[str, Any]:
         """Return what would be erased, and how to go on."""
         if not memories:
             return {"status": "nothing found", **_shown(())}
@@ -424,12 +424,7 @@ class ConfirmMemoryTool(_MemoryTool):
             more = page.cursor is not None or len(listed) < len(page.memories)
             note = {"message": "More wait than are shown here."} if more else {}
             return {**_shown(listed), **note}
-        entries = await _named(run, ids)
-        for entry in entries:
-            if entry.memory.state != "quarantined":
-                raise NotFound(
-                    f"No memory {entry.memory.id} waits in the quarantine of this scope."
-                )
+        entries = await _named(run, ids, waiting=True)
         if (pending := ask_person(run.context, _QUESTIONS[decision], entries)) is not None:
             return pending
 
@@ -447,23 +442,26 @@ class ConfirmMemoryTool(_MemoryTool):
         return {"status": status, "ids": done, **({"failed": failed} if failed else {})}
 
 
-async def _named(run: Run, ids: Sequence[str]) -> list[Found]:
+async def _named(run: Run, ids: Sequence[str], *, waiting: bool = False) -> list[Entry]:
     """Return memories as somebody reads them who decides about them: cut where they are long.
 
     Raises:
-        NotFound: one is not in the run's own scope.
+        NotFound: one is not in the run's own scope; or `waiting`, and it is not quarantined.
     """
     named = [await run.memories.get(run.scope, id, superseded=True) for id in ids]
+    for memory in named if waiting else ():
+        if memory.state != "quarantined":
+            raise NotFound(f"No memory {memory.id} waits in the quarantine of this scope.")
     return [affordable([of_memory(memory)], SHOWN_TOKENS)[0] for memory in named]
 
 
-def _shown(memories: Sequence[Found]) -> dict[str, Any]:
-    return fenced_answer([entry.fields for entry in memories])
+def _shown(memories: Sequence[Entry]) -> dict[str, Any]:
+    return fenced_answer(memories)
 
 
-def _token(run: Run, memories: Sequence[Found]) -> str:
+def _token(run: Run, memories: Sequence[Entry]) -> str:
     """Return what only an answer that listed exactly these memories can have told."""
     session = run.context.session
-    listed = sorted(entry.memory.id for entry in memories)
+    listed = sorted(entry["id"] for entry in memories)
     raw = json.dumps([session.app_name, session.user_id, session.id, listed])
     return blake2b(raw.encode(), digest_size=8).hexdigest()

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import Any, cast
+from collections.abc import Awaitable, Sequence
+from typing import Any, TypeAlias, cast
 
 from ..errors import ConfigurationError, Conflict, InvalidInput, NotFound
 from ..language.tokenizer import estimated_tokens
 from ..models.prompts.escaping import escaped
-from ..records import DROPPED, Hit, Memory
+from ..records import DROPPED, Hit, Memory, Scope
 from ..redaction import redact
 from ..retrieval.passages import passage
 from ..retrieval.ranking.selection import PASSAGE_TOKENS
@@ -36,36 +34,8 @@ LOAD_MEMORY = (
 QUERY = "What to look for, in natural language."
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """One memory as a model reads it.
-
-    Attributes:
-        text: its content, or the part of it that is shown.
-        labels: what else a model may read of it.
-        said: the words that it came from.
-    """
-
-    memory: Memory
-    text: str
-    labels: Mapping[str, Any]
-    said: tuple[str, ...] = ()
-
-    @property
-    def at(self) -> datetime:
-        """When it happened, or else was stored."""
-        return self.memory.happened_at or self.memory.created_at
-
-    @property
-    def origin(self) -> str:
-        """Return who said it."""
-        return self.memory.origin
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """Return the fields that a model reads, without null and empty ones."""
-        every = {"id": self.memory.id, "text": self.text, **self.labels, "said": [*self.said]}
-        return {name: value for name, value in every.items() if value not in (None, "", [])}
+Entry: TypeAlias = dict[str, Any]
+"""One memory as a model reads it, without null and empty fields."""
 
 
 async def answered(tool: str, work: Awaitable[dict[str, Any]]) -> dict[str, Any]:
@@ -106,29 +76,23 @@ def report(what: str, error: Exception) -> None:
     log.warning("%s: memory unavailable (%s)%s", what, kinds, advice)
 
 
-def affordable(
-    entries: Sequence[Found], budget_tokens: int | None, question: str = ""
-) -> list[Found]:
+def affordable(entries: Sequence[Entry], budget_tokens: int, question: str = "") -> list[Entry]:
     """Return those that the budget allows for, in order, as a model will read them.
 
     Of a long memory the passage that fits the question is taken, and its sources and labels are
     left out where only the memory fits. If none fits, the first is cut down to the budget.
     """
-    if budget_tokens is None or not entries:
-        return list(entries)
-
-    most = max(PASSAGE_TOKENS, budget_tokens // len(entries))
-    kept: list[Found] = []
-    spent = 0
-    for offered in entries:
-        entry = _shortened(offered, most, question)
+    most = max(PASSAGE_TOKENS, budget_tokens // max(1, len(entries)))
+    kept: list[Entry] = []
+    left = budget_tokens
+    for whole in entries:
+        entry = _shortened(whole, most, question)
         for form in (entry, _bare(entry)):
-            weight = _weight(list(form.fields.values()))
-            if spent + weight <= budget_tokens:
-                spent += weight
+            if (weight := _weight([*form.values()])) <= left:
+                left -= weight
                 kept.append(form)
                 break
-    return kept or [_shortened(_bare(entries[0]), budget_tokens, question)]
+    return kept or [_shortened(_bare(entry), budget_tokens, question) for entry in entries[:1]]
 
 
 def _weight(value: object) -> int:
@@ -138,38 +102,44 @@ def _weight(value: object) -> int:
     return sum(map(_weight, cast("list[object]", value))) if isinstance(value, list) else 0
 
 
-def _shortened(one: Found, max_tokens: int, question: str) -> Found:
+def _shortened(entry: Entry, max_tokens: int, question: str) -> Entry:
     """Return a memory whose text has at most so many tokens: the passage that fits the question,
     marked as cut.
     """
-    if _weight(one.text) <= max_tokens:
-        return one
-    text = passage(escaped(one.text, one_line=True), question, max_tokens=max_tokens)
-    return replace(one, text=f"{text} … [cut off; it has {len(one.text):,} characters in all]")
+    text: str = entry["text"]
+    if _weight(text) <= max_tokens:
+        return entry
+    part = passage(escaped(text, one_line=True), question, max_tokens=max_tokens)
+    return {**entry, "text": f"{part} … [cut off; it has {len(text):,} characters in all]"}
 
 
-def _bare(one: Found) -> Found:
+def _bare(entry: Entry) -> Entry:
     """Return a memory without its sources, labels and author."""
-    labels = {
+    return {
         name: value
-        for name, value in one.labels.items()
+        for name, value in entry.items()
         if name != "author" and not isinstance(value, list)
     }
-    return replace(one, said=(), labels=labels)
 
 
-def of_hit(hit: Hit, *, shared: bool = False) -> Found:
-    """Return a memory that a search found; `shared`: of a scope that the agent reads and does not
-    write.
+def of_hit(hit: Hit, own: Scope) -> Entry:
+    """Return a memory that a search found, marked if it is not of the scope that its reader
+    writes.
     """
-    entry = of_memory(hit.memory, relevance=round(hit.relevance, 3), shared=shared)
-    return replace(entry, said=tuple(turn.content for turn in hit.sources))
+    return of_memory(
+        hit.memory,
+        said=[turn.content for turn in hit.sources],
+        relevance=round(hit.relevance, 3),
+        shared=hit.scope != own or None,
+    )
 
 
-def of_memory(memory: Memory, *, relevance: float | None = None, shared: bool = False) -> Found:
-    """Return a memory as a model reads it."""
-    labels = {
-        "relevance": relevance,
+def of_memory(memory: Memory, **found: Any) -> Entry:
+    """Return a memory as a model reads it, with what a search found out about it."""
+    every = {
+        "id": memory.id,
+        "text": memory.content,
+        **found,
         "happened_at": memory.happened_at.isoformat() if memory.happened_at else None,
         "stored_at": None if memory.happened_at else memory.created_at.isoformat(),
         "type": memory.type,
@@ -178,6 +148,5 @@ def of_memory(memory: Memory, *, relevance: float | None = None, shared: bool = 
         "author": memory.author,
         "topics": list(memory.topics),
         "tags": list(memory.tags),
-        "shared": shared or None,
     }
-    return Found(memory, memory.content, labels)
+    return {name: value for name, value in every.items() if value not in (None, "", [])}

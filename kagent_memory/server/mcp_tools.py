@@ -47,7 +47,7 @@ from ..memories.tool_answers import (
     SAVE_MEMORY,
     SAVED,
     SOURCE,
-    Found,
+    Entry,
     affordable,
     answered,
     of_hit,
@@ -127,7 +127,7 @@ async def _load(
         as_of=parsed_time(as_of, "as_of") if as_of else None,
         handover=True,
     )
-    return await _fenced([of_hit(hit, shared=hit.scope != client.scope) for hit in recalled])
+    return await _fenced([of_hit(hit, client.scope) for hit in recalled])
 
 
 async def _list(
@@ -174,11 +174,11 @@ def _token(scope: Scope, ids: Sequence[str]) -> str:
     return blake2b(raw, digest_size=8, person=b"mcp-forget").hexdigest()
 
 
-async def _fenced(entries: Sequence[Found]) -> Answer:
+async def _fenced(entries: Sequence[Entry]) -> Answer:
     def escape() -> Answer:
-        return fenced_answer([entry.fields for entry in affordable(entries, DEFAULT_ANSWER_TOKENS)])
+        return fenced_answer(affordable(entries, DEFAULT_ANSWER_TOKENS))
 
-    return await run_in_thread(sum(len(entry.text) for entry in entries), escape)
+    return await run_in_thread(sum(len(entry["text"]) for entry in entries), escape)
 
 
 def _tool(

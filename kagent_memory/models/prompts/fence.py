@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
 from typing import Any, cast
 
 from . import FENCE
@@ -24,18 +23,19 @@ NOTICE = (
 )
 
 
-def memory_line(
-    text: str, *, at: datetime | None = None, origin: str = "", said: Sequence[str] = ()
-) -> str:
+def moment(entry: Mapping[str, Any]) -> str:
+    """Return when what a memory says happened, or else was stored; such times are in order."""
+    return entry.get("happened_at") or entry["stored_at"]
+
+
+def memory_line(entry: Mapping[str, Any]) -> str:
     """Return one memory as one labelled line, with the words it came from."""
     from .escaping import escaped
 
-    day = at.date().isoformat() if at else ""
-    label = ", ".join(part for part in (day, f"from {origin}" if origin else "") if part)
-    body = escaped(text, one_line=True) + "".join(
-        f" (said: {escaped(words, one_line=True)})" for words in said
+    body = escaped(entry["text"], one_line=True) + "".join(
+        f" (said: {escaped(words, one_line=True)})" for words in entry.get("said", ())
     )
-    return f"- [{label}] {body}" if label else f"- {body}"
+    return f"- [{moment(entry)[:10]}, from {entry['origin']}] {body}"
 
 
 def fenced(lines: Sequence[str]) -> str:
