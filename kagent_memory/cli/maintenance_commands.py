@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import copyfileobj
@@ -16,7 +16,7 @@ import click
 
 from ..errors import InvalidInput
 from ..memories import Memories
-from ..memories.findings import DEFECTS, Audit, Defect
+from ..memories.findings import DEFECTS, Audit
 from ..records import Scopes
 from ..stores import distribute_store
 from .command import (
@@ -220,12 +220,6 @@ async def receipts(call: Call) -> Answer:
         "--defect", "look only for this; may be repeated", type=click.Choice(DEFECTS), multiple=True
     ),
     option(
-        "--leave-out",
-        "do not look for this; may be repeated",
-        type=click.Choice(DEFECTS),
-        multiple=True,
-    ),
-    option(
         "--limit",
         "findings of each defect that are listed",
         type=click.IntRange(0, 1000),
@@ -233,24 +227,21 @@ async def receipts(call: Call) -> Answer:
     ),
 )
 async def audit(call: Call) -> Answer:
-    """Look for defects of memories. They are duplicates, contradictions, recall loops, secrets,
-    personal data, memories never delivered or without a vector, and orphans; exit code 1 when there
-    are any. Without --app and --user in every scope.
+    """Look for defects of memories. They are duplicates, contradictions, recall loops, secrets and
+    personal data; exit code 1 when there are any. Without --app and --user in every scope.
 
     Examples:
         kagent-memory audit
         kagent-memory audit --app demo --user ada --json
-        kagent-memory audit --tenant acme --leave-out never_delivered
+        kagent-memory audit --tenant acme
         kagent-memory audit --defect secret --defect personal_data
     """
     args = call.args
-    named: Sequence[Defect] = args.defect or DEFECTS
-    defects: Sequence[Defect] = [name for name in named if name not in args.leave_out]
     is_named = call.names_scope or args.tenant is not None
     whose = Scopes(tenant=call.tenant, user=args.user, app=args.app) if is_named else None
     tell, report = call.progress("read"), Audit()
     async for scope in call.memories.each_scope(whose):
-        part = await call.memories.audit(scope, defects=defects, most=args.limit)
+        part = await call.memories.audit(scope, defects=args.defect or None, most=args.limit)
         report = report.plus(part, args.limit)
         tell(report.memories)
     columns: Mapping[str, Column] = FINDING_COLUMNS if report.findings else {}

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from ..concurrency import run_in_thread
@@ -18,14 +17,11 @@ from ..redaction import kinds_in
 from ..redaction.personal_data import WITHOUT_LIBRARIES, PersonalData
 from ..stores.filter_match import is_visible
 from ..stores.planning import said, slot_of, was_to_replace
-from ..stores.spaces import EXTERNAL
 from ..stores.values import Whole, every_state
 from .components import Components
 from .findings import Audit, Defect, Finding
 
 PART = 200
-NEW = timedelta(days=1)  # what is younger was not delivered because nobody asked yet
-MAX_UNEMBEDDED = 100_000
 CANDIDATES = 10  # older memories that a suspect of a recall loop is compared with
 
 Evidence: TypeAlias = Iterator[tuple[Sequence[str], str]]
@@ -34,20 +30,16 @@ Key: TypeAlias = Callable[[Memory], Hashable]
 
 
 async def audit_scope(
-    parts: Components,
-    scope: Scope,
-    *,
-    defects: Sequence[Defect],
-    most: int,
+    parts: Components, scope: Scope, *, defects: Sequence[Defect], most: int
 ) -> Audit:
     """Audit one scope, all of whose memories are held meanwhile."""
     store = parts.store.memories
-    await parts.deliveries.flush()  # what was delivered a moment ago has been delivered
     ids, every = await store.kept(scope, Filter()), list[Whole]()
     for start in range(0, len(ids), PART):
         every += await store.whole(scope, ids[start : start + PART])
-    contents, counts, findings = Contents(parts, scope, every), Counter[Defect](), list[Finding]()
-    await contents.ask_store(defects)
+    contents, counts, findings = Contents(parts, every), Counter[Defect](), list[Finding]()
+    if "recall_loop" in defects:
+        await contents.match(scope)
     size = sum(len(whole.memory.content) * (1 + len(whole.revisions)) for whole in every)
     for defect in defects:
         evidence: Evidence = getattr(contents, defect)()
@@ -65,35 +57,18 @@ class Contents:
     of its name.
     """
 
-    def __init__(self, parts: Components, scope: Scope, every: Sequence[Whole]) -> None:
-        self.parts, self.scope, self.all, self.now = parts, scope, every, parts.clock()
+    def __init__(self, parts: Components, every: Sequence[Whole]) -> None:
+        self.parts, self.all, self.now = parts, every, parts.clock()
         self.visible = [whole.memory for whole in every if is_visible(whole.memory, self.now)]
         self.suspects = [each for each in self.visible if each.origin in ("agent", "tool")]
-        self.orphans: Mapping[str, Sequence[str]] = {}
         self.matches: Sequence[Iterable[str]] = ()
-        self.unembedded: Mapping[str, Sequence[Memory]] = {}
 
-    async def ask_store(self, defects: Sequence[Defect]) -> None:
-        """Ask the store for what may repeat what, and for what lacks its other half, as far as
-        these defects need it.
-        """
-        store, scope, now = self.parts.store.memories, self.scope, self.now
-        if "orphan" in defects:
-            self.orphans = await store.orphans(scope)
-        if "recall_loop" in defects:
-            view = await store.view(scope, now=now)
-            queries = [query_terms(memory.content) for memory in self.suspects]
-            answers = await view.texts(queries, limit=CANDIDATES)
-            self.matches = [answer.matches for answer in answers]
-        if "without_vector" in defects:
-            # vectors that callers bring lie beside those that searches go by
-            self.unembedded = {
-                space.name: await store.unembedded(
-                    scope, space.number, limit=MAX_UNEMBEDDED, now=now
-                )
-                for space in await store.spaces.all()
-                if space.state == "current" and not space.name.startswith(EXTERNAL)
-            }
+    async def match(self, scope: Scope) -> None:
+        """Ask the store for what the suspects of a recall loop may repeat."""
+        view = await self.parts.store.memories.view(scope, now=self.now)
+        queries = [query_terms(memory.content) for memory in self.suspects]
+        answers = await view.texts(queries, limit=CANDIDATES)
+        self.matches = [answer.matches for answer in answers]
 
     def exact_duplicate(self) -> Evidence:
         """Find memories that say the same word for word."""
@@ -160,12 +135,6 @@ class Contents:
                 if unmasked := {kind for text in written for kind in kinds(text)}:
                     yield [whole.memory.id], place + ", ".join(sorted(unmasked))
 
-    def never_delivered(self) -> Evidence:
-        """Find what is not new and was handed to nobody."""
-        for memory in self.visible:
-            if not memory.usage.delivered_total and memory.created_at <= self.now - NEW:
-                yield [memory.id], f"added {memory.created_at.date().isoformat()}"
-
     def recall_loop(self) -> Evidence:
         """Find what agents and tools said that repeats older memories."""
         visible = {memory.id: memory for memory in self.visible}
@@ -182,22 +151,6 @@ class Contents:
             if repeated and not left.text:
                 detail = f"what the {memory.origin} said repeats an older memory"
                 yield [memory.id, *repeated], detail
-
-    def without_vector(self) -> Evidence:
-        """Find what lacks a vector that searches go by."""
-        for name, memories in self.unembedded.items():
-            for memory in memories:
-                if memory.state != "short_term":
-                    yield [memory.id], f"of the embedding space {name}"
-
-    def orphan(self) -> Evidence:
-        """Find what lacks a memory that it belongs to."""
-        known = {None, *(whole.memory.id for whole in self.all)}
-        for whole in self.all:
-            if whole.memory.superseded_by not in known:
-                yield [whole.memory.id], "superseded by a memory that is gone"
-        for id, tables in self.orphans.items():
-            yield [id], f"without its memory: {', '.join(tables)}"
 
 
 def _groups(memories: Iterable[Memory], key: Key, differing: Key) -> Iterator[Sequence[str]]:

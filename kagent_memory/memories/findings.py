@@ -17,9 +17,6 @@ Defect: TypeAlias = Literal[
     "recall_loop",
     "secret",
     "personal_data",
-    "never_delivered",
-    "without_vector",
-    "orphan",
 ]
 DEFECTS: tuple[Defect, ...] = get_args(Defect)
 MAX_FINDINGS = 1000

@@ -184,10 +184,6 @@ class Maintenance(Opened):
         - `secret`, `personal_data`: in a memory of any state or in its history, found as the
           redaction finds it; without the setting `pii`, e-mail addresses, cards and IP addresses
           alone.
-        - `never_delivered`: visible, older than a day and never handed over.
-        - `without_vector`: visible, and without a vector in the space that searches go by.
-        - `orphan`: counters, history or vectors without their memory, and memories whose
-          successor is gone.
 
         Args:
             scope: whose memories; or all scopes of a tenant, a user or an app; None: all.
@@ -200,10 +196,11 @@ class Maintenance(Opened):
         wanted: Sequence[Defect] = [
             defect for defect in DEFECTS if defects is None or defect in defects
         ]
+        if isinstance(scope, Scope):
+            return await audit_scope(self.parts, scope, defects=wanted, most=most)
         total = Audit()
         async for each in self.each_scope(scope):
-            part = await audit_scope(self.parts, each, defects=wanted, most=most)
-            total = total.plus(part, most)
+            total = total.plus(await self.audit(each, defects=wanted, most=most), most)
         return total
 
     async def each_scope(

@@ -23,7 +23,7 @@ from ..concurrency import run_in_thread
 from ..errors import ConfigurationError, KagentMemoryError, NotFound, StoreError, error_class
 from ..memories.diagnosis import Diagnosis, bad
 from ..memories.export_file import opened
-from ..memories.findings import MAX_FINDINGS, Audit
+from ..memories.findings import Audit
 from ..memories.memories import Memories
 from ..memories.opened import without_secrets
 from ..memories.transfer import Imported
@@ -261,11 +261,10 @@ class RemoteMemories(Memories):
         return await self._send(verb, arguments)
 
     async def _audit(self, verb: Verb, arguments: dict[str, Any]) -> Audit:
-        total, most = Audit(), arguments.get("most", MAX_FINDINGS)
-        async for scope in self.each_scope(arguments.get("scope")):
-            part = await self._send(verb, {**arguments, "scope": scope})
-            total = total.plus(part, most)
-        return total
+        one_scope = isinstance(arguments.get("scope"), Scope)  # of which a server audits one a time
+        return await (
+            self._send(verb, arguments) if one_scope else verb.function(self, **arguments)
+        )
 
     async def _check(self, verb: Verb, arguments: dict[str, Any]) -> Sequence[Diagnosis]:
         server = Diagnosis("server", "ok", f"{self._location} answers.")

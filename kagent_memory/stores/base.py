@@ -290,12 +290,6 @@ class MemoryStore(ABC):
             InvalidInput: there is no embedding space of this number.
         """
 
-    async def orphans(self, scope: Scope) -> Mapping[str, Sequence[str]]:
-        """Of what lies beside memories and should have gone with them: memory id → where, by the
-        kind of it.
-        """
-        return {}
-
     async def version(self, scope: Scope) -> int:
         """Return the scope's version; 0 when nothing was ever written."""
         return (await self.stats(scope, now=EARLIEST)).version

@@ -5,7 +5,6 @@ dialects.
 from __future__ import annotations
 
 import copy
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
@@ -45,7 +44,7 @@ from .index_reads import SqlIndexReads, Stand, vector_page
 from .row_codec import MEMORIES, to_scope
 from .scope_view import ScopeView
 from .session import Database, Part, Transaction, reading, run, writing
-from .spaces import SqlEmbeddingSpaces, embedding_spaces, require_space
+from .spaces import SqlEmbeddingSpaces, require_space
 
 CACHE_MB = 256
 SCOPES_AT_ONCE = 100
@@ -287,17 +286,6 @@ class SqlMemoryStore(Part, MemoryStore):
         await require_space(session, space_number)
         limit = bounded(limit)
         return await session.memories("unembedded", space=space_number, now=now, limit=limit)
-
-    @override
-    @reading
-    async def orphans(self, session: Transaction, scope: Scope) -> Mapping[str, Sequence[str]]:
-        orphans: dict[str, list[str]] = defaultdict(list)
-        for row in await session.rows("orphans"):
-            orphans[row["id"]].append(row["kind"])
-        for space in await embedding_spaces(session):
-            for id in await session.ids("orphaned_vectors", space=space.number):
-                orphans[id].append(f"vector of {space.name}")
-        return orphans
 
     @override
     @reading

@@ -215,24 +215,6 @@ WHERE r.scope_id = %(scope_id)s AND r.state IN ('active', 'short_term', 'source'
 ORDER BY r.created_at, r.id
 LIMIT %(limit)s
 
--- name: orphans
--- What lies beside memories and should have gone with them.
-SELECT DISTINCT s.id, 'usage' AS kind
-FROM memory_stats AS s
-WHERE s.scope_id = %(scope_id)s
-    AND NOT EXISTS (SELECT 1 FROM memory AS m WHERE m.scope_id = %(scope_id)s AND m.id = s.id)
-UNION
-SELECT DISTINCT r.memory_id, 'history'
-FROM memory_revision AS r
-WHERE r.scope_id = %(scope_id)s
-    AND NOT EXISTS (SELECT 1 FROM memory AS m WHERE m.scope_id = %(scope_id)s AND m.id = r.memory_id)
-
--- name: orphaned_vectors
-SELECT v.id
-FROM memory_vector_{space} AS v
-WHERE v.scope_id = %(scope_id)s
-    AND NOT EXISTS (SELECT 1 FROM memory AS m WHERE m.scope_id = %(scope_id)s AND m.id = v.id)
-
 -- name: facets
 -- How many memories a filter lets through, and their most frequent topics and tags; and one of those that are sealed,
 -- whose topics and tags are none that anybody gave.
