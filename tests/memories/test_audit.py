@@ -165,11 +165,11 @@ async def test_unknown_defects_are_refused(defects):
 async def test_a_server_audits_what_is_the_callers():
     """Over a server an audit covers the caller's own scopes, and knows of no others."""
     async with await opened() as memories:
-        slot = {"subject": "report", "attribute": "due"}
+        due = [
+            Fact(f"Due on {day}", subject="report", attribute="due") for day in ("Monday", "Friday")
+        ]
         for scope in (ADA, OTHER):
-            await memories.add(
-                scope, [Fact(f"Due on {day}", **slot) for day in ("Monday", "Friday")]
-            )
+            await memories.add(scope, due)
         of_user, _ = await memories.tokens.create(tenant="acme", user="ada")
         of_tenant, _ = await memories.tokens.create(tenant="acme")
         for secret in (of_user, of_tenant):
