@@ -112,7 +112,6 @@ async def test_each_store_in_memory_is_its_own():
         ("libsql:///{}", "not a directory"),
         ("libsql:///{}/none/memory.db", "directory that exists"),
         ("libsql:///{}/letter.txt", "not an SQLite database"),
-        ("libsql:///{}/{{tenant}}.db", "one service per file, or use PostgreSQL"),
     ],
 )
 async def test_a_uri_that_is_no_database_says_what_to_do(tmp_path, uri, advice):

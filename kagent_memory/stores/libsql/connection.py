@@ -13,9 +13,9 @@ import re
 import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 from urllib.parse import unquote, urlsplit
@@ -33,6 +33,7 @@ from ..sql.session import Answer, Query, Values
 
 DIALECT = "libsql"
 MEMORY = ":memory:"
+COMMIT, ROLLBACK = "COMMIT", "ROLLBACK"
 OLDEST = (3, 35, 0)
 _FILES = (".db", ".sqlite", ".sqlite3")  # no host's name ends like this
 _HTTP = {"libsql": "https", "libsql+https": "https", "libsql+http": "http"}
@@ -105,11 +106,6 @@ def to_place(uri: str) -> str | Server:
         )
     if not path or "\0" in path:
         raise ConfigurationError(f"{uri!r} names no file; write, for example, libsql:///memory.db.")
-    if "{tenant}" in path:
-        raise ConfigurationError(
-            f"{uri!r} names a file for each tenant, and a store is one file; open one service "
-            "per file, or use PostgreSQL with row level security."
-        )
     return path
 
 
@@ -117,7 +113,7 @@ def _to_server(uri: str) -> Server:
     # errors in words of our own: the URI may hold the token
     parts = urlsplit(uri)
     try:
-        host, port = (parts.hostname or "").encode("idna").decode(), parts.port
+        host, port = (parts.hostname or "").encode("idna").decode("idna"), parts.port
     except ValueError:
         host, port = None, None
     if not host or parts.scheme not in _HTTP or set("@{}") & set(parts.netloc):
@@ -151,13 +147,30 @@ class Connection(ABC):
     def close(self) -> None:
         """Close; an open transaction is rolled back."""
 
-    @abstractmethod
-    def transaction(self, *, write: bool) -> AbstractContextManager[None]:
-        """Commit at the end, or roll back when anything at all is raised.
+    def begin(self, sql: str) -> None:
+        """Begin a transaction."""
+        self.rows(sql)
+
+    def end(self, sql: str) -> None:
+        """End the transaction."""
+        self.rows(sql)
+
+    @contextmanager
+    def transaction(self, *, write: bool) -> Generator[None, None, None]:
+        """Commit writes at the end, or roll back when anything at all is raised.
 
         Raises:
             Busy: another connection is writing; nothing was done.
         """
+        # a writer takes the lock at once: one that first reads could no longer get it
+        self.begin("BEGIN IMMEDIATE" if write else "BEGIN")
+        try:
+            yield
+            self.end(COMMIT if write else ROLLBACK)
+        except BaseException:
+            with suppress(KagentMemoryError):  # a full disk, or a server, has done so by itself
+                self.end(ROLLBACK)
+            raise
 
     def rows(self, sql: str, values: Mapping[str, Value] | None = None) -> Sequence[Row]:
         """Return all rows of a statement, by the names of their columns."""
@@ -197,19 +210,6 @@ class FileConnection(Connection):
         # all of them: an open cursor would keep its lock
         rows = [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
         return Answer(rows, cursor.rowcount)
-
-    @override
-    @contextmanager
-    def transaction(self, *, write: bool) -> Generator[None, None, None]:
-        # a writer takes the lock at once: one that first reads could no longer get it
-        self.rows("BEGIN IMMEDIATE" if write else "BEGIN")
-        try:
-            yield
-            self.rows("COMMIT")
-        except BaseException:
-            with suppress(StoreError):  # a full disk has rolled back already
-                self.rows("ROLLBACK")
-            raise
 
     @override
     def close(self) -> None:
@@ -307,17 +307,13 @@ class LibSQLSession:
 
     async def execute(self, *queries: Query) -> Sequence[Answer]:
         """See `Session`."""
-        answers: list[Answer] = []
-        for query in queries:
-            [answer] = self.connection.run(to_statement(*query))
-            answers.append(answer._replace(rows=[decoded(row) for row in answer.rows]))
-        return answers
+        answers = self.connection.run(*(to_statement(*query) for query in queries))
+        return [answer._replace(rows=[decoded(row) for row in answer.rows]) for answer in answers]
 
     async def send(self, *queries: Query) -> None:
         """See `Session`."""
         for start in range(0, len(queries), CHUNK_ROWS):
-            chunk = queries[start : start + CHUNK_ROWS]
-            self.connection.run(*(to_statement(*query) for query in chunk))
+            await self.execute(*queries[start : start + CHUNK_ROWS])
 
 
 def to_statement(query: str, values: Values) -> Statement:
@@ -329,7 +325,10 @@ def to_statement(query: str, values: Values) -> Statement:
 # -- the schema ---------------------------------------------------------------------------------
 
 _LEDGER = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'schema_migration'"
-_NOTE = "INSERT INTO schema_migration (number, name, applied_at) VALUES (:number, :name, :at)"
+_NOTE = (
+    "INSERT INTO schema_migration (number, name, applied_at) "
+    "VALUES (:number, :name, strftime('%Y-%m-%dT%H:%M:%f000Z', 'now'))"
+)
 
 
 def migrate(connection: Connection) -> None:
@@ -346,17 +345,10 @@ def migrate(connection: Connection) -> None:
             return
     with connection.transaction(write=True):
         needed = _upgrade(connection)
-        statements: list[Statement] = [
-            (statement, {})
-            for script in needed.scripts
-            for statement in script.split(";\n")
-            if statement.strip()
-        ]
-        at = to_iso(datetime.now(UTC))
-        statements += [
-            (_NOTE, {"number": step.number, "name": step.name, "at": at}) for step in needed.steps
-        ]
-        connection.run(*statements)
+        scripts = ";\n".join(needed.scripts).split(";\n")
+        statements: list[Statement] = [(script, {}) for script in scripts if script.strip()]
+        steps = ((_NOTE, {"number": step.number, "name": step.name}) for step in needed.steps)
+        connection.run(*statements, *steps)
 
 
 def is_migrated(connection: Connection) -> bool:

@@ -11,8 +11,7 @@ from __future__ import annotations
 import base64
 import re
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import httpx
@@ -21,7 +20,7 @@ from typing_extensions import override
 from ...errors import ConfigurationError, KagentMemoryError, StoreError
 from ..codec import from_base64
 from ..sql.session import Answer
-from .connection import Busy, Connection, Server, Statement, Value, mapped
+from .connection import COMMIT, Busy, Connection, Server, Statement, Value, mapped
 
 TIMEOUT = httpx.Timeout(10.0, connect=5.0)  # servers end a transaction after 5 or 10 seconds
 # after a server did not answer in time: who waits behind that call need not wait as long again
@@ -29,15 +28,8 @@ REST_SECONDS = 1.0
 MAX_MESSAGE = 500  # characters, with the server's words at the end
 _PLACE = re.compile(r"(https?://)[^/@]+(/[^@]*)?")
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout)
-_AGAIN = (408, 425, 429, 502, 503, 504)
+_AGAIN = (408, 425, 429)
 _DENIED = (401, 403)
-_VALUES: Mapping[str, Callable[[Mapping[str, Any]], Value]] = {
-    "null": lambda _: None,
-    "integer": lambda cell: int(cell["value"]),
-    "float": lambda cell: float(cell["value"]),
-    "text": lambda cell: str(cell["value"]),
-    "blob": lambda cell: from_base64(cell["base64"]),  # sqld leaves the padding out
-}
 _NOT_OURS = (ValueError, LookupError, TypeError, AttributeError, RecursionError, httpx.InvalidURL)
 
 
@@ -66,38 +58,33 @@ class ServerConnection(Connection):
         return answers[len(begin) :]
 
     @override
-    @contextmanager
-    def transaction(self, *, write: bool) -> Generator[None, None, None]:
+    def begin(self, sql: str) -> None:
         self._url, self._baton = self._server.url, None
-        self._begin = [("BEGIN IMMEDIATE" if write else "BEGIN", {})]
-        try:
-            yield
-            if self._baton is not None:
-                self._request([("COMMIT", {})], ends=True, keeps=write)
-        except BaseException:
-            if self._baton is not None:
-                with suppress(KagentMemoryError):  # a server that hears nothing ends it by itself
-                    self._request([("ROLLBACK", {})], ends=True)
-            raise
+        self._begin = [(sql, {})]
+
+    @override
+    def end(self, sql: str) -> None:
+        if self._baton is not None:  # else nothing was said, or the server has ended it by itself
+            self._request([(sql, {})], {"type": "close"})
 
     @override
     def close(self) -> None:
         self._client.close()
 
     def _request(
-        self, statements: Sequence[Statement], *, ends: bool = False, keeps: bool = False
+        self, statements: Sequence[Statement], *last: Mapping[str, str]
     ) -> Sequence[Answer]:
         """Return the answers to statements, each of which runs only when the one before it
         succeeded.
 
         Args:
             statements: with their values.
-            ends: close the stream after them.
-            keeps: they keep what was written; without an answer it stays unknown whether they did.
+            last: what the stream is asked for after them.
 
         Raises:
             Busy: the stream was lost, or the server has no time; nothing was kept.
-            StoreError: the server cannot be reached, or its answer is none.
+            StoreError: the server cannot be reached, or its answer is none. After a lost COMMIT it
+                stays unknown whether it was kept.
             ConfigurationError: it is not a libSQL server, or does not accept this token.
             KagentMemoryError: the database refused a statement.
         """
@@ -105,14 +92,13 @@ class ServerConnection(Connection):
             raise StoreError(
                 f"The libSQL server {self._server.url} did not answer in time a moment ago."
             )
-        requests = [_batch(statements), *([{"type": "close"}] if ends else [])]
-        body = {"baton": self._baton, "requests": requests}
+        body = {"baton": self._baton, "requests": [_batch(statements), *last]}
         try:
             response = self._client.post(f"{self._url}/v2/pipeline", json=body)
             response.raise_for_status()
             return self._read(response.json(), statements)
         except (httpx.HTTPError, *_NOT_OURS) as error:
-            raise self._lost(error, keeps=keeps) from error
+            raise self._lost(error, commits=statements[0][0] == COMMIT) from error
 
     def _read(self, told: Any, statements: Sequence[Statement]) -> Sequence[Answer]:
         """Return the answers to all statements; go on where the server says, with its baton and at
@@ -137,36 +123,33 @@ class ServerConnection(Connection):
         answers = zip(result["step_results"], statements, strict=True)
         return [_answer(answer) for answer, _ in answers]
 
-    def _lost(self, error: Exception, *, keeps: bool) -> KagentMemoryError:
+    def _lost(self, error: Exception, *, commits: bool) -> KagentMemoryError:
         """Return our error for a request that failed; its stream is gone, says the protocol."""
         had_stream, self._baton = self._baton is not None, None
-        kind: type[KagentMemoryError] = StoreError
+        kind: type[KagentMemoryError] = Busy
         advice, cause = "cannot be reached or broke off", str(error) or type(error).__name__
+        was_sent = not isinstance(error, _NEVER_SENT)
         match error:
             case httpx.HTTPStatusError(response=response):
                 status, cause = response.status_code, response.text
                 advice = f"answered {status}"
-                if status in _AGAIN or (had_stream and status < 500 and status not in _DENIED):
-                    kind = Busy
-                elif status < 500:
+                is_lost = had_stream and status not in _DENIED
+                if not (status in _AGAIN or status >= 500 or is_lost):
                     kind = ConfigurationError
                     advice += (
                         ", not as a libSQL server with a database of this name that accepts this "
                         "authToken does"
                     )
-            case httpx.InvalidURL() | UnicodeError() if not (
-                had_stream or isinstance(error, UnicodeDecodeError)  # of an answer
-            ):
-                kind = ConfigurationError
-                advice = "is the address of no server; correct the host in the URI"
             case httpx.TimeoutException():
+                kind = StoreError
                 self._resting_until = time.monotonic() + REST_SECONDS
             case httpx.HTTPError():
-                kind = StoreError if isinstance(error, _NEVER_SENT) else Busy
+                kind = Busy if was_sent else StoreError
             case _:
+                kind = StoreError
                 advice = "does not speak libSQL's protocol; check host and port in the URI"
         fate = "nothing was written"
-        if keeps and not isinstance(error, _NEVER_SENT):
+        if commits and was_sent:
             kind = StoreError
             fate = "whether this was written is unknown: read it again before you retry"
         return kind(self._shown(f"The libSQL server {self._server.url} {advice}; {fate} ({cause})"))
@@ -183,7 +166,7 @@ def _batch(statements: Sequence[Statement]) -> dict[str, Any]:
             "stmt": {
                 "sql": sql,
                 "named_args": [
-                    {"name": name, "value": _value(value)} for name, value in values.items()
+                    {"name": name, "value": _encoded(value)} for name, value in values.items()
                 ],
             },
             "condition": {"type": "ok", "step": number - 1} if number else None,
@@ -195,14 +178,11 @@ def _batch(statements: Sequence[Statement]) -> dict[str, Any]:
 
 def _answer(result: Mapping[str, Any]) -> Answer:
     columns = [column["name"] for column in result["cols"]]
-    rows = [
-        {column: _VALUES[cell["type"]](cell) for column, cell in zip(columns, row, strict=True)}
-        for row in result["rows"]
-    ]
+    rows = [dict(zip(columns, map(_decoded, row), strict=True)) for row in result["rows"]]
     return Answer(rows, int(result["affected_row_count"]))
 
 
-def _value(value: Value) -> dict[str, Any]:
+def _encoded(value: Value) -> dict[str, Any]:
     match value:
         case None:
             return {"type": "null"}
@@ -212,3 +192,13 @@ def _value(value: Value) -> dict[str, Any]:
             return {"type": "integer", "value": str(value)}
         case _:
             return {"type": "text" if isinstance(value, str) else "float", "value": value}
+
+
+def _decoded(cell: Mapping[str, Any]) -> Value:
+    match cell["type"]:
+        case "integer":
+            return int(cell["value"])
+        case "blob":
+            return from_base64(cell["base64"])  # sqld leaves the padding out
+        case _:
+            return cell.get("value")
