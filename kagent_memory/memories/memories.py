@@ -133,8 +133,6 @@ class Memories(Writing, Forgetting, Maintenance):
                 gate=gate,
                 rank=rank,
                 settings=settings,
-                has_short_term=settings.short_term_hours > 0
-                or await store.memories.keeps_short_term(),
             )
         except BaseException:
             await store.close()

@@ -72,8 +72,6 @@ class Import:
                 if outcome == "added":
                     touched[scope] = None
                     self.vectors += len(whole.vectors)
-                    is_short_term = whole.memory.state == "short_term"
-                    self.parts.retriever.has_short_term |= is_short_term
             if self.progress is not None:
                 self.progress(self.counts.total())
         if not self.dry_run:

@@ -105,11 +105,13 @@ class Prune:
     async def _evict(self) -> Pruned:
         """Erase the least important memories, so that no scope holds too many; pinned ones stay."""
         pruned, keep = Pruned(), self.settings.max_memories
-        for scope, total in await self.store.crowded(above=keep, now=self.now):
-            count = total - keep - len(self.doomed.get(scope, ()))
-            if count > 0:
-                doomed = await self._least_important(scope, count)
-                pruned += await self._erase(scope, doomed, "capacity")
+        async for page_of_scopes in self.store.all_scopes(at_once=PAGE):
+            for scope in page_of_scopes:
+                total = (await self.store.stats(scope, now=self.now)).visible
+                count = total - keep - len(self.doomed.get(scope, ()))
+                if count > 0:
+                    doomed = await self._least_important(scope, count)
+                    pruned += await self._erase(scope, doomed, "capacity")
         return pruned
 
     async def _least_important(self, scope: Scope, count: int) -> Sequence[Memory]:

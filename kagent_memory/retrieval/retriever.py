@@ -42,11 +42,7 @@ async def _question(search: Search, text: str, history: Sequence[str] = ()) -> Q
 
 
 class Retriever:
-    """Answers queries from one store.
-
-    Attributes:
-        has_short_term: whether a session may keep memories for itself.
-    """
+    """Answers queries from one store."""
 
     def __init__(
         self,
@@ -58,11 +54,9 @@ class Retriever:
         gate: Gate | None,
         rank: RankSettings | None,
         settings: MemorySettings,
-        has_short_term: bool,
     ) -> None:
         if settings.rewrite and llm is None:
             raise ConfigurationError("rewrite asks a language model; give llm= the name of one.")
-        self.has_short_term = has_short_term
         self._store = store
         self._embedder = embedder
         self._llm = llm
@@ -89,8 +83,9 @@ class Retriever:
 
     async def _answer(self, search: Search, *, again: bool = False) -> Recall:
         store, mode = self._store, self._mode(search)
+        has_short_term = self._settings.short_term_hours > 0
         search.view = await open_views(
-            store, self._embedder, search, again=again, has_short_term=self.has_short_term
+            store, self._embedder, search, again=again, has_short_term=has_short_term
         )
         texts: dict[int, str] = {}
         if is_small(search.question.terms):  # which the index leaves out

@@ -364,17 +364,6 @@ class MemoryStore(ABC):
             if await self.unembedded(scope, space_number, limit=1, now=now)
         ]
 
-    async def crowded(self, *, above: int, now: datetime) -> Sequence[tuple[Scope, int]]:
-        """Return the scopes that hold more than `above` visible memories, each with how many, in
-        the order of `scopes`. Crosses scopes.
-        """
-        counted = [
-            (scope, (await self.stats(scope, now=now)).visible)
-            async for page in self.all_scopes(at_once=PAGE)
-            for scope in page
-        ]
-        return [(scope, visible) for scope, visible in counted if visible > above]
-
     async def all_scopes(self, *, at_once: int) -> AsyncIterator[Sequence[Scope]]:
         """Return every scope, so many at a time, in the order of `scopes`. Crosses scopes."""
         after: Scope | None = None
@@ -390,12 +379,6 @@ class MemoryStore(ABC):
         Raises:
             InvalidInput: tenant, user or app can be no part of a scope.
         """
-
-    async def keeps_short_term(self) -> bool:
-        """Return True if searches that name a session must ask for its short-term memories,
-        though none are made any more. Crosses scopes.
-        """
-        return True
 
     async def about(self) -> Mapping[str, str]:
         """Describe the database for people: `database` and `extension` with their versions, the

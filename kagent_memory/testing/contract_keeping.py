@@ -102,8 +102,6 @@ class KeepingContract(ContractPart):
         await other.write("theirs")
         await home.apply(superseding(past, third))
         later, version = home.at(home.now + DAY), await home.version()
-        assert list(await home.store.memories.crowded(above=3, now=later.now)) == [(home.scope, 4)]
-        assert list(await home.store.memories.crowded(above=4, now=later.now)) == []
         wanted = [
             pinned.id,
             past.id,
@@ -344,7 +342,6 @@ class InputContract(ContractPart):
             store.queue.drop("x"),
             store.queue.lease("x", "me", seconds=9),
             store.memories.prune(now=NOW, popular_after=1),
-            store.memories.crowded(above=0, now=NOW),
             store.scopes(),
         )
         for call in calls:

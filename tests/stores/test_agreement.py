@@ -188,7 +188,6 @@ class RandomChanges:
         await self.both(lambda store: store.memories.prune(now=self.now, **options))
         keep = self.dice.randrange(5)
         await self.ask("evict", self.some(), keep=keep)
-        await self.both(lambda store: store.memories.crowded(above=keep, now=self.now))
 
     async def read(self) -> None:
         filter, size = Filter(**self.any_of(FILTERS)), self.dice.randint(1, 4)

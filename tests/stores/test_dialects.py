@@ -109,13 +109,15 @@ def test_hot_libsql_statements_use_an_index_by_scope(connection, name):
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in queries("libsql") if re.search("^scopes|long_|^tenant_", name)]
+    "name", [name for name in queries("libsql") if name.startswith(("scopes", "tenant_"))]
 )
 def test_scopes_are_listed_in_the_order_of_an_index(connection, name):
     """Scopes are listed in the order of an index that a page enters where it begins."""
     steps = plan(connection, name)
-    assert re.match(r"(SEARCH|SCAN) \w+ USING COVERING INDEX scope_(order|long)", steps[0]), steps
-    assert steps[0].startswith("SEARCH") or name == "long_scopes", steps
+    assert any(re.match(r"SEARCH \w+ USING COVERING INDEX scope_order", step) for step in steps), (
+        steps
+    )
+    assert any("USING COVERING INDEX scope_long" in step for step in steps), steps
     assert not any("TEMP B-TREE" in step for step in steps), steps
 
 

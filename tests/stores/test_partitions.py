@@ -22,12 +22,11 @@ from kagent_memory.stores.sql import queries, statement, upgrade
 SCOPE = Scope("acme", "ada", "notes")
 SCOPES = [Scope("acme", str(number), "a").id.hex() for number in range(100)]
 EVERYWHERE = {
-    "claimable", "expired_scopes", "crowded_scopes", "long_scopes",
+    "claimable", "expired_scopes", "tenant_scope",
     *(name for name in queries("postgres") if name.startswith("scopes")),
-    "tenant_scopes",
-    "long_tenant_scopes", "pending_jobs", "retry_job", "drop_job",
+    "pending_jobs", "retry_job", "drop_job",
     "lacking_vectors", "chains",
-    "next_scopes", "any_short_term",
+    "next_scopes",
 }  # fmt: skip
 """What looks for scopes or jobs, whosever they are: rare, or the queue's own."""
 SCHEMA = upgrade("postgres", None).scripts[0]

@@ -74,7 +74,6 @@ async def test_a_large_scope_is_searched_beside_the_loop(count: int, asked: int,
         gate=None,
         rank=None,
         settings=MemorySettings(),
-        has_short_term=False,
     )
     search = Search(scopes=[SCOPE], text=" ".join(TERMS[:asked]), now=NOW)
     work = asyncio.create_task(retriever.search(search))

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
@@ -41,18 +41,13 @@ from ..view import View
 from . import forgetting, maintenance, write_queries
 from .index_cache import IndexCache
 from .index_reads import SqlIndexReads, Stand, vector_page
-from .row_codec import MEMORIES, to_scope
+from .row_codec import MEMORIES, Row, to_scope
 from .scope_view import ScopeView
 from .session import Database, Part, Transaction, reading, run, writing
 from .spaces import SqlEmbeddingSpaces, require_space
 
 CACHE_MB = 256
-SCOPES_AT_ONCE = 100
 ERASED_AT_ONCE = 500
-FIRST_CHARACTER = "\x01"
-"""The lowest character that a name may have: no name lies between another one and that one with it
-at its end.
-"""
 
 
 class SqlMemoryStore(Part, MemoryStore):
@@ -342,29 +337,23 @@ class SqlMemoryStore(Part, MemoryStore):
     async def forget_tenant(
         self, tenant: str, *, limit: int, who: str | None = None, now: datetime
     ) -> ForgottenTenant:
-        tokens, scopes = await self._leave(tenant)
-        erased = ForgottenTenant(tokens=tokens, done=not scopes)
-        left = max(limit, 1)
-        for scope in scopes:
-            if left > 0:
-                most = min(left, ERASED_AT_ONCE)
-                script = partial(forgetting.erase_some, limit=most, who=who, now=now)
-                count, ended = await run(self.database, script, scope, write=True)
-                self.indexes.drop(scope)
-                erased += ForgottenTenant(scopes=int(ended), memories=count, done=False)
-                left -= max(count, 1)
-        if erased.scopes or erased.memories or erased.tokens:
+        tokens, rows = await self._leave(tenant)
+        erased = ForgottenTenant(tokens=tokens, done=not rows)
+        for scope in map(to_scope, rows):
+            most = min(max(limit, 1), ERASED_AT_ONCE)
+            script = partial(forgetting.erase_some, limit=most, who=who, now=now)
+            count, ended = await run(self.database, script, scope, write=True)
+            self.indexes.drop(scope)
+            erased = replace(erased, scopes=int(ended), memories=count)
+        if rows or tokens:
             await self.database.erase()
         return erased
 
     @writing
-    async def _leave(self, session: Transaction, tenant: str) -> tuple[int, Sequence[Scope]]:
-        """Revoke a tenant's tokens; return how many, and some scopes of which anything is left."""
+    async def _leave(self, session: Transaction, tenant: str) -> tuple[int, Sequence[Row]]:
+        """Revoke a tenant's tokens; return how many, and a scope of which anything is left."""
         tokens = await session.run("drop_tokens", tenant=tenant)
-        values = {"tenant": tenant, "limit": SCOPES_AT_ONCE}
-        answers = await session.several([("tenant_scopes", values), ("long_tenant_scopes", values)])
-        scopes = [to_scope(row) for rows in answers for row in rows]
-        return tokens, scopes
+        return tokens, await session.rows("tenant_scope", tenant=tenant)
 
     @override
     @reading
@@ -380,35 +369,14 @@ class SqlMemoryStore(Part, MemoryStore):
 
     @override
     @reading
-    async def crowded(
-        self, session: Transaction, *, above: int, now: datetime
-    ) -> Sequence[tuple[Scope, int]]:
-        rows = await session.rows("crowded_scopes", above=bounded(above), now=now)
-        return [(to_scope(row), row["visible"]) for row in rows]
-
-    @override
-    @reading
     async def scopes(self, session: Transaction, **which: Unpack[ScopeQuery]) -> Sequence[Scope]:
-        after, limit = which.get("after"), bounded(which.get("limit", 1000))
-        parts = named(which)
-        fixed = [name for name, value in parts.items() if value is not None]
-        free = [name for name in parts if name not in fixed]
-        if after is not None and not free:
-            return []
-        first = dict.fromkeys(parts, "") if after is None else asdict(after)
-        if after is not None:
-            first[free[-1]] += FIRST_CHARACTER
-        bounds = {f"from_{name}": value for name, value in first.items()}
-        values = {**parts, **bounds, "limit": limit}
-        # some names are too long for an index
-        queries = ["_".join(["scopes", *fixed]), "long_scopes"]
-        short, long = await session.several((query, values) for query in queries)
-        return in_order(map(to_scope, (*short, *long)), limit=limit)
-
-    @override
-    @reading
-    async def keeps_short_term(self, session: Transaction) -> bool:
-        return bool((await session.rows("any_short_term"))[0]["kept"])
+        parts, limit = named(which), bounded(which.get("limit", 1000))
+        fixed = [name for name, part in parts.items() if part is not None]
+        start = {f"from_{name}": getattr(which.get("after"), name, "") for name in parts}
+        query = "_".join(["scopes", *fixed])
+        rows = await session.rows(query, **parts, **start, limit=limit + 1)  # with the one before
+        which["limit"] = limit
+        return in_order(map(to_scope, rows), **which)
 
     @override
     @reading

@@ -29,18 +29,6 @@ WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
 UPDATE memory_stats SET delivered = 0
 WHERE scope_id = :scope_id AND id IN (SELECT value FROM json_each(:ids))
 
--- name: crowded_scopes
-SELECT s.tenant, s.user_id, s.app, c.visible
-FROM (
-    SELECT scope_id, count(*) AS visible
-    FROM memory
-    WHERE state = 'active' AND (pinned OR expires_at IS NULL OR expires_at > :now)
-    GROUP BY scope_id
-    HAVING count(*) > :above
-) AS c
-JOIN scope AS s ON s.scope_id = c.scope_id
-ORDER BY s.tenant, s.app, s.user_id
-
 -- name: lacking_vectors
 -- Those of these scopes that hold a visible or short-term memory without a vector.
 SELECT s.tenant, s.user_id, s.app
@@ -55,10 +43,8 @@ WHERE s.scope_id IN (SELECT unhex(value) FROM json_each(:scope_ids)) AND EXISTS 
 )
 ORDER BY s.tenant, s.app, s.user_id
 
--- name: any_short_term
-SELECT EXISTS (SELECT 1 FROM memory WHERE state = 'short_term') AS kept
-
 -- fragment: listed
+SELECT * FROM (
 SELECT s.tenant, s.user_id, s.app
 FROM scope AS s
 WHERE (
@@ -69,12 +55,33 @@ WHERE (
 -- fragment: short
 length(s.tenant) + length(s.app) + length(s.user_id) <= 600
 
+-- fragment: with_long
+-- Those with names too long for the others' indexes, as many again.
+) AS short
+UNION ALL
+SELECT * FROM (
+SELECT s.tenant, s.user_id, s.app
+FROM scope AS s
+WHERE (
+        EXISTS (SELECT 1 FROM memory AS m WHERE m.scope_id = s.scope_id)
+        OR EXISTS (SELECT 1 FROM ingest_job AS j WHERE j.scope_id = s.scope_id)
+    )
+    AND length(s.tenant) + length(s.app) + length(s.user_id) > 600
+    AND (:tenant IS NULL OR s.tenant = :tenant)
+    AND (:app IS NULL OR s.app = :app)
+    AND (:user IS NULL OR s.user_id = :user)
+    AND (s.tenant, s.app, s.user_id) >= (:from_tenant, :from_app, :from_user)
+ORDER BY s.tenant, s.app, s.user_id
+LIMIT :limit
+) AS long
+
 -- name: scopes
 -- Each of these begins at a lower bound of the names that are not given, which is where its index is entered.
 {listed} AND {short}
     AND (s.tenant, s.app, s.user_id) >= (:from_tenant, :from_app, :from_user)
 ORDER BY s.tenant, s.app, s.user_id
 LIMIT :limit
+{with_long}
 
 -- name: scopes_tenant
 {listed} AND {short}
@@ -82,6 +89,7 @@ LIMIT :limit
     AND (s.app, s.user_id) >= (:from_app, :from_user)
 ORDER BY s.app, s.user_id
 LIMIT :limit
+{with_long}
 
 -- name: scopes_app
 {listed} AND {short}
@@ -89,6 +97,7 @@ LIMIT :limit
     AND (s.tenant, s.user_id) >= (:from_tenant, :from_user)
 ORDER BY s.tenant, s.user_id
 LIMIT :limit
+{with_long}
 
 -- name: scopes_user
 {listed} AND {short}
@@ -96,6 +105,7 @@ LIMIT :limit
     AND (s.tenant, s.app) >= (:from_tenant, :from_app)
 ORDER BY s.tenant, s.app
 LIMIT :limit
+{with_long}
 
 -- name: scopes_tenant_app
 {listed} AND {short}
@@ -104,6 +114,7 @@ LIMIT :limit
     AND s.user_id >= :from_user
 ORDER BY s.user_id
 LIMIT :limit
+{with_long}
 
 -- name: scopes_tenant_user
 {listed} AND {short}
@@ -112,6 +123,7 @@ LIMIT :limit
     AND s.app >= :from_app
 ORDER BY s.app
 LIMIT :limit
+{with_long}
 
 -- name: scopes_app_user
 {listed} AND {short}
@@ -120,6 +132,7 @@ LIMIT :limit
     AND s.tenant >= :from_tenant
 ORDER BY s.tenant
 LIMIT :limit
+{with_long}
 
 -- name: scopes_tenant_app_user
 {listed} AND {short}
@@ -127,16 +140,7 @@ LIMIT :limit
     AND s.app = :app
     AND s.user_id = :user
 LIMIT :limit
-
--- name: long_scopes
--- Those with names too long for the others' indexes.
-{listed} AND length(s.tenant) + length(s.app) + length(s.user_id) > 600
-    AND (:tenant IS NULL OR s.tenant = :tenant)
-    AND (:app IS NULL OR s.app = :app)
-    AND (:user IS NULL OR s.user_id = :user)
-    AND (s.tenant, s.app, s.user_id) >= (:from_tenant, :from_app, :from_user)
-ORDER BY s.tenant, s.app, s.user_id
-LIMIT :limit
+{with_long}
 
 -- name: embedding_spaces
 SELECT number, name, dimensions, probe, state FROM embedder WHERE state <> 'dropped' ORDER BY number

@@ -41,18 +41,6 @@ FROM (
 ) AS locked
 WHERE t.scope_id = %(scope_id)s AND t.id = locked.id
 
--- name: crowded_scopes
-SELECT s.tenant, s.user_id, s.app, c.visible
-FROM (
-    SELECT scope_id, count(*) AS visible
-    FROM memory
-    WHERE state = 'active' AND (pinned OR expires_at IS NULL OR expires_at > %(now)s)
-    GROUP BY scope_id
-    HAVING count(*) > %(above)s
-) AS c
-JOIN scope AS s ON s.scope_id = c.scope_id
-ORDER BY s.tenant, s.app, s.user_id
-
 -- name: lacking_vectors
 -- Those of these scopes that hold a visible or short-term memory without a vector.
 SELECT s.tenant, s.user_id, s.app
@@ -67,11 +55,9 @@ WHERE s.scope_id = ANY(%(scope_ids)s::uuid[]) AND EXISTS (
 )
 ORDER BY s.tenant, s.app, s.user_id
 
--- name: any_short_term
-SELECT EXISTS (SELECT 1 FROM memory WHERE state = 'short_term') AS kept
-
 -- fragment: listed
 -- The condition on "version" keeps the planner from hashing the scopes of all memories for each page.
+SELECT * FROM (
 SELECT s.tenant, s.user_id, s.app
 FROM scope AS s
 WHERE (
@@ -82,12 +68,33 @@ WHERE (
 -- fragment: short
 length(s.tenant) + length(s.app) + length(s.user_id) <= 600
 
+-- fragment: with_long
+-- Those with names too long for the others' indexes, as many again.
+) AS short
+UNION ALL
+SELECT * FROM (
+SELECT s.tenant, s.user_id, s.app
+FROM scope AS s
+WHERE (
+        EXISTS (SELECT 1 FROM memory AS m WHERE m.scope_id = s.scope_id AND s.version >= 0)
+        OR EXISTS (SELECT 1 FROM ingest_job AS j WHERE j.scope_id = s.scope_id AND s.version >= 0)
+    )
+    AND length(s.tenant) + length(s.app) + length(s.user_id) > 600
+    AND (%(tenant)s::text IS NULL OR s.tenant = %(tenant)s::text)
+    AND (%(app)s::text IS NULL OR s.app = %(app)s::text)
+    AND (%(user)s::text IS NULL OR s.user_id = %(user)s::text)
+    AND (s.tenant, s.app, s.user_id) >= (%(from_tenant)s::text, %(from_app)s::text, %(from_user)s::text)
+ORDER BY s.tenant, s.app, s.user_id
+LIMIT %(limit)s
+) AS long
+
 -- name: scopes
 -- Each of these begins at a lower bound of the names that are not given, which is where its index is entered.
 {listed} AND {short}
     AND (s.tenant, s.app, s.user_id) >= (%(from_tenant)s::text, %(from_app)s::text, %(from_user)s::text)
 ORDER BY s.tenant, s.app, s.user_id
 LIMIT %(limit)s
+{with_long}
 
 -- name: scopes_tenant
 {listed} AND {short}
@@ -95,6 +102,7 @@ LIMIT %(limit)s
     AND (s.app, s.user_id) >= (%(from_app)s::text, %(from_user)s::text)
 ORDER BY s.app, s.user_id
 LIMIT %(limit)s
+{with_long}
 
 -- name: scopes_app
 {listed} AND {short}
@@ -102,6 +110,7 @@ LIMIT %(limit)s
     AND (s.tenant, s.user_id) >= (%(from_tenant)s::text, %(from_user)s::text)
 ORDER BY s.tenant, s.user_id
 LIMIT %(limit)s
+{with_long}
 
 -- name: scopes_user
 {listed} AND {short}
@@ -109,6 +118,7 @@ LIMIT %(limit)s
     AND (s.tenant, s.app) >= (%(from_tenant)s::text, %(from_app)s::text)
 ORDER BY s.tenant, s.app
 LIMIT %(limit)s
+{with_long}
 
 -- name: scopes_tenant_app
 {listed} AND {short}
@@ -117,6 +127,7 @@ LIMIT %(limit)s
     AND s.user_id >= %(from_user)s::text
 ORDER BY s.user_id
 LIMIT %(limit)s
+{with_long}
 
 -- name: scopes_tenant_user
 {listed} AND {short}
@@ -125,6 +136,7 @@ LIMIT %(limit)s
     AND s.app >= %(from_app)s::text
 ORDER BY s.app
 LIMIT %(limit)s
+{with_long}
 
 -- name: scopes_app_user
 {listed} AND {short}
@@ -133,6 +145,7 @@ LIMIT %(limit)s
     AND s.tenant >= %(from_tenant)s::text
 ORDER BY s.tenant
 LIMIT %(limit)s
+{with_long}
 
 -- name: scopes_tenant_app_user
 {listed} AND {short}
@@ -140,16 +153,7 @@ LIMIT %(limit)s
     AND s.app = %(app)s::text
     AND s.user_id = %(user)s::text
 LIMIT %(limit)s
-
--- name: long_scopes
--- Those with names too long for the others' indexes.
-{listed} AND length(s.tenant) + length(s.app) + length(s.user_id) > 600
-    AND (%(tenant)s::text IS NULL OR s.tenant = %(tenant)s::text)
-    AND (%(app)s::text IS NULL OR s.app = %(app)s::text)
-    AND (%(user)s::text IS NULL OR s.user_id = %(user)s::text)
-    AND (s.tenant, s.app, s.user_id) >= (%(from_tenant)s::text, %(from_app)s::text, %(from_user)s::text)
-ORDER BY s.tenant, s.app, s.user_id
-LIMIT %(limit)s
+{with_long}
 
 -- name: embedding_spaces
 SELECT number, name, dimensions, probe, state FROM embedder WHERE state <> 'dropped' ORDER BY number
