@@ -34,8 +34,9 @@ from ..concurrency import run_in_thread
 from ..errors import InvalidInput
 from ..records import MAX_LINKS, Change, Filter, Memory, Revision, Scope, Vector
 from ..stores.planning import checked
-from ..stores.spaces import SpaceKey, checked_vector
+from ..stores.spaces import EXTERNAL, checked_vector, external_name
 from ..stores.values import Batch, Whole, with_after
+from .caller_vectors import is_kept
 from .components import Components
 
 MAX_NAME_CHARS = 1024
@@ -78,7 +79,7 @@ class Line:
     """Every other line: a memory, whose it is, and its history.
 
     Attributes:
-        vectors: those of an export with vectors, of one embedding space each.
+        vectors: in an export with vectors, those that callers brought; others are made anew.
     """
 
     scope: Scope
@@ -98,7 +99,7 @@ class ExportFile:
     """A file that `export` wrote.
 
     Attributes:
-        spaces: the embedding spaces of its vectors.
+        widths: of the vectors that callers brought.
         derived: by memory, those that go where it is forgotten: what a merge made of it, what took
             its place and was withdrawn, and the history that it stands for.
         successors: memories with those that ever took their place.
@@ -107,7 +108,7 @@ class ExportFile:
     """
 
     path: Path
-    spaces: set[SpaceKey] = field(default_factory=set[SpaceKey])
+    widths: set[int] = field(default_factory=set[int])
     derived: defaultdict[Node, set[Node]] = field(default_factory=lambda: defaultdict(set))
     successors: list[tuple[Node, Node]] = field(default_factory=list[tuple[Node, Node]])
     scopes: dict[Scope, Scope] = field(default_factory=dict[Scope, Scope])
@@ -132,7 +133,7 @@ class ExportFile:
                 )
             try:
                 _check_line(line)
-                file.spaces |= _vectors_of(line).keys()
+                file.widths |= _vectors_of(line).keys()
             except InvalidInput as error:
                 raise InvalidInput(
                     f"Line {number} of {path} cannot be imported: {error}"
@@ -160,12 +161,13 @@ class ExportFile:
                     self.successors.append((node, other))
 
     def batches(
-        self, numbers: Mapping[SpaceKey, int] = {}, *, deriving: bool = False
+        self, numbers: Mapping[int, int] = {}, *, deriving: bool = False
     ) -> Iterator[tuple[Scope, Sequence[Whole]]]:
         """Yield the memories, up to `PART` of one scope at a time.
 
         Args:
-            numbers: of the embedding spaces whose vectors are kept, where they are imported.
+            numbers: of the embedding spaces of callers' vectors there, by width; others are left
+                out.
             deriving: only memories that take others along when they are forgotten.
         """
         lines = (line for _, line in self._lines())
@@ -224,14 +226,12 @@ def opened(path: Path) -> Generator[BinaryIO]:
         InvalidInput: it is no regular file, or cannot be read.
     """
     try:
-        if path.is_file():
-            with path.open("rb") as file:
-                yield file
-            return
-        reason = "it is no regular file" if path.exists() else "there is no such file"
+        if path.exists() and not path.is_file():
+            raise InvalidInput(f"{path} cannot be read: it is no regular file.")
+        with path.open("rb") as file:
+            yield file
     except OSError as error:
         raise InvalidInput(f"{path} cannot be read: {error.strerror or error}.") from error
-    raise InvalidInput(f"{path} cannot be read: {reason}.")
 
 
 def _damage(number: int, path: Path, error: ValidationError) -> str:
@@ -241,22 +241,19 @@ def _damage(number: int, path: Path, error: ValidationError) -> str:
             f"Line {number} of {path} has a field that is not known here: {where!r}. Import it "
             "with the version of kagent-memory that wrote it, or take the field out."
         )
-    if number == 1:
-        return f"Line 1 of {path} is not that of an export that is read here ({where}: {what})."
     return f"Line {number} of {path} is damaged ({where}: {what}); export it again."
 
 
-def _whole(line: Line, numbers: Mapping[SpaceKey, int]) -> Whole:
+def _whole(line: Line, numbers: Mapping[int, int]) -> Whole:
     vectors = _vectors_of(line).items() if numbers else ()
-    kept = {numbers[key]: vector for key, vector in vectors if key in numbers}
-    return Whole(line.memory, line.revisions, kept)
+    return Whole(line.memory, line.revisions, {numbers[width]: own for width, own in vectors})
 
 
-def _vectors_of(line: Line) -> Mapping[SpaceKey, Vector]:
-    """Return the vectors of a line by their embedding space.
+def _vectors_of(line: Line) -> Mapping[int, Vector]:
+    """Return the vectors of a line that a caller brought, by their width.
 
     Raises:
-        InvalidInput: one cannot be searched with, or there are two of one embedding space.
+        InvalidInput: a vector cannot be searched with, or there are two of one embedding space.
     """
     vectors = {
         (vector.space, len(vector.numbers)): checked_vector(vector.numbers, None)
@@ -264,7 +261,11 @@ def _vectors_of(line: Line) -> Mapping[SpaceKey, Vector]:
     }
     if len(vectors) < len(line.vectors):
         raise InvalidInput("It has two vectors of one embedding space.")
-    return vectors
+    return {
+        width: vector
+        for (space, width), vector in vectors.items()
+        if space == external_name(width) and is_kept(width)
+    }
 
 
 def _check_line(line: Line) -> None:
@@ -292,9 +293,8 @@ async def export(
     """Yield all memories of some scopes as lines; see `Memories.export`."""
     await parts.deliveries.flush()
     store = parts.store.memories
-    spaces = [
-        space for space in (await store.spaces.all() if vectors else ()) if space.state != "retired"
-    ]
+    every = await store.spaces.all() if vectors else ()
+    spaces = [space for space in every if space.name.startswith(EXTERNAL)]
     head = Head(format="kagent-memory", version=1, exported_at=parts.clock())
     yield head.model_dump_json()
     count = 0
@@ -302,13 +302,10 @@ async def export(
         ids = await store.kept(scope, Filter())
         for start in range(0, len(ids), PART):
             part = ids[start : start + PART]
-            version = await store.version(scope)
             memories = await store.whole(scope, part)
             kept = [
                 (space.name, await store.vectors(scope, space.number, part)) for space in spaces
             ]
-            if kept and await store.version(scope) != version:
-                kept = []  # one may be of other words
             count += len(memories)
             for line in await run_in_thread(READ, _lines, scope, memories, kept):
                 yield line

@@ -22,7 +22,7 @@ from .diagnosis import Diagnosis, diagnose
 from .export_file import READ, ExportFile, export
 from .findings import DEFECTS, MAX_FINDINGS, Audit, Defect, Progress
 from .opened import Opened
-from .transfer import Import, Imported
+from .transfer import Imported, import_file
 from .types import Count, Defects, EmbedderChoice, Name
 from .verbs import verb
 
@@ -241,7 +241,8 @@ class Maintenance(Opened):
             tenant: only of this tenant; None: of any.
             user: only of this user.
             app: only of this app.
-            vectors: with their vectors, which then need not be made anew where they are imported.
+            vectors: with the vectors that callers brought; the embedder's are made anew where they
+                are imported.
 
         Raises:
             NotFound: the server's caller may not see them.
@@ -263,8 +264,7 @@ class Maintenance(Opened):
 
         The file is read to its end before anything is written. Memories that are there already, or
         were forgotten here, are left as they are, so calling again continues an interrupted import.
-        Vectors in the file are kept where the store has an embedding space of their name and width,
-        or its embedder or a caller would make one; the embedder makes the others.
+        Vectors in the file that callers brought are kept; the embedder makes its own, later.
 
         Args:
             path: the file; its text is stored as it is, secrets included.
@@ -275,10 +275,9 @@ class Maintenance(Opened):
         Raises:
             InvalidInput: the file is no export, of another version, damaged, or of another tenant.
             ConfigurationError: the store cannot import.
-            ModelError: the embedder, which must say how wide its vectors are, is unavailable.
         """
         file = await run_in_thread(READ, ExportFile.checked, Path(path), tenant)
-        return await Import(self.parts, file, dry_run, progress).run()
+        return await import_file(self.parts, file, dry_run=dry_run, progress=progress)
 
     @verb()
     async def reembed(

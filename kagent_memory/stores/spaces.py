@@ -14,8 +14,6 @@ from ..records import Vector, scaled
 
 SpaceState: TypeAlias = Literal["current", "filling", "retired"]
 EXTERNAL = "external-"
-SpaceKey: TypeAlias = tuple[str, int]
-"""The name and the width of an embedding space: what makes it the same one in another store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +32,7 @@ class EmbeddingSpace:
     state: SpaceState = "current"
 
     @property
-    def key(self) -> SpaceKey:
+    def key(self) -> tuple[str, int]:
         """Return what makes it the same embedding space in another store."""
         return self.name, self.dimensions
 

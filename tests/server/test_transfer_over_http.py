@@ -88,7 +88,7 @@ async def exported(address: str, path: Path, **which: Any) -> Path:
 
 
 async def test_all_travels_through_two_servers_and_nothing_twice(whole_file, target, tmp_path):
-    """An export of one server, imported twice into another, is there once, vectors too."""
+    """An export of one server, imported twice into another, is there once, with its own vectors."""
     path = whole_file
     assert json.loads(path.read_text().splitlines()[-1]) == {"end": True, "memories": 253}
     async with await open_memories(target) as memories:
@@ -96,7 +96,7 @@ async def test_all_travels_through_two_servers_and_nothing_twice(whole_file, tar
         assert await memories.import_(path, dry_run=True) == Imported(added=253)
         assert await memories.scopes() == []
         done = await memories.import_(str(path), progress=told.append)
-        assert (done, done.vectors > 252) == (Imported(added=253), True)
+        assert (done, done.vectors) == (Imported(added=253), 1)
         assert told[-1] == 253
         assert await memories.import_(path) == Imported(present=253)
     again = await exported(target, tmp_path / "b.jsonl", vectors=True)
