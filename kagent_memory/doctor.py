@@ -15,9 +15,7 @@ from .memories import Memories, without_secrets
 from .memories.diagnosis import Diagnosis, bad, note
 from .models.llm import Llm
 from .settings import MemorySettings, compose
-from .stores import standby_lag, store_exists
-
-MAX_BEHIND_SECONDS = 5.0
+from .stores import store_exists
 
 
 async def examine(
@@ -47,7 +45,7 @@ async def examine(
         part = "opening" if isinstance(error, ConfigurationError) else "database"
         return [*findings, bad("standby" if "read_uri" in str(error) else part, error)]
     async with memories:
-        return [*findings, *await memories.check(), *await _standby(bare, settings)]
+        return [*findings, *await memories.check()]
 
 
 async def missing(uri: str, settings: MemorySettings) -> Diagnosis | None:
@@ -69,24 +67,3 @@ def _unfit_folder(file: str) -> Path | None:
     """Return the directory of a file, if none can be made there."""
     folder = Path(file).absolute().parent
     return None if os.access(folder, os.W_OK) else folder
-
-
-async def _standby(uri: str, settings: MemorySettings) -> list[Diagnosis]:
-    """Report whether the standby follows and how far behind it is; nothing without a standby."""
-    if settings.read_uri is None:
-        return []
-    try:
-        lag = await standby_lag(uri, settings.read_uri, schema=settings.postgres_schema)
-    except KagentMemoryError as error:
-        return [bad("standby", error)]
-    if not lag.follows:
-        return [bad("standby", "read_uri names a server that does not follow this database.")]
-    text = (
-        f"It is in recovery, {lag.bytes:,} bytes and {lag.seconds:.1f} s behind; its tables are at "
-        f"migration {lag.migration}, the primary's at {lag.of_primary}."
-    )
-    if lag.migration != lag.of_primary:
-        return [bad("standby", text)]
-    if lag.seconds < MAX_BEHIND_SECONDS:
-        return [Diagnosis("standby", "ok", text)]
-    return [note("standby", text)]

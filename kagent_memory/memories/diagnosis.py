@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from ..errors import KagentMemoryError
 from ..records import Filter, new_id
+from ..stores.base import MemoryStore
 from ..stores.encryption import KeyRing
 from ..stores.values import Job
 from .components import Components
@@ -18,6 +19,7 @@ from .components import Components
 PROBE_SECONDS = 45  # for a model to answer
 LOOKED_AT = 1000  # jobs; and scopes, for memories without vectors
 DECRYPTED_SCOPES = 20
+MAX_BEHIND_SECONDS = 5.0
 ADVICE: Mapping[str, str] = {
     "check": "Take a token that is bound to nothing, or ask where the server is started.",
     "cluster": "Spread them with `kagent-memory migrate --distribute`.",
@@ -101,6 +103,8 @@ async def _store(parts: Components) -> list[Diagnosis]:
         if lacking := await _unembedded(parts):
             text = f"Memories of {lacking} scope(s) have no vector and are found by words alone."
             findings.append(note("vectors", text))
+        if parts.settings.read_uri:
+            findings.append(await _standby(store.memories))
     except KagentMemoryError as error:
         return [bad("database", error)]
     return [*findings, *await _encryption(parts)]
@@ -123,6 +127,19 @@ def _database(location: str, about: Mapping[str, str]) -> list[Diagnosis]:
             else Diagnosis("cluster", "ok", text)
         )
     return findings
+
+
+async def _standby(memories: MemoryStore) -> Diagnosis:
+    """Report whether the standby answers, and how far it is behind."""
+    primary, standby = await memories.node(), await memories.reader.node()
+    if memories.trouble or not standby["is_standby"]:
+        return bad("standby", memories.trouble or "It lags, and the primary answers.")
+    behind = max(primary["position"] - standby["position"], 0)
+    seconds = standby["seconds"] if behind else 0.0
+    text = f"It is in recovery, {behind:,} bytes and {seconds:.1f} s behind."
+    if seconds < MAX_BEHIND_SECONDS:
+        return Diagnosis("standby", "ok", text)
+    return note("standby", text)
 
 
 async def check_queue(parts: Components) -> Diagnosis:

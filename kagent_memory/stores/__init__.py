@@ -15,7 +15,7 @@ from .adapter import Adapter
 from .base import MemoryStore
 from .parts import JobQueue, ReceiptStore, Store, TokenStore
 from .spaces import EmbeddingSpaces
-from .values import OpenOptions, StandbyLag
+from .values import OpenOptions
 
 __all__ = [
     "Adapter",
@@ -28,7 +28,6 @@ __all__ = [
     "distribute_store",
     "open_store",
     "open_with",
-    "standby_lag",
     "store_exists",
 ]
 
@@ -108,18 +107,6 @@ async def store_exists(uri: str, *, schema: str = "kagent_memory") -> bool:
         ConfigurationError: unknown scheme, or the adapter's own reasons.
     """
     return await _adapter(uri).exists(uri.removeprefix("kagent+"), schema=schema)
-
-
-async def standby_lag(uri: str, read_uri: str, *, schema: str) -> StandbyLag:
-    """Measure how far the standby of a PostgreSQL database is behind it.
-
-    Raises:
-        ConfigurationError: one of them does not let us in.
-        StoreError: one of them is away.
-    """
-    from .postgres.standby import measure_lag
-
-    return await measure_lag(uri.removeprefix("kagent+"), read_uri, schema=schema)
 
 
 async def distribute_store(

@@ -209,6 +209,12 @@ class MemoryStore(ABC):
         passing = await self._passing(scope, filter, now)
         return page_of(passing, order, limit=limit, cursor=cursor)
 
+    async def node(self) -> Mapping[str, float]:
+        """Return what the server that answers says of itself: whether it `is_standby`, up to which
+        `position` of the log it holds, and of how many `seconds` ago that is on a standby.
+        """
+        raise refused(self, "node")
+
     @property
     def reader(self) -> MemoryStore:
         """Return the store that searches and lists are read from: a standby, where there is one."""

@@ -94,28 +94,7 @@ class Stale(Exception):
 
 
 class Behind(Stale):
-    """The server that answers has not seen what was written or read before; says since when, if
-    long ago.
-    """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StandbyLag:
-    """Distance of a standby from its primary.
-
-    Attributes:
-        follows: whether it is in recovery, and of the same cluster.
-        bytes: of the log that it has not replayed.
-        seconds: how long ago what it replayed last was written; 0 where it lacks nothing.
-        migration: that its tables are at.
-        of_primary: the same of the primary.
-    """
-
-    follows: bool
-    bytes: int
-    seconds: float
-    migration: int
-    of_primary: int
+    """The server that answers has not seen what was written or read before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Set
 from dataclasses import replace
-from typing import Literal, TypeAlias, TypeVar
+from typing import TypeVar
 
 import psycopg
 from typing_extensions import override
@@ -14,7 +15,7 @@ from typing_extensions import override
 from ... import telemetry
 from ...errors import ConfigurationError, Conflict, StoreError
 from ..sql.session import Row, Script, Session
-from ..values import Behind, StandbyLag
+from ..values import Behind
 from .connection import Target, Traits
 from .database import Pool, PostgresDatabase, node_of
 from .errors import refused
@@ -22,15 +23,8 @@ from .errors import refused
 logger = logging.getLogger(__name__)
 
 PAUSE_SECONDS = 5.0
-LAG_SECONDS = 5.0  # behind for longer than this, it is no longer only on its way
-LOOK_SECONDS = 10
 MAX_SCOPES = 10_000
-_SAID = {
-    "behind": "lags, and the primary answers meanwhile",
-    "away": "is not read from until it answers again",
-}
 T = TypeVar("T")
-Outcome: TypeAlias = Literal["answered", "behind", "away"]
 
 
 class Standby:
@@ -51,11 +45,9 @@ class Standby:
         self._cluster = primary["system"], primary["database"]
         self._row_security = traits is not None and traits.row_security
         self._loop = asyncio.get_running_loop()
-        # up to where the log held the newest write, and when; what was written before is beneath
-        self._newest = self._floor = primary["position"], self._loop.time()
-        self._written: dict[bytes, tuple[int, float]] = {}
-        self._unplaced = set[bytes]()
-        self._warned_of = ""
+        # up to where the log held the newest write; what was written before is beneath
+        self._newest = self._floor = primary["position"]
+        self._written: dict[bytes, float] = {}
         self._again_at = 0.0
 
     def is_asked(self) -> bool:
@@ -70,17 +62,14 @@ class Standby:
 
     def wrote(self, scopes: Set[bytes], position: int | None) -> None:
         """Note that this process moved these scopes, and that the log holds it up to there; None:
-        up to where the next one tells.
+        it is not known where, and the primary answers until they are moved again.
         """
-        self._unplaced |= scopes
-        if position is None:
-            return
-        self._newest = max(self._newest, (position, self._loop.time()))
+        if position is not None:
+            self._newest = max(self._newest, position)
         if len(self._written) > MAX_SCOPES:
             self._floor = self._newest
             self._written.clear()
-        self._written |= dict.fromkeys(self._unplaced, self._newest)
-        self._unplaced.clear()
+        self._written |= dict.fromkeys(scopes, math.inf if position is None else self._newest)
 
     def wrong_with(self, node: Row) -> str | None:
         """Return the reason why this server cannot stand by the primary, or None."""
@@ -90,42 +79,37 @@ class Standby:
             return "this server is not a standby: it accepts writes itself"
         return None
 
-    async def check(self, session: Session, scope_id: bytes) -> None:
-        """Ask the server that a session is on whether it can answer.
+    async def check(self, session: Session, scope_id: bytes | None) -> None:
+        """Ask the server that a session is on whether it can answer; None: whatever it holds.
 
         Raises:
             StoreError: it is no standby of the primary.
             Behind: it has not replayed what this process wrote.
         """
-        if scope_id in self._unplaced:
-            raise Behind
         # each time, for one address may stand for several standbys
         [answer] = await session.execute(("node", {}))
         [node] = answer.rows
         if wrong := self.wrong_with(node):
             raise StoreError(wrong)
-        position, at = self._written.get(scope_id, self._floor)
-        if node["position"] < position:
-            seconds = self._loop.time() - at
-            late = f"it has not replayed yet what was written {seconds:.0f} s ago"
-            raise Behind(late if seconds >= LAG_SECONDS else "")
+        if scope_id and node["position"] < self._written.get(scope_id, self._floor):
+            raise Behind
         traits = self.pool.traits
         if traits and (traits.row_security != self._row_security or traits.halfvec is None):
             await self.pool.forget()  # they were looked at before it had replayed as much
             raise Behind
 
-    def note(self, outcome: Outcome, reason: str = "") -> None:
-        """Note that it "answered", is "behind", or "away" and left alone for a while; and say so
-        when there is a reason, once.
+    def note(self, outcome: str, trouble: str | None = None) -> None:
+        """Note that it "answered", is "behind", or "away": in trouble, and left alone for a while;
+        say so once.
         """
         telemetry.count("standby_reads", outcome=outcome)
-        if reason and self._warned_of != outcome:
-            logger.warning("The standby of read_uri %s: %s.", _SAID[outcome], reason)
-        elif self._warned_of and outcome == "answered":
+        if trouble and not self.trouble:
+            told = "The standby of read_uri is not read from until it answers again: %s."
+            logger.warning(told, trouble)
+        elif self.trouble and not trouble:
             logger.info("The standby of read_uri answers again.")
-        self._warned_of = outcome if reason else ""
-        self.trouble = f"standby: {reason}" if reason else None
-        self._again_at = self._loop.time() + PAUSE_SECONDS if outcome == "away" else 0.0
+        self.trouble = trouble and f"standby: {trouble}"
+        self._again_at = self._loop.time() + PAUSE_SECONDS if trouble else 0.0
 
 
 class StandbyReads(PostgresDatabase):
@@ -145,7 +129,7 @@ class StandbyReads(PostgresDatabase):
     async def read(self, script: Script[T]) -> T:
         standby = self._standby
         primary = self._primary.within(self.scope) if self.scope else self._primary
-        scope_id = self.scope.id if self.scope else b""
+        scope_id = self.scope and self.scope.id
 
         async def checked(session: Session) -> T:
             await standby.check(session, scope_id)
@@ -154,14 +138,14 @@ class StandbyReads(PostgresDatabase):
             except Behind:
                 # what was read before came from the primary: the rest of the search must hold it
                 node = await primary.pool.use(node_of)
-                standby.wrote({scope_id}, node["position"])
+                standby.wrote({scope_id} if scope_id else set(), node["position"])
                 raise
 
         if standby.is_asked():
             try:
                 answer = await super().read(checked)
-            except Behind as behind:
-                standby.note("behind", str(behind))
+            except Behind:
+                standby.note("behind")
             except (StoreError, Conflict) as error:
                 if isinstance(error.__cause__, psycopg.errors.UndefinedTable):
                     standby.note("behind")  # of an embedding space, made by another
@@ -206,39 +190,6 @@ async def open_standby(
         )
     primary.wrote = standby.wrote
     return StandbyReads(standby, primary)
-
-
-async def measure_lag(uri: str, read_uri: str, *, schema: str) -> StandbyLag:
-    """Measure how far this standby is behind that primary, each asked once over a connection of
-    its own.
-
-    Raises:
-        ConfigurationError: one of them does not let us in.
-        StoreError: one of them is away.
-    """
-    primary, standby = [
-        await _lag_of(Target(conninfo=conninfo, schema=schema, statement_seconds=LOOK_SECONDS))
-        for conninfo in (uri, read_uri.removeprefix("kagent+"))
-    ]
-    behind = max(primary["position"] - standby["position"], 0)
-    return StandbyLag(
-        follows=standby["is_standby"] and standby["system"] == primary["system"],
-        bytes=behind,
-        seconds=standby["seconds"] or 0.0 if behind else 0.0,
-        migration=standby["migration"],
-        of_primary=primary["migration"],
-    )
-
-
-async def _lag_of(target: Target) -> Row:
-    database = PostgresDatabase(await Pool.open(target))
-    try:
-        node, replayed = await database.read(
-            lambda session: session.execute(("node", {}), ("replayed", {}))
-        )
-    finally:
-        await database.close()
-    return {**node.rows[0], **replayed.rows[0]}
 
 
 def _words(error: object) -> str:

@@ -25,7 +25,9 @@ from .connection import Target, connect
 from .database import Pool, PostgresDatabase
 from .errors import check_loop, refused
 from .schema import MIGRATION_SECONDS, look, prepare, spread
-from .standby import LOOK_SECONDS, open_standby
+from .standby import open_standby
+
+LOOK_SECONDS = 10
 
 
 class PostgresStore(Adapter):

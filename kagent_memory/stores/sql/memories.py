@@ -388,6 +388,12 @@ class SqlMemoryStore(Part, MemoryStore):
         return about
 
     @override
+    @reading
+    async def node(self, session: Transaction) -> Mapping[str, float]:
+        [node] = await session.rows("node")
+        return node
+
+    @override
     async def rotate_keys(self, *, dry_run: bool = False) -> Rotated:
         return await maintenance.rotate(self.database, dry_run=dry_run)
 

@@ -52,7 +52,7 @@ SELECT
 
 -- name: node
 -- Which server answers, the same for a server and its standbys but for no other; and up to where it holds the log: what
--- it has written, or a standby has replayed.
+-- it has written, or a standby has replayed; and how many seconds ago a standby's last was written.
 SELECT
     pg_is_in_recovery() AS is_standby,
     c.system_identifier AS system,
@@ -62,12 +62,9 @@ SELECT
             CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END, '0/0'
         ),
         0
-    )::bigint AS position
+    )::bigint AS position,
+    coalesce(
+        extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()), 0
+    )::double precision AS seconds
 FROM pg_control_system() AS c
 JOIN pg_database AS d ON d.datname = current_database()
-
--- name: replayed
--- When a standby replayed what was written last, in seconds ago, and which migration its tables are at.
-SELECT
-    extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp())::double precision AS seconds,
-    (SELECT coalesce(max(number), 0) FROM schema_migration) AS migration
