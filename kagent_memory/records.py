@@ -170,7 +170,6 @@ class Scopes:
 WhichScopes: TypeAlias = Scope | Scopes | Sequence[Scope | Scopes]
 
 _tenant: ContextVar[str | None] = ContextVar("kagent_memory_tenant", default=None)
-_tenant_was_named = threading.Event()
 
 
 @contextmanager
@@ -189,7 +188,6 @@ def tenant(name: str) -> Generator[None, None, None]:
         raise InvalidInput(
             "The tenant must not be empty; leave `with tenant(…)` out for the setting's."
         )
-    _tenant_was_named.set()
     before = _tenant.set(name)
     try:
         yield
@@ -200,11 +198,6 @@ def tenant(name: str) -> Generator[None, None, None]:
 def current_tenant() -> str | None:
     """Return the tenant that the application has said this is for; None: it has not."""
     return _tenant.get()
-
-
-def names_tenants() -> bool:
-    """Return True if the application has used `with tenant(…)` in this process so far."""
-    return _tenant_was_named.is_set()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
-ROWS=("2.4.0 3.11" "2.7.1 3.11" "latest 3.11" "latest 3.12" "latest 3.13")
+ROWS=("2.10.0 3.11" "latest 3.11" "latest 3.12" "latest 3.13")
 TESTS=(tests/adk tests/acceptance tests/test_samples.py)
 # ADK's own deprecations of earlier days are no fault of ours; every other warning is an error as ever.
 WARNINGS=(-W ignore::DeprecationWarning)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from google.adk.agents.context import Context
-from google.adk.events.event import Event
 from google.adk.models.llm_request import LlmRequest
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_context import ToolContext
@@ -19,7 +18,6 @@ from typing_extensions import override
 from ..memories.tool_answers import report
 from ..models.prompts.fence import OPENING, fenced, memory_line, moment
 from ..records import MAX_QUERY_CHARS, ORIGINS, Filter
-from ..retrieval.query import WordGate
 from .arguments import Number, Positive, check_fields, from_yaml
 from .context import Run, service_of
 from .converter import is_user_turn, text_of
@@ -35,8 +33,8 @@ class Prefetch:
     """Settings of prefetch: how often it searches and how much it puts before the model.
 
     Attributes:
-        every_turn: on every user message; otherwise once a session, for the first message that
-            memories fit.
+        every_turn: on every user message; otherwise once a session and process, for the first
+            message that memories fit.
         limit: memories at most; None: the service's setting.
         budget_tokens: of all of them together, in tokens of 4 ASCII characters or 1 other.
         tool_memories: also what tools said, which is the easiest way to smuggle something in.
@@ -81,9 +79,9 @@ class Prefetch:
     async def _block(self, context: Context, service: KagentMemoryService) -> str:
         """Return the block of this invocation, which is searched for once; "" without one."""
         state = service.sessions.state(context.session)
-        if not self.every_turn and not _may_search(state, context):
-            return ""
         invocation = context.invocation_id
+        if not self.every_turn and state.prefetched_in not in ("", invocation):
+            return ""
         block = state.prefetched.get((invocation, self))
         if block is None:  # another agent of the run may allow more than this one
             block = await self._search(context, service, state)
@@ -104,7 +102,11 @@ class Prefetch:
         query = _asked(context.user_content)
         if not query.strip():
             return ""
-        earlier = [_asked(event.content) for event in _earlier_turns(context)]
+        earlier = [
+            _asked(event.content)
+            for event in context.session.events
+            if is_user_turn(event) and event.invocation_id != context.invocation_id
+        ]
         search = Run(service, context).find(
             query,
             limit=self.limit,
@@ -157,28 +159,6 @@ def insert_before(contents: list[types.Content], block: str, turn: types.Content
 def _is_spoken(content: types.Content) -> bool:
     answers = (part.function_response for part in content.parts or [])
     return content.role == "user" and not any(answers)
-
-
-def _earlier_turns(context: Context) -> list[Event]:
-    return [
-        event
-        for event in context.session.events
-        if is_user_turn(event) and event.invocation_id != context.invocation_id
-    ]
-
-
-def _may_search(state: SessionState, context: Context) -> bool:
-    """Return True if this invocation is the one of its session that searches.
-
-    Of a session that this process did not see begin, its earlier turns tell: a truncated one may
-    tell wrong.
-    """
-    if state.prefetched_in is None:
-        gate = WordGate()
-        earlier = _earlier_turns(context)
-        searched = (turn.invocation_id for turn in earlier if gate.searches(_asked(turn.content)))
-        state.prefetched_in = next(searched, "")
-    return state.prefetched_in in ("", context.invocation_id)
 
 
 class PrefetchMemoryTool(BaseTool):

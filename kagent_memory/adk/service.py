@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -24,7 +23,7 @@ from typing_extensions import override
 
 from ..concurrency import run_in_thread
 from ..errors import ConfigurationError, KagentMemoryError, StoreError
-from ..records import Scope, current_tenant, names_tenants
+from ..records import Scope, current_tenant
 from ..settings import EmbeddingConfig, MemorySettings, compose, scheme_of
 from .adk_llm import AdkLlm, at_hand, resolve_llm
 from .converter import messages, to_entry, to_fact, to_fields
@@ -161,8 +160,7 @@ class KagentMemoryService(BaseMemoryService):
 
         Raises:
             ConfigurationError: `scope_of` gave something else than it may, or a scope of another
-                tenant than the run's; or a `with tenant(…)` around `Runner.run()` may have been
-                lost on the way here (ADK < 2.10).
+                tenant than the run's.
         """
         return self.scopes(app_name, user_id)[1]
 
@@ -173,14 +171,6 @@ class KagentMemoryService(BaseMemoryService):
             ConfigurationError: as `scope`.
         """
         named = current_tenant()
-        if named is None and names_tenants() and _in_thread_without_context():
-            raise ConfigurationError(
-                "Whose memories these are is not known: this application names tenants (`with "
-                "tenant(…)`), and "
-                "Runner.run() of google-adk < 2.10 works in a thread that does not know of it. "
-                "Use run_async, or a "
-                "newer google-adk."
-            )
         if self._scope_of is None:
             own = Scope(self.settings.tenant if named is None else named, user_id, app_name)
             return own, own
@@ -446,12 +436,6 @@ class KagentMemoryService(BaseMemoryService):
         """Drain within a bound and release everything; the next call opens again."""
         await self.sessions.look()
         await self._thread.close()
-
-
-def _in_thread_without_context() -> bool:
-    """Return True in the thread of ADK's sync runner before 2.10: it has no context variables."""
-    # as Python names it, by its function
-    return threading.current_thread().name.endswith("(_asyncio_thread_main)")
 
 
 def _checked_scopes(given: Any) -> tuple[Reading, Scope]:

@@ -81,8 +81,7 @@ class SessionState:
         progress: how far each policy of auto-save has followed it.
         prefetched: by its last invocation and each of that one's policies, what was put before
             the model.
-        prefetched_in: the invocation whose prefetch found something; "" when none has yet, None
-            when it is unknown.
+        prefetched_in: the invocation whose prefetch found something; "" when none has yet.
     """
 
     recalled: tuple[str, ...] = ()
@@ -90,7 +89,7 @@ class SessionState:
     prefetched: Mapping[tuple[str, Prefetch], str] = field(
         default_factory=dict[tuple[str, "Prefetch"], str]
     )
-    prefetched_in: str | None = None
+    prefetched_in: str = ""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add_recalled(self, texts: Iterable[str]) -> None:

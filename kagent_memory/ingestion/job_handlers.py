@@ -16,7 +16,7 @@ from typing import Any
 
 from ..concurrency import run_in_thread
 from ..errors import Conflict, ModelError, StoreError
-from ..models.llm import Llm, metered
+from ..models.llm import Llm, Meter
 from ..records import Change, Fact, Filter, Memory, Message, Scope
 from ..retention.lifecycle import to_memory
 from ..retrieval.embedding_spaces import StoreEmbedder, embed_some, with_vectors
@@ -33,7 +33,7 @@ from .consolidation import merge
 from .echoes import without_recalled
 from .planner import MIN_REPLACED, Plan, decide, size_of
 from .providers import Providers, ProviderUnavailable
-from .sessions import expire_crowd, source_changes, tiered
+from .sessions import source_changes, tiered
 from .summaries import LlmSummary
 from .summary_provider import PassthroughSummary, SummaryProvider, Transcript
 from .transcripts import from_payload
@@ -82,8 +82,12 @@ class JobHandlers:
     settings: MemorySettings
     clock: Callable[[], datetime]
 
-    async def run(self, job: Job) -> Job:
-        """Perform one job to its end and return it with its costs.
+    async def run(self, job: Job, meter: Meter) -> None:
+        """Perform one job to its end.
+
+        Args:
+            job: claimed.
+            meter: of the calls of models that it costs.
 
         Raises:
             ProviderUnavailable: its provider or model is unknown here.
@@ -92,41 +96,37 @@ class JobHandlers:
             StoreError: the database is unavailable, or the scope kept moving.
         """
         if job.kind == "embed":
-            return await self._embed(job)
-        provider = self.providers.find(job)
-        learnt: Learnt | None = None
-        learnt_of, by_rule = frozenset[str](), False
-        with metered() as meter:
-            for _ in range(REPLANS):
-                messages = from_payload(job.payload)
-                ids = [message.event_id for message in messages]
-                taken = await self.store.memories.taken(job.scope, job.session_id, ids)
-                messages = [message for message in messages if message.event_id not in taken]
-                events = frozenset(message.event_id for message in messages)
-                if learnt is None or learnt_of != events:
-                    learnt, learnt_of = await self._learn(job, provider, messages), events
-                batch = await self._plan(job, learnt, by_rule=by_rule)
-                ends = [SESSION_END] if job.payload.get("ended") else []
-                ingested = [(job.session_id, id) for id in (*sorted(events), *ends)]
-                spent = replace(
-                    job, calls=job.calls + meter.calls, tokens=job.tokens + meter.tokens
-                )
-                batch = replace(
-                    batch,
-                    taken=ingested,
-                    job=(job.id, job.fence),
-                    calls=spent.calls,
-                    tokens=spent.tokens,
-                )
-                try:
-                    await self.store.apply(job.scope, batch, now=self.clock())
-                    return spent
-                except Conflict:
-                    await self._still_ours(job)
-                    # nothing moved: the model's own wish cannot be, such as a text that an expired
-                    # memory has
-                    version = await self.store.memories.version(job.scope)
-                    by_rule = by_rule or version == batch.expected_version
+            await self._embed(job)
+            return
+        memories, provider = self.store.memories, self.providers.find(job)
+        messages = from_payload(job.payload)
+        ids = [message.event_id for message in messages]
+        taken = await memories.taken(job.scope, job.session_id, ids)
+        messages = [message for message in messages if message.event_id not in taken]
+        events = sorted({message.event_id for message in messages})
+        ends = [SESSION_END] if job.payload.get("ended") else []
+        learnt = await self._learn(job, provider, messages)
+        by_rule = False
+        for _ in range(REPLANS):
+            batch = replace(
+                await self._plan(job, learnt, by_rule=by_rule),
+                taken=[(job.session_id, id) for id in (*events, *ends)],
+                job=(job.id, job.fence),
+                calls=job.calls + meter.calls,
+                tokens=job.tokens + meter.tokens,
+            )
+            try:
+                await self.store.apply(job.scope, batch, now=self.clock())
+                return
+            except Conflict:
+                await self._still_ours(job)
+                if await memories.taken(job.scope, job.session_id, events):
+                    await self.run(job, meter)
+                    return
+                # nothing moved: the model's own wish cannot be, such as a text that an expired
+                # memory has
+                version = await memories.version(job.scope)
+                by_rule = by_rule or version == batch.expected_version
         raise StoreError(
             "The scope kept changing while a session was being ingested; it will be tried again."
         )
@@ -303,7 +303,6 @@ class JobHandlers:
         if plan.replaceable < 0:
             message = "%d memories more than one job may supersede stay beside new facts."
             logger.warning(message, -plan.replaceable)
-        expire_crowd(plan, brief, job.session_id)
         sources = source_changes(learnt.turns, new, plan.same, settings=settings, now=now)
         ids = [change.memory.id for change in sources]
         there = await memories.get(scope, ids, now=now, superseded=True)
@@ -326,7 +325,7 @@ class JobHandlers:
         turns = (id for memory in memories.values() for id in memory.source_ids)
         return tuple(dict.fromkeys((*ids, *turns)))
 
-    async def _embed(self, job: Job) -> Job:
+    async def _embed(self, job: Job) -> None:
         if self.vectors is None or not await self.vectors.serves(job.model):
             raise ProviderUnavailable(
                 f"This process has no embedder{f' {job.model!r}' if job.model else ''}."
@@ -345,7 +344,6 @@ class JobHandlers:
                 )
             except Conflict:
                 await self._still_ours(job)
-        return job
 
     async def consolidate(self, scope: Scope, *, dry_run: bool = False) -> Sequence[Change]:
         """Merge what says the same in a scope; see `Memories.consolidate`."""

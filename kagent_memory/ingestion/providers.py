@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from cachetools import LRUCache
@@ -16,6 +16,7 @@ from ..errors import KagentMemoryError, ModelError
 from ..models.calls import qualified
 from ..models.failures import causes, status_of
 from ..models.llm import Answer, Llm
+from ..records import Scope
 from ..stores.values import Job
 from .summaries import CompactionAwareSummary, LlmSummary
 from .summary_provider import PassthroughSummary, SummaryProvider, needs_llm, provider_name
@@ -48,7 +49,8 @@ class Providers:
     """The summary providers and models of one process.
 
     A model that an agent brings serves the jobs of the scope it was brought for, and of no other:
-    two agents may name their models alike and reach them with keys or at addresses of their own.
+    agents of two scopes may name their models alike and reach them with keys or at addresses of
+    their own.
 
     Attributes:
         summary: the provider to use; None: facts by a model where one is at hand, else turns as
@@ -66,7 +68,7 @@ class Providers:
 
     def __post_init__(self) -> None:
         self._resolved: dict[str, Llm] = {}
-        self._brought = LRUCache[tuple[bytes, str, str, str], Llm](MAX_BROUGHT)
+        self._brought = LRUCache[tuple[bytes, str], Llm](MAX_BROUGHT)
         plain = [LlmSummary(), PassthroughSummary(), *filter(None, [self.summary])]
         self._providers: dict[str, SummaryProvider] = {
             provider_name(provider): provider
@@ -81,12 +83,13 @@ class Providers:
         return self.allow_model and self.llm is None and needs_llm(self.summary or LlmSummary())
 
     def choose(
-        self, *, compaction: bool = False, at_hand: Llm | str | None = None
+        self, scope: Scope, *, compaction: bool = False, at_hand: Llm | str | None = None
     ) -> tuple[str, str]:
         """Return the names of provider and model that a transcript is queued with ("" for no
-        model).
+        model); keep a model that is brought for the jobs of the scope.
 
         Args:
+            scope: whose transcript.
             compaction: asks for summaries that ADK has made to be used again.
             at_hand: the model that its agent brings, or its name where only that came along.
         """
@@ -100,17 +103,12 @@ class Providers:
             self._warned = True
         if compaction and not isinstance(provider, CompactionAwareSummary):
             provider = CompactionAwareSummary(provider)
-        name = llm if isinstance(llm, str) or llm is None else llm.name
-        return provider_name(provider), name if name and needs_llm(provider) else ""
-
-    def bring(self, jobs: Iterable[Job], llm: Llm | str | None) -> None:
-        """Keep the model that an agent brought for jobs that are about to be queued."""
-        if llm is None or isinstance(llm, str):
-            return
-        for job in jobs:
-            if job.model == llm.name:
-                for place in _places(job):
-                    self._brought[place] = llm
+        if not llm or not needs_llm(provider):
+            return provider_name(provider), ""
+        if isinstance(llm, str):
+            return provider_name(provider), llm
+        self._brought[scope.id, llm.name] = llm
+        return provider_name(provider), llm.name
 
     def find(self, job: Job) -> SummaryProvider:
         """Return the provider of a job.
@@ -124,8 +122,8 @@ class Providers:
         return provider
 
     def model(self, job: Job) -> Llm | None:
-        """Return the model brought for a job or its scope, else one made of its name; None for a
-        job without one.
+        """Return the model brought for a job's scope, else one made of its name; None for a job
+        without one.
 
         Raises:
             ProviderUnavailable: this process cannot make it.
@@ -136,9 +134,7 @@ class Providers:
         wanted = qualified(name, os.environ)
         if own and own.name.strip() and qualified(own.name, os.environ) == wanted:
             return own
-        brought = (self._brought.get(place) for place in _places(job))
-        known = next((llm for llm in brought if llm is not None), self._resolved.get(name))
-        if known is not None:
+        if known := self._brought.get((job.scope.id, job.model)) or self._resolved.get(name):
             return known
         if self.resolve is not None and self.allow_model:
             try:
@@ -149,7 +145,7 @@ class Providers:
                 ) from error
             if model is not None:
                 return self._resolved.setdefault(name, _MadeOfName(model))
-        elsewhere = any(place[1] == name for place in self._brought)
+        elsewhere = any(brought == name for _, brought in self._brought)
         raise ProviderUnavailable(f"No model {name!r} in this process.", everywhere=not elsewhere)
 
 
@@ -181,8 +177,3 @@ class _MadeOfName:
             raise ProviderUnavailable(
                 f"The model {self.name!r} has no credentials in this process."
             ) from error
-
-
-def _places(job: Job) -> tuple[tuple[bytes, str, str, str], ...]:
-    """Return the keys a model is kept under: for this job alone, and for its scope."""
-    return (job.scope.id, job.model, job.kind, job.key), (job.scope.id, job.model, "", "")

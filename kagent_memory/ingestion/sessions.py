@@ -12,12 +12,9 @@ from datetime import datetime, timedelta
 from ..language.tokenizer import identity
 from ..records import Change, Fact, Memory, source_id
 from ..retention.lifecycle import latest, to_memory
-from ..retrieval.views import MAX_SHORT_TERM
 from ..settings import MemorySettings
-from .planner import Plan
 
 MIN_PROMOTED_IMPORTANCE = 0.7  # long-term at once
-CROWDED = "the session has newer short-term memories"
 
 
 def source_changes(
@@ -93,22 +90,6 @@ def tiered(
         else replace(fact, state="short_term", expires_at=now + timedelta(hours=hours))
         for fact in new
     ]
-
-
-def expire_crowd(plan: Plan, held: Sequence[Memory], session_id: str) -> None:
-    """Let short-term memories of a session beyond its newest 50 expire at once.
-
-    Args:
-        plan: of new facts.
-        held: the short-term memories of the scope, as they are.
-        session_id: of the session.
-    """
-    rows = {**{memory.id: memory for memory in held}, **plan.rows}.values()
-    own = [row for row in rows if (row.state, row.session_id) == ("short_term", session_id)]
-    own.sort(key=lambda row: (row.created_at, row.id), reverse=True)
-    for memory in own[MAX_SHORT_TERM:]:
-        plan.begin(memory, CROWDED)
-        plan.put("update", replace(memory, expires_at=plan.now))
 
 
 def _words(memory: Memory) -> bytes:

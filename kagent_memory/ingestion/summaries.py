@@ -183,21 +183,9 @@ class CompactionAwareSummary:
 
     def __init__(self, inner: SummaryProvider | None = None) -> None:
         self._inner = LlmSummary() if inner is None else checked_provider(inner)
-
-    @property
-    def name(self) -> str:
-        """Return the name that jobs know it by."""
-        return f"{REUSING}+{provider_name(self._inner)}"
-
-    @property
-    def needs_llm(self) -> bool:
-        """Return True if the inner provider has to be given a model."""
-        return needs_llm(self._inner)
-
-    @property
-    def keeps_turns(self) -> bool:
-        """Return True if turns are kept beside the inner provider's facts."""
-        return bool(getattr(self._inner, "keeps_turns", False))
+        self.name = f"{REUSING}+{provider_name(self._inner)}"
+        self.needs_llm = needs_llm(self._inner)
+        self.keeps_turns = bool(getattr(self._inner, "keeps_turns", False))
 
     def with_settings(self, settings: MemorySettings) -> CompactionAwareSummary:
         """Return the same provider with the inner one's model opened by these settings."""

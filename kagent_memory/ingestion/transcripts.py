@@ -168,7 +168,7 @@ class Enqueuer:
         if end_after_minutes is not None and not compaction:
             waiting = await self.store.queue.waiting(scope, "session_end", session_id)
             compaction = waiting is not None and waiting.provider.startswith(f"{REUSING}+")
-        provider, model = self.providers.choose(compaction=compaction, at_hand=llm)
+        provider, model = self.providers.choose(scope, compaction=compaction, at_hand=llm)
         now = self.clock()
         job = Job(
             id=new_id(now),
@@ -194,7 +194,6 @@ class Enqueuer:
                 run_after=now + timedelta(minutes=end_after_minutes),
             )
             jobs.append(timer)
-        self.providers.bring(jobs, llm)
         await self.store.enqueue(jobs)
         return job.id if job in jobs else None
 

@@ -9,15 +9,14 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from traceback import extract_tb
 
 from cachetools import TTLCache
 
 from .. import telemetry
 from ..concurrency import cancel_and_wait, uninterrupted
 from ..errors import ConfigurationError, Conflict, KagentMemoryError, StoreError
-from ..models.failures import causes, kinds, raised_here, transient
-from ..models.llm import metered
+from ..models.failures import kinds, raised_here, transient
+from ..models.llm import Meter, metered
 from ..records import new_id
 from ..redaction import redact as mask_secrets
 from ..stores import JobQueue
@@ -37,11 +36,10 @@ MAX_FAILURES = 5  # a job that failed as often becomes a dead letter; what may p
 UNRESOLVED_PAUSE_SECONDS = 30.0  # who brings the model that a job waits for wakes the worker
 MEASURE_SECONDS = 15.0
 MAX_ERROR_CHARS = 500
-MAX_FRAMES = 10
 MAX_UNRESOLVABLE = 1_000
 UNRESOLVABLE_SECONDS = 30.0  # names that this process lacks are not asked for again before
 
-Run = Callable[[Job], Awaitable[Job]]
+Run = Callable[[Job, Meter], Awaitable[None]]
 
 
 @dataclass(eq=False)
@@ -50,8 +48,8 @@ class Worker:
 
     Attributes:
         store: whose queue.
-        run: performs one claimed job to its end (its last act commits and ends it) and gives it
-            back with its costs.
+        run: performs one claimed job to its end (its last act commits and ends it), with what
+            counts its calls of models.
         clock: the time now (aware UTC).
         at_once: jobs in progress at a time.
         redact: masks secrets in what a failure says, before it is logged or stored with the job.
@@ -165,13 +163,13 @@ class Worker:
 
     async def _leased(self, job: Job) -> None:
         with metered() as meter:
-            work = asyncio.ensure_future(self.run(job))
+            work = asyncio.ensure_future(self.run(job, meter))
         heart = asyncio.create_task(self._keep_lease(job, work))
         try:
-            done = await work
+            await work
             self.finished += 1
             message = "Job %s (%s) done: %d model calls, %d tokens."
-            logger.info(message, job.id, job.kind, done.calls, done.tokens)
+            logger.info(message, job.id, job.kind, meter.calls, meter.tokens)
         except asyncio.CancelledError:
             if heart.done():
                 return
@@ -185,7 +183,7 @@ class Worker:
         finally:
             heart.cancel()
 
-    async def _keep_lease(self, job: Job, work: asyncio.Future[Job]) -> None:
+    async def _keep_lease(self, job: Job, work: asyncio.Future[None]) -> None:
         while True:
             await asyncio.sleep(LEASE_SECONDS / 3)
             try:
@@ -214,9 +212,10 @@ class Worker:
         misconfigured = isinstance(error, ConfigurationError)
         passes = isinstance(error, StoreError) or transient(error)
         job = replace(job, failures=job.failures + (not passes))
-        reason, where = await asyncio.to_thread(_told, error)
-        reason = self.redact(reason)
-        logger.warning("Job %s failed (attempt %d): %s%s", job.id, job.attempts, reason, where)
+        # what errors of others say may quote content
+        is_own = isinstance(error, KagentMemoryError) and raised_here(error)
+        reason = self.redact(f"{type(error).__name__}: {error}" if is_own else kinds(error))
+        logger.warning("Job %s failed (attempt %d): %s", job.id, job.attempts, reason)
         pause = pause_seconds(job.attempts if passes else job.failures)
         worn_out = job.failures >= MAX_FAILURES and not passes and job.kind != "embed"
         await self._give_back(
@@ -254,22 +253,3 @@ def pause_seconds(failures: int) -> float:
     exponent = min(failures - 1, 9)  # beyond that every pause is the longest
     pause = min(FIRST_PAUSE_SECONDS * 2**exponent, MAX_PAUSE_SECONDS)
     return pause * random.uniform(0.75, 1.0)  # noqa: S311 spreads the tries, hides nothing
-
-
-def _told(error: Exception) -> tuple[str, str]:
-    """Return what is kept of a failure, without content, which the words of others may quote.
-
-    And, for errors that are not ours, where each of the chain was raised, without the lines of
-    source.
-    """
-    if isinstance(error, KagentMemoryError):
-        return f"{type(error).__name__}: {error}" if raised_here(error) else kinds(error), ""
-    where = "".join(
-        f"\n{type(cause).__name__}"
-        + "".join(
-            f"\n  {frame.filename}:{frame.lineno} in {frame.name}"
-            for frame in extract_tb(cause.__traceback__, limit=-MAX_FRAMES)
-        )
-        for cause in causes(error)
-    )
-    return kinds(error), where

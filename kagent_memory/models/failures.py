@@ -6,7 +6,7 @@ import errno
 import re
 import socket
 from pathlib import Path
-from traceback import extract_tb, walk_tb
+from traceback import walk_tb
 from typing import cast
 
 from ..errors import ConfigurationError, KagentMemoryError, ModelError, ModelUnavailable
@@ -129,6 +129,7 @@ def kinds(error: BaseException) -> str:
     that they say.
     """
     chain = causes(error)
-    frames = extract_tb(chain[-1].__traceback__)
-    place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    place = ""
+    for frame, line in walk_tb(chain[-1].__traceback__):
+        place = f" at {Path(frame.f_code.co_filename).name}:{line}"
     return " from ".join(type(cause).__name__ for cause in chain[:5]) + place

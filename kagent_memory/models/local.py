@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from functools import cached_property, partial
+from functools import cached_property
 from importlib import import_module
-from pathlib import Path
 from typing import Any, ClassVar
 
 from ..errors import ConfigurationError, ModelUnavailable, needs_extra
@@ -36,40 +34,21 @@ class LocalModel:
             self._kind = getattr(import_module(module), kind)
         except ImportError as error:
             raise needs_extra(f"The local model {model}", "local") from error
-        known = {row["model"].lower(): row for row in self._kind.list_supported_models()}
+        known = {row["model"].lower() for row in self._kind.list_supported_models()}
         if model.lower() not in known:
             raise ConfigurationError(
                 f"fastembed lists no {kind} {model!r}; choose one that it does.{self.advice}"
             )
         self.name = name
-        self._known = known[model.lower()]
         self._model = model
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kagent-memory-model")
 
     @cached_property
     def _loaded(self) -> Any:
         try:
-            self._fetch()
             return self._kind(self._model)
         except Exception as error:  # of several HTTP clients, of fastembed and of its runtime
             raise ModelUnavailable(f"The files of {self._model} cannot be loaded.") from error
-
-    def _fetch(self) -> None:
-        """Ask Hugging Face once for files that are not here; fastembed asks for 39 seconds.
-
-        Raises:
-            Exception: it does not have them, or cannot be reached.
-        """
-        if not (source := self._known["sources"]["hf"]):
-            return
-        files = [self._known["model_file"], *self._known["additional_files"]]
-        cache = str(import_module("fastembed.common.utils").define_cache_dir())
-        fetch = partial(self._kind.download_files_from_huggingface, source, cache, files)
-        with suppress(Exception):  # whatever is wrong with the cache, the download mends it
-            folder = Path(fetch(local_files_only=True))
-            if all((folder / file).exists() for file in files):
-                return
-        fetch()
 
     async def run(self, method: str, *args: Any) -> list[Any]:
         """Return what a method of the model yields; a failed load is tried again at the next call.

@@ -139,21 +139,11 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 _DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_object)
 
 
-def _valid(value: Any) -> Any:
-    """Return the value with every text in it valid."""
-    if isinstance(value, str):
-        return valid_text(value)
-    if isinstance(value, list):
-        return [_valid(item) for item in cast("list[Any]", value)]
-    if isinstance(value, dict):
-        return {key: _valid(item) for key, item in cast("dict[Any, Any]", value).items()}
-    return value
-
-
 def _fitting(value: Any, schema: type[Answer]) -> Answer | None:
     fields = schema.model_fields
     try:
-        value = _valid(value)
+        # half of a character, which no schema takes
+        value = json.loads(valid_text(json.dumps(value, ensure_ascii=False, default=str)))
         if issubclass(schema, RootModel):
             return cast("Answer", schema.model_validate(value))
         if isinstance(value, list):  # it fills the only field, or the only one that must be there

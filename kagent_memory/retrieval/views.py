@@ -33,7 +33,7 @@ MAX_EXCLUSIONS = 50
 MAX_PAST = 50_000  # memories that a search of the past reads
 READ_AT_ONCE = 500
 MAX_REWORDED = 1000  # are embedded anew for one search; the others are found by words
-MAX_SHORT_TERM = 50  # of one session; the oldest go first
+MAX_SHORT_TERM = 50  # of one session, its newest
 
 Answer = TypeVar("Answer")
 

@@ -6,4 +6,4 @@ import pytest
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("filterwarnings", "ignore:.*EXPERIMENTAL.*:UserWarning")  # of ADK 2.4
+    config.addinivalue_line("filterwarnings", "ignore:.*EXPERIMENTAL.*:UserWarning")  # of old ADKs

@@ -4,7 +4,6 @@ and over HTTP too.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from pathlib import Path
@@ -16,12 +15,7 @@ from kagent_memory import KagentMemoryService, Memories
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("filterwarnings", "ignore:.*EXPERIMENTAL.*:UserWarning")  # of ADK 2.4
-
-
-@pytest.fixture(autouse=True)
-def no_tenant_named_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kagent_memory.records._tenant_was_named", threading.Event())
+    config.addinivalue_line("filterwarnings", "ignore:.*EXPERIMENTAL.*:UserWarning")  # of old ADKs
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from google.adk.agents.run_config import RunConfig
-from google.adk.sessions import InMemorySessionService
 from google.adk.sessions.base_session_service import GetSessionConfig
 
 from kagent_memory import (
@@ -186,20 +185,6 @@ async def test_the_first_message_worth_a_search_is_searched(known: KagentMemoryS
     for said in ("Hello!", " ", ASKED, "Thanks!", "And which tea was it?"):
         await chat.say(said)
     assert counts(chat) == [0, 0, 1, 0, 0]
-
-
-async def test_another_process_searches_no_session_again(known: KagentMemoryService, uri: str):
-    """A session that goes on in another process is searched once in all."""
-    sessions = InMemorySessionService()
-    first = talk(known, tools=TOOLS, sessions=sessions)
-    await first.say("Hello!")
-    await first.say("Thanks a lot!")
-    for text in (ASKED, "Which tea did I mean?"):
-        async with KagentMemoryService(uri, llm=False) as elsewhere:
-            chat = Chat(first.agent, elsewhere, sessions=sessions)
-            chat.session_id = first.session_id
-            await chat.say(text)
-    assert counts(first) == [0, 0, 1, 0]
 
 
 async def test_a_failed_prefetch_is_tried_at_the_next_message(

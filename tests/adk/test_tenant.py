@@ -5,8 +5,6 @@ time.
 from __future__ import annotations
 
 import asyncio
-import threading
-from importlib.metadata import version
 
 import pytest
 from google.adk.agents.run_config import RunConfig
@@ -15,7 +13,6 @@ from google.adk.sessions.session import Session
 
 from kagent_memory import (
     AutoSave,
-    ConfigurationError,
     InvalidInput,
     KagentMemoryService,
     LoadMemoryTool,
@@ -85,11 +82,8 @@ async def test_auto_save_keeps_to_the_runs_tenant(service):
     assert {scope.tenant for scope in await service.memories.scopes()} == set(TENANTS)
 
 
-OLD_RUNNER = tuple(map(int, version("google-adk").split(".")[:2])) < (2, 10)
-
-
-def test_the_sync_runner_keeps_the_tenant(uri, caplog):
-    """The blocking runner keeps the tenant in its own thread, or is refused."""
+def test_the_sync_runner_keeps_the_tenant(uri):
+    """The blocking runner keeps the tenant in its own thread."""
     service = KagentMemoryService(uri, llm=False)
     model = scripted(call("save_memory", content="The gate code is 7."), "saved")
     sessions = InMemorySessionService()
@@ -103,42 +97,7 @@ def test_the_sync_runner_keeps_the_tenant(uri, caplog):
         await service.close()
         return found
 
-    assert asyncio.run(look()) == [[] if OLD_RUNNER else ["The gate code is 7."], []]
-    assert ("Use run_async" in caplog.text) == OLD_RUNNER
-
-
-def in_a_thread_as_of_old(service):
-    """What whose memories these are comes to in a thread as ADK's sync runner made it before
-    2.10.
-    """
-    came = []
-
-    def _asyncio_thread_main():
-        try:
-            came.append(service.scope(APP, USER))
-        except ConfigurationError as error:
-            came.append(error)
-
-    thread = threading.Thread(target=_asyncio_thread_main)
-    thread.start()
-    thread.join()
-    return came[0]
-
-
-def test_a_runner_that_loses_the_tenant_is_refused(uri):
-    """A runner that loses the tenant is refused once tenants are named."""
-    service = KagentMemoryService(uri, llm=False)
-    own = KagentMemoryService(
-        uri, llm=False, scope_of=lambda app, user: Scope(current_tenant() or "", user, app)
-    )
-    for one in (service, own):
-        assert in_a_thread_as_of_old(one) == Scope("", USER, APP)
-    with tenant("acme"):
-        pass
-    for one in (service, own):
-        assert "Use run_async" in str(in_a_thread_as_of_old(one))
-        # others may leave the tenant out as ever
-        assert one.scope(APP, USER) == Scope("", USER, APP)
+    assert asyncio.run(look()) == [["The gate code is 7."], []]
 
 
 async def test_no_tenant_sees_anothers_prefetch(service):

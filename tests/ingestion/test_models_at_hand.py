@@ -62,17 +62,6 @@ async def test_each_tenants_session_has_its_own_model(store_uri: str, order: tup
             assert {*re.findall(r"(\w+) keeps locker", heard(llm))} == {scope.tenant}
 
 
-async def test_two_agents_of_one_scope_keep_their_models():
-    """Two agents of one scope that name their models alike keep their objects."""
-    first, second = model(), model()
-    async with opened() as memories:
-        for whose, llm in (("first", first), ("second", second), ("third", first)):
-            await memories.remember(SCOPE, [fact(whose)], whose, llm=llm)
-        assert await memories.work(until_idle=True) == 3
-    told = [re.findall(r"Fact: (\w+)", heard(llm)) for llm in (first, second)]
-    assert told == [["first", "third"], ["second"]]
-
-
 async def test_after_a_restart_a_session_waits_for_its_model(
     store_uri: str, caplog: pytest.LogCaptureFixture
 ):
