@@ -79,8 +79,8 @@ _FIRST = tuple(
     f"tests/{name}"
     for name in (
         *("acceptance/", "cli/", "ingestion/test_model_replies", "models/"),
-        *("server/test_browser", "server/test_mcp", "stores/test_agreement"),
-        *("stores/test_postgres_network", "test_d", "test_mixed_load", "test_package"),
+        *("server/test_browser", "server/test_mcp", "stores/test_postgres_network"),
+        *("test_d", "test_mixed_load", "test_package"),
     )
 )
 
