@@ -122,19 +122,12 @@ def json_text(value: Any, what: str, *, compact: bool = False) -> str:
     return text
 
 
-def too_deep(value: Any) -> bool:
-    """Return True if lists and mappings in a JSON value are nested more than `DEEPEST` levels
-    deep.
-    """
-    level = _containers([value])
-    for _ in range(DEEPEST):
-        level = [inner for outer in level for inner in _containers(outer)]
-    return bool(level)
-
-
-def _containers(values: Any) -> list[Any]:
-    parts: Any = values.values() if isinstance(values, dict) else values  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] raw JSON
-    return [part for part in parts if isinstance(part, (list, dict))]
+def too_deep(value: Any, levels: int = DEEPEST) -> bool:
+    """Return True if lists and mappings in a JSON value are nested more levels deep."""
+    if not isinstance(value, dict | list):
+        return False
+    parts: Any = value.values() if isinstance(value, dict) else value  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] raw JSON
+    return not levels or any(too_deep(part, levels - 1) for part in parts)
 
 
 def checked_time(at: datetime) -> datetime:

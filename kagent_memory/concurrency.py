@@ -5,15 +5,12 @@ others go on; and loops of our own that suit our drivers.
 from __future__ import annotations
 
 import asyncio
-import atexit
 import contextvars
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import cache, partial
 from typing import ParamSpec, TypeVar
-from weakref import WeakSet
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -22,7 +19,6 @@ Item = TypeVar("Item")
 SHORT = 1_000  # characters; reading and masking so many takes about a millisecond
 LONG = 65_536
 PORTION = 16_384
-EXIT_SECONDS = 3.0
 
 
 async def run_in_thread(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -78,25 +74,6 @@ async def uninterrupted(work: Awaitable[T]) -> T:
     if cancelled is not None:
         raise cancelled
     return task.result()
-
-
-def cancel_tasks_at_exit() -> None:
-    """End the running loop's tasks when Python exits, as `asyncio.run` does, if nobody did until
-    then.
-    """
-    _loops.add(asyncio.get_running_loop())
-
-
-def _cancel_tasks() -> None:
-    for loop in list(_loops):
-        if loop.is_closed() or loop.is_running() or not (tasks := asyncio.all_tasks(loop)):
-            continue
-        with suppress(TimeoutError):
-            loop.run_until_complete(asyncio.wait_for(cancel_and_wait(*tasks), EXIT_SECONDS))
-
-
-_loops: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
-atexit.register(_cancel_tasks)
 
 
 def new_loop() -> asyncio.AbstractEventLoop:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import threading
 import time
 import uuid
 from abc import abstractmethod
@@ -14,6 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from functools import cache, cached_property, partial
+from itertools import count
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -27,7 +27,6 @@ from typing import (
     overload,
 )
 
-from cachetools import LRUCache
 from pydantic import (
     AfterValidator,
     BeforeValidator,
@@ -82,26 +81,17 @@ DROPPED = ""  # in place of the id of what was not stored
 EASY_EXPONENT = 8  # of a vector's greatest number: float32 and float16 keep every digit that counts
 
 _SOURCES = uuid.UUID("9c1f6c7e-5d0b-4a57-8f0e-4f2d7b1f5a10")  # the name space of kept turns' ids
-_ids = threading.Lock()
-_last_ids = LRUCache[int, int](64)  # of the milliseconds that ids were asked for last
+_made = count(int.from_bytes(os.urandom(5), "big"))  # ids, from anywhere on
 
 
 def new_id(at: datetime | None = None) -> str:
     """Return a UUIDv7 as text (RFC 9562 §5.7): of one process, ids made later sort later, also
     within a millisecond, and beside others of another time.
     """
-    milliseconds = (int(at.timestamp() * 1000) if at else time.time_ns() // 1_000_000) & (
-        1 << 48
-    ) - 1
-    with _ids:
-        if (last := _last_ids.get(milliseconds)) is not None:
-            value = last + 1 + int.from_bytes(os.urandom(4), "big")
-        else:
-            value = milliseconds << 80 | int.from_bytes(os.urandom(10), "big")
-            value = value & ~(0xF << 76) | 0x7 << 76
-            value = value & ~(0x3 << 62) | 0x2 << 62
-        _last_ids[milliseconds] = value
-    return str(uuid.UUID(int=value))
+    milliseconds = int(at.timestamp() * 1000) if at else time.time_ns() // 1_000_000
+    tail = next(_made) << 32 | int.from_bytes(os.urandom(4), "big")
+    value = (milliseconds & (1 << 48) - 1) << 80 | 0x7 << 76 | tail >> 62 << 64
+    return str(uuid.UUID(int=value | 0x2 << 62 | tail & (1 << 62) - 1))
 
 
 def source_id(session_id: str | None, event_id: str) -> str:

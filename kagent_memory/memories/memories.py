@@ -9,7 +9,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Self
 
-from ..concurrency import cancel_tasks_at_exit
 from ..errors import InvalidInput
 from ..ingestion.editing import checked_session_id
 from ..ingestion.summary_provider import SummaryProvider
@@ -104,7 +103,6 @@ class Memories(Writing, Forgetting, Maintenance):
             ConfigurationError: a setting, URI, model or the embedder does not fit.
             StoreError: the database cannot be reached.
         """
-        cancel_tasks_at_exit()
         if uri is None and pool is not None:
             uri = "postgresql:///"
         bare, settings = compose(uri, settings, options, os.environ)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
+from pydantic import TypeAdapter
+
+from ..checks import parsed_time
 from ..language import tokenizer
 from ..records import ID_PATTERN, Memory
 
 MEMORY_TIMES = tuple(field.name for field in fields(Memory) if "Time" in str(field.type))
 MEMORY_LISTS = tuple(field.name for field in fields(Memory) if str(field.type).startswith("tuple"))
+_MEMORIES = TypeAdapter(Memory)
 _MAX_LIMIT = 1_000_000_000
 _ID_CHARS = 36
 _ID = re.compile(ID_PATTERN)
@@ -23,22 +26,12 @@ _ID = re.compile(ID_PATTERN)
 
 def to_snapshot(memory: Memory) -> str:
     """Return a memory as JSON text, without its usage counters."""
-    values = asdict(memory)
-    del values["usage"]
-    for name in MEMORY_TIMES:
-        values[name] = values[name] and values[name].isoformat()
-    return json.dumps(values, ensure_ascii=False)
+    return _MEMORIES.dump_json(memory, exclude={"usage"}).decode()
 
 
 def from_snapshot(snapshot: str) -> Memory:
     """Return the memory that `to_snapshot` wrote."""
-    values: dict[str, Any] = json.loads(snapshot)
-    for name in MEMORY_TIMES:
-        at = values.get(name)
-        values[name] = at and datetime.fromisoformat(at).astimezone(UTC)
-    for name in MEMORY_LISTS:
-        values[name] = tuple(values[name])
-    return Memory(**values)
+    return _MEMORIES.validate_json(snapshot)
 
 
 def expiry(ttl_days: int | None, now: datetime) -> datetime | None:
@@ -106,13 +99,8 @@ def united(waiting: Mapping[str, Any], later: Mapping[str, Any]) -> Mapping[str,
     known = {message.get("event_id") for message in before} - {None, ""}
     both = [*before, *(message for message in after if message.get("event_id") not in known)]
     if all(message.get("at") for message in both):
-        both.sort(key=_said_at)
+        both.sort(key=lambda message: parsed_time(message["at"], "The time of a message"))
     return {**later, "messages": both}
-
-
-def _said_at(message: Mapping[str, Any]) -> datetime:
-    at = datetime.fromisoformat(message["at"])
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 def messages_in(payload: Mapping[str, Any]) -> list[Mapping[str, Any]]:

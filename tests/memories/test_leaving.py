@@ -28,17 +28,12 @@ async def main():
     await KagentMemoryService(uri).memories.list(scope)
 asyncio.run(main())
 """,
-    "a loop of one's own": """
-loop = asyncio.new_event_loop()
-memories = loop.run_until_complete(Memories.open(uri))
-loop.run_until_complete(memories.add(scope, ["tea"]))
-""",
 }
 
 
 @pytest.mark.parametrize(
     ("way", "store_uri"),
-    [("blocking", "libsql"), ("asyncio.run", "postgres"), ("a loop of one's own", "libsql")],
+    [("blocking", "libsql"), ("asyncio.run", "postgres")],
     indirect=["store_uri"],
 )
 def test_a_script_that_does_not_close_prints_no_traceback(store_uri: str, way: str) -> None:
