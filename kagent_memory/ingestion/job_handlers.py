@@ -26,7 +26,7 @@ from ..settings import MemorySettings
 from ..stores import Store
 from ..stores.base import each
 from ..stores.planning import slot_of
-from ..stores.values import EARLIEST, SESSION_END, Batch, Job
+from ..stores.values import EARLIEST, SESSION_END, Batch, Job, MemoryQuery
 from ..stores.view import MemoriesView, View
 from .answers import SESSION_SUMMARY, Decision, storable
 from .consolidation import merge
@@ -218,10 +218,8 @@ class JobHandlers:
     async def _earlier(self, job: Job, now: datetime) -> tuple[Memory, ...]:
         """Return the last summary of a session and what was learnt in it since, oldest first."""
         session_id = job.session_id
-        short_term = await self.store.memories.short_term(
-            job.scope, session_id=session_id, limit=MAX_SHORT_TERM, now=now
-        )
-        newest = [*short_term, *await self._memories(job, now, session_id=session_id)]
+        brief = await self._short_term(job.scope, now, session_id=session_id, limit=MAX_SHORT_TERM)
+        newest = [*brief, *await self._memories(job, now, session_id=session_id)]
         last = [memory for memory in newest if memory.attribute == SESSION_SUMMARY][:1]
         since = max((memory.created_at for memory in last), default=EARLIEST)
         lacking = (memory for memory in newest if memory not in last and memory.created_at >= since)
@@ -271,13 +269,20 @@ class JobHandlers:
             logger.warning("%d new fact(s) are added undecided: %s", len(new), error)
             return near, {}
 
-    async def _short_term(self, scope: Scope, now: datetime) -> Sequence[Memory]:
-        """Return the short-term memories of all sessions of a scope, the newest first."""
+    async def _short_term(
+        self,
+        scope: Scope,
+        now: datetime,
+        *,
+        session_id: str | None = None,
+        limit: int = MAX_SHORT_TERM_READ,
+    ) -> Sequence[Memory]:
+        """Return the newest short-term memories of a session, or of all sessions of a scope."""
         if not self.settings.short_term_hours:
             return ()
-        return await self.store.memories.short_term(
-            scope, session_id=None, limit=MAX_SHORT_TERM_READ, now=now
-        )
+        of_sessions = Filter(session_id=session_id, superseded="short_term")
+        query = MemoryQuery(filter=of_sessions, limit=limit, now=now)
+        return await self.store.memories.select(scope, query)
 
     async def _plan(self, job: Job, learnt: Learnt, *, by_rule: bool) -> Batch:
         """Return the batch that takes in what a job learnt, planned on the scope's version as it is

@@ -21,7 +21,7 @@ from ..records import Memory, Scope, Vector
 from ..settings import MemorySettings
 from ..stores import Store
 from ..stores.spaces import EXTERNAL, EmbeddingSpace
-from ..stores.values import Batch, embed_job
+from ..stores.values import Batch, MemoryQuery, embed_job
 
 logger = logging.getLogger(__name__)
 
@@ -262,10 +262,9 @@ async def embed_some(
         ConfigurationError: it is not the model whose vectors the store holds.
     """
     version = await store.memories.version(scope)
-    space = await vectors.space()
-    unembedded = await store.memories.unembedded(
-        scope, space.number, limit=limit + len(refused), now=clock()
-    )
+    space, most = await vectors.space(), limit + len(refused)
+    query = MemoryQuery(lacking=space.number, order="oldest", limit=most, now=clock())
+    unembedded = await store.memories.select(scope, query)
     lacking = [memory for memory in unembedded if memory.id not in refused][:limit]
     _, made_vectors = await vectors.embed_memories(scope, lacking)
     batch = Batch(

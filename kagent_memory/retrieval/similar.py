@@ -12,7 +12,7 @@ from ..language.tokenizer import slot as slot_key
 from ..records import Memory, Scope, Vector
 from ..stores.base import MemoryStore
 from ..stores.spaces import EmbeddingSpace
-from ..stores.values import Batch, TextMatches
+from ..stores.values import Batch, MemoryQuery, TextMatches
 from ..stores.view import View
 from .embedding_spaces import StoreEmbedder
 
@@ -83,7 +83,8 @@ async def current(
         if not memory.verbatim and (slot := slot_key(memory.subject, memory.attribute))
     }
     holders: dict[str | None, list[Memory]] = {}
-    filling = await store.in_slots(scope, list(slots.values()), now=now) if slots else ()
+    query = MemoryQuery(slots=list(slots.values()), order="oldest", now=now)
+    filling = await store.select(scope, query) if slots else ()
     for memory in (*filling, *others):
         holders.setdefault(slot_key(memory.subject, memory.attribute), []).append(memory)
     near_facts: dict[int, list[tuple[Memory, float]]] = {}

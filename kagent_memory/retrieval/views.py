@@ -20,7 +20,7 @@ from ..records import EVERYTHING, Exclusion, Filter, LeftOut, Memory, Scope, Vec
 from ..stores.base import MemoryStore
 from ..stores.columns import Mask, Rows
 from ..stores.index import JoinedIndex, ScopeIndex
-from ..stores.values import EARLIEST, TextMatches, Whole
+from ..stores.values import EARLIEST, MemoryQuery, TextMatches, Whole
 from ..stores.vectors import Nearest
 from ..stores.view import MemoriesView, View
 from .embedding_spaces import StoreEmbedder
@@ -220,11 +220,10 @@ async def open_views(
             await past_views(source, embedder, scopes, search.now, search.filter, session_id)
         )
     own: list[View] = []
+    of_session = Filter(session_id=session_id, superseded="short_term")
+    query = MemoryQuery(filter=of_session, limit=MAX_SHORT_TERM, now=search.now)
     for scope in scopes if session_id and has_short_term else ():
-        brief = await source.short_term(
-            scope, session_id=session_id, limit=MAX_SHORT_TERM, now=search.now
-        )
-        if brief:
+        if brief := await source.select(scope, query):
             view = MemoriesView.of(
                 source, scope, brief, short_term=True, filter=search.filter, now=search.now
             )

@@ -18,8 +18,8 @@ from datetime import datetime
 from typing_extensions import Unpack
 
 from ..records import EVERYTHING, Filter, Memory, Revision, Scope, Vector
-from .codec import known
-from .decisions import in_order, page_of
+from .codec import bounded, known
+from .decisions import in_order, page_cursor, page_end
 from .filter_match import is_searched, is_visible, matches_filter
 from .planning import slot_of
 from .spaces import EmbeddingSpaces, refused
@@ -30,6 +30,7 @@ from .values import (
     Delivery,
     Facets,
     ForgottenTenant,
+    MemoryQuery,
     Order,
     Page,
     Pruned,
@@ -126,16 +127,8 @@ class MemoryStore(ABC):
         order. With `superseded="only"` or `"quarantined"` those in that state alone.
         """
         every = filter if filter.superseded else replace(filter, superseded=True)
-        return [memory.id for memory in await self._passing(scope, every, EARLIEST)]
-
-    async def _passing(self, scope: Scope, filter: Filter, now: datetime) -> Sequence[Memory]:
-        """Return the visible memories that pass the filter, in the order of their ids."""
-        memories = (whole.memory for whole in await self.whole(scope))
-        return [
-            memory
-            for memory in memories
-            if is_visible(memory, now, filter.superseded) and matches_filter(filter, memory)
-        ]
+        found = await self.select(scope, MemoryQuery(filter=every, now=EARLIEST))
+        return sorted(memory.id for memory in found)
 
     @abstractmethod
     async def whole(self, scope: Scope, ids: Sequence[str] | None = None) -> Sequence[Whole]:
@@ -174,18 +167,44 @@ class MemoryStore(ABC):
 
     # -- one scope: reading ---------------------------------------------------------------------
 
+    async def select(self, scope: Scope, query: MemoryQuery) -> Sequence[Memory]:
+        """Return the memories that a query asks for, with their usage.
+
+        Raises:
+            InvalidInput: there is no embedding space of this number.
+        """
+        memories = [whole.memory for whole in await self.whole(scope, query.ids)]
+        embedded: Mapping[str, Vector] = {}
+        if query.lacking is not None:
+            ids = [memory.id for memory in memories]
+            embedded = await self.vectors(scope, query.lacking, ids)
+        is_seen = is_visible if query.ids is None and query.lacking is None else is_searched
+        newest, after = query.order == "newest", query.after
+
+        def place(memory: Memory) -> tuple[datetime, str]:
+            return memory.created_at, memory.id
+
+        found = [
+            memory
+            for memory in memories
+            if is_seen(memory, query.now, query.filter.superseded)
+            and matches_filter(query.filter, memory)
+            and (query.slots is None or slot_of(memory) in query.slots)
+            and memory.id not in embedded
+            and (after is None or ((place(memory) < after) == newest and place(memory) != after))
+        ]
+        return sorted(found, key=place, reverse=newest)[: bounded(query.limit)]
+
     async def get(
         self, scope: Scope, ids: Sequence[str], *, now: datetime, superseded: bool = False
     ) -> Mapping[str, Memory]:
         """Return the visible ones among `ids` (with `superseded`, also those no longer active),
         with their usage.
         """
-        memories = {whole.memory.id: whole.memory for whole in await self.whole(scope, ids)}
-        return {
-            id: memories[id]
-            for id in known(ids)
-            if id in memories and is_searched(memories[id], now, superseded)
-        }
+        wanted = known(ids)
+        query = MemoryQuery(ids=wanted, filter=Filter(superseded=superseded), now=now)
+        by_id = {memory.id: memory for memory in await self.select(scope, query)}
+        return {id: by_id[id] for id in wanted if id in by_id}
 
     async def list(
         self,
@@ -206,8 +225,13 @@ class MemoryStore(ABC):
         Raises:
             InvalidInput: the cursor is not one of ours.
         """
-        passing = await self._passing(scope, filter, now)
-        return page_of(passing, order, limit=limit, cursor=cursor)
+        after = None if cursor is None else page_end(cursor, order)
+        if not (limit := bounded(limit)):
+            return Page(memories=())
+        query = MemoryQuery(filter=filter, order=order, after=after, limit=limit + 1, now=now)
+        found = await self.select(scope, query)
+        page = found[:limit]
+        return Page(memories=tuple(page), cursor=page_cursor(page, order, len(found) > limit))
 
     async def node(self) -> Mapping[str, float]:
         """Return what the server that answers says of itself: whether it `is_standby`, up to which
@@ -228,22 +252,6 @@ class MemoryStore(ABC):
         """
         memories = [whole.memory for whole in await self.whole(scope)]
         return await MemoriesView.of(self, scope, memories, filter=filter, now=now)
-
-    async def in_slots(
-        self, scope: Scope, slots: Sequence[str], *, now: datetime
-    ) -> Sequence[Memory]:
-        """Return the visible memories with subject and attribute in one of these slots
-        (`tokenizer.slot`); turns fill none.
-        """
-        visible = await self._passing(scope, Filter(), now)
-        return [memory for memory in visible if slot_of(memory) in {*slots}]
-
-    async def short_term(
-        self, scope: Scope, *, session_id: str | None, limit: int, now: datetime
-    ) -> Sequence[Memory]:
-        """Return the newest short-term memories that have not expired, of one session or of all."""
-        own = Filter(session_id=session_id, superseded="short_term")
-        return (await self.list(scope, filter=own, limit=limit, now=now)).memories
 
     @abstractmethod
     async def taken(
@@ -271,20 +279,6 @@ class MemoryStore(ABC):
             of_group, key=lambda revision: (revision.at, revision.memory_id, revision.revision)
         )
 
-    async def unembedded(
-        self, scope: Scope, space_number: int, *, limit: int, now: datetime
-    ) -> Sequence[Memory]:
-        """Return visible memories without a vector of this embedding space, oldest first.
-
-        Raises:
-            InvalidInput: there is no embedding space of this number.
-        """
-        await self.spaces.numbered(space_number)
-        visible = await self._passing(scope, Filter(), now)
-        embedded = await self.vectors(scope, space_number, [memory.id for memory in visible])
-        lacking = [memory for memory in visible if memory.id not in embedded]
-        return sorted(lacking, key=lambda memory: (memory.created_at, memory.id))[: max(0, limit)]
-
     @abstractmethod
     async def vectors(
         self, scope: Scope, space_number: int, ids: Sequence[str]
@@ -306,7 +300,7 @@ class MemoryStore(ABC):
         """Count the memories that the filter lets through, and return the `most` most frequent
         topics and tags of them. This default reads them all; a store may do it faster.
         """
-        passing = await self._passing(scope, filter, now)
+        passing = await self.select(scope, MemoryQuery(filter=filter, now=now))
         topics = Counter(label for memory in passing for label in {*memory.topics})
         tags = Counter(label for memory in passing for label in {*memory.tags})
         counted = (
@@ -364,11 +358,8 @@ class MemoryStore(ABC):
         Raises:
             InvalidInput: there is no embedding space of this number.
         """
-        return [
-            scope
-            for scope in in_order(scopes)
-            if await self.unembedded(scope, space_number, limit=1, now=now)
-        ]
+        query = MemoryQuery(lacking=space_number, limit=1, now=now)
+        return [scope for scope in in_order(scopes) if await self.select(scope, query)]
 
     async def all_scopes(self, *, at_once: int) -> AsyncIterator[Sequence[Scope]]:
         """Return every scope, so many at a time, in the order of `scopes`. Crosses scopes."""

@@ -19,7 +19,7 @@ from ..records import ID_PATTERN, Memory
 MEMORY_TIMES = tuple(field.name for field in fields(Memory) if "Time" in str(field.type))
 MEMORY_LISTS = tuple(field.name for field in fields(Memory) if str(field.type).startswith("tuple"))
 _MEMORIES = TypeAdapter(Memory)
-_MAX_LIMIT = 1_000_000_000
+MAX_LIMIT = 1_000_000_000
 _ID_CHARS = 36
 _ID = re.compile(ID_PATTERN)
 
@@ -151,7 +151,7 @@ def ids_in(text: str) -> list[str]:
 
 def bounded(limit: int) -> int:
     """Return a limit that every database takes: never negative, never beyond a billion."""
-    return max(0, min(limit, _MAX_LIMIT))
+    return max(0, min(limit, MAX_LIMIT))
 
 
 def event_ids_in(payload: Mapping[str, Any]) -> set[str]:

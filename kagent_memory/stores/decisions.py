@@ -21,33 +21,10 @@ from ..records import Memory, Scope
 from .codec import bounded, forgotten_key, renewed
 from .filter_match import is_visible
 from .planning import identity_of
-from .values import Gone, Order, Page, Pruned, ScopeQuery, ScopeStats, Whole, every_state
+from .values import Gone, Order, Pruned, ScopeQuery, ScopeStats, Whole, every_state
 
 PARTS: Sequence[Literal["tenant", "app", "user"]] = ("tenant", "app", "user")
 _PLACE = TypeAdapter[tuple[Order, AwareDatetime, UUID]](tuple[Order, AwareDatetime, UUID])
-
-
-def page_of(
-    memories: Iterable[Memory], order: Order, *, limit: int, cursor: str | None = None
-) -> Page:
-    """Return a page of some memories: see `MemoryStore.list`.
-
-    Raises:
-        InvalidInput: the cursor is not one of ours.
-    """
-
-    def place(memory: Memory) -> tuple[datetime, str]:
-        return memory.created_at, memory.id
-
-    newest = order == "newest"
-    rows = sorted(memories, key=place, reverse=newest)
-    if cursor is not None:
-        last = page_end(cursor, order)
-        rows = [
-            memory for memory in rows if (place(memory) < last) == newest and place(memory) != last
-        ]
-    page = rows[: bounded(limit)]
-    return Page(memories=tuple(page), cursor=page_cursor(page, order, len(rows) > len(page)))
 
 
 def page_cursor(page: Sequence[Memory], order: Order, more: bool) -> str | None:

@@ -14,7 +14,7 @@ from typing_extensions import Unpack
 from ..errors import Conflict
 from ..records import Scope
 from .base import MemoryStore
-from .codec import event_ids_in, without_events
+from .codec import MAX_LIMIT, event_ids_in, without_events
 from .decisions import in_order
 from .sql.memories import CACHE_MB, SqlMemoryStore
 from .sql.queue import JobQueue
@@ -32,8 +32,6 @@ from .values import (
     Selection,
     checked_job,
 )
-
-MAX_ROWS = 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -118,14 +116,14 @@ class Store:
             return await self.memories.forget(scope, dry_run=dry_run, who=who, now=now, **which)
         session_id, everything = which.get("session_id"), which.get("everything", False)
         events = [*which.get("event_ids", ())]
-        for job in () if dry_run else await self.queue.jobs(scope=scope, limit=MAX_ROWS):
+        for job in () if dry_run else await self.queue.jobs(scope=scope, limit=MAX_LIMIT):
             if everything or (session_id is not None and job.session_id == session_id):
                 events += event_ids_in(job.payload)
         which["event_ids"] = events
         gone = await self.memories.forget(scope, dry_run=dry_run, now=now, **which)
         if dry_run:
             return gone
-        left = await self.queue.jobs(scope=scope, limit=MAX_ROWS)
+        left = await self.queue.jobs(scope=scope, limit=MAX_LIMIT)
         held_back = frozenset[str]().union(*[await self._taken_events(job) for job in left])
         await self.queue.withdraw(
             scope, session_id=session_id, everything=everything, event_ids=held_back
@@ -142,7 +140,7 @@ class Store:
         """
         if self.companion is None:
             return await self.memories.forget_tenant(tenant, limit=limit, who=who, now=now)
-        rest = await self.companion.forget_tenant(tenant, limit=MAX_ROWS, now=now)
+        rest = await self.companion.forget_tenant(tenant, limit=MAX_LIMIT, now=now)
         for scope in await self.memories.scopes(tenant=tenant, limit=1):
             gone = await self.memories.forget(scope, everything=True, now=now)
             if who is not None and gone:

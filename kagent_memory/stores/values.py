@@ -16,8 +16,10 @@ from typing_extensions import override
 from ..checks import checked_key
 from ..errors import InvalidInput
 from ..records import (
+    EVERYTHING,
     SEALED,
     Change,
+    Filter,
     Memory,
     Revision,
     Scope,
@@ -25,7 +27,7 @@ from ..records import (
     Vector,
     new_id,
 )
-from .codec import is_id
+from .codec import MAX_LIMIT, is_id
 
 JobKind: TypeAlias = Literal["transcript", "session_end", "embed"]
 JobState: TypeAlias = Literal["queued", "running", "dead"]
@@ -71,6 +73,35 @@ class ScopeQuery(TypedDict, total=False):
     app: str | None
     after: Scope | None
     limit: int
+
+
+Order: TypeAlias = Literal["newest", "oldest"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryQuery:
+    """Which visible memories of a scope are read, in which order: at most one of ids, slots and
+    lacking.
+
+    Attributes:
+        now: when they are visible.
+        filter: lets them through.
+        ids: these alone, kept turns too.
+        slots: those with subject and attribute in one of these (`tokenizer.slot`), no turns.
+        lacking: those without a vector of the embedding space of this number, kept turns too.
+        order: by the time they were made, ties by id.
+        after: the time and the id of the one before the first.
+        limit: how many at most.
+    """
+
+    now: datetime
+    filter: Filter = EVERYTHING
+    ids: Sequence[str] | None = None
+    slots: Sequence[str] | None = None
+    lacking: int | None = None
+    order: Order = "newest"
+    after: tuple[datetime, str] | None = None
+    limit: int = MAX_LIMIT
 
 
 class Selection(TypedDict, total=False):
@@ -475,9 +506,6 @@ class Token:
     created_at: datetime
     expires_at: datetime | None = None
     is_operator: bool = False
-
-
-Order: TypeAlias = Literal["newest", "oldest"]
 
 
 def checked_job(job: Job) -> Job:

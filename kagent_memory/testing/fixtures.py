@@ -21,7 +21,16 @@ from ..records import EVERYTHING, Change, Filter, Memory, Scope, Vector, new_id
 from ..stores import Store
 from ..stores.codec import expiry
 from ..stores.columns import NAMED
-from ..stores.values import Applied, Batch, Delivery, Job, JobKind, ScopeStats, TextMatches
+from ..stores.values import (
+    Applied,
+    Batch,
+    Delivery,
+    Job,
+    JobKind,
+    MemoryQuery,
+    ScopeStats,
+    TextMatches,
+)
 from ..stores.view import View
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
@@ -239,7 +248,8 @@ class ScopedStore:
 
     async def unembedded(self, space: int, *, limit: int = 99) -> list[str]:
         """Return the ids of memories that lack a vector."""
-        lacking = await self.store.memories.unembedded(self.scope, space, limit=limit, now=self.now)
+        query = MemoryQuery(lacking=space, order="oldest", limit=limit, now=self.now)
+        lacking = await self.store.memories.select(self.scope, query)
         return [memory.id for memory in lacking]
 
     async def taken(self, session_id: str, *events: str) -> frozenset[str]:

@@ -38,6 +38,7 @@ from kagent_memory import (
 )
 from kagent_memory.memories import utc_now
 from kagent_memory.settings import MemorySettings
+from kagent_memory.stores.values import MemoryQuery
 from kagent_memory.testing import HashEmbedder
 
 from .scripted import (
@@ -232,10 +233,8 @@ async def check_recovered(
         assert {one.content for one in (await memories.list(SCOPE)).memories} - late == remembered
         assert [job for job in await memories.jobs() if job.kind != "consolidate"] == []
         [space] = await memories.store.memories.spaces.all()
-        assert (
-            list(await memories.store.memories.unembedded(SCOPE, space.number, limit=9, now=later))
-            == []
-        )
+        lacking = MemoryQuery(lacking=space.number, now=later)
+        assert not await memories.store.memories.select(SCOPE, lacking)
         found = await memories.recall(SCOPE, "Is the spare key with Grace?")
         assert (found.mode, found.degraded, found[0].memory.content) == ("hybrid", (), KNOWN[1])
 

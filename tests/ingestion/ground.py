@@ -18,6 +18,7 @@ from kagent_memory.ingestion.summary_provider import Transcript
 from kagent_memory.memories import Memories
 from kagent_memory.models.embedding import PROBE
 from kagent_memory.records import Fact, Message, Scope
+from kagent_memory.stores.values import MemoryQuery
 from kagent_memory.testing import HashEmbedder
 
 SCOPE = Scope("acme", "ada", "desk")
@@ -108,7 +109,7 @@ async def lacking(memories: Memories, scope: Scope, name: str) -> int:
     """Count the memories that have no vector of the embedder of this name."""
     store, now = memories.store.memories, datetime.now(UTC)
     [number] = [space.number for space in await store.spaces.all() if space.name == name]
-    return len(await store.unembedded(scope, number, limit=1000, now=now))
+    return len(await store.select(scope, MemoryQuery(lacking=number, now=now)))
 
 
 @asynccontextmanager

@@ -16,6 +16,7 @@ from kagent_memory import Memories, Scope
 from kagent_memory.errors import ConfigurationError, ModelError, ModelUnavailable
 from kagent_memory.models.embedding import CheckedEmbedder, Embedder, open_embedder
 from kagent_memory.settings import MemorySettings
+from kagent_memory.stores.values import MemoryQuery
 from kagent_memory.testing import HashEmbedder
 
 from .given import Given
@@ -284,7 +285,6 @@ async def test_memories_beside_refused_ones_have_vectors():
         [space] = await memories.store.memories.spaces.all()
         await memories.add(ADA, ["A forbidden word.", *(f"Note {n}" for n in range(19))])
         assert not await memories.jobs()
-        lacking = await memories.store.memories.unembedded(
-            ADA, space.number, limit=999, now=datetime.now(UTC)
-        )
+        query = MemoryQuery(lacking=space.number, now=datetime.now(UTC))
+        lacking = await memories.store.memories.select(ADA, query)
         assert len(lacking) == 301

@@ -23,7 +23,7 @@ from kagent_memory.settings import MemorySettings, compose
 from kagent_memory.stores import planning, postings
 from kagent_memory.stores.sql import maintenance
 from kagent_memory.stores.sql.row_codec import sealed_fields
-from kagent_memory.stores.values import Batch, Job
+from kagent_memory.stores.values import Batch, Job, MemoryQuery
 from kagent_memory.testing import HashEmbedder
 from kagent_memory.testing.fixtures import DAY, NOW, a_job, adding, vector
 
@@ -241,7 +241,7 @@ async def test_what_is_the_same_is_the_same_whichever_key_sealed_it(uri):
             again = first if keys is None else memory(1, event_ids=("e2",))
             assert await apply(again) == (first.id,)
             slot = f"{CANARY} 1\n{CANARY} keeps".lower()
-            [found] = await store.memories.in_slots(ADA, [slot], now=NOW)
+            [found] = await store.memories.select(ADA, MemoryQuery(slots=[slot], now=NOW))
             assert found.id == first.id
             [fresh] = await apply(memory(2, event_ids=(f"{keys}",)))
             if keys is None:

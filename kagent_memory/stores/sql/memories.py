@@ -18,7 +18,7 @@ from ...records import EVERYTHING, Change, Filter, Memory, Revision, Scope, Vect
 from .. import planning
 from ..base import MemoryStore
 from ..codec import bounded, known
-from ..decisions import in_order, named, page_cursor, page_end
+from ..decisions import in_order, named
 from ..spaces import checked_vector
 from ..values import (
     EARLIEST,
@@ -27,8 +27,7 @@ from ..values import (
     Delivery,
     Facets,
     ForgottenTenant,
-    Order,
-    Page,
+    MemoryQuery,
     Pruned,
     Restored,
     Rotated,
@@ -160,47 +159,24 @@ class SqlMemoryStore(Part, MemoryStore):
 
     @override
     @reading
-    async def get(
-        self,
-        session: Transaction,
-        scope: Scope,
-        ids: Sequence[str],
-        *,
-        now: datetime,
-        superseded: bool = False,
-    ) -> Mapping[str, Memory]:
-        if not (wanted := known(ids)):
-            return {}
-        visible = await session.memories(
-            "visible_memories", ids=wanted, now=now, superseded=superseded
-        )
-        by_id = {memory.id: memory for memory in visible}
-        return {id: by_id[id] for id in wanted if id in by_id}
-
-    @override
-    @reading
-    async def list(
-        self,
-        session: Transaction,
-        scope: Scope,
-        *,
-        filter: Filter = Filter(),
-        order: Order = "newest",
-        limit: int = 50,
-        cursor: str | None = None,
-        now: datetime,
-    ) -> Page:
-        after_key, after_id = (None, None) if cursor is None else page_end(cursor, order)
-        if not (limit := bounded(limit)):
-            return Page(memories=())
-        after = {"after_key": after_key, "after_id": after_id, "limit": limit + 1}
-        values = await session.filter_values(filter, now)
-        brief = filter.superseded == "short_term" and order == "newest"  # by an index of their own
-        query = "list_short_term" if brief else f"list_{order}"
-        rows = await session.rows(query, **values, **after)
-        memories = [session.codec.memory(row) for row in rows[:limit]]
-        return Page(
-            memories=tuple(memories), cursor=page_cursor(memories, order, len(rows) > limit)
+    async def select(
+        self, session: Transaction, scope: Scope, query: MemoryQuery
+    ) -> Sequence[Memory]:
+        if query.lacking is not None:
+            await require_space(session, query.lacking)
+        if query.slots and self.database.ring is not None:
+            await session.read_salt()
+        values = await session.filter_values(query.filter, query.now)
+        after_key, after_id = query.after or (None, None)
+        return await session.memories(
+            _statement(query),
+            **values,
+            ids=known(query.ids or ()),
+            slots=session.codec.slots(query.slots or ()),
+            space=query.lacking,
+            after_key=after_key,
+            after_id=after_id,
+            limit=bounded(query.limit),
         )
 
     @property
@@ -251,17 +227,6 @@ class SqlMemoryStore(Part, MemoryStore):
 
     @override
     @reading
-    async def in_slots(
-        self, session: Transaction, scope: Scope, slots: Sequence[str], *, now: datetime
-    ) -> Sequence[Memory]:
-        if not slots:
-            return []
-        if self.database.ring is not None:
-            await session.read_salt()
-        return await session.memories("in_slots", slots=session.codec.slots(slots), now=now)
-
-    @override
-    @reading
     async def taken(
         self, session: Transaction, scope: Scope, session_id: str, event_ids: Sequence[str]
     ) -> frozenset[str]:
@@ -272,15 +237,6 @@ class SqlMemoryStore(Part, MemoryStore):
     @reading
     async def group(self, session: Transaction, scope: Scope, group: str) -> Sequence[Revision]:
         return await session.revisions("revisions_in", group=group)
-
-    @override
-    @reading
-    async def unembedded(
-        self, session: Transaction, scope: Scope, space_number: int, *, limit: int, now: datetime
-    ) -> Sequence[Memory]:
-        await require_space(session, space_number)
-        limit = bounded(limit)
-        return await session.memories("unembedded", space=space_number, now=now, limit=limit)
 
     @override
     @reading
@@ -396,6 +352,18 @@ class SqlMemoryStore(Part, MemoryStore):
     @override
     async def rotate_keys(self, *, dry_run: bool = False) -> Rotated:
         return await maintenance.rotate(self.database, dry_run=dry_run)
+
+
+def _statement(query: MemoryQuery) -> str:
+    """Return the name of the statement that answers a query by an index."""
+    if query.ids is not None:
+        return "visible_memories"
+    if query.slots is not None:
+        return "in_slots"
+    if query.lacking is not None:
+        return "unembedded"
+    is_brief = query.filter.superseded == "short_term" and query.order == "newest"
+    return "list_short_term" if is_brief else f"list_{query.order}"
 
 
 async def _prepared(batch: Batch, dimensions: int | None) -> tuple[Batch, planning.Texts]:

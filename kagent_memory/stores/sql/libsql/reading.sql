@@ -111,12 +111,13 @@ WHERE s.scope_id = :scope_id AND s.version = :version AND s.erased = :erased AND
 -- name: in_slots
 -- The visible memories that fill one of these slots.
 SELECT * FROM remembered
-WHERE scope_id = :scope_id AND state = 'active' AND (expires_at IS NULL OR expires_at > :now)
+WHERE scope_id = :scope_id AND state = 'active' AND (pinned OR expires_at IS NULL OR expires_at > :now)
     AND id IN (
         SELECT m.id FROM memory AS m
         WHERE m.scope_id = :scope_id AND m.state = 'active' AND m.slot IN (SELECT value FROM json_each(:slots))
     )
-ORDER BY id
+ORDER BY created_at, id
+LIMIT :limit
 
 -- name: list_newest
 -- A page begins in the index of the scope's memories by time, however many there are.

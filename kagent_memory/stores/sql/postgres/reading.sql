@@ -106,12 +106,13 @@ WHERE s.scope_id = %(scope_id)s AND s.version = %(version)s AND s.erased = %(era
 -- name: in_slots
 -- The visible memories that fill one of these slots.
 SELECT * FROM remembered
-WHERE scope_id = %(scope_id)s AND state = 'active' AND (expires_at IS NULL OR expires_at > %(now)s)
+WHERE scope_id = %(scope_id)s AND state = 'active' AND (pinned OR expires_at IS NULL OR expires_at > %(now)s)
     AND id IN (
         SELECT m.id FROM memory AS m
         WHERE m.scope_id = %(scope_id)s AND m.state = 'active' AND m.slot = ANY(%(slots)s::text[])
     )
-ORDER BY id
+ORDER BY created_at, id
+LIMIT %(limit)s
 
 -- fragment: older
 -- Than the last memory of the page before, where there is one.
