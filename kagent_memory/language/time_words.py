@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Final
 
 from .tokenizer import STOP_WORDS, tokens
@@ -42,11 +41,3 @@ _WORDS = " ".join(
 TIME_TERMS: Final = (
     frozenset(term for term in tokens(_WORDS) if len(term) > 3 or term in _SHORT) - STOP_WORDS
 )
-
-
-@lru_cache(maxsize=1 << 10)
-def time_terms_of(author: str | None) -> frozenset[str]:
-    """The time words that are part of somebody's name, and so name no time where she speaks:
-    "April".
-    """
-    return TIME_TERMS.intersection(tokens(author or ""))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
@@ -11,11 +10,11 @@ import numpy.typing as npt
 
 NONE = np.iinfo(np.int64).min
 NEVER = np.iinfo(np.int64).max
+NO_SESSION = 0
 COLUMNS = np.dtype(
     [
-        ("session", "<i4"),
+        ("session", "<i8"),  # the hash of its id
         ("position", "<i8"),
-        ("author", "<i4"),
         ("created", "<i8"),
         ("happened", "<i8"),
         ("chars", "<i4"),
@@ -29,7 +28,6 @@ COLUMNS = np.dtype(
         ("turn", "?"),
     ]
 )
-NAMED = ("session", "author")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -40,23 +38,15 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 NO_ROWS: Rows = np.empty(0, np.int64)
 
 
-def renamed(columns: Columns, numbers: Sequence[int]) -> Columns:
-    """Return the same rows with the names of sessions and authors numbered anew."""
-    columns, places = columns.copy(), np.array([*numbers, -1])  # the last stands for none
-    for name in NAMED:
-        columns[name] = places[columns[name]]
-    return columns
-
-
 def spots_of(columns: Columns) -> tuple[Rows, Rows, Rows]:
     """Return the spot of each row in its session, or NONE; the spots in rising order; and the rows
     in that order.
 
-    One number a spot, 2^32 from the next session's.
+    One number a spot; those of a session follow each other.
     """
-    sessions, positions = columns["session"].astype(np.int64), columns["position"]
-    is_placed = (sessions >= 0) & (positions != NONE)
-    spots = np.where(is_placed, (sessions << 32) + positions, NONE)
+    sessions, positions = columns["session"], columns["position"]
+    is_placed = (sessions != NO_SESSION) & (positions != NONE)
+    spots = np.where(is_placed, sessions + positions, NONE)
     order = spots.argsort(kind="stable")
     return spots, spots[order], order
 

@@ -15,41 +15,39 @@ from datetime import datetime
 from functools import cached_property
 from io import BytesIO
 from itertools import compress
-from typing import NamedTuple, Self, cast
+from typing import NamedTuple, Self
 
 import numpy as np
 from typing_extensions import override
 
 from ..language.preferences import PREFERENCE_TERM
-from ..language.time_words import TIME_TERMS, time_terms_of
+from ..language.time_words import TIME_TERMS
 from ..language.tokenizer import is_question
 from ..records import SEARCHED, Memory
 from .columns import (
     COLUMNS,
-    NAMED,
     NEVER,
+    NO_SESSION,
     NONE,
     Columns,
     Floats,
     Mask,
     Rows,
     best,
-    renamed,
     spots_of,
     ticks,
 )
 from .postings import Postings, keys_of, spread
 from .values import TermMatrix, TextMatches
 
-ENTRY_BYTES = 300
+ENTRY_BYTES = 360
 # of a memory that is taken in, against a character of what else is worked on in a thread
 ENTRY_WEIGHT = 20
 SCOPE_BYTES = 4000  # of an index that holds nothing yet
 _TIME_KEYS = keys_of(TIME_TERMS)
 _PREFERENCE_KEY = keys_of([PREFERENCE_TERM])[0]
 # count up when the columns, the stemming or the terms for times change
-FORMAT = b"kagent_memory index 7\n"
-_PARTS = 6  # that `packed` writes
+FORMAT = b"kagent_memory index 8\n"
 
 
 class Entry(NamedTuple):
@@ -103,34 +101,28 @@ class ScopeIndex:
     Attributes:
         ids: of its memories, in order; what else is known of each is in the same row.
         columns: what ranking asks of them, and who may see them until when (`COLUMNS`).
-        names: of their sessions and authors.
+        authors: who said them.
         postings: their terms, in the order of the terms' keys.
     """
 
     ids: list[str] = field(default_factory=list[str])
     columns: Columns = field(default_factory=lambda: np.empty(0, COLUMNS))
-    names: Sequence[str] = ()
+    authors: Sequence[str | None] = ()
     postings: Postings = field(default_factory=lambda: Postings.unpacked(()))
 
     @property
     def size(self) -> int:
         """About how many bytes it holds."""
         own = len(self.ids) * ENTRY_BYTES + self.columns.nbytes + self.postings.size
-        return SCOPE_BYTES + own + sum(map(len, self.names))
+        return SCOPE_BYTES + own
 
     def packed(self) -> bytes:
         """Return all that it holds, for `unpacked`."""
-        texts = json.dumps([[*self.ids], self.names], ensure_ascii=False).encode()
-        keys, lengths = np.unique(self.postings.terms, return_counts=True)
-        numbers = (
-            column.astype(np.min_scalar_type(column.max(initial=0)))
-            for column in (lengths, self.postings.rows, self.postings.counts)
-        )
+        texts = json.dumps([self.ids, self.authors], ensure_ascii=False).encode()
+        arrays = {"texts": np.frombuffer(texts, np.uint8), "columns": self.columns}
         file = BytesIO()
-        file.write(FORMAT)
-        for part in (np.frombuffer(texts, np.uint8), self.columns, keys, *numbers):
-            np.save(file, part, allow_pickle=False)
-        return file.getvalue()
+        np.savez_compressed(file, **arrays, **self.postings._asdict())
+        return FORMAT + file.getvalue()
 
     @staticmethod
     def is_packed(packed: bytes) -> bool:
@@ -140,12 +132,10 @@ class ScopeIndex:
     @classmethod
     def unpacked(cls, packed: bytes) -> Self:
         """Return the index that was packed."""
-        file = BytesIO(packed)
-        file.seek(len(FORMAT))
-        texts, columns, keys, lengths, rows, counts = (np.load(file) for _ in range(_PARTS))
-        ids, names = cast("list[list[str]]", json.loads(texts.tobytes()))
-        postings = Postings(keys.repeat(lengths), rows.astype(np.int32), counts)
-        return cls(ids, columns, names, postings)
+        parts = np.load(BytesIO(packed[len(FORMAT) :]))
+        ids, authors = json.loads(parts["texts"].tobytes())
+        postings = Postings(*(parts[name] for name in Postings._fields))
+        return cls(ids, parts["columns"], authors, postings)
 
     def updated(self, entries: Sequence[Entry], gone: Collection[str] = ()) -> ScopeIndex:
         """Return the index with memories that are new or have changed, and without those that were
@@ -154,24 +144,17 @@ class ScopeIndex:
         fresh = _indexed([*{entry.id: entry for entry in entries}.values()])
         kept = np.ones(len(self.ids), bool)
         kept[self.rows_of([*fresh.ids, *gone])] = False
-        count = int(kept.sum())
         ids = [*compress(self.ids, kept.tolist()), *fresh.ids]
-        rising = sorted(range(len(ids)), key=ids.__getitem__)
-        order = np.array(rising, np.int32)
-        numbers = np.empty_like(order)
-        numbers[order] = np.arange(len(order), dtype=np.int32)
+        authors = [*compress(self.authors, kept.tolist()), *fresh.authors]
+        order = sorted(range(len(ids)), key=ids.__getitem__)
+        numbers = np.argsort(order).astype(np.int32)  # of the new rows
+        count = int(kept.sum())
         former = np.full(len(self.ids), -1, np.int32)
         former[kept] = numbers[:count]
-        named = {name: number for number, name in enumerate(self.names)}
-        own = [named.setdefault(name, len(named)) for name in fresh.names]
-        columns = np.concatenate([self.columns[kept], renamed(fresh.columns, own)])[order]
-        used = {number for name in NAMED for number in columns[name].tolist()}
-        names = [name for name, number in named.items() if number in used]
-        left = {name: number for number, name in enumerate(names)}
         return ScopeIndex(
-            [ids[row] for row in rising],
-            renamed(columns, [left.get(name, -1) for name in named]),
-            names,
+            [ids[row] for row in order],
+            np.concatenate([self.columns[kept], fresh.columns])[order],
+            [authors[row] for row in order],
             self.postings.renumbered(former).joined(fresh.postings.renumbered(numbers[count:])),
         )
 
@@ -303,15 +286,16 @@ class JoinedIndex(ScopeIndex):
         """Return one index of all; a single one as it is."""
         if len(indexes) == 1:
             return indexes[0]
-        ids, names = list[str](), list[str]()
-        columns = [np.empty(0, COLUMNS)]
+        ids, authors = list[str](), list[str | None]()
+        columns = np.concatenate([np.empty(0, COLUMNS), *(index.columns for index in indexes)])
         parts: list[tuple[int, ScopeIndex]] = []
-        for index in indexes:
+        for number, index in enumerate(indexes):
             parts.append((len(ids), index))
-            columns.append(renamed(index.columns, range(len(names), len(names) + len(index.names))))
+            sessions = columns["session"][len(ids) : len(ids) + len(index.ids)]
+            sessions[sessions != NO_SESSION] += number
             ids += index.ids
-            names += index.names
-        return cls(ids, np.concatenate(columns), names, parts=parts)
+            authors += index.authors
+        return cls(ids, columns, authors, parts=parts)
 
     @override
     def holders(self, terms: Sequence[str]) -> Postings:
@@ -333,13 +317,10 @@ class JoinedIndex(ScopeIndex):
 
 def _indexed(entries: Sequence[Entry]) -> ScopeIndex:
     """Return the index of these memories alone, in their order."""
-    texts = (name for entry in entries for name in (entry.session_id, entry.author) if name)
-    numbers = {name: number for number, name in enumerate(dict.fromkeys(texts))}
     rows = [
         (
-            numbers.get(entry.session_id or "", -1),
+            NO_SESSION,
             NONE if entry.position is None else entry.position,
-            numbers.get(entry.author or "", -1),
             ticks(entry.created_at, NONE),
             ticks(entry.happened_at, NONE),
             entry.chars,
@@ -354,14 +335,13 @@ def _indexed(entries: Sequence[Entry]) -> ScopeIndex:
         for entry in entries
     ]
     columns = np.array(rows, COLUMNS)
+    has_session = [bool(entry.session_id) for entry in entries]
+    sessions = keys_of(entry.session_id or "" for entry in entries).astype(np.int64)
+    columns["session"] = np.where(has_session, sessions, NO_SESSION)
     postings = Postings.unpacked([entry.postings for entry in entries])
     columns["length"] = np.bincount(postings.rows, postings.counts, minlength=len(entries))
     timed = postings.where(np.isin(postings.terms, _TIME_KEYS))
     columns["names_a_time"] = np.bincount(timed.rows, minlength=len(entries)) > 0
     columns["prefers"][postings.where(postings.terms == _PREFERENCE_KEY).rows] = True
-    for row in columns["names_a_time"].nonzero()[0].tolist():
-        # who is called April names no time by that
-        if own := time_terms_of(entries[row].author):
-            others = keys_of(TIME_TERMS - own)
-            columns["names_a_time"][row] = np.isin(timed.terms[timed.rows == row], others).any()
-    return ScopeIndex([entry.id for entry in entries], columns, [*numbers], postings)
+    authors = [entry.author for entry in entries]
+    return ScopeIndex([entry.id for entry in entries], columns, authors, postings)

@@ -20,7 +20,7 @@ from ..errors import ConfigurationError
 from ..records import EVERYTHING, Change, Filter, Memory, Scope, Vector, new_id
 from ..stores import Store
 from ..stores.codec import expiry
-from ..stores.columns import NAMED
+from ..stores.columns import COLUMNS
 from ..stores.values import (
     Applied,
     Batch,
@@ -138,16 +138,15 @@ def superseding(memory: Memory, by: Memory, kind: Any = "supersede", **values: A
 
 
 def features_of(view: View, ids: Sequence[str], reach: int) -> dict[str, dict[str, Any]]:
-    """Return the columns of memories and those near them by id, with the names of sessions and
-    authors.
-    """
-    rows = view.index.near(view.index.rows_of(ids), reach, view.seen)
-    names, columns = [*view.index.names, None], view.index.columns[rows]
-    features: dict[str, dict[str, Any]] = {}
-    for id, row in zip(view.index.ids_of(rows), columns.tolist(), strict=True):
-        feature = dict(zip(columns.dtype.names or (), row, strict=True))
-        features[id] = {**feature, **{name: names[feature[name]] for name in NAMED}}
-    return features
+    """Return the columns of memories and those near them by id, with their authors."""
+    index = view.index
+    return {
+        index.ids[row]: {
+            "author": index.authors[row],
+            **dict(zip(COLUMNS.names or (), index.columns[row].tolist(), strict=True)),
+        }
+        for row in index.near(index.rows_of(ids), reach, view.seen).tolist()
+    }
 
 
 @dataclass(frozen=True)

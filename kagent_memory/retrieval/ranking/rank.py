@@ -19,7 +19,7 @@ from ...stores.values import TextMatches
 from ..search import Search
 from . import RankSettings
 from .relevance import relevance
-from .table import Near, Numbers, Table, best_and_neighbours, share_of_best
+from .table import Near, Numbers, Table, share_of_best
 
 _LONG = np.log1p(300.0)
 _NEAR_DAY = 1.5  # times what the month is worth
@@ -130,7 +130,7 @@ def rank(
         near: what the vector search found.
         settings: the weights.
     """
-    table = best_and_neighbours(search, text, near, settings)
+    table = Table(search, text, near, settings)
     signs, highest = _signs(search, table, settings), _highest(settings)
     whole = sum(signs.values(), np.zeros(len(table.rows))) / highest
     scores = whole.clip(0.0, 1.0)
@@ -200,14 +200,12 @@ def _signs(search: Search, table: Table, settings: RankSettings) -> dict[str, Nu
     }
     if search.question.spans or asks_when(search.question.text):
         signs["time"] = settings.time * _time(search, table)
-    words, authors = {*tokens(search.question.text)}, table.columns["author"]
-    named = [
-        number
-        for number in {*map(int, authors[authors >= 0])}
-        if table.names[number] != USER and not words.isdisjoint(tokens(table.names[number]))
-    ]
+    words = {*tokens(search.question.text)}
+    named = {
+        author for author in {*table.authors} - {USER} if not words.isdisjoint(tokens(author or ""))
+    }
     if named:
-        signs["author"] = settings.author * np.isin(authors, named).astype(np.float64)
+        signs["author"] = settings.author * np.array([author in named for author in table.authors])
     return signs
 
 
@@ -216,13 +214,11 @@ def _substance(table: Table, long: float) -> Numbers:
     long texts, what answers the user less than what the user said, which it repeats. A preference
     bears on more than its words say.
     """
-    columns, names = table.columns, table.names
-    chars = np.minimum(1.0, np.log1p(columns["chars"]) / _LONG)
-    is_user = np.array([*(name == USER for name in names), False])  # the last stands for none
-    of_user = is_user[columns["author"]]
-    answers = (columns["author"] >= 0) & ~of_user & of_user.any()
+    chars = np.minimum(1.0, np.log1p(table.columns["chars"]) / _LONG)
+    users = {None, "", USER} if USER in table.authors else {*table.authors}
+    answers = np.array([author not in users for author in table.authors])
     alone = (1 - long) * (chars - _ASKS * table.asks) - long * answers
-    return alone + _PREFERENCE * columns["prefers"]
+    return alone + _PREFERENCE * table.columns["prefers"]
 
 
 def _time(search: Search, table: Table) -> Numbers:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from functools import cached_property
+from collections.abc import Collection, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ...language.tokenizer import STOP_WORDS, tokens
-from ...stores.columns import NONE, Mask, Rows, spots_of
+from ...stores.columns import NO_SESSION, NONE, Mask, Rows, spots_of
 from ...stores.values import TextMatches
 from ...stores.vectors import Nearest
 from ..search import Search
@@ -42,19 +41,44 @@ class Near(NamedTuple):
     added: Nearest = Nearest()
 
 
+class Places:
+    """The places of some rows of an index in a table.
+
+    Args:
+        rows: each once.
+        size: how many rows the index has.
+    """
+
+    def __init__(self, rows: Rows, size: int) -> None:
+        self.rows = rows
+        self._places = np.full(size, -1)
+        self._places[rows] = np.arange(len(rows))
+
+    def column(self, found: Rows, values: npt.NDArray[np.generic], missing: float = 0.0) -> Numbers:
+        """Return the values of what was found, each in its memory's place."""
+        column = np.full((len(self.rows), *values.shape[1:]), missing)
+        places = self._places[found]
+        is_here = places >= 0
+        column[places[is_here]] = values[is_here]
+        return column
+
+
 class Table:
     """Memories side by side as arrays: what each holds of a query, its session, and
     who stands around it.
+
+    The memories are the best of what both searches found by their own scores, what is of the
+    query's dates, and the turns around them.
 
     Args:
         search: what is searched for.
         text: what the text search found.
         near: what the vector search found.
-        rows: of the memories, each once.
         settings: the weights of the legs.
 
     Attributes:
-        columns, names: what the index knows of them.
+        rows: of the memories in their index.
+        columns, authors: what the index knows of them.
         counts: how often each holds each of the query's terms that some memory holds.
         lengths: number of index terms; the average where the text search did not see the memory.
         idf: ln(1 + (N - f + 0.5) / (f + 0.5)) of each term (Robertson, Zaragoza 2009, kept above
@@ -72,64 +96,65 @@ class Table:
     """
 
     def __init__(
-        self, search: Search, text: TextMatches, near: Near, rows: Rows, settings: RankSettings
+        self, search: Search, text: TextMatches, near: Near, settings: RankSettings
     ) -> None:
-        self.text, self.near, self.rows = text, near, rows
-        self._places = np.full(len(search.view.index.ids), -1)  # of the rows of the index
-        self._places[rows] = np.arange(len(rows))
-        self._trust, self._text_weight = search.trust, settings.text
-        self.columns, self.names = search.view.index.columns[rows], search.view.index.names
+        self.text, self.near = text, near
+        self._trust, self._text_weight, self._added = search.trust, settings.text, settings.added
         matches = text.matches
         self.average_length = text.average_length or 1.0
         self.long = wordiness(self.average_length)
-        self.counts = self._column(matches.rows, matches.counts, 0.0)
-        self.lengths = self._column(matches.rows, matches.lengths, self.average_length)
         frequencies = np.array([text.frequencies[term] for term in matches.terms], np.float64)
         added = [term in search.added_terms for term in matches.terms]
         unknown = {*search.terms} - text.frequencies.keys() - search.added_terms
         self.idf = _idf(text.documents, frequencies) * np.where(added, settings.added, 1.0)
         self.missing = len(unknown) * float(_idf(text.documents, np.zeros(1))[0])
-        self.dense = self._column(near.trimmed.rows, _stretched(near.trimmed.cosines), 0.0)
-        if near.added.rows.size:
-            beside = self._column(near.added.rows, _stretched(near.added.cosines), 0.0)
-            self.dense = (self.dense + settings.added * beside) / (1 + settings.added)
-        self.cosines = self._column(near.full.rows, near.full.cosines, np.nan)
         self.has_vectors = near.trimmed.rows.size > 0
-        self.dated = np.isin(rows, search.dated)
-        self.exact = self._exact(search)
+        exact = self._exact(search.names)
+
+        index = search.view.index
+        joined = np.concatenate([matches.rows, *(nearest.rows for nearest in near)])
+        found = joined[np.sort(np.unique(joined, return_index=True)[1])]  # of equals, the first
+        candidates = Places(found, len(index.ids))
+        words = candidates.column(matches.rows, self.bm25(matches.counts, matches.lengths))
+        own = self.fused(words, self._dense(candidates)) + candidates.column(matches.rows, exact)
+        best = found[(-own).argsort(kind="stable")[: search.shortlist]]
+        around = index.near(np.concatenate([best, search.dated]), REACH, search.view.seen)
+
+        places = Places(around, len(index.ids))
+        self.rows, self.columns = around, index.columns[around]
+        self.authors: list[str | None] = [index.authors[row] for row in around.tolist()]
+        self.counts = places.column(matches.rows, matches.counts)
+        self.lengths = places.column(matches.rows, matches.lengths, self.average_length)
+        self.dense = self._dense(places)
+        self.cosines = places.column(near.full.rows, near.full.cosines, np.nan)
+        self.exact = places.column(matches.rows, exact) > 0
+        self.dated = np.isin(around, search.dated)
         self.names_known = any(_rarest(terms, text) > _few(text) for terms in search.names)
         self.asks = self.columns["asks"].astype(np.float64)
+        self._spots = spots_of(self.columns)
+        sessions = self.columns["session"]
+        alone = np.where(sessions == NO_SESSION, np.arange(len(around)), sessions)
+        self.sessions: Rows = np.unique(alone, return_inverse=True)[1]
 
-    # worked out where they are asked for: what is only shortlisted needs neither
+    def _dense(self, places: Places) -> Numbers:
+        near, added = self.near.trimmed, self.near.added
+        dense = places.column(near.rows, _stretched(near.cosines))
+        if added.rows.size:
+            beside = places.column(added.rows, _stretched(added.cosines))
+            dense = (dense + self._added * beside) / (1 + self._added)
+        return dense
 
-    @cached_property
-    def sessions(self) -> Rows:
-        """The number of each one's session; one without a session stands alone."""
-        sessions = self.columns["session"].astype(np.int64)
-        alone = np.where(sessions < 0, ~np.arange(len(self.rows)), sessions)
-        return np.unique(alone, return_inverse=True)[1]
-
-    @cached_property
-    def _spots(self) -> tuple[Rows, Rows, Rows]:
-        return spots_of(self.columns)
-
-    def _column(self, found: Rows, values: npt.NDArray[np.generic], missing: float) -> Numbers:
-        """Return the values of what was found, each in its memory's place."""
-        column = np.full((len(self.rows), *values.shape[1:]), missing)
-        places = self._places[found]
-        is_here = places >= 0
-        column[places[is_here]] = values[is_here]
-        return column
-
-    def _exact(self, search: Search) -> Mask:
-        columns = {term: column for column, term in enumerate(self.text.matches.terms)}
-        exact = np.zeros(len(self.rows), np.bool_)
-        for terms in search.names:
+    def _exact(self, names: Sequence[frozenset[str]]) -> Mask:
+        """Return which of the text search's matches hold a rare identifier or name."""
+        matches = self.text.matches
+        columns = {term: column for column, term in enumerate(matches.terms)}
+        exact = np.zeros(len(matches.rows), np.bool_)
+        for terms in names:
             if columns.keys() >= {*terms} and _rarest(terms, self.text) <= _few(self.text):
-                exact |= (self.counts[:, [columns[term] for term in terms]] > 0).all(axis=1)
+                exact |= (matches.counts[:, [columns[term] for term in terms]] > 0).all(axis=1)
         return exact
 
-    def bm25(self, counts: Numbers, lengths: Numbers) -> Numbers:
+    def bm25(self, counts: Numbers | Rows, lengths: Numbers | Rows) -> Numbers:
         """Return BM25 of every row (Robertson, Zaragoza 2009), as a share of the best.
 
         The longer a scope's texts are, the more a repeated word and a text's own length tell.
@@ -198,23 +223,6 @@ def keeps_what_is_asked(
     rarity = _idf(text.documents, np.array([often.get(term, 0) for term in terms], np.float64))
     kept = rarity @ np.array([term in rewritten for term in terms])
     return often.keys().isdisjoint(asked) or bool(kept >= _KEPT * rarity.sum())
-
-
-def best_and_neighbours(
-    search: Search, text: TextMatches, near: Near, settings: RankSettings
-) -> Table:
-    """Return the best of what both searches found by their own scores, what is of the query's
-    dates, and the turns around them.
-    """
-    view = search.view
-    joined = np.concatenate([text.matches.rows, *(nearest.rows for nearest in near)])
-    rows = joined[np.sort(np.unique(joined, return_index=True)[1])]  # of equals, the first found
-    candidates = Table(search, text, near, rows, settings)
-    words = candidates.bm25(candidates.counts, candidates.lengths)
-    own = candidates.fused(words, candidates.dense) + candidates.exact
-    best = rows[(-own).argsort(kind="stable")[: search.shortlist]]
-    both = np.concatenate([best, search.dated])
-    return Table(search, text, near, view.index.near(both, REACH, view.seen), settings)
 
 
 def _stretched(cosines: Numbers) -> Numbers:

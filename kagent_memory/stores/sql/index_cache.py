@@ -27,7 +27,7 @@ MIN_PACKED = 50
 PACKED_SHARE = 10
 PACKING_AT_ONCE = 2
 PACKING_SECONDS = 5.0
-PACKED_BYTES = 500  # of a packed index, for each memory that it holds
+PACKED_BYTES = 40  # of a packed index, for each memory that it holds
 MAX_NUMBERS_AT_ONCE = 2**22  # in the vectors that come in one answer
 MAX_CHANGED = 1000  # memories whose vectors a search waits for, where the database has them
 
