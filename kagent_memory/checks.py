@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from .errors import InvalidInput
+from .errors import ConfigurationError, InvalidInput
+
+Given = TypeVar("Given")
 
 MAX_NAME_CHARS = 1024  # characters of a tenant's, user's or app's
 MAX_KEY_BYTES = 1024  # of what a row is found by, such as an id or a session's
@@ -38,6 +40,19 @@ def fields_adapter(
     fields = make(name, dict(kinds), total=False)
     fields.__pydantic_config__ = {"arbitrary_types_allowed": True, **config}
     return TypeAdapter(fields)
+
+
+def check_option(what: str, given: Given, kind: Any) -> Given:
+    """Return an option of a developer's as it is.
+
+    Raises:
+        ConfigurationError: it is not of the kind; names the option and what it takes.
+    """
+    try:
+        TypeAdapter(kind).validate_python(given, strict=True)
+    except ValidationError as error:
+        raise ConfigurationError(f"{what}: {faults(error)[0][1]}, not {given!r}.") from None
+    return given
 
 
 def checked_text(value: str, what: str) -> str:

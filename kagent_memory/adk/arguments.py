@@ -13,32 +13,17 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     Field,
-    TypeAdapter,
     ValidationError,
     create_model,
 )
 
-from ..checks import faults
-from ..errors import ConfigurationError, InvalidInput
+from ..checks import check_option, faults
+from ..errors import InvalidInput
 
-Given = TypeVar("Given")
 Tool = TypeVar("Tool", bound=BaseTool)
 Model = TypeVar("Model", bound=BaseModel)
 Number = Annotated[int, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0)]
-
-
-def check_option(what: str, given: Given, kind: Any) -> Given:
-    """Return an option of a developer's as it is.
-
-    Raises:
-        ConfigurationError: it is not of the kind; names the option and what it takes.
-    """
-    try:
-        TypeAdapter(kind).validate_python(given, strict=True)
-    except ValidationError as error:
-        raise ConfigurationError(f"{what}: {faults(error)[0][1]}, not {given!r}.") from None
-    return given
 
 
 def check_fields(given: object) -> None:

@@ -9,7 +9,7 @@ from datetime import datetime
 from ..errors import InvalidInput
 from ..records import Memory, Scope, Vector
 from ..stores.base import MemoryStore
-from ..stores.spaces import EXTERNAL, EmbeddingSpace, checked_vector, external_name
+from ..stores.spaces import EmbeddingSpace, checked_vector, external_name
 from ..stores.values import Batch
 
 WIDTH_STEP = 64
@@ -101,17 +101,14 @@ class CallerVectors:
             InvalidInput: there is no embedding space of this name and width, or callers' own
                 vectors have no such width.
         """
-        known, external = await self._store.spaces.all(), external_name(width)
-        for space in known:
+        external = external_name(width)
+        for space in await self._store.spaces.all():
             if space.key == (name or external, width):
                 return space
         if name in (None, external) and is_kept(width):
             return None
-        own = [each for each in known if not each.name.startswith(EXTERNAL)]
-        names = ", ".join(f"{each.name} ({each.dimensions})" for each in own)
         raise InvalidInput(
-            f"No embedding space {name or external!r} holds vectors of {width} dimensions"
-            + (f"; the embedders' are {names}" if own else "")
-            + ". Vectors of your own are kept by their width, such as 'external-768': a multiple "
-            f"of {WIDTH_STEP}, up to {MAX_WIDTH:,}."
+            f"No embedding space {name or external!r} holds vectors of {width} dimensions. Vectors "
+            "of your own are kept by their width, such as 'external-768': a multiple of "
+            f"{WIDTH_STEP}, up to {MAX_WIDTH:,}."
         )

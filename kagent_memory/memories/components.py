@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from .. import telemetry
-from ..checks import checked_text
 from ..concurrency import run_in_thread
-from ..errors import ConfigurationError, InvalidInput, NotFound
+from ..errors import ConfigurationError, NotFound
 from ..ingestion import Enqueuer, JobHandlers, Providers, Worker
 from ..ingestion.reembedding import backfill
 from ..ingestion.summary_provider import SummaryProvider, checked_provider, with_settings
@@ -30,7 +29,6 @@ from ..retention.prune import keep_pruned
 from ..retrieval.embedding_spaces import StoreEmbedder, with_vectors
 from ..retrieval.query import Gate
 from ..retrieval.question import EARLIER_TURNS
-from ..retrieval.ranking import RankSettings
 from ..retrieval.ranking.importance import ImportanceWeights
 from ..retrieval.retriever import Retriever
 from ..settings import MemorySettings
@@ -42,14 +40,6 @@ from .tokens import Tokens
 logger = logging.getLogger(__name__)
 BACKFILL = "kagent-memory-backfill"
 """The task that queues the embedding of what a store held before it had an embedder."""
-
-OPTION_KINDS: Mapping[str, Any] = {
-    "rank": RankSettings,
-    "importance_weights": ImportanceWeights,
-    "redact": Callable,
-    "clock": Callable,
-}
-"""What some arguments of `Memories.open` are."""
 
 
 class Redactors(NamedTuple):
@@ -111,11 +101,6 @@ class Components:
             location=self.location,
         )
 
-    @property
-    def own_space(self) -> str | None:
-        """The name of the embedder's space; None in keyword mode."""
-        return None if self.vectors is None else self.vectors.name
-
     def forget_vectors(self) -> None:
         """Drop the vectors kept in memory: some may be of what was erased."""
         if self.vectors is not None:
@@ -132,19 +117,8 @@ class Components:
         return telemetry.operation(name, store=self.location, scope_app=app, query=query)
 
     async def masked_query(self, query: str, history: Sequence[str]) -> tuple[str, list[str]]:
-        """Return the query and the last turns before it, with secrets masked.
-
-        Raises:
-            InvalidInput: one of them is not a text that can be searched with.
-        """
-        if len(checked_text(query, "The query")) > MAX_QUERY_CHARS:
-            raise InvalidInput(
-                f"The query has {len(query):,} characters; at most {MAX_QUERY_CHARS:,} are allowed."
-            )
-        turns = [
-            checked_text(turn, "A turn of the history")[:MAX_QUERY_CHARS]
-            for turn in history[-EARLIER_TURNS:]
-        ]
+        """Return the query and the last turns before it, with secrets masked."""
+        turns = [turn[:MAX_QUERY_CHARS] for turn in history[-EARLIER_TURNS:]]
 
         def mask() -> list[str]:
             return [self.redactors.mask(text) for text in (query, *turns)]
@@ -225,23 +199,17 @@ class Components:
         self.forget_vectors()
 
 
-def checked_options(gate: Gate | None, **options: object) -> None:
-    """Refuse what would fail at every later use.
+def check_gate(gate: Gate | None) -> None:
+    """Refuse a gate that would fail at every later use.
 
     Raises:
-        ConfigurationError: says which argument does not fit, and what it takes.
+        ConfigurationError: says what it takes.
     """
-    for name, value in options.items():
-        if value is not None and not isinstance(value, OPTION_KINDS[name]):
-            raise _misfit(name, OPTION_KINDS[name].__name__, value)
     if not (gate is None or _is_gate(gate)):
-        takes = "an object with a plain method searches(text, *, tool=False, is_fact=None)"
-        raise _misfit("gate", takes, gate)
-
-
-def _misfit(name: str, takes: str, value: object) -> ConfigurationError:
-    what = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
-    return ConfigurationError(f"{name} takes {takes}, not {what}; see Memories.open.")
+        raise ConfigurationError(
+            "gate takes an object with a plain method searches(text, *, tool=False, is_fact=None), "
+            f"not {gate!r}; see Memories.open."
+        )
 
 
 def _is_gate(gate: object) -> bool:

@@ -169,9 +169,9 @@ def _counted(jobs: Sequence[Job]) -> str:
 
 async def _unembedded(parts: Components) -> int:
     """Return how many of the first scopes hold memories without a vector of the embedder."""
-    memories = parts.store.memories
+    memories, own = parts.store.memories, parts.vectors
     for space in await memories.spaces.all():
-        if space.name == parts.own_space and space.state == "current":
+        if own is not None and space.name == own.name and space.state == "current":
             scopes = await parts.store.scopes(limit=LOOKED_AT)
             return len(await memories.lacking_vectors(scopes, space.number, now=parts.clock()))
     return 0

@@ -20,11 +20,10 @@ from datetime import datetime
 from functools import cache, partial
 from itertools import groupby, islice
 from pathlib import Path
-from typing import Annotated, BinaryIO, Literal, TypeAlias
+from typing import BinaryIO, Literal, TypeAlias
 
 from pydantic import (
     BaseModel,
-    Field,
     TypeAdapter,
     ValidationError,
 )
@@ -39,14 +38,11 @@ from ..stores.values import Batch, Whole, with_after
 from .caller_vectors import is_kept
 from .components import Components
 
-MAX_NAME_CHARS = 1024
-MAX_DIMENSIONS = 65_536
 PART = 200
 MAX_LINE_BYTES = 64 * 2**20
 READ = 1_000_000  # characters: lines of a file are work for a thread, however long they are
 # what some readers take for one
 LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\u0085\u2028\u2029"}
-Number: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Node: TypeAlias = tuple[Scope, str]
 """A memory of the file, by its scope and id."""
 
@@ -70,8 +66,8 @@ class End(BaseModel, extra="forbid"):
 class Numbers:
     """A vector of a line, with the name of its embedding space."""
 
-    space: Annotated[str, Field(max_length=MAX_NAME_CHARS)]
-    numbers: Annotated[tuple[Number, ...], Field(max_length=MAX_DIMENSIONS)]
+    space: str
+    numbers: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -230,7 +230,11 @@ class Forgetting(Opened):
             InvalidInput: the tenant is empty, or can be no part of a scope.
         """
         parts = self.parts
-        checked_tenant(tenant)
+        if not tenant:  # most likely a variable that holds nothing
+            raise InvalidInput(
+                "The tenant must not be empty; memories of no tenant are erased scope by scope "
+                "with forget."
+            )
         with parts.operation("delete_memory"):
             await parts.deliveries.flush()
             try:
@@ -300,17 +304,3 @@ def _joined(filter: Filter, named: Mapping[str, Any], tag: str | None) -> Filter
         raise InvalidInput(f"The filter names {', '.join(twice)} too; name it once.")
     tags = () if tag is None else (tag,)
     return replace(filter, tags=(*filter.tags, *tags), **conditions)
-
-
-def checked_tenant(tenant: str) -> str:
-    """Return `tenant`.
-
-    Raises:
-        InvalidInput: it is empty, most likely a variable that holds nothing.
-    """
-    if not tenant:
-        raise InvalidInput(
-            "The tenant must not be empty; memories of no tenant are erased scope by scope with "
-            "forget."
-        )
-    return tenant

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Self
 
+from ..checks import check_option
 from ..errors import InvalidInput
 from ..ingestion.editing import checked_session_id
 from ..ingestion.summary_provider import SummaryProvider
@@ -23,6 +24,7 @@ from ..records import (
     Revision,
     Scope,
     Scopes,
+    Text,
     Time,
 )
 from ..retrieval.embedding_spaces import StoreEmbedder
@@ -35,7 +37,7 @@ from ..settings import MemorySettings, compose
 from ..stores.values import Facets, Order, Page
 from .components import (
     Components,
-    checked_options,
+    check_gate,
     choose_models,
     choose_redactors,
     open_database,
@@ -43,7 +45,7 @@ from .components import (
 from .forgetting import Forgetting
 from .maintenance import Maintenance
 from .opened import utc_now, without_secrets
-from .types import Cosine, Count, Hits, Seconds, Vector, WhichScopes
+from .types import Cosine, Count, Hits, Query, Seconds, Vector, WhichScopes
 from .verbs import verb
 from .writing import Writing
 
@@ -108,9 +110,11 @@ class Memories(Writing, Forgetting, Maintenance):
         bare, settings = compose(uri, settings, options, os.environ)
         if isinstance(gate, bool):
             gate, settings = None, settings.updated({"gate": gate})
-        checked_options(
-            gate, rank=rank, importance_weights=importance_weights, redact=redact, clock=clock
-        )
+        check_gate(gate)
+        check_option("rank", rank, RankSettings | None)
+        check_option("importance_weights", importance_weights, ImportanceWeights | None)
+        check_option("redact", redact, Callable | None)
+        check_option("clock", clock, Callable)
         redactors = choose_redactors(redact, settings)
         # in a thread: looking up the provider of a name may import LiteLLM
         embedder, providers, reranker = await asyncio.to_thread(
@@ -157,7 +161,7 @@ class Memories(Writing, Forgetting, Maintenance):
     async def recall(
         self,
         scope: WhichScopes,
-        query: str,
+        query: Query,
         *,
         limit: Hits | None = None,
         min_score: Cosine | None = None,
@@ -170,7 +174,7 @@ class Memories(Writing, Forgetting, Maintenance):
         tool: bool = False,
         is_fact: bool | None = None,
         handover: bool = False,
-        history: Sequence[str] = (),
+        history: Sequence[Text] = (),
         budget_tokens: int | None = None,
         timeout_seconds: Seconds | None = None,
         as_of: Time | None = None,

@@ -145,9 +145,9 @@ class Opened:
             pause = min(1.5 * pause, MAX_PAUSE_SECONDS)
         try:
             await asyncio.wait_for(
-                parts.deliveries.drain(), max(0.0, end - time.monotonic()) + 0.01
+                parts.deliveries.flush(), max(0.0, end - time.monotonic()) + 0.01
             )
-        except TimeoutError:
+        except (StoreError, TimeoutError):
             return False
         return await self._log_unfinished()
 

@@ -19,9 +19,9 @@ from pydantic import (
     WrapValidator,
 )
 
-from ..checks import checked_name
+from ..checks import checked_name, checked_text
 from ..models import embedding, llm
-from ..records import Scope, Scopes, Text
+from ..records import MAX_QUERY_CHARS, Scope, Scopes, Text
 from ..redaction import redact
 from ..stores.spaces import checked_vector
 from .findings import Defect
@@ -83,6 +83,9 @@ Name: TypeAlias = Annotated[str, AfterValidator(partial(checked_name, what="The 
 """The name of a tenant, a user or an app."""
 Who: TypeAlias = Annotated[Text, AfterValidator(redact)]
 """A short text for the history; secrets in it are masked."""
+Query: TypeAlias = Annotated[
+    str, Field(max_length=MAX_QUERY_CHARS), AfterValidator(partial(checked_text, what="The query"))
+]
 Count: TypeAlias = Annotated[int, Field(ge=0)]
 Hits: TypeAlias = Annotated[int, Field(ge=0, le=MAX_HITS)]
 Cosine: TypeAlias = Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)]

@@ -172,8 +172,7 @@ class Verb:
         stated = {
             name: value
             for name, value in arguments.items()
-            if name in self.wire_types
-            and not (name in self.defaults and _is_same(value, self.defaults[name]))
+            if name in self.wire_types and value is not self.defaults.get(name, ...)
         }
         try:
             return self.wire_parameters.dump_python(
@@ -254,10 +253,6 @@ def _faults(error: ValidationError) -> str:
     messages = [": ".join(filter(None, fault)) for fault in faults(error)[:MAX_FAULTS]]
     advice = [JSON_ADVICE] if messages[0].startswith("Invalid JSON") else []
     return "; ".join([*messages, *advice]).encode(errors="replace").decode()
-
-
-def _is_same(value: object, default: object) -> bool:
-    return value is default or (type(value) is type(default) and value == default)
 
 
 def _plain(value: Any) -> Any:

@@ -23,8 +23,6 @@ CLOSE_SECONDS = 10.0
 # a search writes nothing at once: what the same memories are delivered meanwhile is one write
 GATHER_SECONDS = 60.0
 MAX_WAITING = 20_000  # scopes, and memories of one scope
-RETRY_SECONDS = 1.0  # where somebody waits; else the next minute will do
-MAX_RETRY_SECONDS = 30.0
 SCOPES_AT_ONCE = 100
 
 
@@ -50,8 +48,6 @@ class Deliveries:
         self._clock = clock
         self._waiting: dict[Scope, _Tally] = {}
         self._is_due = asyncio.Event()
-        self._all_counted = asyncio.Event()
-        self._all_counted.set()
         self._writing = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
 
@@ -62,7 +58,6 @@ class Deliveries:
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._write(), name="kagent-memory-deliveries")
         self._add(scope, _Tally(self._clock(), Counter(set(retrieved)), Counter(set(delivered))))
-        self._all_counted.clear()
         if len(self._waiting) + len(self._waiting[scope].retrieved) > MAX_WAITING:
             self._is_due.set()
 
@@ -79,12 +74,6 @@ class Deliveries:
             retrieved[out.scope or scopes[0]].append(out.memory_id)
         for scope, ids in retrieved.items():
             self.count(scope, retrieved=ids, delivered=delivered[scope])
-
-    async def drain(self) -> None:
-        """Wait until all that was noted is counted; write now what waits for more to come."""
-        if not self._all_counted.is_set():
-            self._is_due.set()
-            await self._all_counted.wait()
 
     async def flush(self) -> None:
         """Count at once what is noted by now.
@@ -110,7 +99,6 @@ class Deliveries:
                 telemetry.count("deliveries", handed)
             if not self._waiting:
                 self._is_due.clear()
-                self._all_counted.set()
 
     async def close(self) -> None:
         """Count what is noted, within some seconds, and stop."""
@@ -132,15 +120,12 @@ class Deliveries:
             waiting.delivered.update(tally.delivered)
 
     async def _write(self) -> None:
-        pause = RETRY_SECONDS
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(GATHER_SECONDS):
                     await self._is_due.wait()
             try:
                 await self.flush()
-                pause = RETRY_SECONDS
             except KagentMemoryError as error:
                 logger.warning("Deliveries could not be counted yet; trying again: %s", error)
-                await asyncio.sleep(pause)
-                pause = min(4 * pause, MAX_RETRY_SECONDS)
+                await asyncio.sleep(GATHER_SECONDS)

@@ -169,7 +169,6 @@ FINE = [0.5] * 24
         (with_vectors({"space": "hash", "numbers": [0.0] * 24}), "Line 2.*zero"),
         (with_vectors({"space": "hash", "numbers": []}), "Line 2.*zero"),
         (with_vectors({"space": "hash", "numbers": [*FINE[1:], float("nan")]}), "Line 2"),
-        (with_vectors({"space": "hash", "numbers": [0.5] * 200_000}), "Line 2.*at most 65536"),
         (with_vectors({"space": 1, "numbers": FINE}), "Line 2"),
         (with_vectors(*[{"space": "hash", "numbers": FINE}] * 2), "Line 2.*two vectors"),
         (lambda lines: lines[1].update(surprise=1), "not known.*surprise"),
