@@ -21,7 +21,7 @@ APT    := chromium fonts-noto-cjk fonts-noto-color-emoji pgbouncer
 .PHONY: demo quick test lint check format docs site
 
 demo: $(VENV)/.demo-$(EXTRAS)
-	$(if $(EMBEDDING),KAGENT_MEMORY_EMBEDDING="$(EMBEDDING)") $(BIN)/kagent-memory demo --store "$(STORE)" --model "$(MODEL)"
+	$(if $(EMBEDDING),KAGENT_MEMORY_EMBEDDING="$(EMBEDDING)") $(BIN)/python samples/demo.py --store "$(STORE)" --model "$(MODEL)"
 
 quick: $(VENV)/.test
 	$(BIN)/python tools/quick.py

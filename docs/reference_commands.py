@@ -37,8 +37,6 @@ def cli_page() -> str:
     for command in COMMANDS:
         examples = [f"$ {example}" for example in command.examples]
         lines += [f"\n## {command.title}\n", f"{command.help}\n", "```console", *examples, "```\n"]
-        if not command.uses_store:
-            lines.append("This command takes no options of the store.\n")
         if command.options:
             lines += _table(command.options)
     return "\n".join(lines).rstrip() + "\n"

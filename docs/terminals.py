@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,7 +26,7 @@ text { font: 13px ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mo
 .in { fill: #8fd694; }
 """
 SESSIONS: dict[str, tuple[str, ...]] = {
-    "terminal-demo": ("kagent-memory demo",),
+    "terminal-demo": ("python demo.py",),
     "terminal-agent": (
         'python remember.py "Please remember that my favourite tea is oolong."',
         'python remember.py "Which tea is my favourite?"',
@@ -106,5 +107,6 @@ if __name__ == "__main__":
     for name, commands in SESSIONS.items():
         with tempfile.TemporaryDirectory() as folder:
             Path(folder, "remember.py").write_text(program(), encoding="utf-8")
+            shutil.copy(DOCS.parent / "samples/demo.py", folder)
             picture = terminal(run(commands, Path(folder)))
         (DOCS / f"images/{name}.svg").write_text(picture, encoding="utf-8")

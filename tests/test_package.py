@@ -67,7 +67,6 @@ DOORS = (
     "testing.adk_conformance",
     "testing.agents",
     "testing.contract",
-    "testing.demo",
     "testing.fixtures",
     "testing.pytest_plugin",
 )

@@ -1,5 +1,5 @@
 """Every sample runs to its end, offline, and says what it should; test_import_samples.py runs the
-importers.
+importers and test_demo.py the demo.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ SAYS = {
     "worker.py": "ingested: The staging cluster is called heron.",
 }
 IMPORTED = {"jsonl_format.py", "postgres_table.py"}
+OTHERS = {"demo.py"}  # which test_demo.py runs
 NAMES = {path.name for path in SAMPLES.glob("*.py") if not path.name.startswith("import_")}
 
 
-@pytest.mark.parametrize("name", sorted(NAMES - IMPORTED))
+@pytest.mark.parametrize("name", sorted(NAMES - IMPORTED - OTHERS))
 def test_a_sample_runs_offline(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):

@@ -325,7 +325,6 @@ class Command(click.Command):
 
     Attributes:
         title: one word, or two for a command of a group ("token list").
-        uses_store: takes the options that choose a store.
         opens: runs while the memories are open; others open what they need by themselves.
         makes: the database, where there is none; others refuse, since its name is most likely a
             typo.
@@ -339,18 +338,17 @@ class Command(click.Command):
         run: Run,
         options: Sequence[click.Parameter],
         *,
-        uses_store: bool = True,
         opens: bool = True,
         makes: bool = False,
         here: bool = False,
     ) -> None:
         text, _, examples = (inspect.getdoc(run) or "").partition("Examples:\n")
         self.title, self.run, self.options = title, run, options
-        self.uses_store, self.opens, self.makes, self.here = uses_store, opens, makes, here
+        self.opens, self.makes, self.here = opens, makes, here
         self.examples = [line.strip() for line in examples.strip().splitlines()]
         super().__init__(
             title.rpartition(" ")[2],
-            params=[*options, *(STORE_OPTIONS if uses_store else ()), JSON_OPTION],
+            params=[*options, *STORE_OPTIONS, JSON_OPTION],
             help=" ".join(text.split()),
             epilog=f"{AS_IT_STANDS}Examples:\n{examples}",
         )

@@ -1,24 +1,16 @@
-"""Commands that run or guard something: demo, serve, token, doctor."""
+"""Commands that run or guard something: serve, token, doctor."""
 
 from __future__ import annotations
 
-import asyncio
 import os
-import shutil
-import sys
-import tempfile
 from collections.abc import Mapping
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
-from functools import partial
-from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 import click
 
 from .. import doctor
-from ..errors import ConfigurationError, InvalidInput, KagentMemoryError
+from ..errors import InvalidInput, KagentMemoryError
 from ..memories import Memories
 from ..memories.diagnosis import bad
 from ..records import Scope
@@ -38,79 +30,7 @@ from .command import (
 )
 from .output import Answer, Column, day, styled
 
-DEMO = "demo", "ada"  # its app and user
 MARKS = {"ok": ("ok  ", "green"), "note": ("note", "yellow"), "bad": ("BAD ", "red")}
-
-
-@command(
-    "demo",
-    option("--directory", "an empty or new one for its memories (default: a new temporary one)"),
-    option("--store", "where", type=click.Choice(("libsql", "postgres")), default="libsql"),
-    option(
-        "--model", "the agent's model (default: a rehearsed one)", default="", show_default=False
-    ),
-    uses_store=False,
-    opens=False,
-)
-async def demo(call: Call) -> Answer:
-    """Watch an agent remember across two processes. It works offline, without a key.
-
-    Examples:
-        kagent-memory demo
-        kagent-memory demo --store postgres --model gemini-2.5-flash
-    """
-    args, say = call.args, call.say
-    folder = _new_folder(args.directory)
-    place = f"libsql:///{folder}/memory.db"
-    uri = f"pgserver:///{folder}/postgres" if args.store == "postgres" else place
-    if not say.as_json:
-        say.line(f"Two processes, one memory: {uri}\n")
-    transcript: list[str] = []
-    # nothing of one process reaches the next but what is stored
-    fresh = ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1)
-    with fresh as processes:
-        for number in (1, 2):
-            say.flush()
-            half = partial(_half_of_demo, number, uri, args.model)
-            lines = await asyncio.get_running_loop().run_in_executor(processes, half)
-            transcript += lines
-            if not say.as_json:
-                say.line("\n".join(lines))
-    # after `make demo` our command is in an environment that is not active
-    here = Path(sys.executable).with_name("kagent-memory")
-    program = "kagent-memory" if shutil.which("kagent-memory") else here
-    app, user = DEMO
-    told = [
-        f"\nThe memories are in {folder}; look at them with:",
-        f"   {program} list --uri {uri} --app {app} --user {user}",
-    ]
-    done = {"directory": str(folder), "uri": uri, "transcript": transcript}
-    return Answer({**done, "app": app, "user": user}, lines=told)
-
-
-def _half_of_demo(number: int, uri: str, model: str) -> list[str]:
-    from ..testing.demo import run_half  # in a process of its own only: ADK takes seconds to import
-
-    return run_half(number, uri, *DEMO, model)
-
-
-def _new_folder(name: str | None) -> Path:
-    """Return an empty folder: the named one, or a new temporary one.
-
-    Raises:
-        InvalidInput: it holds something.
-        ConfigurationError: nothing can be written there.
-    """
-    try:
-        if name is None:
-            return Path(tempfile.mkdtemp(prefix="kagent-memory-demo-")).resolve()
-        folder = Path(name).resolve()
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise InvalidInput(f"{folder} is not empty; name a new or an empty directory.")
-    except OSError as error:
-        raise ConfigurationError(f"Nothing can be written to {name} ({error.strerror}).") from error
-    return folder
 
 
 HTTP_OPTIONS = (

@@ -22,7 +22,7 @@ from .conftest import OF_ADA, SCOPE, Run, dead_letter
 GOLDEN = Path(__file__).parent / "golden"
 HELP, SHAPES = GOLDEN / "help.txt", GOLDEN / "json.txt"
 WITHOUT_JSON = {"serve", "export"}  # they serve, or write a format of their own
-ELSEWHERE = {"demo", "reembed"}  # they need a model, an embedder; tested beside those
+ELSEWHERE = {"reembed"}  # they need a model, an embedder; tested beside those
 
 
 def check(path: Path, said: str, normalised: Callable[[str], object] = str) -> None:
