@@ -227,14 +227,15 @@ class VectorSearchContract(ContractPart):
 
     async def test_changed_content_loses_its_vectors(self, home: ScopedStore) -> None:
         """Other changes keep them, and the batch of the change may bring a new one."""
-        space = await home.space(3)
+        space, other = await home.space(3), await home.space(name="other")
         [memory] = await home.write("old words")
         await home.embed(space, {memory.id: (1, 0, 0)})
+        await home.embed(other, {memory.id: (1, 0)})
         pinned = await home.change(memory, "pin", pinned=True)
         assert await home.nearest(space, 1, 0, 0) == [(memory.id, 1.0)]
         reworded = await home.change(pinned, content="new words")
         assert await home.nearest(space, 1, 0, 0) == []
-        assert await home.unembedded(space) == [memory.id]
+        assert await home.unembedded(space) == await home.unembedded(other) == [memory.id]
         change = changing(reworded, content="newer words")
         await home.apply(change, vectors={memory.id: vector(0, 0, 1)}, space_number=space)
         assert await home.nearest(space, 1, 0, 0) == [(memory.id, 0.0)]

@@ -24,17 +24,13 @@ from .ground import stated
 
 SESSIONS = 3
 
+WITHIN = tuple(
+    f"{name}:after" for name in ("insert_memory", "put_vector", "end_job", "insert_taken")
+)
+"""The points within a transaction."""
 POINTS = (
-    "enqueue:after",
-    "claim:after",
-    "complete:after",
-    "embed:after",
-    "apply:before",
-    "insert_memory:after",
-    "put_vector:after",
-    "end_job:after",
-    "insert_taken:after",
-    "apply:after",
+    *("enqueue:after", "claim:after", "complete:after", "embed:after", "apply:before"),
+    *(*WITHIN, "apply:after"),
 )
 
 

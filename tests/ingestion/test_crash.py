@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import random
 import sys
+from itertools import product
 from multiprocessing.forkserver import ensure_running
 from typing import Any
 
@@ -85,7 +86,11 @@ def expected() -> list[str]:
     )
 
 
-@pytest.mark.parametrize("point", life.POINTS)
+@pytest.mark.parametrize(
+    ("store_uri", "point"),
+    [*product(["libsql"], life.POINTS), *product(["postgres"], life.WITHIN)],
+    indirect=["store_uri"],
+)
 def test_a_kill_at_a_named_point_loses_and_doubles_nothing(store_uri: str, point: str):
     """A kill at any named point of a job loses no fact and stores none twice."""
     lives = Lives(store_uri)

@@ -110,34 +110,39 @@ async def test_a_turn_stands_behind_what_superseded_its_fact(store_uri):
         assert FACT not in found
 
 
-async def test_as_of_knows_turns_and_facts_of_that_time(store_uri):
-    """A search as of a past time finds the fact and the turn that stood then."""
+async def test_a_former_fact_comes_back_with_its_turn(store_uri):
+    """A search as of a past time finds the fact and the turn that stood then, and so does any
+    search when what superseded it is undone.
+    """
     clock = FrozenClock(NOW)
     async with opened(store_uri, clock) as memories:
         await say(memories, "s1", TURN)
         clock.now += timedelta(days=2)
         await say(memories, "s2", LATER, at=clock.now)
-        [hit] = await memories.recall(ADA, "favourite tea", as_of=NOW + timedelta(days=1))
-        assert (hit.memory.content, [turn.content for turn in hit.sources]) == (FACT, [TURN])
-
-
-@pytest.mark.parametrize(("role", "options"), [("tool", {}), ("agent", {"quarantine": ("agent",)})])
-async def test_outputs_of_tools_and_what_is_quarantined_are_not_kept(store_uri, role, options):
-    """What a tool said, or an origin in quarantine, is neither kept as a turn nor found."""
-    async with opened(store_uri, **options) as memories:
-        await say(memories, "s1", "The ferry leaves at nine from the northern pier.", role=role)
-        assert await kept(memories) == []
-        assert not await memories.recall(ADA, "ferry")
+        [then] = await memories.recall(ADA, "favourite tea", as_of=NOW + timedelta(days=1))
+        [fact] = (await memories.list(ADA)).memories
+        await memories.undo(ADA, fact.id)
+        [now, *_] = await memories.recall(ADA, "favourite tea oolong")
+        for hit in (then, now):
+            assert (hit.memory.content, [turn.content for turn in hit.sources]) == (FACT, [TURN])
 
 
 @pytest.mark.parametrize(
-    "options", [{"keep_turns": False}, {"summary": LlmSummary(exclude_topics=["health"])}]
+    ("role", "options", "facts"),
+    [
+        ("tool", {}, [FACT]),
+        ("agent", {"quarantine": ("agent",)}, []),
+        ("user", {"keep_turns": False}, [FACT]),
+        ("user", {"summary": LlmSummary(exclude_topics=["health"])}, [FACT]),
+    ],
 )
-async def test_turns_are_kept_only_where_they_may_be(store_uri, options):
-    """No turn is kept where that is turned off, or where topics are excluded."""
+async def test_turns_are_kept_only_where_they_may_be(store_uri, role, options, facts):
+    """No turn is kept of a tool, of an origin in quarantine, where that is turned off, or where
+    topics are excluded.
+    """
     async with opened(store_uri, **options) as memories:
-        await say(memories, "s1", TURN)
-        assert (await listed(memories), await kept(memories)) == ([FACT], [])
+        await say(memories, "s1", TURN, role=role)
+        assert (await listed(memories), await kept(memories)) == (facts, [])
 
 
 async def test_forgetting_a_fact_forgets_its_turns(store_uri):
@@ -199,17 +204,6 @@ async def test_said_again_renews_the_turn_with_its_fact(store_uri):
         await say(memories, "s2", "Still oolong for me.")
         clock.now += timedelta(days=10)
         assert await kept(memories) == [TURN, "Still oolong for me."]
-
-
-async def test_undo_of_a_supersession_lets_the_turn_stand_again(store_uri):
-    """When a supersession is undone the former fact is found again, with its turn."""
-    async with opened(store_uri) as memories:
-        await say(memories, "s1", TURN)
-        await say(memories, "s2", LATER)
-        [fact] = (await memories.list(ADA)).memories
-        await memories.undo(ADA, fact.id)
-        [first, *_] = await memories.recall(ADA, "favourite tea oolong")
-        assert (first.memory.content, [turn.content for turn in first.sources]) == (FACT, [TURN])
 
 
 async def test_budget_takes_the_passage_that_fits_the_question(store_uri):

@@ -42,24 +42,6 @@ async def kinds(new: Memory, old: Memory, llm: ScriptedLlm | None = None) -> lis
 CITY: dict[str, Any] = {"subject": "user", "attribute": "home city"}
 
 
-async def test_a_supersession_keeps_the_old_value_as_history():
-    """A supersession keeps the old value as history and says since when the new one holds."""
-    moved = NOW - timedelta(days=1)
-    old, new = (
-        row("Lives in Oslo.", days=9, **CITY),
-        row("Lives in Lima.", said_at=moved, event_ids=("e9",), **CITY),
-    )
-    found = await decided(new, old)
-    added, retired = found.changes
-    assert (added.kind, added.memory) == ("add", replace(new, valid_from=moved))
-    gone = {"state": "superseded", "superseded_by": new.id, "valid_to": moved, "revision": 2}
-    times = {"updated_at": NOW, "valid_from": None}
-    assert retired.kind == "supersede"
-    assert replace(retired.memory, **times) == replace(old, **gone, **times)
-    assert added.group == retired.group is not None
-    assert {change.event_ids for change in found.changes} == {("e9",)}
-
-
 BOTH = "Likes green tea in the evening"
 
 
@@ -146,22 +128,18 @@ async def test_what_contradicts_an_explicit_save_stands_beside_it(fields, slot):
         assert (linked.memory.state, linked.memory.links) == ("active", (new.id,))
 
 
-async def test_memories_have_names_of_their_own_in_a_prompt():
-    """A name such as M2 stands for one memory through all facts of a prompt."""
-    llm = scripted({"decisions": [{"fact": "F2", "action": "NOOP", "memory": "M2"}]})
-    old = [row("Likes tea.", days=9), row("Owns a boat.", days=9)]
-    new = [row("Tea is liked."), row("Has a boat.")]
-    found = await plan(new, {n: [(old[n], 0.9)] for n in (0, 1)}, llm=llm, now=NOW)
-    assert [change.memory.id for change in found.changes if change.kind == "link"] == [old[1].id]
-
-
 async def test_facts_with_neighbours_are_one_call():
-    """Facts without neighbours ask nothing and all others are one call."""
-    llm = deciding(action="ADD")
-    new = [row(f"Owns a bicycle number {number}.") for number in range(50)]
-    await plan(new, {number: [(row("Owns a car."), 0.9)] for number in range(50)}, llm=llm, now=NOW)
+    """Facts without neighbours ask nothing and all others are one call, in which a name such as M2
+    stands for one memory.
+    """
+    llm = scripted({"decisions": [{"fact": "F2", "action": "NOOP", "memory": "M2"}]})
+    old = [row(f"Owns a bicycle number {number}.", days=9) for number in range(50)]
+    new = [row(f"Has a bicycle number {number}.") for number in range(50)]
+    near = {number: [(memory, 0.9)] for number, memory in enumerate(old)}
+    found = await plan(new, near, llm=llm, now=NOW)
     await plan(new, {}, llm=llm, now=NOW)
     assert len(llm.prompts) == 1
+    assert [change.memory.id for change in found.changes if change.kind == "link"] == [old[1].id]
 
 
 async def test_an_exact_duplicate_reinforces_and_asks_no_model():
@@ -300,21 +278,6 @@ async def test_what_is_of_another_kind_or_not_alike_stays_alone(other):
     rows = [row("Likes green tea.", metadata={"project": "a"})]
     rows.append(row("Green tea is liked.", **(other or {})))
     assert await merged(rows, "no answer", cosine=0.9 if other else 0.79) == []
-
-
-async def test_an_older_memory_says_what_a_newer_one_says_too():
-    """Of two that a model unites the older one gets the text, and the newer is its history."""
-    rows = [
-        row("Likes green tea.", days=3, event_ids=("e1",), importance=0.9),
-        row("Likes tea in the evening.", days=2, event_ids=("e2",), topics=("tea",)),
-    ]
-    former, united = await merged(rows, uniting(f"{BOTH}."))
-    made = united.memory
-    assert (united.kind, made.id, made.content) == ("update", rows[0].id, f"{BOTH}.")
-    assert (made.event_ids, made.topics, made.importance) == (("e1", "e2"), ("tea",), 0.9)
-    assert made.expires_at == rows[1].expires_at
-    assert (former.kind, former.memory.superseded_by) == ("merge", made.id)
-    assert former.group == united.group is not None
 
 
 async def test_a_memory_merges_with_the_one_most_like_it():

@@ -178,24 +178,3 @@ async def test_a_keyword_store_gets_its_first_embedder(store_uri):
         assert await states(memories) == {NEW: "current", "external-64": "current"}
         [hit] = await memories.recall(BEN, "anything", embedding=np.ones(64, np.float32))
         assert (hit.memory.content, hit.cosine) == ("Ben's own", 1.0)
-
-
-async def test_forgetting_and_editing_meanwhile_reach_both_spaces(store_uri):
-    """During a re-embedding, forget and edit leave no stale vector in the old or the new space."""
-    await filled(store_uri, 6)
-    async with opened(store_uri, embedding=Embedding(OLD), batch_size=2) as memories:
-        new = Embedding(NEW)
-        new.down_after = 4
-        with pytest.raises(ModelUnavailable):
-            await memories.reembed(new)
-        new.down_after = 10**9
-        gone, edited, *_ = (await memories.list(ADA, limit=10)).memories
-        await memories.forget(ADA, gone.id)
-        await memories.edit(ADA, edited.id, content="Ada keeps no key at all.")
-        view = await memories.store.memories.view(ADA, now=datetime.now(UTC))
-        for space in await memories.store.memories.spaces.all():
-            [found] = await view.nearest(space.number, [np.ones(32, np.float32)], limit=20)
-            assert gone.id not in dict(found)
-            assert (edited.id in dict(found)) is (space.name == OLD)
-        await memories.reembed(new)
-        assert await lacking(memories, ADA, NEW) == 0

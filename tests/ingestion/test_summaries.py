@@ -66,73 +66,46 @@ async def test_a_fact_keeps_its_type_topics_time_slot_and_sources():
     ]
 
 
-@pytest.mark.parametrize(
-    "item",
-    [
-        {"text": "x", "type": "opinion"},
-        {"text": "  "},
-        {"text": None},
-        {"type": "semantic"},
-        7,
-        None,
-        ["x"],
-        {},
-    ],
-)
-async def test_items_of_unknown_type_or_without_text_are_dropped(item):
-    """An item without text or of unknown type is dropped, and those beside it are kept."""
-    assert [fact.text for fact in await facts_of(answering(item, {"text": "kept"}), said("x"))] == [
-        "kept"
-    ]
-
-
-async def test_dropped_facts_are_counted_and_not_quoted(caplog: pytest.LogCaptureFixture):
-    """Facts that are dropped are counted in the log and not quoted."""
-    likes = {"text": "Ada likes tea", "type": "preference"}
-    assert len(await facts_of(answering(likes, {"text": "kept"}, {"text": None}), said("x"))) == 1
-    assert "Left out 2 of a model's facts" in caplog.text
+async def test_items_of_unknown_type_or_without_text_are_dropped(
+    caplog: pytest.LogCaptureFixture,
+):
+    """An item without text or of unknown type is dropped, not quoted in the log, and
+    those beside it are kept.
+    """
+    unfit = [{"text": "Ada", "type": "opinion"}, {"text": "  "}, {"text": None}, 7, None, ["x"]]
+    found = await facts_of(answering(*unfit, {"text": "kept", "type": " Episodic "}), said("x"))
+    assert [fact.text for fact in found] == ["kept"]
+    assert "Left out 5 of a model's facts" in caplog.text
     assert "Ada" not in caplog.text
-    caplog.clear()
-    await facts_of(answering({"text": "kept", "type": " Episodic "}), said("x"))
-    assert caplog.text == ""
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
+    ("name", "given", "kept"),
     [
-        (5, 1.0),
-        (-1, 0.0),
-        ("0.7", 0.7),
-        ("high", 0.5),
-        ("?", 0.5),
-        (None, 0.5),
-        (float("nan"), 0.5),
-        ([], 0.5),
+        ("importance", 5, 1.0),
+        ("importance", -1, 0.0),
+        ("importance", "0.7", 0.7),
+        *(("importance", odd, 0.5) for odd in ("high", "?", None, float("nan"), [])),
+        ("happened_at", "2024-05-07T09:30:00Z", datetime(2024, 5, 7, 9, 30, tzinfo=UTC)),
+        ("happened_at", "2024-05-07T09:30:00+02:00", datetime(2024, 5, 7, 7, 30, tzinfo=UTC)),
+        ("happened_at", "2024-05", datetime(2024, 5, 1, tzinfo=UTC)),
+        ("happened_at", "1999", datetime(1999, 1, 1, tzinfo=UTC)),
+        *(
+            ("happened_at", odd, NOW)
+            for odd in ("yesterday", "0001-01-01", "9999-12-31T23:59:59-12:00", None)
+        ),
+        *(("subject", odd, None) for odd in ("", "u" * 200)),
+        *(("attribute", odd, None) for odd in ("", "compaction:1.0")),
     ],
 )
-async def test_importance_is_brought_into_0_to_1(given, kept):
-    """Whatever a model says of importance becomes a number from 0 to 1, by default 0.5."""
-    (fact,) = await facts_of(answering({"text": "x", "importance": given}), said("x"))
-    assert fact.importance == kept
-
-
-@pytest.mark.parametrize(
-    ("given", "kept"),
-    [
-        ("2024-05-07T09:30:00Z", datetime(2024, 5, 7, 9, 30, tzinfo=UTC)),
-        ("2024-05-07T09:30:00+02:00", datetime(2024, 5, 7, 7, 30, tzinfo=UTC)),
-        ("2024-05", datetime(2024, 5, 1, tzinfo=UTC)),
-        ("1999", datetime(1999, 1, 1, tzinfo=UTC)),
-        ("yesterday", NOW),
-        ("0001-01-01", NOW),
-        ("9999-12-31T23:59:59-12:00", NOW),
-        (None, NOW),
-    ],
-)
-async def test_times_that_cannot_be_are_replaced_by_when_it_was_said(given, kept):
-    """A time that cannot be read or stored gives way to the time when it was said."""
-    (fact,) = await facts_of(answering({"text": "x", "happened_at": given}), said("x"))
-    assert fact.happened_at == kept
+async def test_what_a_model_says_is_brought_into_its_bounds(name, given, kept):
+    """Importance becomes a number from 0 to 1, by default 0.5; a time that cannot be gives way to
+    when it was said; half a slot, a reserved one or one that is too long is left out.
+    """
+    item = {"text": "x", "subject": "user", "attribute": "city", name: given}
+    (fact,) = await facts_of(answering(item), said("x"))
+    assert getattr(fact, name) == kept
+    assert (fact.subject is None) is (fact.attribute is None)
 
 
 async def test_a_fact_that_a_tool_is_a_source_of_stays_the_tools():
@@ -144,17 +117,6 @@ async def test_a_fact_that_a_tool_is_a_source_of_stays_the_tools():
         ("user", ("e1",)),
         ("tool", ("e1", "e2")),
     ]
-
-
-@pytest.mark.parametrize(
-    "slot", [("user", ""), ("", "city"), ("user", "compaction:1.0"), ("u" * 200, "city")]
-)
-async def test_half_a_slot_and_a_reserved_slot_are_no_slot(slot):
-    """A slot that lacks a half, is reserved or is too long is left out, and the fact is kept."""
-    (fact,) = await facts_of(
-        answering({"text": "x", "subject": slot[0], "attribute": slot[1]}), said("x")
-    )
-    assert (fact.subject, fact.attribute) == (None, None)
 
 
 async def test_nothing_said_asks_no_model():
@@ -176,31 +138,26 @@ async def test_a_summary_takes_its_own_model_before_the_one_at_hand():
         assert [fact.text for fact in await summary.facts(at_hand)] == [text]
 
 
-async def test_what_a_transcript_says_is_not_filled_in():
-    """A name in braces within a transcript is no place of the prompt's template."""
-    llm = answering()
-    await facts_of(llm, said("The card says {now} {topics}"))
-    assert "{now} {topics}" in llm.prompts[0]
-
-
 async def test_wishes_examples_and_times_reach_the_prompt():
-    """The prompt holds wished and excluded topics, examples, and who said what when."""
+    """The prompt holds wished and excluded topics, examples, and who said what when, in whose words
+    a name in braces is no place of the template.
+    """
     llm = answering()
     options = {
         "topics": ["tea"],
         "exclude_topics": ["politics"],
         "examples": [("I drink Assam", ["Drinks Assam."])],
     }
-    await facts_of(llm, said("x", role="agent", author="helper"), **options)
+    await facts_of(llm, said("The card says {now}", role="agent", author="helper"), **options)
     (prompt,) = llm.prompts
     for part in (
         "concerns: tea",
         "concerns: politics",
         "I drink Assam",
-        "[1] 2024-05-08T12:00+00:00 agent helper: x",
+        "[1] 2024-05-08T12:00+00:00 agent helper: The card says {now}",
     ):
         assert part in prompt
-    assert "{" not in prompt
+    assert prompt.count("{") == 1
 
 
 async def test_a_prompt_of_ones_own_gets_the_transcript():
