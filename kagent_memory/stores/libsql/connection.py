@@ -29,7 +29,7 @@ from ..codec import MEMORY_LISTS, MEMORY_TIMES, to_iso
 from ..encryption import KeyRing
 from ..sql import Upgrade, statement, upgrade
 from ..sql.row_codec import Row
-from ..sql.session import Answer, Query, Values
+from ..sql.session import Query, Values
 
 DIALECT = "libsql"
 MEMORY = ":memory:"
@@ -140,7 +140,7 @@ class Connection(ABC):
     """One connection, used from one thread only."""
 
     @abstractmethod
-    def run(self, *statements: Statement) -> Sequence[Answer]:
+    def run(self, *statements: Statement) -> Sequence[Sequence[Row]]:
         """Run statements, each only when the one before it succeeded."""
 
     @abstractmethod
@@ -174,8 +174,8 @@ class Connection(ABC):
 
     def rows(self, sql: str, values: Mapping[str, Value] | None = None) -> Sequence[Row]:
         """Return all rows of a statement, by the names of their columns."""
-        [answer] = self.run((sql, values or {}))
-        return answer.rows
+        [rows] = self.run((sql, values or {}))
+        return rows
 
 
 class FileConnection(Connection):
@@ -200,16 +200,15 @@ class FileConnection(Connection):
             self._driver.create_function("unhex", 1, bytes.fromhex, deterministic=True)
 
     @override
-    def run(self, *statements: Statement) -> Sequence[Answer]:
+    def run(self, *statements: Statement) -> Sequence[Sequence[Row]]:
         with _driver_errors():
             return [self._run(sql, values) for sql, values in statements]
 
-    def _run(self, sql: str, values: Mapping[str, Value]) -> Answer:
+    def _run(self, sql: str, values: Mapping[str, Value]) -> Sequence[Row]:
         cursor = self._driver.execute(sql, values)
         columns = [column[0] for column in cursor.description or ()]
         # all of them: an open cursor would keep its lock
-        rows = [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
-        return Answer(rows, cursor.rowcount)
+        return [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
 
     @override
     def close(self) -> None:
@@ -305,10 +304,10 @@ class LibSQLSession:
     connection: Connection
     ring: KeyRing | None = None
 
-    async def execute(self, *queries: Query) -> Sequence[Answer]:
+    async def execute(self, *queries: Query) -> Sequence[Sequence[Row]]:
         """See `Session`."""
         answers = self.connection.run(*(to_statement(*query) for query in queries))
-        return [answer._replace(rows=[decoded(row) for row in answer.rows]) for answer in answers]
+        return [[decoded(row) for row in rows] for rows in answers]
 
     async def send(self, *queries: Query) -> None:
         """See `Session`."""

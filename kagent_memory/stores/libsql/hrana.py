@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from ...errors import ConfigurationError, KagentMemoryError, StoreError
 from ..codec import from_base64
-from ..sql.session import Answer
+from ..sql.row_codec import Row
 from .connection import COMMIT, Busy, Connection, Server, Statement, Value, mapped
 
 TIMEOUT = httpx.Timeout(10.0, connect=5.0)  # servers end a transaction after 5 or 10 seconds
@@ -48,7 +48,7 @@ class ServerConnection(Connection):
         self._resting_until = 0.0
 
     @override
-    def run(self, *statements: Statement) -> Sequence[Answer]:
+    def run(self, *statements: Statement) -> Sequence[Sequence[Row]]:
         begin, self._begin = self._begin, ()
         answers = self._request([*begin, *statements])
         if self._baton is None:
@@ -73,7 +73,7 @@ class ServerConnection(Connection):
 
     def _request(
         self, statements: Sequence[Statement], *last: Mapping[str, str]
-    ) -> Sequence[Answer]:
+    ) -> Sequence[Sequence[Row]]:
         """Return the answers to statements, each of which runs only when the one before it
         succeeded.
 
@@ -100,7 +100,7 @@ class ServerConnection(Connection):
         except (httpx.HTTPError, *_NOT_OURS) as error:
             raise self._lost(error, commits=statements[0][0] == COMMIT) from error
 
-    def _read(self, told: Any, statements: Sequence[Statement]) -> Sequence[Answer]:
+    def _read(self, told: Any, statements: Sequence[Statement]) -> Sequence[Sequence[Row]]:
         """Return the answers to all statements; go on where the server says, with its baton and at
         its address.
 
@@ -176,10 +176,9 @@ def _batch(statements: Sequence[Statement]) -> dict[str, Any]:
     return {"type": "batch", "batch": {"steps": steps}}
 
 
-def _answer(result: Mapping[str, Any]) -> Answer:
+def _answer(result: Mapping[str, Any]) -> Sequence[Row]:
     columns = [column["name"] for column in result["cols"]]
-    rows = [dict(zip(columns, map(_decoded, row), strict=True)) for row in result["rows"]]
-    return Answer(rows, int(result["affected_row_count"]))
+    return [dict(zip(columns, map(_decoded, row), strict=True)) for row in result["rows"]]
 
 
 def _encoded(value: Value) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from ...records import Scope
 from ..codec import id_text
 from ..encryption import KeyRing
 from ..sql import queries, statement
-from ..sql.session import Answer, Query, Row, Values
+from ..sql.session import Query, Row, Values
 
 DIALECT = "postgres"
 CONNECT_SECONDS = 3
@@ -305,13 +305,10 @@ class PostgresSession:
         elif traits.row_security:
             yield self._statement("act_for_all", {})
 
-    async def execute(self, *queries: Query) -> Sequence[Answer]:
+    async def execute(self, *queries: Query) -> Sequence[Sequence[Row]]:
         """See `Session`."""
         cursors = await self._flush(*(self._statement(*query) for query in queries))
-        return [
-            Answer(await cursor.fetchall() if cursor.description else (), cursor.rowcount)
-            for cursor in cursors
-        ]
+        return [await cursor.fetchall() if cursor.description else () for cursor in cursors]
 
     async def send(self, *queries: Query) -> None:
         """See `Session`."""

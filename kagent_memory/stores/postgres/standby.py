@@ -87,8 +87,7 @@ class Standby:
             Behind: it has not replayed what this process wrote.
         """
         # each time, for one address may stand for several standbys
-        [answer] = await session.execute(("node", {}))
-        [node] = answer.rows
+        [[node]] = await session.execute(("node", {}))
         if wrong := self.wrong_with(node):
             raise StoreError(wrong)
         if scope_id and node["position"] < self._written.get(scope_id, self._floor):

@@ -308,8 +308,8 @@ class SqlMemoryStore(Part, MemoryStore):
     @writing
     async def _leave(self, session: Transaction, tenant: str) -> tuple[int, Sequence[Row]]:
         """Revoke a tenant's tokens; return how many, and a scope of which anything is left."""
-        tokens = await session.run("drop_tokens", tenant=tenant)
-        return tokens, await session.rows("tenant_scope", tenant=tenant)
+        tokens = await session.rows("drop_tokens", tenant=tenant)
+        return len(tokens), await session.rows("tenant_scope", tenant=tenant)
 
     @override
     @reading

@@ -165,13 +165,8 @@ class JobQueue(Part):
         """Return the job leased to `owner`; None when somebody else was first."""
         await session.send("lock_scope")
         lease = {"owner": owner, "lease_seconds": lease_seconds}
-        if not await session.run("take_job", id=id, fence=fence, now=now, **lease):
-            # the row alone does not tell: an owner who is offered what it holds already would hold
-            # it twice
-            return None
-        anywhere = dict.fromkeys(("tenant", "user", "app"))
-        which = {"state": "running", "id": id, "payloads": True, "limit": 1}
-        return (await session.jobs("jobs", **anywhere, **which))[0]
+        row = await session.row("take_job", id=id, fence=fence, now=now, **lease)
+        return None if row is None else session.codec.job(row)
 
     @writing
     async def renew(self, session: Transaction, job: Job, *, lease_seconds: float) -> bool:
@@ -179,7 +174,7 @@ class JobQueue(Part):
         gone.
         """
         mine = {"id": job.id, "fence": job.fence}
-        return bool(await session.run("renew_job", **mine, lease_seconds=lease_seconds))
+        return bool(await session.rows("renew_job", **mine, lease_seconds=lease_seconds))
 
     @writing
     async def release(
@@ -203,12 +198,12 @@ class JobQueue(Part):
         values = session.codec.job_values(released)
         if payload is None:
             values["payload"] = None
-        return bool(await session.run("release_job", **values))
+        return bool(await session.rows("release_job", **values))
 
     @writing
     async def end(self, session: Transaction, scope: Scope, job_id: str, fence: int) -> bool:
         """Delete a job that is done; False when its fence moved on or the job is gone."""
-        return bool(await session.run("end_job", id=job_id, fence=fence))
+        return bool(await session.rows("end_job", id=job_id, fence=fence))
 
     @reading
     async def jobs(
@@ -258,13 +253,13 @@ class JobQueue(Part):
         """Queue a dead letter again, as if it had never failed. Raises NotFound when there is no
         such dead letter.
         """
-        if not is_id(job_id) or not await session.run("retry_job", id=job_id, now=now):
+        if not is_id(job_id) or not await session.rows("retry_job", id=job_id, now=now):
             raise NotFound(f"There is no dead letter {job_id!r}.")
 
     @writing
     async def drop(self, session: Transaction, job_id: str) -> None:
         """Delete a job that is not running. Raises NotFound when there is none."""
-        if not is_id(job_id) or not await session.run("drop_job", id=job_id):
+        if not is_id(job_id) or not await session.rows("drop_job", id=job_id):
             raise NotFound(f"There is no idle job {job_id!r}.")
 
     @writing
@@ -288,7 +283,7 @@ class JobQueue(Part):
         """Take or renew the named lease for `owner`; False while somebody else holds it. It ends
         by the database's clock. Crosses scopes.
         """
-        return bool(await session.run("take_lease", name=name, owner=owner, seconds=seconds))
+        return bool(await session.rows("take_lease", name=name, owner=owner, seconds=seconds))
 
 
 async def _enqueue(session: Transaction, jobs: Sequence[Job]) -> None:

@@ -19,12 +19,11 @@ async def add_receipt(
     """Add a receipt, the last thing that a transaction does: it acts for the chain afterwards."""
     id = chain_id(session.scope.tenant)
     await session.rows("act_for_chain", chain=id)
-    await session.run("hold_chain", chain=id, key=os.urandom(KEY_BYTES))
-    [row] = await session.rows("chain", chain=id)
+    [row] = await session.rows("hold_chain", chain=id, key=os.urandom(KEY_BYTES))
     chain = ReceiptChain(id, row["length"], row["head"])
     receipt = next_receipt(chain, bytes(row["key"]), session.scope, kind, ids, who=who, now=now)
-    await session.run("insert_receipt", chain=id, **asdict(receipt))
-    await session.run("move_chain", chain=id, number=receipt.number, digest=receipt.digest)
+    await session.send("insert_receipt", chain=id, **asdict(receipt))
+    await session.send("move_chain", chain=id, number=receipt.number, digest=receipt.digest)
 
 
 class ReceiptStore(Part):

@@ -13,7 +13,7 @@ from dataclasses import asdict, fields
 from datetime import datetime
 from functools import wraps
 from types import CoroutineType
-from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -31,13 +31,6 @@ Query: TypeAlias = tuple[str, Values]
 _STATES: Mapping[object, str | None] = {False: None, True: None, "only": "superseded"}
 
 
-class Answer(NamedTuple):
-    """Answer to one statement: its rows, and how many rows it changed."""
-
-    rows: Sequence[Row]
-    changed: int
-
-
 class Session(Protocol):
     """One transaction of one connection.
 
@@ -49,9 +42,9 @@ class Session(Protocol):
     half: np.dtype[np.float16]
     ring: KeyRing | None
 
-    async def execute(self, *queries: Query) -> Sequence[Answer]:
+    async def execute(self, *queries: Query) -> Sequence[Sequence[Row]]:
         """Run named queries in this order, in as few round trips as the driver can, and return the
-        answer to each. Rows are decoded: aware UTC datetimes, tuples for lists, dicts for JSON
+        rows of each. They are decoded: aware UTC datetimes, tuples for lists, dicts for JSON
         objects, str ids. The value `space` is the number of the embedding space whose vectors a
         statement is about.
         """
@@ -164,14 +157,6 @@ class Transaction:
 
     async def several(self, queries: Iterable[Query]) -> Sequence[Sequence[Row]]:
         """Return the rows of several named queries, asked in as few round trips as possible."""
-        return [answer.rows for answer in await self._execute(*queries)]
-
-    async def run(self, query: str, /, **values: Any) -> int:
-        """Run the named statement and return how many rows it changed."""
-        [answer] = await self._execute((query, values))
-        return answer.changed
-
-    async def _execute(self, *queries: Query) -> Sequence[Answer]:
         asked = [(query, {**self._own, **values}) for query, values in queries]
         return await self.session.execute(*asked)
 

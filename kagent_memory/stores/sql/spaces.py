@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from ...errors import Conflict, InvalidInput, StoreError
 from ...records import Vector
-from ..spaces import EXTERNAL, EmbeddingSpace, EmbeddingSpaces, SpaceState
+from ..spaces import EmbeddingSpace, EmbeddingSpaces, SpaceState
 from .session import Database, Part, Transaction, reading, writing
 
 Answer = TypeVar("Answer")
@@ -68,22 +68,19 @@ class SqlEmbeddingSpaces(Part, EmbeddingSpaces):
     async def replace(
         self, session: Transaction, name: str, dimensions: int, probe: Vector | None
     ) -> EmbeddingSpace:
-        replaced = any(
-            space.state == "current" and not space.name.startswith(EXTERNAL)
-            for space in await embedding_spaces(session)
-        )
-        state: SpaceState = "filling" if replaced else "current"
-        space = await _registered(session, name, dimensions, probe, state)
-        if space.state != "current":
-            await session.run("fill_embedding_space", number=space.number)
-        if not replaced:
-            await _finish_replacing(session, space.number)
-        return await _registered(session, name, dimensions, probe, state)
+        space = await _registered(session, name, dimensions, probe, "retired")
+        await session.send("choose_embedding_space", number=space.number)
+        return await _registered(session, name, dimensions, probe, "retired")
 
     @override
     @writing
     async def finish_replacing(self, session: Transaction, number: int) -> None:
-        await _finish_replacing(session, number)
+        if not await session.rows("finish_embedding_space", number=number):
+            raise Conflict(
+                "Another embedder was chosen meanwhile to replace the current one; nothing was "
+                "changed."
+            )
+        await session.send("retire_embedding_spaces", number=number)
 
     @override
     async def drop_retired(self) -> Sequence[str]:
@@ -95,8 +92,8 @@ class SqlEmbeddingSpaces(Part, EmbeddingSpaces):
     async def _drop_retired(self, session: Transaction) -> Sequence[str]:
         retired = [space for space in await embedding_spaces(session) if space.state == "retired"]
         for space in retired:
-            await session.run("mark_dropped", number=space.number)
-            await session.run("drop_vectors", space=space.number)
+            await session.send("mark_dropped", number=space.number)
+            await session.rows("drop_vectors", space=space.number)
         return [space.name for space in retired]
 
 
@@ -136,15 +133,7 @@ async def _registered(
     is_new = False
     while (space := _named(await embedding_spaces(session), name, dimensions)) is None:
         # none where another one was added at the same time, which was waited for
-        is_new = bool(await session.run("insert_embedding_space", **values))
+        is_new = bool(await session.rows("insert_embedding_space", **values))
     if is_new:
-        await session.run("make_vectors", space=space.number, width=dimensions)
+        await session.rows("make_vectors", space=space.number, width=dimensions)
     return space
-
-
-async def _finish_replacing(session: Transaction, number: int) -> None:
-    if not await session.run("finish_embedding_space", number=number):
-        raise Conflict(
-            "Another embedder was chosen meanwhile to replace the current one; nothing was changed."
-        )
-    await session.run("retire_embedding_spaces", number=number)

@@ -9,8 +9,6 @@ from ...errors import NotFound
 from ..values import Token
 from .session import Part, Transaction, reading, writing
 
-COLUMNS = ("digest", "id", "tenant", "label", "created_at", "expires_at", "is_operator")
-
 
 class TokenStore(Part):
     """The bearer tokens of the server. The verbs cross scopes."""
@@ -23,11 +21,10 @@ class TokenStore(Part):
     @reading
     async def find(self, session: Transaction, *, digest: str | None = None) -> Sequence[Token]:
         """Return all tokens, oldest first, expired ones too; with `digest` the one that has it."""
-        rows = await session.rows("tokens", digest=digest)
-        return [Token(user=row["user_id"], **{name: row[name] for name in COLUMNS}) for row in rows]
+        return [Token(**row) for row in await session.rows("tokens", digest=digest)]
 
     @writing
     async def drop(self, session: Transaction, token_id: str) -> None:
         """Revoke a token at once. Raises NotFound when there is none."""
-        if not await session.run("drop_token", id=token_id):
+        if not await session.rows("drop_token", id=token_id):
             raise NotFound(f"There is no token {token_id!r}.")

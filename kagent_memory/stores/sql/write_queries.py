@@ -106,10 +106,10 @@ def _by_kind(stones: Set[Stone]) -> dict[str, list[str]]:
 async def _note_work(session: Transaction, batch: Batch, now: datetime) -> None:
     """End the batch's job, add up its costs, and note its events as taken in."""
     if batch.calls or batch.tokens:
-        await session.run("add_costs", calls=batch.calls, tokens=batch.tokens)
+        await session.send("add_costs", calls=batch.calls, tokens=batch.tokens)
     if batch.job is not None:
         id, fence = batch.job
-        if not is_id(id) or not await session.run("end_job", id=id, fence=fence):
+        if not is_id(id) or not await session.rows("end_job", id=id, fence=fence):
             raise Conflict(f"The job {id} is no longer held with the fence {fence}.")
     for statement in ("reopen_sessions", "insert_taken") if batch.taken else ():
         await session.send(statement, **event_pairs(batch.taken), at=now)

@@ -4,6 +4,7 @@ INSERT INTO lease (name, owner, until)
 VALUES (:name, :owner, strftime('%Y-%m-%dT%H:%M:%f000Z', 'now', printf('%.3f seconds', :seconds)))
 ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, until = excluded.until
 WHERE lease.owner = excluded.owner OR lease.until <= strftime('%Y-%m-%dT%H:%M:%f000Z', 'now')
+RETURNING name
 
 -- name: expired_scopes
 -- The next scopes after this one that hold something to prune.
@@ -151,14 +152,23 @@ INSERT INTO embedder (number, name, dimensions, probe, state)
 SELECT coalesce(max(number), 0) + 1, :name, :dimensions, :probe, :state FROM embedder
 WHERE true
 ON CONFLICT DO NOTHING
+RETURNING number
 
--- name: fill_embedding_space
--- One embedder's vectors are made beside the current one's; what another was to be replaced by is given up.
-UPDATE embedder SET state = CASE WHEN number = :number THEN 'filling' ELSE 'retired' END
-WHERE (number = :number AND state <> 'current') OR (number <> :number AND state = 'filling')
+-- name: choose_embedding_space
+-- One embedder's vectors are made beside the current one's, or it is current where there is none; what another was to be
+-- replaced by is given up.
+UPDATE embedder SET state = CASE
+    WHEN number <> :number THEN 'retired'
+    WHEN EXISTS (SELECT 1 FROM embedder AS c WHERE c.state = 'current' AND substr(c.name, 1, 9) <> 'external-')
+    THEN 'filling'
+    ELSE 'current'
+END
+WHERE (number = :number OR state = 'filling')
+    AND (SELECT own.state FROM embedder AS own WHERE own.number = :number) <> 'current'
 
 -- name: finish_embedding_space
 UPDATE embedder SET state = 'current' WHERE number = :number AND state IN ('filling', 'current')
+RETURNING number
 
 -- name: retire_embedding_spaces
 -- All that the given one replaces; vectors that callers bring are replaced by nothing.

@@ -74,6 +74,7 @@ WHERE scope_id = :scope_id AND id = :id AND fence = :fence
         WHERE o.scope_id = :scope_id AND o.id <> :id AND o.state = 'running'
             AND o.lease_until > strftime('%Y-%m-%dT%H:%M:%f000Z', 'now')
     )
+RETURNING *
 
 -- name: lock_scope
 -- As touch_scope without a step, for a scope that is there.
@@ -82,6 +83,7 @@ UPDATE scope SET version = version WHERE scope_id = :scope_id
 -- name: renew_job
 UPDATE ingest_job SET lease_until = strftime('%Y-%m-%dT%H:%M:%f000Z', 'now', printf('%.3f seconds', :lease_seconds))
 WHERE scope_id = :scope_id AND id = :id AND fence = :fence AND state = 'running'
+RETURNING id
 
 -- name: release_job
 UPDATE ingest_job SET
@@ -90,6 +92,7 @@ UPDATE ingest_job SET
     sealed = CASE WHEN :payload IS NULL THEN sealed ELSE :sealed END,
     lease_until = NULL, owner = ''
 WHERE scope_id = :scope_id AND id = :id AND fence = :fence AND state = 'running'
+RETURNING id
 
 -- name: jobs
 SELECT
@@ -112,9 +115,11 @@ LIMIT :limit
 UPDATE ingest_job SET
     state = 'queued', attempts = 0, failures = 0, run_after = :now, error = ''
 WHERE id = :id AND state = 'dead'
+RETURNING id
 
 -- name: drop_job
 DELETE FROM ingest_job WHERE id = :id AND state <> 'running'
+RETURNING id
 
 -- name: waiting_job
 SELECT j.*, s.tenant, s.user_id, s.app

@@ -6,6 +6,7 @@ SELECT :chain AS chain
 -- Whoever adds a receipt holds its chain from here to the end of the transaction.
 INSERT INTO receipt_chain (scope_id, key, length, head) VALUES (unhex(:chain), :key, 0, '')
 ON CONFLICT (scope_id) DO UPDATE SET length = receipt_chain.length
+RETURNING key, length, head
 
 -- name: chain
 SELECT lower(hex(scope_id)) AS chain, key, length, head FROM receipt_chain WHERE scope_id = unhex(:chain)

@@ -20,6 +20,7 @@ UPDATE scope SET calls = calls + :calls, tokens = tokens + :tokens WHERE scope_i
 
 -- name: end_job
 DELETE FROM ingest_job WHERE scope_id = :scope_id AND id = :id AND fence = :fence AND state = 'running'
+RETURNING id
 
 -- name: taken_pairs
 -- That a session ended is no event.

@@ -5,6 +5,7 @@ INSERT INTO lease AS l (name, owner, until)
 VALUES (%(name)s, %(owner)s, statement_timestamp() + %(seconds)s::float8 * interval '1 second')
 ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, until = excluded.until
 WHERE l.owner = excluded.owner OR excluded.until - l.until >= %(seconds)s::float8 * interval '1 second'
+RETURNING l.name
 
 -- name: expired_scopes
 -- The next scopes after this one that hold something to prune.
@@ -163,14 +164,23 @@ SELECT number, name, dimensions, probe, state FROM embedder WHERE state <> 'drop
 INSERT INTO embedder (number, name, dimensions, probe, state)
 SELECT coalesce(max(number), 0) + 1, %(name)s, %(dimensions)s, %(probe)s, %(state)s FROM embedder
 ON CONFLICT DO NOTHING
+RETURNING number
 
--- name: fill_embedding_space
--- One embedder's vectors are made beside the current one's; what another was to be replaced by is given up.
-UPDATE embedder SET state = CASE WHEN number = %(number)s THEN 'filling' ELSE 'retired' END
-WHERE (number = %(number)s AND state <> 'current') OR (number <> %(number)s AND state = 'filling')
+-- name: choose_embedding_space
+-- One embedder's vectors are made beside the current one's, or it is current where there is none; what another was to be
+-- replaced by is given up.
+UPDATE embedder SET state = CASE
+    WHEN number <> %(number)s THEN 'retired'
+    WHEN EXISTS (SELECT 1 FROM embedder AS c WHERE c.state = 'current' AND substr(c.name, 1, 9) <> 'external-')
+    THEN 'filling'
+    ELSE 'current'
+END
+WHERE (number = %(number)s OR state = 'filling')
+    AND (SELECT own.state FROM embedder AS own WHERE own.number = %(number)s) <> 'current'
 
 -- name: finish_embedding_space
 UPDATE embedder SET state = 'current' WHERE number = %(number)s AND state IN ('filling', 'current')
+RETURNING number
 
 -- name: retire_embedding_spaces
 -- All that the given one replaces; vectors that callers bring are replaced by nothing.

@@ -72,6 +72,7 @@ WHERE j.scope_id = %(scope_id)s AND j.id = %(id)s::uuid AND j.fence = %(fence)s
         WHERE o.scope_id = %(scope_id)s AND o.id <> j.id AND o.state = 'running'
             AND o.lease_until > statement_timestamp()
     )
+RETURNING j.*
 
 -- name: lock_scope
 -- As touch_scope without a step, for a scope that is there.
@@ -80,6 +81,7 @@ UPDATE scope SET version = version WHERE scope_id = %(scope_id)s
 -- name: renew_job
 UPDATE ingest_job SET lease_until = statement_timestamp() + %(lease_seconds)s::float8 * interval '1 second'
 WHERE scope_id = %(scope_id)s AND id = %(id)s::uuid AND fence = %(fence)s AND state = 'running'
+RETURNING id
 
 -- name: release_job
 UPDATE ingest_job SET
@@ -88,6 +90,7 @@ UPDATE ingest_job SET
     sealed = CASE WHEN %(payload)s::json IS NULL THEN sealed ELSE %(sealed)s::bytea END,
     lease_until = NULL, owner = ''
 WHERE scope_id = %(scope_id)s AND id = %(id)s::uuid AND fence = %(fence)s AND state = 'running'
+RETURNING id
 
 -- name: jobs
 SELECT
@@ -110,9 +113,11 @@ LIMIT %(limit)s
 UPDATE ingest_job SET
     state = 'queued', attempts = 0, failures = 0, run_after = %(now)s, error = ''
 WHERE id = %(id)s::uuid AND state = 'dead'
+RETURNING id
 
 -- name: drop_job
 DELETE FROM ingest_job WHERE id = %(id)s::uuid AND state <> 'running'
+RETURNING id
 
 -- name: waiting_job
 SELECT j.*, s.tenant, s.user_id, s.app

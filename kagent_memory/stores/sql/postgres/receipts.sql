@@ -6,6 +6,7 @@ SELECT set_config('kagent.scope', %(chain)s, true)
 -- Whoever adds a receipt holds its chain from here to the end of the transaction.
 INSERT INTO receipt_chain (scope_id, key, length, head) VALUES (%(chain)s::uuid, %(key)s, 0, '')
 ON CONFLICT (scope_id) DO UPDATE SET length = receipt_chain.length
+RETURNING key, length, head
 
 -- name: chain
 SELECT replace(scope_id::text, '-', '') AS chain, key, length, head FROM receipt_chain WHERE scope_id = %(chain)s::uuid

@@ -20,6 +20,7 @@ UPDATE scope SET calls = calls + %(calls)s, tokens = tokens + %(tokens)s WHERE s
 
 -- name: end_job
 DELETE FROM ingest_job WHERE scope_id = %(scope_id)s AND id = %(id)s::uuid AND fence = %(fence)s AND state = 'running'
+RETURNING id
 
 -- name: taken_pairs
 -- That a session ended is no event.
