@@ -64,7 +64,6 @@ DOORS = (
     "server",
     "stores.libsql",
     "stores.postgres",
-    "testing.adk_conformance",
     "testing.agents",
     "testing.contract",
     "testing.fixtures",

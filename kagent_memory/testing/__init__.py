@@ -1,10 +1,9 @@
 """For those who test against kagent_memory: models that answer as written, a frozen clock, a
-service that keeps nothing on disk and a chat with an agent; `StoreContract` for stores,
-`AdkMemoryConformance` for memory services of ADK.
+service that keeps nothing on disk and a chat with an agent; `StoreContract` for stores.
 
 The names are imported when they are asked for: `HashEmbedder`, `ScriptedLlm` and `FrozenClock` need
-nothing; what runs an agent needs ADK; the suites need pytest and pytest-asyncio, `StoreContract`
-hypothesis too. The fixtures are in `kagent_memory.testing.pytest_plugin`.
+nothing; what runs an agent needs ADK; `StoreContract` needs pytest, pytest-asyncio and hypothesis.
+The fixtures are in `kagent_memory.testing.pytest_plugin`.
 """
 
 from __future__ import annotations
@@ -16,12 +15,10 @@ from .frozen_clock import FrozenClock
 from .scripted_models import HashEmbedder, ScriptedLlm
 
 if TYPE_CHECKING:
-    from .adk_conformance import AdkMemoryConformance
     from .agents import Chat, RehearsedModel, ScriptedModel, call, in_memory_service
     from .contract import StoreContract
 
 __all__ = [
-    "AdkMemoryConformance",
     "Chat",
     "FrozenClock",
     "HashEmbedder",
@@ -34,7 +31,6 @@ __all__ = [
 ]
 
 _ON_DEMAND = {
-    "AdkMemoryConformance": ".adk_conformance",
     "StoreContract": ".contract",
     **dict.fromkeys(
         ("Chat", "RehearsedModel", "ScriptedModel", "call", "in_memory_service"), ".agents"
