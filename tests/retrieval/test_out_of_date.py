@@ -156,7 +156,7 @@ async def test_a_scope_erased_while_its_index_is_read_is_empty(pair, monkeypatch
 
     async def read(session, *queries):
         answers = await execute(session, *queries)
-        if not looks and "scope_row" in dict(queries):
+        if not looks and "scope_changes" in dict(queries):
             looks.append(queries)
             await there.forget_tenant(SCOPE.tenant)
         return answers

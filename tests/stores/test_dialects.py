@@ -80,7 +80,7 @@ def test_named_memories_are_read_each_by_its_key(connection, name):
 
 
 SCOPED = (
-    "written_since",
+    "scope_changes",
     "indexed",
     "visible_memories",
     "passing",

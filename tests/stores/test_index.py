@@ -97,19 +97,21 @@ async def test_a_cancelled_load_leaves_no_vector_of_older_words(tmp_path, monkey
         assert await home.nearest(space, 1, 0) == [(one.id, 0.0)]
 
 
-async def test_a_slow_search_of_a_scope_holds_up_no_other(pair, monkeypatch):
+@pytest.mark.parametrize("step", ["changes", "passing"])
+async def test_a_slow_search_of_a_scope_holds_up_no_other(pair, monkeypatch, step):
     """While the database works on one search of a scope, others of it are answered."""
     here, _ = pair
     await add(here, memory("green tea"))
     await found(here, "tea")
-    asked, answer, passing = asyncio.Event(), asyncio.Event(), SqlIndexReads.passing
+    asked, answer, read = asyncio.Event(), asyncio.Event(), getattr(SqlIndexReads, step)
 
-    async def slow(self, scope, filter, *, now):
-        asked.set()
-        await answer.wait()
-        return await passing(self, scope, filter, now=now)
+    async def slow(self, *arguments, **options):
+        if not asked.is_set():
+            asked.set()
+            await answer.wait()
+        return await read(self, *arguments, **options)
 
-    monkeypatch.setattr(SqlIndexReads, "passing", slow)
+    monkeypatch.setattr(SqlIndexReads, step, slow)
     task = asyncio.create_task(here.memories.view(SCOPE, filter=SLOW, now=NOW))
     await asked.wait()
     await add(here, memory("black tea"))
@@ -195,7 +197,7 @@ def packed_index(store) -> tuple[Stand, bytes]:
 
 async def kept_index(store) -> bytes:
     async def read(session):
-        found = await session.rows("unseen_scope")
+        found = await session.rows("scope_changes", salt=b"", version=0, erased=0)
         return b"".join(bytes(row["packed"] or b"") for row in found)
 
     return await run(store.memories.database, read, SCOPE, write=False)

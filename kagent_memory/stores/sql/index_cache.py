@@ -185,8 +185,11 @@ class IndexCache:
         """Return the scope's index as the store holds it now."""
         if (cached := self._cached.get(scope.id)) is None:
             self._cached[scope.id] = cached = Cached(scope)
+        since = cached.stand
+        changes = await reads.changes(scope, since) if since else None
         async with cached.lock:  # one loads for all who wait
-            changes = await reads.changes(scope, cached.stand)
+            if since is None or cached.stand != since:
+                changes = await reads.changes(scope, cached.stand)
             cached.steady = changes is not None and changes.stand.is_at(cached.stand)
             telemetry.cache_looked_up("text", hit=cached.steady)
             if changes is None:

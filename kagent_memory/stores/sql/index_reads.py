@@ -40,6 +40,9 @@ class Stand(NamedTuple):
         return other is not None and self[:3] == other[:3]
 
 
+_UNSEEN = Stand(b"", 0, 0, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Changes:
     """Changes of a scope since an index was brought up to date.
@@ -93,29 +96,23 @@ class SqlIndexReads(Part):
     async def changes(
         self, session: Transaction, scope: Scope, since: Stand | None
     ) -> Changes | None:
-        """Return what happened since; None: the scope holds nothing. Its row comes first: what is
-        written meanwhile is at worst told twice.
+        """Return what happened since; None: the scope holds nothing.
 
         Raises:
             Behind: this database has not seen as much.
         """
-        rows = await session.rows("unseen_scope" if since is None else "scope_row")
+        seen = (since or _UNSEEN)._asdict()
+        rows = await session.rows("scope_changes", **seen)
         _check_not_older(rows, since if self._may_lag else None)
         if not rows:
             return None
-        session.codec.salt(rows[0])
-        stand = _stand(rows[0])
-        if since is None or since.salt != stand.salt or since.version > stand.version:
-            if since is not None and not (rows := await session.rows("unseen_scope")):
-                return None
-            return await _whole(session, rows[0])
-        if (since.version, since.erased) == (stand.version, stand.erased):
-            return Changes(stand)
-        left = await _written_since(session, 0) if since.erased != stand.erased else None
-        written = await _written_since(session, since.version + 1)
-        if left is None and not written and not await session.rows("scope_row"):
-            return None  # it was erased meanwhile
-        return Changes(stand, written, left)
+        [row] = rows
+        session.codec.salt(row)
+        written, left = ids_in(row["written"] or ""), row["remaining"]
+        packed = session.codec.index(bytes(row["packed"] or b"")) if row["is_new"] else None
+        if packed and not ScopeIndex.is_packed(packed):
+            packed, written = b"", await session.ids("scope_memories")
+        return Changes(_stand(row), written, None if left is None else ids_in(left), packed)
 
     @reading
     async def passing(
@@ -217,19 +214,6 @@ def vector_page(row: Row, half: np.dtype[np.float16]) -> VectorPage:
     """Return the vectors in a row of `vectors_of`."""
     numbers = np.frombuffer(row["sent"] or b"", half)
     return VectorPage(row["mark"], ids_in(row["ids"] or ""), numbers)
-
-
-async def _whole(session: Transaction, row: Row) -> Changes:
-    packed = session.codec.index(bytes(row["packed"] or b""))
-    if ScopeIndex.is_packed(packed):
-        written = ids_in(row["ids"] or "")
-        return Changes(_stand(row), written, packed=packed)
-    return Changes(_stand(row), await _written_since(session, 0), packed=b"")
-
-
-async def _written_since(session: Transaction, version: int) -> Sequence[str]:
-    [written] = await session.rows("written_since", version=version)
-    return ids_in(written["ids"] or "")
 
 
 def _stand(row: Row) -> Stand:

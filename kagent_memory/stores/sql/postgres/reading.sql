@@ -158,26 +158,25 @@ WHERE m.scope_id = %(scope_id)s
 ORDER BY m.created_at, m.id
 LIMIT %(limit)s
 
--- name: written_since
--- The ids of the memories written at this version of the scope or later, one after the other, 36 characters each; read
--- from the key's index alone.
-SELECT coalesce(string_agg(m.id::text, ''), '') AS ids
-FROM memory AS m
-WHERE m.scope_id = %(scope_id)s AND m.touched >= %(version)s
-
--- name: unseen_scope
--- A scope that this process has not seen: its row with its packed index, and the ids of the memories written since.
-SELECT s.version, s.erased, s.salt, {mark} AS mark, i.version AS packed_version, i.packed,
-    (
-        SELECT coalesce(string_agg(m.id::text, ''), '')
+-- name: scope_changes
+-- A scope's row with what came since it stood there, the ids one after the other, 36 characters each: of the memories
+-- written since, and of all that are left if some were erased. If it is new to the process, with its packed index, and
+-- what was written since that was packed. The ids are read from the key's index alone, where there are any.
+SELECT s.version, s.erased, s.salt, {mark} AS mark, s.is_new, i.packed,
+    CASE WHEN s.is_new OR s.version <> %(version)s THEN (
+        SELECT string_agg(m.id::text, '')
         FROM memory AS m
-        WHERE m.scope_id = %(scope_id)s AND m.touched > coalesce(
-            (SELECT n.version FROM scope_index AS n WHERE n.scope_id = %(scope_id)s), -1
-        )
-    ) AS ids
-FROM scope AS s
-LEFT JOIN scope_index AS i ON i.scope_id = s.scope_id AND i.scope_id = %(scope_id)s
-WHERE s.scope_id = %(scope_id)s
+        WHERE m.scope_id = %(scope_id)s AND m.touched > CASE
+            WHEN s.is_new THEN coalesce(i.version, -1) ELSE %(version)s
+        END
+    ) END AS written,
+    CASE WHEN NOT s.is_new AND s.erased <> %(erased)s THEN (
+        SELECT coalesce(string_agg(m.id::text, ''), '') FROM memory AS m WHERE m.scope_id = %(scope_id)s
+    ) END AS remaining
+FROM (
+    SELECT *, salt <> %(salt)s OR version < %(version)s AS is_new FROM scope WHERE scope_id = %(scope_id)s
+) AS s
+LEFT JOIN scope_index AS i ON i.scope_id = s.scope_id AND i.scope_id = %(scope_id)s AND s.is_new
 
 -- name: indexed
 -- What the scope's index holds of these memories.
