@@ -42,11 +42,10 @@ UNSPOKEN_TOOLS = frozenset(
     {"adk_request_credential", CONFIRMATION, "transfer_to_agent", "exit_loop"}
 )
 MAX_RECALLED = 200
-MAX_NAMED = 20  # unreadable events in one warning
 # artifacts of ADK's that hold speech, whose words are in the transcription
 LIVE_STREAM = "/_adk_live/"
 _SECONDS = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*s\s*$")
-MAX_ID_CHARS, MAX_NAME_CHARS, MAX_URI_CHARS = 80, 200, 2_000
+MAX_NAME_CHARS, MAX_URI_CHARS = 200, 2_000
 
 
 # -- events ---------------------------------------------------------------------------------------
@@ -70,7 +69,6 @@ def messages(events: Sequence[Event], prefetched: Iterable[str] = ()) -> list[Me
     outputs = [event.timestamp for event in live if _has_output(event)]
     heard: list[Message] = []
     rewound: list[Message] = []
-    unreadable: list[str] = []
     for event in events:
         try:
             checked_key(event.id, "An event id")
@@ -79,10 +77,8 @@ def messages(events: Sequence[Event], prefetched: Iterable[str] = ()) -> list[Me
             elif event.content and not event.partial:
                 rewound.append(Message(text="", event_id=event.id))
         except Exception as error:  # a tool answers with any object; the other turns must not wait
-            unreadable.append(f"{event.id[:MAX_ID_CHARS]!r} ({type(error).__name__})")
-    if unreadable:
-        number, names = len(unreadable), ", ".join(unreadable[:MAX_NAMED])
-        log.warning("%s events could not be read and were left out: %s", number, names)
+            kind = type(error).__name__
+            log.warning("An event is unreadable and left out: %.80r (%s)", event.id, kind)
     recalled = [*prefetched, *(text for message in heard for text in message.recalled)]
     if heard and recalled:
         heard[-1] = replace(heard[-1], recalled=tuple(dict.fromkeys(recalled))[-MAX_RECALLED:])

@@ -456,15 +456,13 @@ def _checked_scopes(given: Any) -> tuple[Reading, Scope]:
 
 
 def _database_uri(uri: str | None) -> str | None:
-    """Return the URI of a store; our own `kagent:` names a libSQL file, or nothing but settings."""
+    """Return the URI of a store; our own `kagent:` names a libSQL file, or nothing."""
     if uri is None or scheme_of(str(uri)) != "kagent":
         return uri
     parts = urlsplit(uri)
-    if parts.netloc:
+    path = parts.path.strip("/")
+    if parts.netloc or (parts.query and not path):
         raise ConfigurationError(
             "kagent:// takes a path (kagent:///memory.db); use postgresql:// for a server."
         )
-    if parts.path.strip("/"):
-        return f"libsql://{uri.removeprefix('kagent://')}"
-    base = compose(None, None, {}, os.environ)[0]
-    return f"{base}{'&' if '?' in base else '?'}{parts.query}" if parts.query else base
+    return f"libsql://{uri.removeprefix('kagent://')}" if path else None

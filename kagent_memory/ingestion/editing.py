@@ -11,9 +11,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar, cast, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic import ValidationError
 
-from ..checks import DEEPEST, checked_key, checked_text, faults, json_text, too_deep
+from ..checks import DEEPEST, checked_key, checked_text, faults, fields_adapter, json_text, too_deep
 from ..errors import Conflict, InvalidInput, NotFound
 from ..records import Change, Fact, Memory, Message, Revision, new_id
 from ..redaction import masked_id
@@ -22,11 +22,8 @@ from ..redaction.personal_data import PersonalDataRefused
 from ..retention.lifecycle import revised
 from ..stores.codec import expiry, renewed
 
-_TYPES = {name: (kind, ...) for name, kind in get_type_hints(Fact, include_extras=True).items()}
 # strict: nothing is taken for another type, such as a number for a time
-_FACT: type[BaseModel] = create_model(
-    "Fact", __config__=ConfigDict(strict=True), **cast("Any", _TYPES)
-)
+_FACT = fields_adapter("Fact", get_type_hints(Fact, include_extras=True), strict=True)
 Redactor = Callable[[str], str]
 Read = TypeVar("Read")
 TOO_DEEP = f"The metadata is nested too deep; a value may have at most {DEEPEST} levels."
@@ -48,7 +45,7 @@ def checked_fact(item: Fact | str, *, max_bytes: int, redact: Redactor) -> Fact:
         InvalidInput: says which part does not fit, and the bound.
     """
     given = item if isinstance(item, Fact) else Fact(text=item)
-    fact = replace(given, **dict(fitting(_FACT.model_validate, given, "The fact's")))
+    fact = replace(given, **fitting(_FACT.validate_python, given, "The fact's"))
     for event_id in fact.event_ids:
         checked_key(event_id, "An event id")
 

@@ -6,7 +6,6 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
 
 from ..concurrency import run_in_thread
 from ..language.tokenizer import EDGES, JOINING_WORDS, tokens
@@ -16,6 +15,7 @@ from ..models.prompts.escaping import escaped
 from ..records import MAX_LINKS, Change, ChangeKind, Memory, new_id
 from ..retention.lifecycle import latest, promoted, revised
 from ..retrieval.similar import Near
+from ..stores.codec import revived
 from ..stores.planning import identity_of, is_saved, said, slot_of
 from .answers import Decision, Decisions
 
@@ -201,12 +201,14 @@ class Plan:
         self.begin(fact, UNITED)
         self._retire(fact, memory, self.now, kind="merge")
         both = self._lasting(memory, fact), self._lasting(fact, memory)
+        happened = (row.happened_at for row in both if row.happened_at)
         united = replace(
-            _said_until(both[0], fact),
+            revived(_said_until(both[0], fact), both[1], self.now),
             content=text,
-            explicit=memory.explicit or fact.explicit,
+            links=memory.links,
+            happened_at=max(happened, default=None),
+            ttl_days=memory.ttl_days,
             expires_at=latest([row.expires_at for row in both]),
-            **united_fields(both),
         )
         self.put("update", united)
 
@@ -364,25 +366,6 @@ def unites(text: str, *memories: Memory) -> bool:
         and all(_holds(merged, part) for part in parts)
         and added <= JOINING_WORDS
     )
-
-
-def united_fields(group: Sequence[Memory]) -> dict[str, Any]:
-    """Return the fields that a memory has which stands for others, the oldest first.
-
-    It has the labels and sources of all.
-    """
-
-    def each(name: str) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(value for memory in group for value in getattr(memory, name)))
-
-    return {
-        **{name: each(name) for name in ("topics", "tags", "event_ids")},
-        "importance": max(memory.importance for memory in group),
-        "metadata": {key: value for memory in group for key, value in memory.metadata.items()},
-        "happened_at": max(
-            (memory.happened_at for memory in group if memory.happened_at), default=None
-        ),
-    }
 
 
 def _holds(words: Iterable[str], part: Iterable[str]) -> bool:

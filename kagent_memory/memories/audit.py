@@ -13,7 +13,6 @@ from ..concurrency import run_in_thread
 from ..ingestion.echoes import mask_recalled
 from ..language.tokenizer import identity, query_terms
 from ..records import Filter, Memory, Message, Scope
-from ..redaction import kinds_in
 from ..redaction.personal_data import WITHOUT_LIBRARIES, PersonalData
 from ..stores.filter_match import is_visible
 from ..stores.planning import said, slot_of, was_to_replace
@@ -106,11 +105,9 @@ class Contents:
             yield older, newer
 
     def secret(self) -> Evidence:
-        """Find secrets; one that only the store's own redactor knows has no name."""
+        """Find secrets that the store's redactor knows."""
         redact = self.parts.redactors.secrets
-        return self._holding(
-            lambda text: kinds_in(text) or (("secret",) if redact(text) != text else ())
-        )
+        return self._holding(lambda text: ["secret"] if redact(text) != text else [])
 
     def personal_data(self) -> Evidence:
         """Find personal data; without the setting `pii` only the kinds that no library is needed

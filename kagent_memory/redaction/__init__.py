@@ -53,11 +53,6 @@ def masked_id(id: str) -> str:
     return f"{masked} {digest.hex()}"
 
 
-def kinds_in(text: str) -> Sequence[str]:
-    """Return the kinds of secrets that `redact` would mask, in their order."""
-    return _known().kinds_in(text)
-
-
 def redactor(secrets_file: str | Path) -> Redactor:
     """`redact` that knows further vendors' secrets, from a TOML file in the form of
     `redaction/vendors.toml`.
@@ -86,13 +81,6 @@ class _Secrets:
                 break
             text = masked
         return text
-
-    def kinds_in(self, text: str) -> Sequence[str]:
-        return [
-            kind
-            for start, end, kind in self._united(text)
-            if not self._mask.fullmatch(text, start, end)
-        ]
 
     def _found(self, text: str) -> Iterator[patterns.Span]:
         """Yield where secrets stand, in no order; a long text is read window by window."""

@@ -110,8 +110,10 @@ class Unanchored:
     """Shape of secrets without a fixed beginning; see unanchored.toml."""
 
     kind: Kind
-    holds: str
+    holds: tuple[str, ...]
     pattern: re.Pattern[str]
+    any_case: bool = False
+    made: bool = False
 
 
 _HERE = Path(__file__).parent
@@ -157,9 +159,6 @@ class Shapes:
                     yield *match.span(), kind
                     at = match.end()
                     break
-        for shape in UNANCHORED:
-            if shape.holds in text:
-                yield from ((*match.span(), shape.kind) for match in shape.pattern.finditer(text))
 
 
 def private_keys(text: str) -> Iterator[Span]:

@@ -5,9 +5,9 @@ check digit.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from .patterns import Span
+from .patterns import UNANCHORED, Span, Unanchored
 
 # How each kind is named in code, configuration and headers; after the name comes the sign that
 # assigns it.
@@ -101,46 +101,10 @@ _BEHIND = re.compile(
     r"|sha-?\d|md\d|utf|sso|2fa|mfa|v\d|p\d))[a-z\d]"
     r"[^\s\"'`\[\]()<>]{5,}+)"
 )
-_KEY_BEHIND = re.compile(
-    r"(?<![a-z])api[ _\-]?key\s{1,3}(?P<value>(?=[a-z_\-]*+\d)(?=\d*+[a-z_\-])[a-z\d_\-]{10,}+)(?!\w)"  # noqa: E501
-)
 _PIN = re.compile(  # of four digits: more are an Indian post code, fewer the pin of a plug
     rf"(?<![a-z\d\-])(?:pin(?:[ \-](?:code|number))?|passcode)"
     rf"(?:\s{{0,3}}[:=]\s{{0,3}}|{_IS}|\s{{1,3}}(?=\d{{4}}\s{{0,3}}(?:[.,;!?)\n]"
     rf"|\Z)))(?P<value>\d{{4}})(?!\w|[.,:/\-]\d)"
-)
-_HEX_KEY = re.compile(
-    r"priv(?:ate)?[ _-]?key[^\n]{0,24}?(?P<value>(?:0x)?[0-9a-f]{64})(?![0-9a-f])"
-)
-_HEADER = re.compile(
-    r"authorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:(?:bearer|basic|token|digest|apikey|ssws"
-    r"|bot)\b)?[ ]{0,3}"
-    r"(?P<value>[A-Za-z0-9_\-.~+/=:]{8,}+)"
-)
-_BEARER = re.compile(r"(?<![a-z])bearer[ ]{1,3}(?P<value>[A-Za-z0-9_\-.~+/]{16,}+=*)")
-# what begins a recipe
-_INGREDIENT = r"(?!\d|[\w.%\-]{1,80}=\d{1,4}\s?(?:k?g|m?l|oz|lb|cups?|tbsp|tsp)(?![a-z\d]))"
-_COOKIE = re.compile(
-    rf"(?:set-)?cookie[\"']?\s{{0,3}}:\s{{0,3}}[\"']?(?P<value>{_INGREDIENT}[\w.%\-]{{1,80}}=[^\r\n\"']{{1,4096}}+)"
-)
-_URL = re.compile(r"://[^\s/@:\"'<>]{0,256}+:(?P<value>[^\s/\"'<>\[]{1,512})@")
-_ELEMENT = re.compile(
-    r"<[\w:.\-]{0,40}?(?:password|passwd|secret|token"
-    r"|api[-_]?key)>(?P<value>(?!\[secret: )[^<>\n]{3,4096}+)</"
-)
-_OPTION = re.compile(
-    r"(?<![\w\-])(?:--(?:[a-z]{1,20}-){0,3}(?:password|passwd|pass|token|secret|api-?key)\s{1,3}"
-    r"|(?:-u|--user)[ =]{1,2}[\"']?[^\s:\"']{1,64}+:)[\"']?(?P<value>[^\s\"'\[\-$<][^\s\"']{2,}+)"
-)
-_NEAR = re.compile(
-    r"(?<![a-z0-9])(?:heroku|twilio|datadog|mailgun|cloudflare|okta|pagerduty|algolia)[^\n]{0,24}?"
-    r"(?:key|token|secret|auth)\W{0,4}(?:is)?\W{0,4}"
-    r"(?P<value>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32,64}"
-    r"|[a-z0-9_\-]{40})(?![a-z0-9\-])"
-)
-_SAID_CJK = re.compile(
-    r"(?:密码|密碼|口令|パスワード|暗証番号|비밀번호)\s{0,3}(?:是|为|為|は|が|는|은"
-    r"|가)\s{0,3}[\"'`「『“：:]?\s{0,3}(?P<value>[!-Z\\^-~]{3,}+)"
 )
 _SEED = re.compile(
     r"(?:(?:seed|mnemonic|recovery|backup|wallet)[ _-]?(?:phrase|words?|key)?|(?:12|24|twelve"
@@ -153,52 +117,22 @@ _SEED = re.compile(
 _COMMON = re.compile(
     r"\b(?:the|and|for|from|with|are|was|were|has|had|not|but|his|her|she|our|your|its)\b"
 )
-_PGPASS = re.compile(
-    r"(?<![^\s\"'`])(?:[a-z0-9.\-]{1,253}|\*):(?:\d{4,5}"
-    r"|\*):[a-z_*][^:\s]{0,62}:[a-z_*][^:\s]{0,62}:(?P<value>[^\s\[][^\s]{2,}+)"
-)
-_DOCKER = re.compile(
-    r"(?:\\{0,3}[\"']auth\\{0,3}[\"']\s{0,3}:"
-    r"|(?<![a-z])_auth\s{0,3}=)\s{0,3}\\{0,3}[\"']?(?P<value>[a-z0-9+/]{8,}+={0,2})"
-)
-_COMMAND = re.compile(  # -P is a port
-    r"(?<![\w\-])(?:(?:mysql|mariadb)(?:-?dump|-?admin|-?import|sh)?\b[^\n|;&]{0,200}?\s-p"
-    r"|sshpass\s{1,3}-p\s{0,3}|redis-cli\b[^\n"
-    r"|;&]{0,200}?\s-a\s{1,3})[\"']?(?P<value>[^\s\"'`\[\-$<][^\s\"'`]{1,}+)"
-)
 _PASSWORDS = ("pass", "kennwort", "contrase", "mot de", "senha", "wachtwoord", "lösenord", "hasło")
-# kind, what every match holds one of, pattern, whether the value must look made rather than said
-_BESIDE: tuple[tuple[str, Sequence[str], re.Pattern[str], bool], ...] = (
-    ("password", (*_PASSWORDS, "pw"), _SAID_PASSWORD, True),
-    ("secret", ("key", "secret", "token"), _SAID_SECRET, True),
-    ("password", (*_PASSWORDS, "pw", "пароль", "şifre"), _BEHIND, True),
-    ("api key", ("key",), _KEY_BEHIND, True),
-    ("pin", ("pin", "passcode"), _PIN, False),
-    ("private key", ("priv",), _HEX_KEY, False),
-    ("authorization", ("authorization",), _HEADER, True),
-    ("bearer token", ("bearer",), _BEARER, True),
-    ("cookie", ("cookie",), _COOKIE, False),
-    ("url password", ("://",), _URL, False),
-    ("secret", ("</",), _ELEMENT, False),
-    ("command line secret", ("-",), _OPTION, False),
-    (
-        "service key",
-        ("heroku", "twilio", "datadog", "mailgun", "cloudflare", "okta", "pagerduty", "algolia"),
-        _NEAR,
-        False,
+_SAID = (
+    Unanchored("password", (*_PASSWORDS, "pw"), _SAID_PASSWORD, any_case=True, made=True),
+    Unanchored("secret", ("key", "secret", "token"), _SAID_SECRET, any_case=True, made=True),
+    Unanchored(
+        "password", (*_PASSWORDS, "pw", "пароль", "şifre"), _BEHIND, any_case=True, made=True
     ),
-    ("password", ("密码", "密碼", "口令", "パスワード", "暗証番号", "비밀번호"), _SAID_CJK, False),
-    (
+    Unanchored("pin", ("pin", "passcode"), _PIN, any_case=True),
+    Unanchored(
         "seed phrase",
         ("seed", "mnemonic", "recovery", "backup", "wallet", " word", "-word"),
         _SEED,
-        False,
+        any_case=True,
     ),
-    ("password", (":",), _PGPASS, False),
-    ("registry login", ("auth",), _DOCKER, False),
 )
-_COMMANDS = ("mysql", "mariadb", "sshpass", "redis-cli")
-KINDS = frozenset(("credit card", *(kind for kind, *_ in (*_NAMES, *_BESIDE))))
+KINDS = frozenset(("credit card", *(kind for kind, _ in _NAMES), *(shape.kind for shape in _SAID)))
 _MIN_CHARS = {"token": 8, "api key": 6, "aws secret key": 16}
 
 
@@ -219,18 +153,18 @@ def spans(text: str) -> Iterator[Span]:
     # the one capital whose small form is longer: places must stay the same
     low = text.replace("İ", "I").lower()
     yield from _assigned(text, low)
-    for kind, words, pattern, made in _BESIDE:
-        for match in pattern.finditer(low) if any(word in low for word in words) else ():
-            start, end = match.span(match.lastgroup or "value")
-            if made and (
+    for shape in (*_SAID, *UNANCHORED):
+        read = low if shape.any_case else text
+        for match in (
+            shape.pattern.finditer(read) if any(word in read for word in shape.holds) else ()
+        ):
+            start, end = match.span(match.lastgroup or 0)
+            is_said = shape.made and (
                 not _looks_made(text[start:end]) or _is_count(low, match.start(), text, start)
-            ):
+            )
+            if is_said or (shape.pattern is _SEED and _COMMON.search(low, start, end)):
                 continue
-            if pattern is not _SEED or not _COMMON.search(low, start, end):
-                yield start, end, kind
-    if any(map(text.__contains__, _COMMANDS)):
-        for match in _COMMAND.finditer(text):
-            yield *match.span("value"), "command line secret"
+            yield start, end, shape.kind
 
 
 def _assigned(text: str, low: str) -> Iterator[Span]:

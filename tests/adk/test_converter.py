@@ -234,7 +234,7 @@ def test_an_unreadable_event_is_left_out_with_a_warning(caplog: pytest.LogCaptur
         "before",
         "after",
     ]
-    assert "1 events could not be read and were left out: 'broken' (ValueError)" in caplog.text
+    assert "An event is unreadable and left out: 'broken' (ValueError)" in caplog.text
 
 
 NO_TIME = EventCompaction(

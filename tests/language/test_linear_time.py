@@ -19,7 +19,7 @@ from kagent_memory.language.word_forms import word_forms
 from kagent_memory.models.prompts.escaping import escaped, unescaped
 from kagent_memory.models.prompts.fence import without_fenced
 from kagent_memory.models.replies import parse_answer
-from kagent_memory.redaction import kinds_in, redact
+from kagent_memory.redaction import redact
 from kagent_memory.retrieval.passages import passage
 from kagent_memory.retrieval.query import WordGate
 from kagent_memory.retrieval.question import complete
@@ -39,7 +39,6 @@ def parsed(text: str) -> None:
 
 READERS: Sequence[Callable[[str], object]] = [
     redact,
-    kinds_in,
     index_terms,
     query_terms,
     word_forms,

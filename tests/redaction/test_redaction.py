@@ -10,7 +10,7 @@ import kagent_memory.redaction
 from kagent_memory.errors import ConfigurationError
 from kagent_memory.memories import Memories
 from kagent_memory.records import Scope
-from kagent_memory.redaction import KINDS, kinds_in, redact, redactor
+from kagent_memory.redaction import KINDS, redact, redactor
 from kagent_memory.redaction.personal_data import PersonalData
 
 # Made up here, from pieces: no real secret, and none that a scanner of this repository takes for
@@ -61,7 +61,7 @@ def test_a_secret_is_masked_by_its_kind(kind, text, secret, harmless):
     masked = redact(text)
     assert f"[secret: {kind}]" in masked
     assert secret not in masked
-    assert kinds_in(text) == [kind]
+    assert masked.count("[secret: ") == 1
     assert redact(harmless) == harmless
 
 
