@@ -73,10 +73,11 @@ def test_a_proactor_loop_of_the_caller_s_is_told_in_words(
     monkeypatch: pytest.MonkeyPatch, postgres_uri: str
 ) -> None:
     """Opening PostgreSQL on a proactor loop asks for a selector loop."""
+    monkeypatch.setattr(sys, "platform", "win32")
     monkeypatch.setattr(asyncio, "ProactorEventLoop", Proactor, raising=False)
 
     async def opened() -> None:
-        with pytest.raises(ConfigurationError, match="selector"):
+        with pytest.raises(ConfigurationError, match="SelectorEventLoop"):
             await Memories.open(postgres_uri, llm=False)
 
     with asyncio.Runner(loop_factory=lambda: Proactor(selectors.DefaultSelector())) as runner:

@@ -169,9 +169,9 @@ async def test_counting_beside_forgetting_leaves_no_counters(postgres_uri):
         (
             lambda uri: uri.replace("kagent_memory_test", "nowhere"),
             ConfigurationError,
-            "create that database",
+            "database in the URI",
         ),
-        (lambda uri: uri.replace("postgres:@", "nobody:@"), ConfigurationError, "check the user"),
+        (lambda uri: uri.replace("postgres:@", "nobody:@"), ConfigurationError, "check host, user"),
         (lambda uri: uri + "&nonsense=1", ConfigurationError, "Invalid PostgreSQL URI"),
         (lambda uri: "postgresql://postgres@127.0.0.1:9/x", StoreError, "memory unavailable"),
         (lambda uri: "pgserver:///", ConfigurationError, "Write pgserver:///relative/dir"),

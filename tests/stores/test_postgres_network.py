@@ -23,6 +23,7 @@ from kagent_memory import Memories
 from kagent_memory.errors import StoreError
 from kagent_memory.records import Scope, new_id
 from kagent_memory.stores import Store, open_store
+from kagent_memory.stores.sql import queries
 from kagent_memory.stores.sql.session import Transaction
 from kagent_memory.stores.values import Batch
 from kagent_memory.testing.fixtures import NOW, a_job, a_memory, adding
@@ -176,7 +177,8 @@ async def test_the_server_ends_a_statement_that_takes_too_long(postgres_uri):
 
 async def test_a_vanished_client_lets_go_of_its_locks(postgres_uri, monkeypatch):
     """A client that vanished in a transaction lets go of its locks."""
-    monkeypatch.setattr("kagent_memory.stores.postgres.connection.IDLE_TRANSACTION_SECONDS", 0.5)
+    set_up = queries("postgres")["set_up"].replace("60s", "500ms")
+    monkeypatch.setitem(queries("postgres"), "set_up", set_up)  # type: ignore[arg-type]
     with Relay(postgres_uri) as relay:
         async with await open_store(relay.uri) as gone, await open_store(postgres_uri) as store:
             held = asyncio.Event()

@@ -252,8 +252,7 @@ _TRUTHS = ("is_error", "pinned", "verbatim", "explicit", "asks", "active", "is_o
 
 _DECODERS: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(_TIMES, datetime.fromisoformat),
-    **dict.fromkeys(MEMORY_LISTS, lambda text: tuple(json.loads(text))),
-    **dict.fromkeys(_OBJECTS, json.loads),
+    **dict.fromkeys((*MEMORY_LISTS, *_OBJECTS), json.loads),
     **dict.fromkeys(_TRUTHS, bool),
 }
 

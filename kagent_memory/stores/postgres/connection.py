@@ -18,7 +18,7 @@ import numpy as np
 import psycopg
 from pgvector import HalfVector
 from pgvector.psycopg.halfvec import register_halfvec_info
-from psycopg import AsyncConnection, AsyncCursor, Cursor
+from psycopg import AsyncConnection, AsyncCursor
 from psycopg.abc import AdaptContext, Buffer
 from psycopg.adapt import Loader
 from psycopg.conninfo import conninfo_to_dict
@@ -41,7 +41,6 @@ CONNECT_SECONDS = 3
 NETWORK_SECONDS = 2.0  # beyond the server's own limit, whose answer leaves the connection usable
 SETTLE_SECONDS = 1.0
 MIN_BYTES_PER_SECOND = 250_000
-IDLE_TRANSACTION_SECONDS = 60.0  # a client that vanished lets go of its locks
 KEEPALIVES = {
     "keepalives_idle": 30,
     "keepalives_interval": 5,
@@ -77,14 +76,6 @@ class Target:
     def answer_seconds(self) -> float:
         """Seconds to wait for an answer."""
         return self.statement_seconds + NETWORK_SECONDS
-
-    @property
-    def limits(self) -> Mapping[str, float]:
-        """The server's time-outs."""
-        return {
-            "statement_seconds": self.statement_seconds,
-            "idle_seconds": IDLE_TRANSACTION_SECONDS,
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +135,7 @@ async def set_up(
         "schema": target.schema,
         "pooled": pooled or lent or None,
         "pid": connection.info.backend_pid,
-        **target.limits,
+        "statement_seconds": target.statement_seconds,
     }
     text = queries(DIALECT)["set_up"]
     [row] = await within(connection, CONNECT_SECONDS, fetch(connection, text, values))
@@ -202,14 +193,6 @@ def register_types(context: AdaptContext, traits: Traits) -> None:
     if traits.halfvec is not None:
         halfvec = TypeInfo("halfvec", traits.halfvec, traits.halfvec_array)
         register_halfvec_info(cast("Any", context), halfvec)
-
-
-def named_rows(cursor: AsyncCursor[Any] | Cursor[Any]) -> Callable[[Sequence[Any]], Row]:
-    """Make rows by name, with lists as tuples; a row factory."""
-    make = dict_row(cast("Any", cursor))
-    return lambda values: make(
-        [tuple(cast("list[Any]", value)) if type(value) is list else value for value in values]
-    )
 
 
 class _IdLoader(Loader):
@@ -299,7 +282,10 @@ class PostgresSession:
         """
         traits = self.traits
         if traits.pooled:
-            yield self._statement("set_locally", {"path": traits.path, **traits.target.limits})
+            seconds = traits.target.statement_seconds
+            yield self._statement(
+                "set_locally", {"path": traits.path, "statement_seconds": seconds}
+            )
         if traits.row_security and self.scope:
             yield self._statement("act_for_scope", {"scope": self.scope.id.hex()})
         elif traits.row_security:
@@ -350,7 +336,7 @@ class PostgresSession:
         return [*executed, *[await self._execute(*statement) for statement in batch[together:]]]
 
     async def _execute(self, text: LiteralString, values: Mapping[str, Any]) -> AsyncCursor[Row]:
-        cursor = self.connection.cursor(binary=True, row_factory=named_rows)
+        cursor = self.connection.cursor(binary=True, row_factory=dict_row)
         if self.traits.lent:
             register_types(cursor, self.traits)
         return await cursor.execute(text, values or None, prepare=bool(values))

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import psycopg
 from psycopg import errors
 
 from ...errors import ConfigurationError, Conflict, InvalidInput, KagentMemoryError, StoreError
 
 # A refused connection carries no SQLSTATE, only the server's words.
-_REFUSED = {
-    "password": "check the user and the password in the URI",
-    "authentication": "check the user and the password in the URI",
-    "pg_hba.conf": "let this host in (pg_hba.conf), or check the URI",
-    'role "': "check the user in the URI",
-    'database "': "create that database, or check its name in the URI",
-    "permission denied": "grant the user the right to connect",
-    "could not translate host name": "check the host in the URI",
-    "invalid": "check the URI",
-}
+_REFUSED = (
+    "password",
+    "authentication",
+    "pg_hba.conf",
+    'role "',
+    'database "',
+    "permission denied",
+    "could not translate host name",
+    "invalid",
+)
 _PASSING = (
+    "Connection refused",
     "starting up",
     "shutting down",
     "recovery mode",
@@ -28,22 +27,6 @@ _PASSING = (
     "not yet accepting",
     "remaining connection",
 )
-
-
-def check_loop() -> None:
-    """Look before the driver does, which would give up for a reason that sounds like an outage.
-
-    Raises:
-        ConfigurationError: the running event loop is the usual one of Windows, on which psycopg
-            does not work.
-    """
-    proactor = getattr(asyncio, "ProactorEventLoop", None)  # on Windows alone
-    if proactor is not None and isinstance(asyncio.get_running_loop(), proactor):
-        raise ConfigurationError(
-            "Postgres needs a selector event loop, and this is Windows' proactor loop: run with "
-            "asyncio.Runner(loop_factory=asyncio.SelectorEventLoop), or use "
-            "KagentMemoryService, whose loop is its own."
-        )
 
 
 def ours(error: psycopg.Error) -> KagentMemoryError:
@@ -79,10 +62,13 @@ def refused(error: psycopg.Error) -> KagentMemoryError:
     words = " ".join(str(error).split())
     if isinstance(error, psycopg.ProgrammingError):
         return ConfigurationError(f"Invalid PostgreSQL URI: {words}.")
-    if isinstance(error, errors.ConnectionTimeout) or any(sign in words for sign in _PASSING):
-        return StoreError(f"memory unavailable: {words}")
+    if isinstance(error, psycopg.InterfaceError):  # on the usual event loop of Windows
+        return ConfigurationError(words)
     reason = words.partition("FATAL:")[2] or words
-    hint = next((hint for sign, hint in _REFUSED.items() if sign in reason), None)
-    if "Connection refused" in words or hint is None:
+    is_refused = any(sign in reason for sign in _REFUSED)
+    if not is_refused or any(sign in words for sign in _PASSING):
         return StoreError(f"memory unavailable: {words}")
-    return ConfigurationError(f"PostgreSQL refused the connection: {reason.strip()}; {hint}.")
+    return ConfigurationError(
+        f"PostgreSQL refused the connection: {reason.strip()}; check host, user, password and "
+        "database in the URI, and let this host in (pg_hba.conf)."
+    )

@@ -106,7 +106,7 @@ async def _prepare(
             await connection.execute(_TEXT["make_roles"])
         await connection.execute(_TEXT["make_schema"])
         needed = await _upgrade(connection, schema)
-        if guarded and needed.steps:
+        if needed.steps:
             await connection.execute(_TEXT["unguard_tables"])
         for script in needed.scripts:
             await connection.execute(script)

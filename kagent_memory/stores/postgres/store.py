@@ -23,7 +23,7 @@ from ..parts import Store, store_in
 from ..values import OpenOptions
 from .connection import Target, connect
 from .database import Pool, PostgresDatabase
-from .errors import check_loop, refused
+from .errors import refused
 from .schema import MIGRATION_SECONDS, look, prepare, spread
 from .standby import open_standby
 
@@ -38,7 +38,6 @@ class PostgresStore(Adapter):
     @override
     @classmethod
     async def open(cls, uri: str, **options: Unpack[OpenOptions]) -> Store:
-        check_loop()
         if uri.startswith("pgserver:"):
             directory = _directory_of(uri)
             uri = await asyncio.to_thread(_start, directory)
@@ -64,7 +63,6 @@ class PostgresStore(Adapter):
     async def distribute(
         cls, uri: str, *, schema: str = "kagent_memory", shards: int = 32, dry_run: bool = False
     ) -> Mapping[str, str]:
-        check_loop()
         target = Target(conninfo=uri, schema=schema, statement_seconds=MIGRATION_SECONDS)
         pool = await Pool.open(target)
         try:

@@ -172,8 +172,9 @@ class RowCodec:
     def revision(self, row: Row) -> Revision:
         """Return the revision of a row of `memory_revision`."""
         values = self.opened(REVISIONS, row)
-        before = values.pop("before")
-        return Revision(**values, before=before and codec.from_snapshot(before))
+        values["event_ids"] = tuple(values["event_ids"])
+        values["before"] = values["before"] and codec.from_snapshot(values["before"])
+        return Revision(**values)
 
     def revision_values(self, revision: Revision) -> dict[str, Any]:
         """Return a revision as the columns of its row."""

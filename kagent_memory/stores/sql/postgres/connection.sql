@@ -3,6 +3,7 @@
 -- name: set_up
 -- Once for each connection. Behind a pooler that hands servers around, the process that answers is not the one that
 -- greeted; what the session sets would then be another client's, so nothing is set. Nor is it before pgvector is there.
+-- A client that vanished in a transaction lets go of its locks after a minute.
 WITH server AS MATERIALIZED (
     SELECT
         coalesce(%(pooled)s::boolean, pg_backend_pid() <> %(pid)s::integer) AS pooled,
@@ -26,7 +27,7 @@ WHERE CASE
     THEN set_config('search_path', path, false) || set_config('TimeZone', 'UTC', false)
         || set_config('jit', 'off', false)
         || set_config('statement_timeout', %(statement_seconds)s::float8 || 's', false)
-        || set_config('idle_in_transaction_session_timeout', %(idle_seconds)s::float8 || 's', false)
+        || set_config('idle_in_transaction_session_timeout', '60s', false)
     ELSE ''
 END IS NOT NULL
 
@@ -35,7 +36,7 @@ END IS NOT NULL
 SELECT
     set_config('search_path', %(path)s, true), set_config('jit', 'off', true),
     set_config('statement_timeout', %(statement_seconds)s::float8 || 's', true),
-    set_config('idle_in_transaction_session_timeout', %(idle_seconds)s::float8 || 's', true)
+    set_config('idle_in_transaction_session_timeout', '60s', true)
 
 -- name: look
 -- Whether our tables stand here before a store is opened; where not, why none could be made.
