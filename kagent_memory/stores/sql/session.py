@@ -44,9 +44,8 @@ class Session(Protocol):
 
     async def execute(self, *queries: Query) -> Sequence[Sequence[Row]]:
         """Run named queries in this order, in as few round trips as the driver can, and return the
-        rows of each. They are decoded: aware UTC datetimes, lists, dicts for JSON
-        objects, str ids. The value `space` is the number of the embedding space whose vectors a
-        statement is about.
+        rows of each. They are decoded: aware UTC datetimes, lists, dicts for JSON objects, str ids.
+        The value `space` is the number of the embedding space whose vectors a statement is about.
         """
         ...
 
