@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from typing import ParamSpec, TypeVar
@@ -19,6 +19,11 @@ Item = TypeVar("Item")
 SHORT = 1_000  # characters; reading and masking so many takes about a millisecond
 LONG = 65_536
 PORTION = 16_384
+
+
+def batched(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
+    """Yield so many items at a time."""
+    return (items[start : start + size] for start in range(0, len(items), size))
 
 
 async def run_in_thread(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from ..concurrency import batched
 from ..errors import Conflict, KagentMemoryError
 from ..records import Scope
 from ..retrieval.embedding_spaces import StoreEmbedder, embed_some
@@ -79,10 +80,9 @@ async def reembed(
         before = done
         async for scopes in store.memories.all_scopes(at_once=SCOPES_AT_ONCE):
             lacking = await store.memories.lacking_vectors(scopes, target.number, now=clock())
-            for start in range(0, len(lacking), SIDE_BY_SIDE):
-                batch = map(embed, lacking[start : start + SIDE_BY_SIDE])
-                # after an error, what is on its way is still kept
-                for error in filter(None, await asyncio.gather(*batch, return_exceptions=True)):
+            for batch in batched(lacking, SIDE_BY_SIDE):
+                embedded = await asyncio.gather(*map(embed, batch), return_exceptions=True)
+                for error in filter(None, embedded):  # what was on its way is kept
                     raise error
     await store.memories.spaces.finish_replacing(target.number)
     return Reembedded(embedding=target.name, dimensions=target.dimensions, memories=done)

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
-from ..concurrency import run_in_thread
+from ..concurrency import batched, run_in_thread
 from ..ingestion.echoes import mask_recalled
 from ..language.tokenizer import identity, query_terms
 from ..records import Filter, Memory, Message, Scope
@@ -34,8 +34,8 @@ async def audit_scope(
     """Audit one scope, all of whose memories are held meanwhile."""
     store = parts.store.memories
     ids, every = await store.kept(scope, Filter()), list[Whole]()
-    for start in range(0, len(ids), PART):
-        every += await store.whole(scope, ids[start : start + PART])
+    for part in batched(ids, PART):
+        every += await store.whole(scope, part)
     contents, counts, findings = Contents(parts, every), Counter[Defect](), list[Finding]()
     if "recall_loop" in defects:
         await contents.match(scope)

@@ -29,7 +29,7 @@ from pydantic import (
 )
 
 from ..checks import faults
-from ..concurrency import run_in_thread
+from ..concurrency import batched, run_in_thread
 from ..errors import InvalidInput
 from ..records import MAX_LINKS, Change, Filter, Memory, Revision, Scope, Vector
 from ..stores.planning import checked
@@ -296,8 +296,7 @@ async def export(
     count = 0
     async for scope in scopes:
         ids = await store.kept(scope, Filter())
-        for start in range(0, len(ids), PART):
-            part = ids[start : start + PART]
+        for part in batched(ids, PART):
             memories = await store.whole(scope, part)
             kept = [
                 (space.name, await store.vectors(scope, space.number, part)) for space in spaces

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..concurrency import batched
 from ..errors import InvalidInput, NotFound
 from ..records import Filter, Listed, Scope, Text, Time
 from ..stores.codec import messages_in
@@ -159,12 +160,12 @@ class Forgetting(Opened):
     async def _linked(self, scope: Scope, ids: Sequence[str]) -> tuple[str, ...]:
         """Return the visible memories that these are linked with, without themselves."""
         memories, now, links = self.parts.store.memories, self.parts.clock(), set[str]()
-        for start in range(0, len(ids), PART):
-            stored = await memories.get(scope, ids[start : start + PART], now=now, superseded=True)
+        for batch in batched(ids, PART):
+            stored = await memories.get(scope, batch, now=now, superseded=True)
             links.update(*(memory.links for memory in stored.values()))
         others, visible = sorted(links - {*ids}), list[str]()
-        for start in range(0, len(others), PART):
-            visible += await memories.get(scope, others[start : start + PART], now=now)
+        for batch in batched(others, PART):
+            visible += await memories.get(scope, batch, now=now)
         return tuple(sorted(visible))
 
     async def _steps(
@@ -177,9 +178,7 @@ class Forgetting(Opened):
             # first: what a job takes in meanwhile is among the memories then
             event_ids = await self._queued(scope, session_id, author)
         ids = await self.parts.store.memories.kept(scope, condition)
-        steps: list[Selection] = [
-            {"ids": ids[start : start + PART]} for start in range(0, len(ids), PART)
-        ]
+        steps: list[Selection] = [{"ids": batch} for batch in batched(ids, PART)]
         # A whole session and a whole scope take along what is queued of them, in the transaction of
         # the last part.
         if everything or condition == Filter(session_id=session_id):

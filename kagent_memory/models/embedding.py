@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from ..concurrency import batched
 from ..errors import ConfigurationError, ModelError, ModelUnavailable, UnusableAnswer
 from ..language.tokenizer import estimated_tokens
 from ..records import scaled
@@ -88,10 +89,8 @@ class CheckedEmbedder(CheckedModel):
         if not texts:
             return np.zeros((0, 0), dtype=np.float32)
         parts: list[npt.NDArray[np.float64]] = []
-        size = self.settings.batch_size
-        for start in range(0, len(texts), size):
-            batch = list(texts[start : start + size])
-            answer = await self.call(batch, kind=kind)
+        for batch in batched(texts, self.settings.batch_size):
+            answer = await self.call([*batch], kind=kind)
             try:
                 part = np.asarray(answer, dtype=np.float64)
             except (TypeError, ValueError) as error:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from .. import telemetry
-from ..concurrency import cancel_and_wait
+from ..concurrency import batched, cancel_and_wait
 from ..errors import KagentMemoryError
 from ..records import Recall, Scope
 from ..stores.base import MemoryStore
@@ -83,11 +83,8 @@ class Deliveries:
         """
         async with self._writing:
             scopes = list(self._waiting)  # what is noted meanwhile waits for the next time
-            for start in range(0, len(scopes), SCOPES_AT_ONCE):
-                tallies = {
-                    scope: self._waiting.pop(scope)
-                    for scope in scopes[start : start + SCOPES_AT_ONCE]
-                }
+            for batch in batched(scopes, SCOPES_AT_ONCE):
+                tallies = {scope: self._waiting.pop(scope) for scope in batch}
                 part = [Delivery(scope=scope, **vars(tally)) for scope, tally in tallies.items()]
                 try:
                     await self._store.count(part)

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from ..concurrency import cancel_and_wait, run_in_thread
+from ..concurrency import batched, cancel_and_wait, run_in_thread
 from ..errors import InvalidInput, ModelError
 from ..records import EVERYTHING, Exclusion, Filter, LeftOut, Memory, Scope, Vector
 from ..stores.base import MemoryStore
@@ -186,12 +186,12 @@ async def few_at_once(calls: Sequence[Callable[[], Awaitable[Answer]]]) -> list[
     if len(calls) == 1:  # without a task of its own
         return [await calls[0]()]
     answers: list[Answer] = []
-    for start in range(0, len(calls), SCOPES_AT_ONCE):
-        batch = [asyncio.ensure_future(call()) for call in calls[start : start + SCOPES_AT_ONCE]]
+    for batch in batched(calls, SCOPES_AT_ONCE):
+        tasks = [asyncio.ensure_future(call()) for call in batch]
         try:
-            answers += await asyncio.gather(*batch)
+            answers += await asyncio.gather(*tasks)
         finally:
-            await cancel_and_wait(*batch)
+            await cancel_and_wait(*tasks)
     return answers
 
 
@@ -261,8 +261,8 @@ async def past_views(
             )
         memories: list[Memory] = []
         reworded: dict[str, Memory] = {}
-        for start in range(0, len(ids), READ_AT_ONCE):
-            for whole in await source.whole(scope, ids[start : start + READ_AT_ONCE]):
+        for batch in batched(ids, READ_AT_ONCE):
+            for whole in await source.whole(scope, batch):
                 if (memory := state_at(whole, at)) is not None:
                     memories.append(memory)
                     today = whole.memory

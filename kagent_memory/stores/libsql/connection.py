@@ -24,6 +24,7 @@ import numpy as np
 from typing_extensions import override
 
 from ...checks import checked_text, json_text
+from ...concurrency import batched
 from ...errors import ConfigurationError, Conflict, KagentMemoryError, StoreError
 from ..codec import MEMORY_LISTS, MEMORY_TIMES, to_iso
 from ..encryption import KeyRing
@@ -310,8 +311,8 @@ class LibSQLSession:
 
     async def send(self, *queries: Query) -> None:
         """See `Session`."""
-        for start in range(0, len(queries), CHUNK_ROWS):
-            await self.execute(*queries[start : start + CHUNK_ROWS])
+        for batch in batched(queries, CHUNK_ROWS):
+            await self.execute(*batch)
 
 
 def to_statement(query: str, values: Values) -> Statement:

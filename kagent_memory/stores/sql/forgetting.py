@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from datetime import datetime
 
+from ...concurrency import batched
 from ..codec import known
 from ..decisions import tombstones_of
 from ..values import Whole, with_after
@@ -79,8 +80,7 @@ async def evict(
 async def erase(session: Transaction, ids: Sequence[str]) -> None:
     """Delete these memories of a scope and all that belongs to them; the scope's lock is held."""
     ids = sorted(ids)
-    for start in range(0, len(ids), ERASED_AT_ONCE):
-        batch = ids[start : start + ERASED_AT_ONCE]
+    for batch in batched(ids, ERASED_AT_ONCE):
         await erase_vectors(session, ids=batch)
         # The memories before their counters: who counts meanwhile is waited for, and what they
         # counted goes too.

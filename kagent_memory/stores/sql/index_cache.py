@@ -14,7 +14,7 @@ from typing import Any
 from cachetools import LRUCache
 
 from ... import telemetry
-from ...concurrency import LONG, cancel_and_wait, run_in_thread
+from ...concurrency import LONG, batched, cancel_and_wait, run_in_thread
 from ...errors import KagentMemoryError
 from ...records import Scope
 from ..index import ENTRY_WEIGHT, Entry, ScopeIndex
@@ -202,8 +202,8 @@ class IndexCache:
     async def _take_in(self, cached: Cached, reads: SqlIndexReads, changes: Changes) -> None:
         """Take in what changed, under the scope's lock."""
         entries: list[Entry] = []
-        for start in range(0, len(changes.written), LOAD_ROWS):
-            entries += await reads.entries(cached.scope, changes.written[start : start + LOAD_ROWS])
+        for batch in batched(changes.written, LOAD_ROWS):
+            entries += await reads.entries(cached.scope, batch)
         await cached.update(entries, left=changes.left, packed=changes.packed)
         cached.stand = changes.stand
         if not cached.steady:
@@ -304,8 +304,7 @@ class IndexCache:
         cached.unread = {*lacking}
         at_once = max(1, MAX_NUMBERS_AT_ONCE // dimensions)
         try:
-            for start in range(0, len(lacking), at_once):
-                batch = lacking[start : start + at_once]
+            for batch in batched(lacking, at_once):
                 page = await reads.vectors(cached.scope, space_number, stand, batch)
                 await run_in_thread(
                     ENTRY_WEIGHT * len(page.ids), column.put, page.ids, page.vectors
