@@ -46,11 +46,11 @@ def messages(*events: str, **values: Any) -> dict[str, Any]:
     return {"messages": said, **values}
 
 
-async def claim_all(home: ScopedStore, owner: str) -> list[str]:
-    """Claim until there is nothing left to claim; return the ids of the jobs."""
-    claimed: list[str] = []
+async def claim_all(home: ScopedStore, owner: str) -> list[Job]:
+    """Claim until there is nothing left to claim; return the jobs."""
+    claimed: list[Job] = []
     while job := await home.try_claim(owner):
-        claimed.append(job.id)
+        claimed.append(job)
     return claimed
 
 
@@ -63,15 +63,19 @@ async def end(home: ScopedStore, job: Job) -> bool:
     return await home.store.queue.end(job.scope, job.id, job.fence)
 
 
+async def assert_over(home: ScopedStore, *jobs: Job) -> None:
+    """Assert that whoever claimed these jobs can do nothing more with them."""
+    queue = home.store.queue
+    for job in jobs:
+        assert not await queue.renew(job, lease_seconds=30)
+        assert not await queue.release(job, run_after=LATER, error="late")
+        assert not await end(home, job)
+        with pytest.raises(Conflict):
+            await home.apply(*adding(a_memory("too late")), job=(job.id, job.fence))
+
+
 class QueueContract(ContractPart):
     """A job is done once, by one worker at a time, and never lost."""
-
-    async def test_a_queued_job_comes_back_whole(self, home: ScopedStore) -> None:
-        """With any JSON and every field."""
-        payload = {"text": "it's \u2028 \U0001f9e0", "list": [1, None, True, 2.5], "big": 2**53 + 1}
-        values: dict[str, Any] = {"provider": "llm", "model": "m", "calls": 2, "tokens": 9}
-        job = await home.enqueue("session_end", session_id="s", key="k", payload=payload, **values)
-        assert await home.jobs() == list(await home.store.queue.jobs(id=job.id)) == [job]
 
     async def test_the_oldest_due_job_is_claimed_first(self, home: ScopedStore) -> None:
         """New jobs come before tried ones, and due jobs before those that are not."""
@@ -106,22 +110,12 @@ class QueueContract(ContractPart):
             assert await end(home, job)
         assert order == [turn.scope for turn in (many, few, many, one, few, many)]
 
-    async def test_one_scope_has_one_running_job(self, home: ScopedStore) -> None:
-        """Other scopes go on, and its next one starts when the first is done."""
-        other = home.elsewhere()
-        await home.store.enqueue(
-            [a_job(home.scope), a_job(home.scope), a_job(other.scope, created_at=LATER)]
-        )
-        first = await home.claim()
-        assert (first.scope, (await home.claim()).scope) == (home.scope, other.scope)
-        assert await home.try_claim() is None
-        await home.apply(job=(first.id, first.fence))
-        assert (await home.claim()).scope == home.scope
-
     async def test_after_its_lease_a_job_goes_to_the_next(self, home: ScopedStore) -> None:
-        """Not before, whatever a worker takes the time to be; and the first can do nothing more."""
+        """Not before, whatever a worker takes the time to be; neither can do more with it once it
+        is done, and the jobs that follow came with its batch.
+        """
         await home.enqueue()
-        first = await home.claim("killed", lease_seconds=0.5)
+        first, follow = await home.claim("killed", lease_seconds=0.5), a_job(home.scope, "embed")
         assert await home.jobs(state="running") == [first]
         assert (first.owner, first.attempts) == ("killed", 1)
         assert await home.store.queue.renew(first, lease_seconds=300)
@@ -132,27 +126,11 @@ class QueueContract(ContractPart):
         second = await claim_when_its_lease_ends(home, "next")
         assert (second.id, second.attempts, second.owner) == (first.id, 2, "next")
         assert second.fence > first.fence
-        assert not await home.store.queue.renew(first, lease_seconds=30)
-        assert not await home.store.queue.release(first, run_after=LATER, error="late")
-        assert not await end(home, first)
-        with pytest.raises(Conflict):
-            await home.apply(*adding(a_memory("too late")), job=(first.id, first.fence))
-        assert await home.contents() == []
-        await home.apply(*adding(a_memory("in time")), job=(second.id, second.fence))
-        assert (await home.contents(), await home.jobs()) == (["in time"], [])
-
-    async def test_a_finished_job_is_gone(self, home: ScopedStore) -> None:
-        """It cannot be finished, renewed or released again; the jobs that follow came with its
-        batch.
-        """
-        await home.enqueue()
-        job, follow = await home.claim(), a_job(home.scope, "embed")
-        await home.apply(job=(job.id, job.fence), jobs=[follow], taken=[("s", "e")])
-        with pytest.raises(Conflict):
-            await home.apply(job=(job.id, job.fence))
-        assert not await home.store.queue.renew(job, lease_seconds=30)
-        assert not await home.store.queue.release(job, run_after=NOW, error="late")
-        assert await home.jobs() == [follow]
+        await assert_over(home, first)
+        done: Any = {"job": (second.id, second.fence), "jobs": [follow], "taken": [("s", "e")]}
+        await home.apply(*adding(a_memory("in time")), **done)
+        await assert_over(home, first, second)
+        assert (await home.contents(), await home.jobs()) == (["in time"], [follow])
 
     async def test_a_released_job_waits_with_what_it_is_given(self, home: ScopedStore) -> None:
         """Its costs, attempts, failures, error and payload are kept till it is due again."""
@@ -255,12 +233,17 @@ class QueueContract(ContractPart):
         assert await home.try_claim(exclude=exclude) is None
         assert (await home.claim()).id == foreign.id
 
-    async def test_jobs_are_listed_oldest_first(self, home: ScopedStore) -> None:
-        """Narrowed by scope, its parts and id before the limit, on request without payloads."""
+    async def test_jobs_are_listed_oldest_first_and_whole(self, home: ScopedStore) -> None:
+        """With every field and any JSON; narrowed by scope, its parts and id before the limit, on
+        request without payloads.
+        """
         listed = home.store.queue.jobs
+        payload = {"text": "it's \u2028 \U0001f9e0", "list": [1, None, True, 2.5], "big": 2**53 + 1}
+        values: dict[str, Any] = {"provider": "llm", "model": "m", "calls": 2, "tokens": 9}
+        values |= {"payload": payload, "session_id": "s"}
         scopes = [Scope(tenant, user, "a") for tenant in ("", "t") for user in ("u", "v")]
         jobs = [
-            a_job(scope, created_at=NOW + n * SECOND, payload=messages("e1"))
+            a_job(scope, "session_end", created_at=NOW + n * SECOND, key=f"k{n}", **values)
             for n, scope in enumerate(scopes * 2)
         ]
         await home.store.enqueue(jobs[::-1])
@@ -274,6 +257,7 @@ class QueueContract(ContractPart):
             bare = await listed(tenant=tenant, user=user, limit=3, payloads=False)
             assert list(bare) == [replace(job, payload={}) for job in fitting[:3]]
         assert list(await listed(scope=scopes[0], limit=BEYOND_INT32)) == [jobs[0], jobs[4]]
+        assert list(await listed(id=jobs[1].id)) == [jobs[1]]
         nothing: dict[str, Any]
         for nothing in ({"limit": 0}, {"app": "b"}, {"scope": scopes[0], "id": jobs[1].id}):
             assert list(await listed(**nothing)) == []
@@ -341,14 +325,19 @@ class QueueContract(ContractPart):
         assert not await lease("prune", "a", seconds=30)
 
     async def test_many_claimers_take_every_job_once(self, home: ScopedStore) -> None:
-        """Twenty jobs of twenty scopes, and of eight that want a named lease one gets it."""
-        jobs = [a_job(home.elsewhere().scope) for _ in range(20)]
+        """One of a scope at a time, and its next one when that is done; of eight that want a named
+        lease one gets it.
+        """
+        scopes = [home.elsewhere().scope for _ in range(10)]
+        jobs = [a_job(scope) for scope in scopes * 2]
         await home.store.enqueue(jobs)
-        claimed = await asyncio.gather(*(claim_all(home, f"worker {n}") for n in range(5)))
-        rest = await claim_all(home, "last")
-        assert sorted(id for some in (*claimed, rest) for id in some) == sorted(
-            job.id for job in jobs
-        )
+        claimers = (claim_all(home, f"worker {n}") for n in range(5))
+        claimed = [job for some in await asyncio.gather(*claimers) for job in some]
+        assert sorted(job.scope.id for job in claimed) == sorted(scope.id for scope in scopes)
+        for job in claimed:
+            assert await end(home, job)
+        claimed += await claim_all(home, "last")
+        assert sorted(job.id for job in claimed) == sorted(job.id for job in jobs)
         got = await asyncio.gather(
             *(home.store.queue.lease("prune", f"worker {n}", seconds=30) for n in range(8))
         )
@@ -356,35 +345,25 @@ class QueueContract(ContractPart):
 
     async def test_timers_armed_at_once_lose_no_message(self, home: ScopedStore) -> None:
         """Jobs of one key that are queued at once become one with the messages of all."""
-        for _ in range(10):
+        events = [f"e{n}" for n in range(8)]
+        for _ in range(5):
             home = home.elsewhere()
-            payloads = [
-                {"messages": [{"text": f"turn {n}", "event_id": f"e{n}"}]} for n in range(8)
-            ]
-            jobs = (
-                home.enqueue("session_end", session_id="s", key="s", payload=payload)
-                for payload in payloads
-            )
+            timer: Any = {"session_id": "s", "key": "s"}
+            jobs = (home.enqueue("session_end", payload=messages(e), **timer) for e in events)
             await asyncio.gather(*jobs)
             [timer] = await home.jobs()
-            assert {message["event_id"] for message in timer.payload["messages"]} == {
-                f"e{n}" for n in range(8)
-            }
+            assert timer.payload == messages(*events)
 
     async def test_a_token_is_found_till_it_is_dropped(self, home: ScopedStore) -> None:
         """By its digest, with every field; dropping it twice is NotFound."""
-        store, now = home.store, home.now
-        common: Any = {"label": "ci", "created_at": now}
-        mine = Token(
-            id=new_id(), digest="a", tenant="acme", user="ada", expires_at=now + DAY, **common
-        )
-        theirs = Token(id=new_id(), digest="b", tenant="", is_operator=True, **common)
+        tokens, now = home.store.tokens, home.now
+        whole: Any = {"label": "ci", "tenant": "acme", "user": "ada", "expires_at": now + DAY}
+        mine = Token(id=new_id(), digest="a", created_at=now, **whole)
+        theirs = Token(id=new_id(), digest="b", tenant="", created_at=now, is_operator=True)
         for token in (mine, theirs):
-            await store.tokens.add(token)
-        assert list(await store.tokens.find(digest="a")) == [mine]
-        assert {mine.id, theirs.id} <= {token.id for token in await store.tokens.find()}
-        await store.tokens.drop(mine.id)
-        assert not await store.tokens.find(digest="a")
-        assert list(await store.tokens.find(digest="b")) == [theirs]
+            await tokens.add(token)
+        assert [*await tokens.find(digest="a"), *await tokens.find(digest="b")] == [mine, theirs]
+        await tokens.drop(mine.id)
+        assert list(await tokens.find()) == [theirs]
         with pytest.raises(NotFound):
-            await store.tokens.drop(mine.id)
+            await tokens.drop(mine.id)

@@ -4,6 +4,7 @@ vectors, exact within the scope.
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -255,62 +256,45 @@ class VectorSearchContract(ContractPart):
             with pytest.raises(InvalidInput):
                 await asked
 
-    @pytest.mark.parametrize("size", [1e-300, 1e-45, 1e-5, 2.0**-40, 2.0**17, 7e4, 1e300])
-    async def test_the_size_of_a_vector_changes_nothing(
-        self, home: ScopedStore, size: float
+    @pytest.mark.parametrize(
+        ("dimensions", "size"),
+        [
+            *((dimensions, 1) for dimensions in (1, 768, 2000, 4000, 4048, 4049, 16_000)),
+            *((3, size) for size in (1e-300, 1e-45, 1e-5, 2.0**-40, 2.0**17, 7e4, 1e300)),
+        ],
+    )
+    async def test_vectors_of_any_width_and_size_are_found(
+        self, home: ScopedStore, dimensions: int, size: float
     ) -> None:
-        """Only its direction counts, stored and asked."""
-        space = await home.space(3)
-        directions = [
-            np.array(row, np.float64)
-            for row in ((1, 2, 3), (3, -2, 1), (-1, -2, -3), (0, 0, 1), (1, 0, 0))
-        ]
-        stored = await add_rows(home, space, *(row * size for row in directions))
-        expected = dict(zip(stored, (row.astype(np.float32) for row in directions), strict=True))
-        queries: list[Any] = [directions[0] * size, directions[1] / size]
-        # another size has digits that half precision does not keep
-        exact = math.frexp(size)[0] == 0.5
-        for number, hits in enumerate(await (await home.view()).nearest(space, queries, limit=9)):
-            wanted = nearest(expected, directions[number].astype(np.float32), 9)
-            assert [id for id, _ in hits] == [id for id, _ in wanted]
-            cosines = [cosine for _, cosine in wanted]
-            assert [cosine for _, cosine in hits] == pytest.approx(
-                cosines, abs=0 if exact else 1e-3
-            )
-
-    @pytest.mark.parametrize("dimensions", [1, 768, 2000, 4000, 4048, 4049, 16_000])
-    async def test_vectors_of_any_usual_width_are_found(
-        self, home: ScopedStore, dimensions: int
-    ) -> None:
-        """Exactly, by near and by far queries."""
-        space, generator = (
-            await home.space(dimensions, f"wide {dimensions}"),
-            np.random.default_rng(dimensions),
-        )
-        stored = generator.choice([-1, 0.5, 1], (42, dimensions)).astype(np.float32)
-        vectors = await add_rows(home, space, *stored)
-        for query, limit in ((stored[4], 2), (-stored[0], 42)):
-            [hits] = await (await home.view()).nearest(space, [query], limit=limit)
-            expected = nearest(vectors, query, limit)
-            assert [cosine for _, cosine in hits] == pytest.approx(
-                [cosine for _, cosine in expected], abs=2e-6
-            )
-            assert dimensions == 1 or hits[0][0] == expected[0][0]
+        """Exactly, by near and by far queries; only the direction counts, stored and asked."""
+        space = await home.space(dimensions)
+        generator = np.random.default_rng(dimensions)
+        rows: Any = generator.choice([-1, 0.5, 1], (20, dimensions))
+        vectors = await add_rows(home, space, *(rows * size))
+        exact = dict(zip(vectors, rows.astype(np.float32), strict=True))
+        for query, sized, limit in ((rows[4], rows[4] * size, 2), (-rows[0], -rows[0] / size, 20)):
+            [hits] = await (await home.view()).nearest(space, [sized], limit=limit)
+            expected = [cosine for _, cosine in nearest(exact, query, limit)]
+            # another size has digits that half precision does not keep
+            near = 2e-6 if math.frexp(size)[0] == 0.5 else 1e-3
+            assert [cosine for _, cosine in hits] == pytest.approx(expected, abs=near)
         [gone] = await home.forget(next(iter(vectors)))
-        [hits] = await (await home.view()).nearest(space, [stored[1]], limit=99)
+        [hits] = await (await home.view()).nearest(space, [rows[1] * size], limit=99)
         assert {id for id, _ in hits} == set(vectors) - {gone}
 
     async def test_an_embedding_space_is_made_once(self, home: ScopedStore) -> None:
-        """By its name and width together; it keeps its probe."""
+        """By its name and width together, however many ask at once; it keeps its probe."""
+        add = home.store.memories.spaces.add
         named = (("hash", 3, vector(1, 2, 3)), ("hash", 4, None), ("'; DROP TABLE x; --", 3, None))
-        numbers = [
-            (await home.store.memories.spaces.add(*key)).number for key in (*named, named[0])
-        ]
-        assert numbers[0] == numbers[3]
-        kept = list(await home.store.memories.spaces.all())
-        assert [(each.number, each.name, each.dimensions) for each in kept] == [
-            (number, name, dimensions)
-            for number, (name, dimensions, _) in zip(numbers[:3], named, strict=True)
-        ]
-        probes = [None if each.probe is None else each.probe.tolist() for each in kept]
-        assert probes == [[1, 2, 3], None, None]
+        made = await asyncio.gather(*(add(*key) for key in (*named, *named)))
+        numbers = [space.number for space in made]
+        assert numbers[:3] == numbers[3:]
+        kept = {
+            each.number: (each.name, each.dimensions, each.probe is None or each.probe.tolist())
+            for each in await home.store.memories.spaces.all()
+        }
+        assert kept == {
+            numbers[0]: ("hash", 3, [1, 2, 3]),
+            numbers[1]: ("hash", 4, True),
+            numbers[2]: (named[2][0], 3, True),
+        }

@@ -65,7 +65,7 @@ class TestPostgres(OnPostgres, StoreContract, QueueContract):
     pass
 
 
-class TestLibsqlServer(RoundTripContract, ApplyContract, QueueContract):
+class TestLibsqlServer(RoundTripContract, ApplyContract):
     @pytest.fixture(autouse=True)
     def _server(self, tmp_path):
         with HranaServer(tmp_path, token="a.Very-Secret_token") as self.server:

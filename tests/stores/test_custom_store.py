@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from queue_contract import QueueContract
 
 from kagent_memory.errors import ConfigurationError
 from kagent_memory.retrieval.views import past_views
@@ -30,7 +29,7 @@ def sample():
     return sys.modules["custom_store"]
 
 
-class TestDictStore(StoreContract, QueueContract):
+class TestDictStore(StoreContract):
     async def open_store(self) -> Store:
         return await open_with(sample().DictAdapter, "dict://")
 
