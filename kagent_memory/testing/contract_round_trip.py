@@ -121,7 +121,7 @@ class RoundTripContract(ContractPart):
     ) -> None:
         """And times of any zone come back in UTC."""
         home = home.elsewhere()
-        times = {"happened_at": at, "valid_from": at}
+        times: dict[str, Any] = {"happened_at": at, "valid_from": at}
         memory = a_memory("once", now=at, importance=importance, **times)
         await home.at(at).add(memory)
         stored = await home.get(memory.id)
