@@ -204,7 +204,7 @@ def session_fact(summary: str, said: Sequence[Message], transcript: Transcript) 
         importance=SUMMARY_IMPORTANCE,
         origin="agent",
         session_id=transcript.session_id or None,
-        event_ids=(*event_ids(said), *chain.from_iterable(before)),
+        event_ids=tuple(dict.fromkeys((*event_ids(said), *chain.from_iterable(before)))),
         subject=transcript.session_id or "session",
         attribute=SESSION_SUMMARY,
         happened_at=_last_at(said),

@@ -51,34 +51,61 @@ async def merge(
     page = await memories.list(scope, order="newest", limit=MAX_MERGED, now=now)
     recent = list(filter(may_merge, page.memories))
     near, _ = await neighbours(await memories.view(scope, now=now), vectors, recent)
-    nearby = (memory for neighbours in near.values() for memory, _ in neighbours)
-    ids = list({memory.id for memory in (*recent, *nearby)})
+    ids = {memory.id: None for memory in recent}
+    ids |= {memory.id: None for alike in near.values() for memory, _ in alike}
     bound = {
         id
         for space in await memories.spaces.all()
         if ids and space.name.startswith(EXTERNAL)
-        for id in await memories.vectors(scope, space.number, ids)
+        for id in await memories.vectors(scope, space.number, list(ids))
     }
-    plan = await plan_merges(alike(recent, near, without=bound), llm, now=now)
+    plan = await plan_merges(recent, near, llm, now=now, without=bound)
     if plan.changes and not dry_run:
         batch = Batch(changes=plan.changes, expected_version=version)
         await store.apply(scope, await with_vectors(vectors, scope, batch, now), now=now)
     return plan.changes
 
 
-async def plan_merges(pairs: Sequence[tuple[Memory, Memory]], llm: Llm, *, now: datetime) -> Plan:
-    """Return the plan that unites pairs of a newer and an older memory where a model says so.
+async def plan_merges(
+    memories: Sequence[Memory],
+    near: Near,
+    llm: Llm,
+    *,
+    now: datetime,
+    without: Set[str] = frozenset(),
+) -> Plan:
+    """Return the plan that unites memories with older ones of their kind where a model says so;
+    each is united once at most.
+
+    Args:
+        memories: visible ones of one scope.
+        near: index into `memories` → memories that are like it, with their cosine.
+        llm: decides, and writes the sentence that says both.
+        now: the time.
+        without: ids of memories that stay alone.
 
     Raises:
         ModelError: the model is unavailable or its answer cannot be used.
     """
+    kind = attrgetter("type", "origin", "is_error", "category", "metadata")
+    older = {
+        place: [
+            (other, value)
+            for other, value in alike
+            if value >= MIN_SIMILARITY and may_merge(other) and kind(other) == kind(memory)
+            if (said(other), other.id) < (said(memory), memory.id)
+            if without.isdisjoint((other.id, memory.id))
+        ]
+        for place, alike in near.items()
+        for memory in (memories[place],)
+    }
     plan = Plan(now=now)
-    shown = {number: [(older, 1.0)] for number, (_, older) in enumerate(pairs)}
-    for number, decision in (await decide([newer for newer, _ in pairs], shown, llm)).items():
-        newer, older = pairs[number]
-        text = decision.text or ""
-        if decision.action == "UPDATE" and unites(text, older, newer):
-            plan.unite(older, newer, text)
+    for place, decision in (await decide(memories, older, llm)).items():
+        newer, text = memories[place], decision.text or ""
+        memory = next((other for other, _ in older[place] if other.id == decision.memory), None)
+        is_new = memory is not None and plan.rows.keys().isdisjoint((memory.id, newer.id))
+        if memory and is_new and decision.action == "UPDATE" and unites(text, memory, newer):
+            plan.unite(memory, newer, text)
     return plan
 
 
@@ -86,30 +113,3 @@ def may_merge(memory: Memory) -> bool:
     """Return True if a memory may become one with others, when somebody asks for that."""
     stays = memory.verbatim or memory.is_summary or memory.pinned or slot_of(memory)
     return memory.state == "active" and not stays
-
-
-def alike(
-    memories: Sequence[Memory], near: Near, *, without: Set[str] = frozenset()
-) -> list[tuple[Memory, Memory]]:
-    """Return pairs of a newer and an older memory of one kind that are alike and may be one, the
-    most similar first; each memory is in one pair at most.
-
-    Args:
-        memories: visible memories of one scope.
-        near: index into `memories` → memories that are like it, with their cosine.
-        without: ids of memories that stay alone.
-    """
-    kind = attrgetter("type", "origin", "is_error", "category", "metadata")
-    pairs = [
-        (value, *sorted((memories[place], other), key=said, reverse=True))
-        for place, neighbours in near.items()
-        for other, value in neighbours
-        if value >= MIN_SIMILARITY and may_merge(other) and kind(memories[place]) == kind(other)
-    ]
-    chosen: list[tuple[Memory, Memory]] = []
-    taken = {*without}
-    for _, newer, older in sorted(pairs, key=lambda pair: -pair[0]):
-        if taken.isdisjoint((newer.id, older.id)):
-            chosen.append((newer, older))
-            taken |= {newer.id, older.id}
-    return chosen

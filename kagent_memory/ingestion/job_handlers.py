@@ -34,7 +34,6 @@ from .echoes import without_recalled
 from .planner import MIN_REPLACED, Plan, decide, size_of
 from .providers import Providers, ProviderUnavailable
 from .sessions import source_changes, tiered
-from .summaries import LlmSummary
 from .summary_provider import PassthroughSummary, SummaryProvider, Transcript
 from .transcripts import from_payload
 from .worker import lease_seconds
@@ -45,8 +44,8 @@ REPLANS = 8
 MAX_EARLIER = 50
 MAX_EMBEDDED = 256
 MAX_SHORT_TERM_READ = 1000
-MIN_SUMMED_UP = 5
-"""Short-term memories of which the end of a session makes a summary."""
+MIN_SUMMED_UP = 25
+"""Short-term memories of a session that a summary is made of before the session ends."""
 MAX_SLOTS = 30
 """Slots of a scope that the extraction prompt shows."""
 SLOTS_AMONG = 200  # newest memories
@@ -144,10 +143,7 @@ class JobHandlers:
         heard, echoed = await without_recalled(self.store.memories, job.scope, said, now=now)
         transcript = await self._transcript(job, heard, now)
         llm = self.providers.llm or self.providers.model(job)
-        extracted = list(await provider.facts(transcript)) if heard or transcript.ended else []
-        has_summary = any(fact.attribute == SESSION_SUMMARY for fact in extracted)
-        if settings.short_term_hours and job.session_id and llm and not has_summary:
-            extracted += await self._summed_up(transcript, llm)
+        extracted = await provider.facts(transcript) if heard or transcript.ended else ()
         turns: Sequence[Fact] = ()
         # what a session brings with short-term memory is not everybody's yet
         keeps = settings.keep_turns and not settings.short_term_hours
@@ -155,6 +151,7 @@ class JobHandlers:
             spoken = [message for message in heard if message.role != "tool"]
             turns = await PassthroughSummary().facts(transcript.of(spoken))
         outputs = [message.text for message in said if message.role == "tool"]
+        outputs += [memory.content for memory in transcript.earlier if memory.origin == "tool"]
         if settings.quarantine and job.session_id:  # what tools said before may be repeated
             for state in (False, "quarantined"):
                 outputs += [
@@ -176,23 +173,6 @@ class JobHandlers:
         near, decided = await self._meet(job.scope, new, llm, now)
         return Learnt(new, near, decided, turns, echoed)
 
-    async def _summed_up(self, transcript: Transcript, llm: Llm) -> Sequence[Fact]:
-        """Return a summary of a session, once it holds many short-term memories that the last one
-        lacks or is over; none where the model fails: what was extracted is kept.
-        """
-        is_enough = MIN_SUMMED_UP if transcript.ended else MAX_SHORT_TERM // 2
-        states = [memory.state for memory in transcript.earlier if not memory.verbatim]
-        if states.count("short_term") < is_enough:
-            return ()
-        origins = {memory.origin for memory in transcript.earlier}
-        told = replace(transcript, messages=(), ended=True, llm=llm)
-        try:
-            facts = await LlmSummary().facts(told)
-        except ModelError as error:
-            logger.warning("A session has no summary yet: %s", error)
-            return ()
-        return [replace(fact, origin="tool") if "tool" in origins else fact for fact in facts]
-
     async def _transcript(self, job: Job, heard: Sequence[Message], now: datetime) -> Transcript:
         """Return what a provider is told: what is new in a session, and what is known of it."""
         ended = bool(job.payload.get("ended"))
@@ -200,6 +180,8 @@ class JobHandlers:
             ends = await self.store.memories.taken(job.scope, job.session_id, [SESSION_END])
             ended = SESSION_END not in ends
         is_summed_up = ended or (job.session_id and self.settings.short_term_hours)
+        earlier = await self._earlier(job, now) if is_summed_up else ()
+        states = [memory.state for memory in earlier if not memory.verbatim]
         slots: dict[str | None, tuple[str, str]] = {}
         if job.model or self.providers.llm is not None:  # a model's facts are to meet them
             for memory in await self._memories(job, now, limit=SLOTS_AMONG):
@@ -208,8 +190,8 @@ class JobHandlers:
         return Transcript(
             messages=heard,
             session_id=job.session_id,
-            ended=ended,
-            earlier=await self._earlier(job, now) if is_summed_up else (),
+            ended=ended or states.count("short_term") >= MIN_SUMMED_UP,
+            earlier=earlier,
             slots=tuple(slots.values())[:MAX_SLOTS],
             llm=self.providers.model(job),
             now=now,

@@ -29,7 +29,7 @@ class Transcript(Sequence[Message]):
     Attributes:
         messages: in order; secrets masked, and without what memory itself had said.
         session_id: the session they belong to.
-        ended: the session is over: one episodic summary of it is wanted too.
+        ended: the session is over, or has become long: one episodic summary of it is wanted too.
         earlier: the last summary of the session and what was learnt in it since, oldest first; for
             its next summary only.
         slots: (subject, attribute) pairs that the scope's memories state, the newest first.

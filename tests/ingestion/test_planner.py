@@ -1,6 +1,5 @@
 """What the plan of new facts makes of what is near them, with and without a model."""
 
-import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import pytest
 
 from kagent_memory.errors import ModelError
-from kagent_memory.ingestion.consolidation import alike, plan_merges
+from kagent_memory.ingestion.consolidation import plan_merges
 from kagent_memory.records import Fact, Memory
 from kagent_memory.retention.lifecycle import to_memory
 from kagent_memory.stores.planning import slot_of
@@ -237,13 +236,13 @@ def test_a_slot_is_compared_without_regard_to_spelling():
 
 
 async def merged(rows, answer, cosine=0.9):
-    """Return what a model's answer makes of two memories that are alike."""
-    pairs = alike(rows, {0: [(rows[1], cosine)]})
-    return (await plan_merges(pairs, scripted(answer), now=NOW)).changes
+    """Return what a model's answer makes of a memory and an older one that is like it."""
+    near = {number: [(row, cosine)] for number, row in enumerate(rows[::-1])}
+    return (await plan_merges(rows, near, scripted(answer), now=NOW)).changes
 
 
 def uniting(text, **more):
-    return {"decisions": [{"fact": "F1", "action": "UPDATE", "memory": "M1", "text": text, **more}]}
+    return {"decisions": [{"fact": "F2", "action": "UPDATE", "memory": "M1", "text": text, **more}]}
 
 
 @pytest.mark.parametrize(
@@ -280,10 +279,14 @@ async def test_what_is_of_another_kind_or_not_alike_stays_alone(other):
     assert await merged(rows, "no answer", cosine=0.9 if other else 0.79) == []
 
 
-async def test_a_memory_merges_with_the_one_most_like_it():
-    """Each memory is in one pair at most."""
+async def test_a_memory_is_united_once():
+    """Of several memories that a model unites with one, the first is."""
     rows = [row(f"{word} tea is liked") for word in ("some", "more", "any")]
-    llm = scripted({"decisions": []})
-    near = {0: [(rows[1], 0.9), (rows[2], 0.95)], 1: [(rows[0], 0.9)]}
-    await plan_merges(alike(rows, near), llm, now=NOW)
-    assert re.findall(r"(\w+) tea is liked", llm.prompts[0]) == ["some", "any"]
+    near = {1: [(rows[0], 0.9)], 2: [(rows[0], 0.95)]}
+    decisions = [
+        {"fact": f"F{number}", "action": "UPDATE", "memory": f"M{number - 1}", "text": text}
+        for number, text in ((2, "some more tea is liked"), (3, "some any tea is liked"))
+    ]
+    plan = await plan_merges(rows, near, scripted({"decisions": decisions}), now=NOW)
+    contents = [change.memory.content for change in plan.changes if change.kind == "update"]
+    assert contents == ["some more tea is liked"]
