@@ -15,8 +15,9 @@ from collections.abc import (
     Iterator,
     Mapping,
     Sequence,
+    Set,
 )
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice
@@ -62,7 +63,7 @@ async def keep_pruned(
         await asyncio.sleep(min(period, MAX_PAUSE_SECONDS))
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class Prune:
     """One prune of all scopes, as the settings ask: what has expired, what has faded, and what is
     too much.
@@ -74,8 +75,6 @@ class Prune:
     weights: ImportanceWeights
     now: datetime
     dry_run: bool = False
-    # of a dry run, which leaves them there
-    doomed: dict[Scope, set[str]] = field(default_factory=dict[Scope, set[str]])
 
     async def run(self) -> Pruned:
         """Prune, and return what went.
@@ -86,60 +85,56 @@ class Prune:
         pruned = await self.store.prune(
             now=self.now, popular_after=self.settings.popular_after, dry_run=self.dry_run
         )
-        if self.settings.half_life_days:
-            pruned += await self._erase_faded()
-        return pruned + await self._evict() if self.settings.max_memories else pruned
-
-    async def _erase_faded(self) -> Pruned:
-        """Erase the memories of whose importance hardly anything is left."""
-        pruned = Pruned()
-        half_life = self.settings.half_life_days
-        old = Filter(created_before=self.now - timedelta(days=half_life))
-        is_faded = partial(has_faded, now=self.now, half_life_days=half_life)
-        async for page_of_scopes in self.store.all_scopes(at_once=PAGE):
-            for scope in page_of_scopes:
-                async for page in self._pages(scope, old):
-                    pruned += await self._erase(scope, [*filter(is_faded, page)], "faded")
+        if self.settings.half_life_days or self.settings.max_memories:
+            async for page_of_scopes in self.store.all_scopes(at_once=PAGE):
+                for scope in page_of_scopes:
+                    pruned += await self._prune_living(scope)
         return pruned
 
-    async def _evict(self) -> Pruned:
-        """Erase the least important memories, so that no scope holds too many; pinned ones stay."""
-        pruned, keep = Pruned(), self.settings.max_memories
-        async for page_of_scopes in self.store.all_scopes(at_once=PAGE):
-            for scope in page_of_scopes:
-                total = (await self.store.stats(scope, now=self.now)).visible
-                count = total - keep - len(self.doomed.get(scope, ()))
-                if count > 0:
-                    doomed = await self._least_important(scope, count)
-                    pruned += await self._erase(scope, doomed, "capacity")
+    async def _prune_living(self, scope: Scope) -> Pruned:
+        """Erase what has faded from a scope, and the least important of what is too much."""
+        pruned, half_life = Pruned(), self.settings.half_life_days
+        doomed = set[str]()  # which a dry run leaves there
+        if half_life:
+            old = Filter(created_before=self.now - timedelta(days=half_life))
+            is_faded = partial(has_faded, now=self.now, half_life_days=half_life)
+            async for page in self._pages(scope, old):
+                faded = [memory.id for memory in page if is_faded(memory)]
+                doomed.update(faded if self.dry_run else ())
+                pruned += await self._erase(scope, faded, "faded")
+        if keep := self.settings.max_memories:
+            total = (await self.store.stats(scope, now=self.now)).visible
+            if (count := total - len(doomed) - keep) > 0:
+                least = await self._least_important(scope, count, doomed)
+                pruned += await self._erase(scope, least, "capacity")
         return pruned
 
-    async def _least_important(self, scope: Scope, count: int) -> Sequence[Memory]:
+    async def _least_important(self, scope: Scope, count: int, doomed: Set[str]) -> Sequence[str]:
+        """Return the ids of so many memories, without pinned and doomed ones."""
         # How like the others a memory is takes a search each, so that is asked only of those about
         # whom it may decide.
-        weighs = partial(
-            importance, weights=self.weights, policy=self.settings.policy, now=self.now
-        )
+        weighs = partial(importance, weights=self.weights, now=self.now)
         weighed: list[tuple[float, str, Memory]] = []
         async for page in self._pages(scope):
-            weighed += [(weighs(memory), memory.id, memory) for memory in page if not memory.pinned]
+            weighed += [
+                (weighs(memory), memory.id, memory)
+                for memory in page
+                if not memory.pinned and memory.id not in doomed
+            ]
             weighed = heapq.nsmallest(count + EXAMINED, weighed, key=lambda row: row[:2])
-        least = [memory for _, _, memory in weighed]
-        certain, examined = least[: max(0, count - EXAMINED)], least[max(0, count - EXAMINED) :]
+        certain = [id for _, id, _ in weighed[: max(0, count - EXAMINED)]]
+        examined = [memory for _, _, memory in weighed[len(certain) :]]
         view = await self.store.view(scope, now=self.now)
         near, _ = await neighbours(view, self.vectors, examined)
-        gone = {memory.id for memory in certain} | self.doomed.get(scope, set())
+        gone = doomed | {*certain}
         likeness = {
             examined[place].id: {other.id: value for other, value in alike if other.id not in gone}
             for place, alike in near.items()
         }
         first = least_first(examined, likeness, weighs)
-        return [*certain, *islice(first, count - len(certain))]
+        return [*certain, *(memory.id for memory in islice(first, count - len(certain)))]
 
-    async def _erase(self, scope: Scope, memories: Sequence[Memory], why: PruneReason) -> Pruned:
-        ids: Sequence[str] = [memory.id for memory in memories]
-        if self.dry_run:
-            self.doomed.setdefault(scope, set()).update(ids)
+    async def _erase(self, scope: Scope, ids: Sequence[str], why: PruneReason) -> Pruned:
         if ids:
             keep = self.settings.max_memories if why == "capacity" else 0
             ids = await self.store.evict(scope, ids, keep=keep, now=self.now, dry_run=self.dry_run)
@@ -154,8 +149,7 @@ class Prune:
             page = await self.store.list(
                 scope, filter=filter, order="oldest", limit=PAGE, cursor=cursor, now=self.now
             )
-            doomed = self.doomed.get(scope, ())
-            yield [memory for memory in page.memories if memory.id not in doomed]
+            yield page.memories
             if (cursor := page.cursor) is None:
                 return
 

@@ -138,7 +138,7 @@ class MemorySettings:
             (0 to 1).
         policy: how memories age where the settings do not say otherwise: "kagent" (15 days, and
             what is popular lives on), "archive" (nothing expires that names no TTL of its own), or
-            "tiers" (90 days, decay, capacity, importance in ranking). See docs/how-to/keeping.md.
+            "tiers" (90 days, decay, capacity). See docs/how-to/keeping.md.
         ttl_days: days that a memory lives that names no TTL of its own; 0: for ever. "archive": 0,
             "tiers": 90.
         quarantine: origins (tool, agent, user, import) whose new memories no search finds until

@@ -102,8 +102,6 @@ def test_importance_stays_within_0_to_1(given: float, stored: float):
 
 USED = Usage(delivered_total=9, successes=3, failures=0, last_delivered_at=START - 30 * DAY)
 SEVERE = (0.5, math.log(10) / math.log(101), 0.8, 0.8, 0.75)
-ONCE = Usage(delivered=1, delivered_total=5)
-MISLED = Usage(delivered_total=11, failures=1)
 
 
 def parts(memory: Memory, **options: Any) -> list[float]:
@@ -114,22 +112,15 @@ def parts(memory: Memory, **options: Any) -> list[float]:
 
 
 @pytest.mark.parametrize(
-    ("policy", "memory", "nearest", "expected"),
+    ("memory", "nearest", "expected"),
     [
-        ("kagent", aged(30, importance=0.8, is_error=True, used=USED), 0.25, SEVERE),
-        ("kagent", aged(-1, importance=0.8), -0.3, (1.0, 0.0, 0.5, 0.0, 1.0)),
-        ("tiers", aged(0), 0.0, (1.0, 0.0, 1.0, 0.5, 0.9)),
-        ("tiers", aged(73), 0.9, (0.8, 0.0, 1.0, 0.5, 0.5)),
-        ("tiers", aged(4000, is_error=True), -1.0, (0.0, 0.0, 1.0, 0.9, 0.9)),
-        ("tiers", aged(0, used=ONCE), 1.0, (1.0, 0.5, 1.0, 0.5, 0.5)),
-        ("tiers", aged(0, used=MISLED), 0.0, (1.0, 1.0, 0.3, 0.5, 0.9)),
+        (aged(30, importance=0.8, is_error=True, used=USED), 0.25, SEVERE),
+        (aged(-1, importance=0.8), -0.3, (1.0, 0.0, 0.5, 0.0, 1.0)),
     ],
 )
-def test_each_part_of_the_importance_formula_has_its_value(policy, memory, nearest, expected):
-    """Importance is the mean of recency, frequency, success, severity and uniqueness; the policy
-    "tiers" weighs them by kagent's published formula.
-    """
-    options = {"now": START, "nearest": nearest, "policy": policy}
+def test_each_part_of_the_importance_formula_has_its_value(memory, nearest, expected):
+    """Importance is the mean of recency, frequency, success, severity and uniqueness."""
+    options = {"now": START, "nearest": nearest}
     assert parts(memory, **options) == pytest.approx(expected)
     assert importance(memory, **options) == pytest.approx(sum(expected) / 5)
 

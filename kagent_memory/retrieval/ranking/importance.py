@@ -1,8 +1,4 @@
-"""Importance of a memory: one formula of five parts, shared by ranking and eviction.
-
-Two ways to measure the parts: smoothly (`importance_parts`), or in the published steps of the
-policy "tiers" (`tiered_parts`).
-"""
+"""Importance of a memory: one formula of five parts, by which the prune evicts."""
 
 from __future__ import annotations
 
@@ -13,10 +9,7 @@ from datetime import datetime
 
 from ...errors import InvalidInput
 from ...records import Memory
-from ...settings.policies import PolicyName
 
-# likeness of the most similar other memory from which on the published formula calls none unique
-TWIN = 0.9
 HALF_LIFE_DAYS = 30.0
 OFTEN = 100  # deliveries that count as most frequent
 
@@ -45,7 +38,6 @@ def importance(
     memory: Memory,
     *,
     weights: ImportanceWeights = ImportanceWeights(),
-    policy: PolicyName = "kagent",
     now: datetime,
     nearest: float = 0.0,
 ) -> float:
@@ -55,33 +47,12 @@ def importance(
     Args:
         memory: the memory with its usage.
         weights: of the parts.
-        policy: "tiers" measures the parts as published.
         now: the time to weigh at.
         nearest: the cosine of the most similar other memory of the scope, -1..1.
     """
-    measure = tiered_parts if policy == "tiers" else importance_parts
-    parts, shares = measure(memory, now=now, nearest=nearest), asdict(weights)
+    parts, shares = importance_parts(memory, now=now, nearest=nearest), asdict(weights)
     weighted = (share * parts[name] for name, share in shares.items())
     return math.fsum(weighted) / math.fsum(shares.values())
-
-
-def tiered_parts(memory: Memory, *, now: datetime, nearest: float) -> Mapping[str, float]:
-    """Return the parts of the published formula of the policy "tiers".
-
-    - recency: 1 - age / 365 days, the age counted from creation; at least 0
-    - frequency: deliveries in its lifetime / 10, at most 1
-    - success: 1, or 0.3 for what misled more often than it helped
-    - error: 0.9 for what reports an error, else 0.5
-    - uniqueness: 0.9, or 0.5 where another memory of the scope is like it to 0.9 or more
-    """
-    used = memory.usage
-    return {
-        "recency": max(1.0 - age_days(memory, now=now) / 365, 0.0),
-        "frequency": min(used.delivered_total / 10, 1.0),
-        "success": 1.0 if used.successes >= used.failures else 0.3,
-        "error": 0.9 if memory.is_error else 0.5,
-        "uniqueness": 0.5 if nearest >= TWIN else 0.9,
-    }
 
 
 def importance_parts(memory: Memory, *, now: datetime, nearest: float) -> Mapping[str, float]:
@@ -102,11 +73,6 @@ def importance_parts(memory: Memory, *, now: datetime, nearest: float) -> Mappin
         "error": clamped(memory.importance) if memory.is_error else 0.0,
         "uniqueness": 1.0 - clamped(nearest),
     }
-
-
-def age_days(memory: Memory, *, now: datetime) -> float:
-    """Days since it was made; 0 for what is made in the future."""
-    return max((now - memory.created_at).total_seconds(), 0.0) / 86_400
 
 
 def idle_days(memory: Memory, *, now: datetime) -> float:
