@@ -108,21 +108,6 @@ async def test_topics_and_tags_are_chosen_from_what_is_there(
     assert "No memory fits these choices" in gone
 
 
-async def test_the_search_answers_as_of_a_time(
-    client: httpx.AsyncClient, memories: Memories, clock: Clock
-):
-    """A search as of a time finds what was true then; no other text is taken for a time."""
-    [id] = await memories.add(SCOPE, ["Ada's favourite tea is oolong."])
-    clock.forward(days=1)
-    await memories.edit(SCOPE, id, content="Ada's favourite tea is sencha.")
-    asked = {"app": "demo", "user": "ada", "q": "favourite tea"}
-    assert "sencha" in (await client.get("/memories", params=asked)).text
-    shown = (await client.get("/memories", params={**asked, "as_of": "2026-03-01T18:00"})).text
-    assert ("oolong" in shown, "sencha" in shown) == (True, False)
-    answer = await client.get("/memories", params={**asked, "as_of": EVIL})
-    assert (answer.status_code, EVIL in answer.text) == (400, False)
-
-
 async def test_a_search_of_scopes_shows_whose_each_hit_is(
     client: httpx.AsyncClient, memories: Memories
 ):
