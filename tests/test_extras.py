@@ -105,19 +105,19 @@ async def test_a_file_and_words_need_no_extra(without: Any, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("extra", "module", "words"),
     [
-        ("server", "app", []),
-        ("grpc", "grpc_service", ["--port", "0", "--grpc-port", "0"]),
-        ("mcp", "mcp_tools", ["--mcp", "--app", "demo", "--user", "ada"]),
+        ("server", "app", ["serve"]),
+        ("grpc", "grpc_service", ["serve", "--port", "0", "--grpc-port", "0"]),
+        ("mcp", "mcp_tools", ["mcp", "--app", "demo", "--user", "ada"]),
     ],
 )
-def test_serve_names_the_extra_of_a_door(
+def test_a_server_names_the_extra_of_a_door(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     extra: str,
     module: str,
     words: list[str],
 ) -> None:
-    """`serve` without what a door needs names the extra that brings it."""
+    """A server without what a door needs names the extra that brings it."""
     monkeypatch.setitem(sys.modules, f"kagent_memory.server.{module}", None)
-    assert main(["serve", "--uri", "libsql:///:memory:", *words]) == 5
+    assert main([*words, "--uri", "libsql:///:memory:"]) == 5
     assert f'pip install "kagent-memory[{extra}]"' in capsys.readouterr().err

@@ -2,50 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import os
 import signal
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager
-from threading import current_thread, main_thread
+from collections.abc import Sequence
+from contextlib import nullcontext
 
+import click
+from click.shell_completion import shell_complete
 
-@contextmanager
-def dying_of_ctrl_c() -> Generator[None]:
-    """Let Ctrl-C end the program at once, without a stack trace, while the block runs."""
-    former = signal.getsignal(signal.SIGINT)
-    if former is not signal.default_int_handler or current_thread() is not main_thread():
-        yield
-        return
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, former)
-
-
-with dying_of_ctrl_c():
-    import asyncio
-    import logging
-    import os
-    from collections.abc import Sequence
-    from contextlib import nullcontext
-
-    import click
-    from click.shell_completion import shell_complete
-
-    from .. import __version__
-    from ..concurrency import new_loop
-    from ..errors import InvalidInput, KagentMemoryError, family_of
-    from . import maintenance_commands, memory_commands, serve
-    from .command import AS_IT_STANDS, ENDING, EXIT_CODES, Call, Command, end_at
-    from .output import (
-        Output,
-        UnwritableOutput,
-        discard_stdout,
-        prepare_streams,
-        set_up_logging,
-        writing,
-    )
+from .. import __version__
+from ..concurrency import new_loop
+from ..errors import InvalidInput, KagentMemoryError, family_of
+from . import maintenance_commands, memory_commands, serve
+from .command import AS_IT_STANDS, ENDING, EXIT_CODES, Call, Command, end_at
+from .output import (
+    Output,
+    UnwritableOutput,
+    discard_stdout,
+    prepare_streams,
+    set_up_logging,
+    writing,
+)
 
 COMMANDS = [
     command
@@ -150,7 +130,7 @@ def _run(words: Sequence[str], say: Output) -> int:
             return call
         if log_format := getattr(call.args, "log_format", None):
             # before anything can fail: a failure is a line of the log too
-            level = logging.WARNING if getattr(call.args, "mcp", False) else logging.INFO
+            level = logging.WARNING if call.command.title == "mcp" else logging.INFO
             say = set_up_logging(log_format, say, level=level)
         call.say = say
         with asyncio.Runner(loop_factory=new_loop) as runner:

@@ -237,11 +237,6 @@ class Call:
         """Return the scopes that --beside names, of the same tenant."""
         return [Scope(self.tenant, user, app) for app, user in self.args.beside]
 
-    @property
-    def names_scope(self) -> bool:
-        """Return True if the command line names an agent or a user."""
-        return (self.args.app, self.args.user) != (None, None)
-
     async def scope(self) -> Scope:
         """Return the scope that --app, --user and --tenant choose; what is left out is found when
         only one scope fits.

@@ -16,7 +16,7 @@ import click
 
 from ..errors import InvalidInput
 from ..memories import Memories
-from ..memories.findings import DEFECTS, Audit
+from ..memories.findings import DEFECTS
 from ..records import Scopes
 from ..stores import distribute_store
 from .command import (
@@ -217,10 +217,13 @@ async def receipts(call: Call) -> Answer:
     "audit",
     *SCOPE_OPTIONS,
     option(
-        "--defect", "look only for this; may be repeated", type=click.Choice(DEFECTS), multiple=True
+        "--defect defects",
+        "look only for this; may be repeated",
+        type=click.Choice(DEFECTS),
+        multiple=True,
     ),
     option(
-        "--limit",
+        "--limit most",
         "findings of each defect that are listed",
         type=click.IntRange(0, 1000),
         default=100,
@@ -237,13 +240,9 @@ async def audit(call: Call) -> Answer:
         kagent-memory audit --defect secret --defect personal_data
     """
     args = call.args
-    is_named = call.names_scope or args.tenant is not None
+    is_named = (args.tenant, args.app, args.user) != (None, None, None)
     whose = Scopes(tenant=call.tenant, user=args.user, app=args.app) if is_named else None
-    tell, report = call.progress("read"), Audit()
-    async for scope in call.memories.each_scope(whose):
-        part = await call.memories.audit(scope, defects=args.defect or None, most=args.limit)
-        report = report.plus(part, args.limit)
-        tell(report.memories)
+    report = await call.perform(Memories.audit, scope=whose, progress=call.progress("read"))
     columns: Mapping[str, Column] = FINDING_COLUMNS if report.findings else {}
     code = 0 if report.is_clean else FOUND_PROBLEMS
     return Answer(report, columns, report.findings, code=code)

@@ -12,7 +12,7 @@ import click
 from ..errors import InvalidInput
 from ..memories import Memories
 from ..memories.reading import existing, sentences_of
-from ..records import MEMORY_TYPES, ORIGINS, Fact, Filter, Hit, Memory, Scope, Scopes, WhichScopes
+from ..records import MEMORY_TYPES, ORIGINS, Fact, Filter, Hit, Memory, Scope, Scopes
 from ..stores.values import ScopeStats
 from .command import (
     BESIDE,
@@ -87,8 +87,7 @@ def _filter(args: SimpleNamespace) -> Filter:
     *SCOPE_OPTIONS,
     *FILTERS,
     BESIDE,
-    flag("--all-agents", "in those of all agents of --user"),
-    flag("--all-users", "in those of all users of --app; with --all-agents: of the whole tenant"),
+    flag("--all", "in those of every agent and user that --app and --user leave open"),
 )
 async def search(call: Call) -> Answer:
     """Find the memories that answer a question. Does not count as a delivery.
@@ -96,18 +95,21 @@ async def search(call: Call) -> Answer:
     Examples:
         kagent-memory search "which tea?" --app demo --user ada --explain
         kagent-memory search "which tea?" --app demo --user ada --beside demo team
-        kagent-memory search "which tea?" --user ada --all-agents
+        kagent-memory search "which tea?" --user ada --all
     """
-    scopes = await _searched_scopes(call)
+    args = call.args
+    every = Scopes(tenant=call.tenant, user=args.user, app=args.app)
+    first, others = every if args.all else await call.scope(), call.beside()
+    scopes = [first, *others] if others else first
     recalled = await call.perform(
-        Memories.recall, scope=scopes, filter=_filter(call.args), deliver=False
+        Memories.recall, scope=scopes, filter=_filter(args), deliver=False
     )
     columns: dict[str, Column] = {"SCORE": lambda hit: f"{hit.score:.3f}"}
     if not isinstance(scopes, Scope):
         columns |= {"AGENT": "scope.app", "USER": "scope.user"}
     explained = [
         f"{number}. {printable(hit.memory.content)}\n   {_explanation(hit)}"
-        for number, hit in enumerate(recalled if call.args.explain else (), start=1)
+        for number, hit in enumerate(recalled if args.explain else (), start=1)
     ]
     degraded = f"; {', '.join(recalled.degraded)}" if recalled.degraded else ""
     summary = f"{len(recalled)} found by {recalled.mode} search{degraded}."
@@ -120,22 +122,6 @@ def _explanation(hit: Hit) -> str:
     score = ", ".join(f"{name} {value:+.2f}" for name, value in signs)
     said = [*sentences_of(hit), f"Relevance: {hit.relevance:.2f}."]
     return " ".join([*said, f"Score: {score}."] if score else said)
-
-
-async def _searched_scopes(call: Call) -> WhichScopes:
-    """Return the scopes of a search: one agent's and user's, those named beside them, or all.
-
-    Raises:
-        InvalidInput: options contradict each other.
-    """
-    args, others = call.args, call.beside()
-    if not (args.all_agents or args.all_users):
-        own = await call.scope()
-        return [own, *others] if others else own
-    for every, name in (("agents", "app"), ("users", "user")):
-        if getattr(args, f"all_{every}") == bool(getattr(args, name)):
-            raise InvalidInput(f"Give either --all-{every} or --{name}.")
-    return [Scopes(tenant=call.tenant, user=args.user, app=args.app), *others]
 
 
 @command(
@@ -183,10 +169,10 @@ async def show(call: Call) -> Answer:
     """
     if call.args.id is not None:
         return _details(await call.perform(Memories.get))
-    named = [await call.scope()] if call.names_scope else None
-    if named is None:
-        named = [scope async for scope in call.memories.each_scope(tenant=call.args.tenant)]
-    counted = [Counted(scope, await call.memories.stats(scope)) for scope in named]
+    named, memories = call.given("tenant", "user", "app"), call.memories
+    counted = [
+        Counted(scope, await memories.stats(scope)) async for scope in memories.each_scope(**named)
+    ]
     return Answer(counted, COUNT_COLUMNS)
 
 
@@ -240,11 +226,6 @@ async def edit(call: Call) -> Answer:
     Examples:
         kagent-memory edit 0199a1b2-… --content "Ada prefers black tea" --why "she said so"
     """
-    if not call.given("content", *LABELS.split()):
-        raise InvalidInput(
-            "Say what to change: --content, --type, --category, --topic, --tag, --importance or "
-            "--ttl-days."
-        )
     return _details(await call.perform(Memories.edit))
 
 
@@ -277,12 +258,6 @@ async def forget(call: Call) -> Answer:
         kagent-memory forget --everything --yes --app demo --user ada
     """
     args = call.args
-    conditions = call.given("session_id", "tag", "author", "before", "after")
-    if bool(args.ids) + bool(conditions) + args.everything != 1:
-        raise InvalidInput(
-            "Name exactly one: ids, conditions (--session, --tag, --author, --before, --after), or "
-            "--everything."
-        )
     scope = await call.scope()
     if args.everything and not (args.yes or args.dry_run):
         raise InvalidInput(

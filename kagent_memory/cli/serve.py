@@ -1,4 +1,4 @@
-"""Commands that run or guard something: serve, token, doctor."""
+"""Commands that run or guard something: serve, mcp, token, doctor."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ from .output import Answer, Column, day, styled
 MARKS = {"ok": ("ok  ", "green"), "note": ("note", "yellow"), "bad": ("BAD ", "red")}
 
 
-HTTP_OPTIONS = (
+@command(
+    "serve",
     option("--host", "the address to bind; others than loopback need auth", default="127.0.0.1"),
     option("--port", "the port; 0: any free one", type=PORTS, default=8080),
     option(
@@ -67,23 +68,6 @@ HTTP_OPTIONS = (
         type=click.IntRange(1024, 2**50),
         default=16 * 2**30,
     ),
-)
-MCP_OPTIONS = (
-    option("--app", "with --mcp: the agent's app name", type=text),
-    option("--user", "with --mcp: the user", type=text),
-    BESIDE,
-)
-
-
-@command(
-    "serve",
-    *HTTP_OPTIONS,
-    flag(
-        "--mcp",
-        "instead serve one agent's and user's memories to a client of MCP, on standard input and "
-        "output",
-    ),
-    *MCP_OPTIONS,
     LOG_FORMAT,
     opens=False,
     makes=True,
@@ -95,24 +79,7 @@ async def serve(call: Call) -> None:
     Examples:
         kagent-memory serve --uri libsql:///memory.db
         kagent-memory serve --host 0.0.0.0 --auth --grpc-port 8083 --uri postgresql://memory@db/agents
-        kagent-memory serve --mcp --uri libsql:////home/ada/memory.db --app assistant --user ada
-        kagent-memory serve --mcp --uri https://memory.example.org --app assistant --user ada
-        kagent-memory serve --mcp --app assistant --user ada --beside assistant team
     """
-    args = call.args
-    others = HTTP_OPTIONS if args.mcp else MCP_OPTIONS
-    values = {option: getattr(args, str(option.name)) for option in others}
-    unfit = [
-        option.opts[0]
-        for option, value in values.items()
-        if value is not False and value not in (None, (), option.default)
-    ]
-    if unfit:
-        raise InvalidInput(f"{', '.join(unfit)}: {'not with' if args.mcp else 'only with'} --mcp.")
-    await (_serve_mcp(call) if args.mcp else _serve_http(call))
-
-
-async def _serve_http(call: Call) -> None:
     with needs("server", "Serving"):
         from ..server.app import create_app
         from ..server.auth import LOOPBACK_NAMES, Access, check_binding
@@ -148,11 +115,24 @@ async def _serve_http(call: Call) -> None:
                     await serve_on(app, port)
 
 
-async def _serve_mcp(call: Call) -> None:
-    if call.args.app is None or call.args.user is None:
-        raise InvalidInput(
-            "--mcp serves one agent's and user's memories: name them with --app and --user."
-        )
+@command(
+    "mcp",
+    option("--app", "the agent's app name", type=text, required=True),
+    option("--user", "the user", type=text, required=True),
+    BESIDE,
+    LOG_FORMAT,
+    opens=False,
+    makes=True,
+)
+async def mcp(call: Call) -> None:
+    """Serve one agent's and user's memories to a client of MCP. It reads standard input and writes
+    standard output; the queue is processed too.
+
+    Examples:
+        kagent-memory mcp --uri libsql:////home/ada/memory.db --app assistant --user ada
+        kagent-memory mcp --uri https://memory.example.org --app assistant --user ada
+        kagent-memory mcp --app assistant --user ada --beside assistant team
+    """
     with needs("mcp", "MCP"):
         from ..server.mcp_tools import serve_stdio
 

@@ -172,6 +172,7 @@ class Maintenance(Opened):
         *,
         defects: Defects | None = None,
         most: Count = MAX_FINDINGS,
+        progress: Progress | None = None,
     ) -> Audit:
         """Look for defects in what is kept, with memory ids as evidence; calls no model and changes
         nothing.
@@ -189,6 +190,7 @@ class Maintenance(Opened):
             scope: whose memories; or all scopes of a tenant, a user or an app; None: all.
             defects: only these, one at least.
             most: findings of each defect at most; `counts` count all.
+            progress: called after each of several scopes with how many memories are read.
 
         Raises:
             InvalidInput: a defect is unknown.
@@ -201,11 +203,13 @@ class Maintenance(Opened):
         total = Audit()
         async for each in self.each_scope(scope):
             total = total.plus(await self.audit(each, defects=wanted, most=most), most)
+            if progress is not None:
+                progress(total.memories)
         return total
 
     async def each_scope(
         self,
-        which: Scope | Scopes | None = None,
+        which: Scopes | None = None,
         *,
         tenant: str | None = None,
         user: str | None = None,
@@ -214,9 +218,6 @@ class Maintenance(Opened):
         """Yield every scope that a pattern, or names of a tenant, user or app, mean; without any,
         all that exist.
         """
-        if isinstance(which, Scope):
-            yield which
-            return
         if which is not None:
             tenant, user, app = which.tenant, which.user, which.app
         after: Scope | None = None

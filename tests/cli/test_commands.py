@@ -211,7 +211,7 @@ def test_serve_serves_until_it_is_stopped(uri: str):
 
 
 def test_a_search_may_cover_other_scopes(run: Any):
-    """A search covers what `--beside`, `--all-agents` and `--all-users` name, of one tenant."""
+    """A search covers what `--beside` names, and with `--all` what the other options leave open."""
     own, team, shop = ("demo", "ada"), ("demo", "team"), ("shop", "ada")
     for app, user in (own, team, shop):
         run("add", f"Tea of {app} {user}", "--app", app, "--user", user)
@@ -223,19 +223,10 @@ def test_a_search_may_cover_other_scopes(run: Any):
 
     assert found(*OF_ADA) == [own]
     assert found(*OF_ADA, "--beside", *team, "--beside", *shop) == [own, team, shop]
-    assert found("--user", "ada", "--all-agents") == [own, shop]
-    assert found("--app", "demo", "--all-users") == [own, team]
-    assert found("--all-agents", "--all-users", "--tenant", "x") == [own]
-    assert "AGENT" in run("search", "tea", "--user", "ada", "--all-agents").out
-
-
-@pytest.mark.parametrize(
-    "words", [(), (*OF_ADA,), (*OF_ADA, "--all-users"), ("--app", "demo")], ids=str
-)
-def test_all_agents_or_one_agent_must_be_named(run: Any, id: str, words: tuple[str, ...]):
-    """`--all-agents` takes the user whose agents are meant, and no agent beside it."""
-    refused = run("search", "tea", "--all-agents", *words)
-    assert (refused.code, refused.out) == (2, "")
+    assert found("--user", "ada", "--all") == [own, shop]
+    assert found("--app", "demo", "--all") == [own, team]
+    assert found("--all", "--tenant", "x") == [own]
+    assert "AGENT" in run("search", "tea", "--user", "ada", "--all").out
 
 
 LOADED = """

@@ -21,7 +21,7 @@ from .conftest import OF_ADA, SCOPE, Run, dead_letter
 
 GOLDEN = Path(__file__).parent / "golden"
 HELP, SHAPES = GOLDEN / "help.txt", GOLDEN / "json.txt"
-WITHOUT_JSON = {"serve", "export"}  # they serve, or write a format of their own
+WITHOUT_JSON = {"serve", "mcp", "export"}  # they serve, or write a format of their own
 ELSEWHERE = {"reembed"}  # they need a model, an embedder; tested beside those
 
 

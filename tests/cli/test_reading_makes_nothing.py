@@ -29,7 +29,7 @@ WORDS = {
     "forget-tenant": ["acme", "--yes"],
     "token revoke": ["0199a1b2-0000-7000-8000-000000000000"],
 }
-MAKERS = {"add", "import", "serve", "worker", "migrate", "token create"}
+MAKERS = {"add", "import", "serve", "mcp", "worker", "migrate", "token create"}
 READERS = sorted({*(command.title for command in COMMANDS), *WORDS} - MAKERS - {"doctor"})
 
 

@@ -41,7 +41,7 @@ def uri(tmp_path: Path) -> str:
 
 
 def parameters(uri: str, *beside: str) -> StdioServerParameters:
-    command = ["-m", "kagent_memory", "serve", "--mcp", "--uri", uri, *OF_ADA, *beside]
+    command = ["-m", "kagent_memory", "mcp", "--uri", uri, *OF_ADA, *beside]
     return StdioServerParameters(command=sys.executable, args=command, env=dict(os.environ))
 
 
@@ -210,7 +210,7 @@ def started(
     begun = ["-c", code] if code else ["-m", "kagent_memory"]
     pipe = subprocess.PIPE
     process = subprocess.Popen(
-        [sys.executable, *begun, "serve", "--mcp", "--uri", uri, *OF_ADA],
+        [sys.executable, *begun, "mcp", "--uri", uri, *OF_ADA],
         stdin=pipe,
         stdout=pipe,
         stderr=pipe,
