@@ -112,7 +112,7 @@ class DictStore(MemoryStore, EmbeddingSpaces):
         kept.taken |= {*batch.taken}
         moved = bool(batch.changes or batch.taken or batch.reinforced)
         kept.counts.update(calls=batch.calls, tokens=batch.tokens, version=moved)
-        return Applied(ids=plan.ids, version=kept.counts["version"])
+        return plan.ids
 
     async def forget(
         self, scope: Scope, *, ids: Sequence[str] = (), session_id: str | None = None,

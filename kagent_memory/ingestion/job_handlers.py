@@ -24,7 +24,7 @@ from ..retrieval.similar import Near, current, neighbours
 from ..retrieval.views import MAX_SHORT_TERM
 from ..settings import MemorySettings
 from ..stores import Store
-from ..stores.base import each
+from ..stores.base import pages
 from ..stores.planning import slot_of
 from ..stores.values import EARLIEST, SESSION_END, Batch, Job, MemoryQuery
 from ..stores.view import MemoriesView, View
@@ -285,7 +285,8 @@ class JobHandlers:
         plan = await run_in_thread(size_of(new, near), planned)
         if plan.is_late:
             past = Filter(superseded="only")
-            history = [memory async for memory in each(memories, scope, past, now=now)]
+            older = pages(memories, scope, past, now=now)
+            history = [memory async for page in older for memory in page]
             plan = await run_in_thread(size_of(new, near), planned, history)
         if plan.replaceable < 0:
             message = "%d memories more than one job may supersede stay beside new facts."

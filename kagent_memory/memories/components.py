@@ -173,7 +173,7 @@ class Components:
         applied = await self.store.apply(scope, batch, now=now)
         if any(job.run_after <= now for job in batch.jobs):
             self.worker.wake()
-        return applied.ids
+        return applied
 
     def background(
         self, prune: Callable[[], Awaitable[Pruned]], stop: asyncio.Event

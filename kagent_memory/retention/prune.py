@@ -8,7 +8,6 @@ import asyncio
 import heapq
 import logging
 from collections.abc import (
-    AsyncIterator,
     Awaitable,
     Callable,
     Iterable,
@@ -29,7 +28,7 @@ from ..retrieval.ranking.importance import ImportanceWeights, importance
 from ..retrieval.similar import neighbours
 from ..settings import MemorySettings
 from ..stores import JobQueue
-from ..stores.base import MemoryStore
+from ..stores.base import PAGE, MemoryStore, pages
 from ..stores.values import Gone, Pruned, PruneReason
 from .lifecycle import has_faded
 
@@ -37,7 +36,6 @@ logger = logging.getLogger(__name__)
 
 PRUNE_LEASE = "prune"
 MAX_PAUSE_SECONDS = 600.0
-PAGE = 500
 EXAMINED = 100
 
 
@@ -98,7 +96,7 @@ class Prune:
         if half_life:
             old = Filter(created_before=self.now - timedelta(days=half_life))
             is_faded = partial(has_faded, now=self.now, half_life_days=half_life)
-            async for page in self._pages(scope, old):
+            async for page in pages(self.store, scope, old, now=self.now):
                 faded = [memory.id for memory in page if is_faded(memory)]
                 doomed.update(faded if self.dry_run else ())
                 pruned += await self._erase(scope, faded, "faded")
@@ -115,7 +113,7 @@ class Prune:
         # whom it may decide.
         weighs = partial(importance, weights=self.weights, now=self.now)
         weighed: list[tuple[float, str, Memory]] = []
-        async for page in self._pages(scope):
+        async for page in pages(self.store, scope, now=self.now):
             weighed += [
                 (weighs(memory), memory.id, memory)
                 for memory in page
@@ -140,18 +138,6 @@ class Prune:
             ids = await self.store.evict(scope, ids, keep=keep, now=self.now, dry_run=self.dry_run)
         counts = {"evicted" if why == "capacity" else why: len(ids)}
         return Pruned(**counts, gone=tuple(Gone(scope, id, why) for id in ids))
-
-    async def _pages(
-        self, scope: Scope, filter: Filter = Filter()
-    ) -> AsyncIterator[Sequence[Memory]]:
-        cursor: str | None = None
-        while True:
-            page = await self.store.list(
-                scope, filter=filter, order="oldest", limit=PAGE, cursor=cursor, now=self.now
-            )
-            yield page.memories
-            if (cursor := page.cursor) is None:
-                return
 
 
 def least_first(

@@ -384,16 +384,15 @@ class MemoryStore(ABC):
         return {"database": type(self).__name__, "migrations": "none"}
 
 
-async def each(
-    store: MemoryStore, scope: Scope, filter: Filter = Filter(), *, now: datetime
-) -> AsyncIterator[Memory]:
-    """Return the memories that the filter lets through, oldest first, read page by page."""
+async def pages(
+    store: MemoryStore, scope: Scope, filter: Filter = EVERYTHING, *, now: datetime
+) -> AsyncIterator[Sequence[Memory]]:
+    """Yield the memories that the filter lets through, oldest first, some at a time."""
     cursor: str | None = None
     while True:
         page = await store.list(
             scope, filter=filter, order="oldest", limit=PAGE, cursor=cursor, now=now
         )
-        for memory in page.memories:
-            yield memory
+        yield page.memories
         if (cursor := page.cursor) is None:
             return

@@ -76,6 +76,10 @@ class ScopeQuery(TypedDict, total=False):
 
 
 Order: TypeAlias = Literal["newest", "oldest"]
+Applied: TypeAlias = tuple[str | None, ...]
+"""The result of a batch: for every change, in order, the id that now holds it; None: a tombstone
+held it back.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,16 +197,6 @@ class Batch:
     tokens: int = 0
     expected_version: int | None = None
     jobs: Sequence[Job] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Applied:
-    """Result of a batch: for every change, in order, the id that now holds it (None: a tombstone
-    held it back).
-    """
-
-    ids: tuple[str | None, ...]
-    version: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,7 +68,7 @@ class TakenContract(ContractPart):
         applied = await home.apply(
             *adding(*memories), vectors=rows, space_number=space, taken=[("s", "e1")]
         )
-        assert applied.ids == (None, None, *(memory.id for memory in free))
+        assert applied == (None, None, *(memory.id for memory in free))
         assert sorted(await home.contents()) == ["nothing of it", "the secret"]
         assert {id for id, _ in await home.nearest(space, 0, 1)} == {memory.id for memory in free}
 
@@ -87,7 +87,7 @@ class TakenContract(ContractPart):
         update = [changing(again, kind, importance=0.9)]
         replaced = [replace(adding(new)[0], group="g"), superseding(again, new, kind, group="g")]
         applied = await home.apply(*(update if kind == "update" else replaced))
-        assert None not in applied.ids
+        assert None not in applied
         assert await home.contents() == [first.content if kind == "update" else "Rent is 600"]
         assert (await home.get(again.id)).revision == 2
 
@@ -110,7 +110,7 @@ class TakenContract(ContractPart):
         applied = await home.apply(
             *(replace(change, event_ids=("e",), group="g") for change in changes)
         )
-        assert applied.ids == (None, None, None)
+        assert applied == (None, None, None)
         assert sorted(await home.contents()) == ["Rome", "tea"]
         parts = [superseding(memory, whole, "merge", group="h") for memory in (kept, old)]
         await home.apply(replace(adding(whole)[0], event_ids=("e",), group="h"), *parts)

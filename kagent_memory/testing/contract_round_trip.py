@@ -304,7 +304,7 @@ class IsolationContract(ContractPart):
         memory = a_memory("the tea is green", event_ids=("e",))
         home, other = map(home.elsewhere, PAIRS[pair])
         for scope in (home, other):
-            assert (await scope.apply(*adding(memory), taken=[("s", "e")])).ids == (memory.id,)
+            assert (await scope.apply(*adding(memory), taken=[("s", "e")])) == (memory.id,)
         assert await home.forget(everything=True) == (memory.id,)
         assert await home.contents() == []
         assert await other.contents() == ["the tea is green"]

@@ -171,7 +171,7 @@ class ScopedStore:
 
     async def add(self, *memories: Memory, explicit: bool = False) -> tuple[str | None, ...]:
         """Add memories in one batch; return the ids that hold them."""
-        return (await self.apply(*adding(*memories, explicit=explicit))).ids
+        return await self.apply(*adding(*memories, explicit=explicit))
 
     async def write(self, *texts: str, **values: Any) -> list[Memory]:
         """Add one memory per text, created a second apart; return them as stored."""

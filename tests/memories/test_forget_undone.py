@@ -111,7 +111,7 @@ async def test_an_undone_merge_holds_back_what_it_came_from(memories, ground):
         for event, text in {"e1": "a hound", "e2": "a puppy", "e3": "a carp"}.items()
     ]
     applied = await memories.store.apply(ADA, Batch(changes=changes), now=memories.parts.clock())
-    assert [id is not None for id in applied.ids] == [False, False, True]
+    assert [id is not None for id in applied] == [False, False, True]
 
 
 async def test_what_they_were_merged_into_stays_without_its_history(memories, ground):

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Sequence, Set
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from cachetools import TTLCache
+from typing_extensions import Unpack
 
 from ...errors import ConfigurationError, NotFound
 from ...records import Scope
 from .. import codec
 from ..codec import bounded, event_ids_in, is_id, without_events
 from ..decisions import named
-from ..values import Job, JobKind, JobState, PendingJobs, checked_job
+from ..values import Job, JobKind, JobState, PendingJobs, ScopeQuery, checked_job
 from .row_codec import to_scope
 from .session import Database, Part, Transaction, reading, run, writing
 
@@ -74,7 +75,7 @@ class JobQueue(Part):
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
-        # the ids of the scopes whose jobs were claimed, the last at the end
+        # the ids of the scopes whose jobs were claimed, as often, the last at the end
         self._served = deque[bytes](maxlen=SERVED)
         # jobs that could be claimed a moment ago: finding them asks every node of a distributed
         # database, and reads the whole queue of any; the claim itself decides
@@ -125,17 +126,12 @@ class JobQueue(Part):
             except ConfigurationError as error:
                 # its key is missing: it waits, and holds up nobody else's
                 mine, unreadable = None, error
-                self._note_served(scope)
+                self._served.append(scope.id)
             if mine:
-                self._note_served(scope)
+                self._served.append(scope.id)
                 # one job of a scope runs at a time, and others have their turn first
                 due[:] = [other for other in due if other[0] != scope]
                 return mine
-
-    def _note_served(self, scope: Scope) -> None:
-        if scope.id in self._served:
-            self._served.remove(scope.id)
-        self._served.append(scope.id)
 
     @reading
     async def _claimable(
@@ -185,20 +181,13 @@ class JobQueue(Part):
         run_after: datetime,
         error: str,
         dead: bool = False,
-        payload: Mapping[str, Any] | None = None,
     ) -> bool:
-        """Give a claimed job back to run later, or bury it as a dead letter; store `calls`,
-        `tokens` of `job`. `payload` replaces the job's. False when the fence moved on. Store
-        `attempts` and `failures` of `job` too.
+        """Give a claimed job back to run later, or bury it as a dead letter, with the `calls`,
+        `tokens`, `attempts` and `failures` of `job`. False when the fence moved on.
         """
         state: JobState = "dead" if dead else "queued"
-        released = replace(
-            job, state=state, run_after=run_after, error=error, payload=payload or {}
-        )
-        values = session.codec.job_values(released)
-        if payload is None:
-            values["payload"] = None
-        return bool(await session.rows("release_job", **values))
+        released = replace(job, state=state, run_after=run_after, error=error)
+        return bool(await session.rows("release_job", **session.codec.job_values(released)))
 
     @writing
     async def end(self, session: Transaction, scope: Scope, job_id: str, fence: int) -> bool:
@@ -211,26 +200,29 @@ class JobQueue(Part):
         session: Transaction,
         *,
         scope: Scope | None = None,
-        tenant: str | None = None,
-        user: str | None = None,
-        app: str | None = None,
         state: JobState | None = None,
-        limit: int = 100,
         id: str | None = None,
         payloads: bool = True,
+        **which: Unpack[ScopeQuery],
     ) -> Sequence[Job]:
-        """Return jobs, oldest first; those of one scope, or of all scopes with this tenant, user
-        and app. Without `payloads` these are left empty, and nobody loads them. Without a scope it
-        crosses scopes.
+        """Return 100 jobs, or as many as `limit` says, oldest first; those of one scope, or of all
+        scopes with this tenant, user and app. Without `payloads` these are left empty, and nobody
+        loads them. Without a scope it crosses scopes.
 
         Raises:
             InvalidInput: tenant, user or app can be no part of a scope.
         """
         if id is not None and not is_id(id):
             return []
-        whose = named({"tenant": tenant, "user": user, "app": app})
-        which = {"state": state, "id": id, "payloads": payloads, "limit": bounded(limit)}
-        return await session.jobs("jobs", scope_id=scope and scope.id, **whose, **which)
+        return await session.jobs(
+            "jobs",
+            scope_id=scope and scope.id,
+            state=state,
+            id=id,
+            payloads=payloads,
+            limit=bounded(which.get("limit", 100)),
+            **named(which),
+        )
 
     @reading
     async def waiting(

@@ -57,7 +57,7 @@ async def apply(session: Transaction, batch: Batch, *, texts: Texts, now: dateti
     await _write(session, plan, texts, version)
     follow_on = (embed_job(session.scope, now, name) for name in embedders)
     await put(session, [*batch.jobs, *follow_on])
-    return Applied(ids=plan.ids, version=version)
+    return plan.ids
 
 
 async def _met(

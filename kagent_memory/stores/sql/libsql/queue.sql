@@ -39,7 +39,7 @@ SELECT due.id, due.fence, s.tenant, s.user_id, s.app
 FROM (
     SELECT
         j.scope_id, j.id, j.fence, j.attempts > 0 AS again, j.created_at,
-        coalesce((SELECT key + 1 FROM json_each(:served) WHERE value = lower(hex(j.scope_id))), 0) AS turn
+        coalesce((SELECT max(key) + 1 FROM json_each(:served) WHERE value = lower(hex(j.scope_id))), 0) AS turn
     FROM ingest_job AS j
     WHERE (
             (j.state = 'queued' AND j.run_after <= :now)
@@ -88,8 +88,7 @@ RETURNING id
 -- name: release_job
 UPDATE ingest_job SET
     state = :state, run_after = :run_after, error = :error, calls = :calls, tokens = :tokens,
-    attempts = :attempts, failures = :failures, payload = coalesce(:payload, payload),
-    sealed = CASE WHEN :payload IS NULL THEN sealed ELSE :sealed END,
+    attempts = :attempts, failures = :failures,
     lease_until = NULL, owner = ''
 WHERE scope_id = :scope_id AND id = :id AND fence = :fence AND state = 'running'
 RETURNING id

@@ -39,7 +39,9 @@ SELECT due.id, due.fence, s.tenant, s.user_id, s.app
 FROM (
     SELECT
         j.scope_id, j.id, j.fence, j.attempts > 0 AS again, j.created_at,
-        coalesce(array_position(%(served)s::uuid[], j.scope_id), 0) AS turn
+        coalesce(
+            (SELECT max(s.place) FROM unnest(%(served)s::uuid[]) WITH ORDINALITY AS s (id, place) WHERE s.id = j.scope_id), 0
+        ) AS turn
     FROM ingest_job AS j
     WHERE (
             (j.state = 'queued' AND j.run_after <= %(now)s)
@@ -86,8 +88,7 @@ RETURNING id
 -- name: release_job
 UPDATE ingest_job SET
     state = %(state)s, run_after = %(run_after)s, error = %(error)s, calls = %(calls)s, tokens = %(tokens)s,
-    attempts = %(attempts)s, failures = %(failures)s, payload = coalesce(%(payload)s::json, payload),
-    sealed = CASE WHEN %(payload)s::json IS NULL THEN sealed ELSE %(sealed)s::bytea END,
+    attempts = %(attempts)s, failures = %(failures)s,
     lease_until = NULL, owner = ''
 WHERE scope_id = %(scope_id)s AND id = %(id)s::uuid AND fence = %(fence)s AND state = 'running'
 RETURNING id
