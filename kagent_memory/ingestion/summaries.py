@@ -225,7 +225,6 @@ class CompactionAwareSummary:
                 type="episodic",
                 importance=COMPACTION_IMPORTANCE,
                 origin="tool" if any(message.role == "tool" for message in covered) else "agent",
-                session_id=transcript.session_id or None,
                 event_ids=event_ids(covered),
                 subject=transcript.session_id or "session",
                 attribute=f"compaction:{start!r}",

@@ -131,7 +131,6 @@ class PassthroughSummary:
                 type=self.type,
                 origin=message.role,
                 author=message.author or None,
-                session_id=transcript.session_id or None,
                 event_ids=event_ids,
                 happened_at=message.at,
                 verbatim=True,

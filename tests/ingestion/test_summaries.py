@@ -58,7 +58,6 @@ async def test_a_fact_keeps_its_type_topics_time_slot_and_sources():
             ("home", "move"),
             importance=0.9,
             happened_at=datetime(2024, 5, 7, tzinfo=UTC),
-            session_id="s1",
             event_ids=("e2",),
             author="Ada",
             **slot,
@@ -226,8 +225,8 @@ async def test_turns_are_kept_word_for_word():
     assert [(turn.text, turn.origin, turn.author, turn.event_ids) for turn in turns] == [
         ("I eat no meat", role, role, (event,)) for role, event in (("user", "e0"), ("agent", "e1"))
     ]
-    assert {(turn.verbatim, turn.type, turn.happened_at, turn.session_id) for turn in turns} == {
-        (True, "episodic", NOW, "s1")
+    assert {(turn.verbatim, turn.type, turn.happened_at) for turn in turns} == {
+        (True, "episodic", NOW)
     }
 
 
