@@ -57,10 +57,10 @@ async def missing(uri: str, settings: MemorySettings) -> Diagnosis | None:
     is_file = parts.scheme == "libsql" and not parts.netloc and ":memory:" not in parts.path
     if is_file and (unfit := _unfit_folder(parts.path.removeprefix("/"))):
         text = f"The directory {unfit} does not exist, or may not be written."
-        return bad("database", text, "file")
+        return bad("database", text)
     schema = f" (schema {settings.postgres_schema})" if bare.startswith("postgres") else ""
     text = f"{without_secrets(bare)}{schema} holds nothing of ours yet."
-    return note("database", text, "new")
+    return note("database", text)
 
 
 def _unfit_folder(file: str) -> Path | None:

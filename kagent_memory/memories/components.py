@@ -34,7 +34,6 @@ from ..retrieval.retriever import Retriever
 from ..settings import MemorySettings
 from ..stores import Store, open_store
 from ..stores.values import Batch, OpenOptions, Pruned
-from .caller_vectors import CallerVectors
 from .tokens import Tokens
 
 logger = logging.getLogger(__name__)
@@ -66,7 +65,6 @@ class Components:
         redactors: what is done to a text before anything else sees it.
         clock: the time now (aware UTC).
         weights: of the importance formula.
-        caller_vectors: where vectors that callers bring are kept.
         tokens: the bearer tokens of a server.
     """
 
@@ -82,7 +80,6 @@ class Components:
 
     def __post_init__(self) -> None:
         store, settings, clock = self.store, self.settings, self.clock
-        self.caller_vectors = CallerVectors(store.memories, clock)
         self.deliveries = Deliveries(store.memories, clock)
         self.tokens = Tokens(store.tokens, settings.tenant, clock)
         self.enqueuer = Enqueuer(

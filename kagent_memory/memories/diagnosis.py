@@ -23,28 +23,24 @@ MAX_BEHIND_SECONDS = 5.0
 ADVICE: Mapping[str, str] = {
     "check": "Take a token that is bound to nothing, or ask where the server is started.",
     "cluster": "Spread them with `kagent-memory migrate --distribute`.",
-    "database": "Start the database, see its log, and check host, port and password.",
-    "embedder": "Start the embedder, or correct its name, base_url and API key.",
+    "database": "Start the database, or correct KAGENT_MEMORY_URI; let this user write a file's "
+    "folder. `kagent-memory migrate` makes a new one.",
+    "embedder": "Set embedding= (KAGENT_MEMORY_EMBEDDING), for example ollama/nomic-embed-text; "
+    "start it, or correct its name, base_url and API key.",
     "encryption": "Set KAGENT_MEMORY_ENCRYPTION_KEYS as the other processes have it.",
     "extension": "Install pgvector 0.7 or newer.",
-    "failing": "They run by themselves when the cause is gone; see `kagent-memory jobs`.",
-    "file": "Make it writable for this user, or correct the URI.",
-    "keywords": "Set embedding= (KAGENT_MEMORY_EMBEDDING), for example ollama/nomic-embed-text, to "
-    "find by meaning.",
     "model": "Correct the model's name and API key, or start its server.",
-    "new": "Correct --uri or KAGENT_MEMORY_URI, or make it with `kagent-memory migrate`.",
     "opening": "Correct what it names: KAGENT_MEMORY_URI, a setting, an extra or a right.",
-    "permissions": "GRANT these to this user, or run `kagent-memory migrate` as the owner.",
-    "queue": "See `kagent-memory jobs --state dead`; mend the cause, then retry or drop them.",
+    "permissions": "GRANT this user the right to write; as the owner, run `kagent-memory migrate`.",
+    "queue": "See `kagent-memory jobs`; mend the cause, then retry or drop those that are dead.",
     "server": "Start the server, or correct the URI, the setting and the token.",
     "settings": "Correct the setting or the URI.",
     "standby": "Start it; it must be a streaming standby of this very database. Correct or unset "
     "KAGENT_MEMORY_READ_URI. The primary answers meanwhile; see pg_stat_replication there.",
     "vectors": "Jobs embed them; the log names what the embedder refuses, which another one may "
     "take.",
-    "writing": "Give this user the right to write.",
 }
-"""What to do about a part, or about one fault of it."""
+"""What to do about a part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +58,14 @@ class Diagnosis:
     advice: str = ""
 
 
-def bad(part: str, told: object, fault: str = "") -> Diagnosis:
-    """Return that a part does not work, with what to do about it, or about this fault of it."""
-    return Diagnosis(part, "bad", str(told), ADVICE[fault or part])
+def bad(part: str, told: object) -> Diagnosis:
+    """Return that a part does not work, with what to do about it."""
+    return Diagnosis(part, "bad", str(told), ADVICE[part])
 
 
-def note(part: str, text: str, fault: str = "") -> Diagnosis:
+def note(part: str, text: str) -> Diagnosis:
     """Return what should be known of a part that works, with what to do about it."""
-    return Diagnosis(part, "note", text, ADVICE[fault or part])
+    return Diagnosis(part, "note", text, ADVICE[part])
 
 
 class Ping(BaseModel):
@@ -94,7 +90,6 @@ async def _store(parts: Components) -> list[Diagnosis]:
                 "permissions",
                 store.queue.lease("doctor", new_id(), seconds=1),
                 "A row was written.",
-                "writing",
             )
             if "lacking" not in about
             else bad("permissions", f"Missing: {about['lacking']}."),
@@ -159,7 +154,7 @@ async def check_queue(parts: Components) -> Diagnosis:
             f"{_counted(failing)} job(s) wait to be tried again, the oldest for "
             f"{waited.total_seconds() / 3600:.1f} h: {failing[0].error}"
         )
-        return note("queue", text, "failing")
+        return note("queue", text)
     return Diagnosis("queue", "ok", "No dead letters, and nothing that waits to be tried again.")
 
 
@@ -192,7 +187,7 @@ async def _encryption(parts: Components) -> list[Diagnosis]:
 
 async def _embedder(parts: Components) -> list[Diagnosis]:
     if parts.vectors is None:
-        return [note("embedder", "None: search is by keywords.", "keywords")]
+        return [note("embedder", "None: search is by keywords.")]
     return [await _tried("embedder", parts.vectors.ping(), "It answered a probe.")]
 
 
@@ -207,13 +202,13 @@ async def _model(parts: Components) -> Diagnosis:
     return await _tried("model", asked, "It answered a probe.")
 
 
-async def _tried(part: str, attempt: Awaitable[object], text: str, fault: str = "") -> Diagnosis:
+async def _tried(part: str, attempt: Awaitable[object], text: str) -> Diagnosis:
     """Return that a part works if an attempt succeeds in time, else what is wrong."""
     try:
         async with asyncio.timeout(PROBE_SECONDS):
             await attempt
     except TimeoutError:
-        return bad(part, f"No answer within {PROBE_SECONDS} s.", fault)
+        return bad(part, f"No answer within {PROBE_SECONDS} s.")
     except KagentMemoryError as error:
-        return bad(part, error, fault)
+        return bad(part, error)
     return Diagnosis(part, "ok", text)

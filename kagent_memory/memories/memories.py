@@ -35,6 +35,7 @@ from ..retrieval.retriever import Retriever
 from ..retrieval.search import Search, models_until
 from ..settings import MemorySettings, compose
 from ..stores.values import Facets, Order, Page
+from .caller_vectors import for_query
 from .components import (
     Components,
     check_gate,
@@ -239,7 +240,7 @@ class Memories(Writing, Forgetting, Maintenance):
             filter=parts.masked_filter(replace(filter, superseded=False)),
             explain=explain,
             history=earlier,
-            external_vector=await parts.caller_vectors.for_query(embedding, embedding_space),
+            external_vector=await for_query(parts.store.memories, embedding, embedding_space),
             budget_tokens=budget_tokens,
             as_of=as_of,
             session_id=checked_session_id(session_id) if session_id else None,

@@ -24,8 +24,7 @@ from .verbs import Verb, verb
 logger = logging.getLogger(__name__)
 
 CLOSE_SECONDS = 5.0
-FIRST_PAUSE_SECONDS = 0.01
-MAX_PAUSE_SECONDS = 0.25
+PAUSE_SECONDS = 0.03
 
 
 def utc_now() -> datetime:
@@ -132,7 +131,6 @@ class Opened:
         parts, end = self.parts, time.monotonic() + timeout
         if filling := [task for task in self._background if task.get_name() == BACKFILL]:
             await asyncio.wait(filling, timeout=timeout)  # until it has queued all that it embeds
-        pause = FIRST_PAUSE_SECONDS
         while True:
             with suppress(StoreError):  # a store that is away may hold jobs still
                 if not (await parts.store.queue.pending(now=parts.clock())).count:
@@ -141,8 +139,7 @@ class Opened:
             if (left := end - time.monotonic()) <= 0:
                 await self._log_unfinished()
                 return False
-            await asyncio.sleep(min(pause, left))
-            pause = min(1.5 * pause, MAX_PAUSE_SECONDS)
+            await asyncio.sleep(min(PAUSE_SECONDS, left))
         try:
             await asyncio.wait_for(
                 parts.deliveries.flush(), max(0.0, end - time.monotonic()) + 0.01

@@ -31,8 +31,6 @@ from ..errors import InvalidInput
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 MAX_UNKNOWN = 1000
-# pydantic's parser ends there
-JSON_ADVICE = "send one JSON value in UTF-8, nested at most 200 levels deep"
 
 
 def verb(route: str = "", *, durable: bool = False) -> Callable[[Method], Method]:
@@ -251,8 +249,7 @@ def _faults(error: ValidationError) -> str:
     if error.error_count() > MAX_UNKNOWN:
         return f"{error.error_count():,} arguments are unknown or do not fit."
     messages = [": ".join(filter(None, fault)) for fault in faults(error)[:MAX_FAULTS]]
-    advice = [JSON_ADVICE] if messages[0].startswith("Invalid JSON") else []
-    return "; ".join([*messages, *advice]).encode(errors="replace").decode()
+    return "; ".join(messages).encode(errors="replace").decode()
 
 
 def _plain(value: Any) -> Any:

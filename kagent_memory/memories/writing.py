@@ -24,7 +24,7 @@ from ..records import (
 )
 from ..retention.lifecycle import promoted, revised, to_memory
 from ..stores.values import Batch, Delivery
-from .caller_vectors import check_brought
+from .caller_vectors import check_brought, with_brought
 from .opened import Opened
 from .types import Llm, Minutes, Vector, Who
 from .verbs import verb
@@ -157,8 +157,8 @@ class Writing(Opened):
                 check_brought(embedding_space)
                 applied = await parts.embed_and_apply(scope, changes, now=now, strict=True)
             else:
-                batch = await parts.caller_vectors.added_to(
-                    Batch(changes=changes), stored, embedding, embedding_space
+                batch = await with_brought(
+                    parts.store.memories, Batch(changes=changes), stored, embedding, embedding_space
                 )
                 applied = await parts.apply(scope, batch, now=now)
             ids = [str(id) for id in applied[: len(memories)]]

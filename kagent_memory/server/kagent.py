@@ -20,6 +20,7 @@ from fastapi.responses import JSONResponse, Response
 from ..concurrency import run_in_thread
 from ..errors import InvalidInput, KagentMemoryError, NotFound
 from ..memories import Memories
+from ..memories.caller_vectors import nearest
 from ..memories.reading import each_memory
 from ..records import Memory, Scope
 from ..stores.spaces import external_name
@@ -92,12 +93,12 @@ async def _store(memories: Memories, caller: Caller, items: Sequence[Item]) -> l
 
 async def search(memories: Memories, caller: Caller, asked: Search) -> dict[str, Any]:
     """Find the nearest memories by cosine; exact for every user, however crowded the table."""
-    scopes = _scopes(memories, caller, asked)
+    scopes, parts = _scopes(memories, caller, asked), memories.parts
     hits = [
         (cosine, memory, scope)
         for scope in scopes
-        for memory, cosine in await memories.parts.caller_vectors.nearest(
-            scope, asked.array, limit=asked.rows
+        for memory, cosine in await nearest(
+            parts.store.memories, scope, asked.array, limit=asked.rows, now=parts.clock()
         )
     ]
     hits.sort(key=lambda hit: (-hit[0], hit[1].id))
@@ -106,7 +107,7 @@ async def search(memories: Memories, caller: Caller, asked: Search) -> dict[str,
     kept = [hit for hit in hits[: asked.rows] if not asked.min_score or hit[0] >= asked.min_score]
     for own in scopes:
         ids = [memory.id for _, memory, scope in kept if scope == own]
-        memories.parts.deliveries.count(own, retrieved=ids, delivered=ids)
+        parts.deliveries.count(own, retrieved=ids, delivered=ids)
     return {"memories": [found(memory, cosine) for cosine, memory, _ in kept]}
 
 
