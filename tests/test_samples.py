@@ -20,7 +20,7 @@ SAYS = {
     "worker.py": "ingested: The staging cluster is called heron.",
 }
 IMPORTED = {"jsonl_format.py", "postgres_table.py"}
-OTHERS = {"demo.py"}  # which test_demo.py runs
+OTHERS = {"demo.py", "adk_conformance.py"}  # which test_demo.py and adk/test_conformance.py run
 NAMES = {path.name for path in SAMPLES.glob("*.py") if not path.name.startswith("import_")}
 
 
