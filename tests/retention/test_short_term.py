@@ -109,10 +109,6 @@ async def test_it_is_found_in_its_session_only_and_ends_with_its_hours(store_uri
         assert await listed(memories) == {"Ada lives in Paris"}
         stats = await memories.stats(ADA)
         assert (stats.visible, stats.short_term, stats.superseded) == (1, 1, 0)
-        explained = await memories.recall(ADA, TEA, explain=True)
-        assert [out.memory_id for out in explained.left_out if out.reason == "short_term"] == [
-            held.id
-        ]
         later(memories, hours=24)
         assert TEA not in await found(memories, "green tea", "s1")
         with pytest.raises(NotFound):
@@ -327,21 +323,12 @@ async def test_short_term_memories_outlast_the_setting(store_uri):
 
 
 async def test_forgetting_and_merging_know_them():
-    """Short-term memories are forgotten by id, tag, session or filter, and none is merged."""
+    """Short-term memories are forgotten by their session or tag, and none is merged."""
     async with await opened() as memories:
-        cat, chess, boat = "Ada has a cat", "Ada plays chess", "Ada owns a boat"
-        await heard(memories, "s1", TEA, {"text": cat, "tags": ["pets"]}, chess)
-        await heard(memories, "s2", boat)
-        page = await memories.list(ADA, filter=Filter(**OWN))
-        ids = {one.content: one.id for one in page.memories}
+        await heard(memories, "s1", TEA)
+        await heard(memories, "s2", {"text": "Ada has a cat", "tags": ["pets"]})
         assert await memories.consolidate(ADA) == ()
-        conditions: list[tuple[dict[str, Any], str]] = [
-            ({"tag": "pets"}, cat),
-            ({"ids": ids[TEA]}, TEA),
-            ({"session_id": "s1"}, chess),
-            ({"filter": Filter(**OWN)}, boat),
-        ]
-        for condition, gone in conditions:
-            assert [*await memories.forget(ADA, **condition)] == [ids[gone]]
+        for condition in ({"session_id": "s1"}, {"tag": "pets"}):
+            assert len(await memories.forget(ADA, **condition)) == 1
         await heard(memories, "s1", TEA)
         assert not await listed(memories, **OWN)

@@ -54,18 +54,6 @@ def test_a_memory_that_names_a_time_answers_a_question_for_one() -> None:
     assert signs["time"] > 0
 
 
-def test_neighbours_are_by_session_and_position() -> None:
-    """Two turns away counts less than one; three count for nothing."""
-    scope = SmallScope()
-    for content in ("kayak", "first", "second", "third", "fourth"):
-        scope.add(content, session="s")
-    scope.add("alone")
-    cosines = dict.fromkeys(range(len(scope.entries)), 0.3)
-    settings = replace(PLAIN, window=0.5)
-    scores = {hit.row: hit.score for hit in scope.rank("kayak", cosines, settings=settings).best()}
-    assert scores[1] > scores[2] > scores[3] == scores[4] == scores[5]
-
-
 def test_a_session_that_holds_all_words_lifts_its_turns() -> None:
     """Over those of a session that holds one of them."""
     scope = SmallScope()
@@ -123,21 +111,6 @@ def test_an_agents_long_answer_yields_to_the_user_it_repeats() -> None:
         alone.add(f"A kayak in the harbour shed, {padding}", author=author, session="s")
     ranked = alone.rank("kayak harbour shed").best()
     assert ranked[0].score == ranked[1].score
-
-
-def test_what_surrounds_a_long_text_counts_less() -> None:
-    """A page speaks for itself."""
-
-    def share(words: int) -> float:
-        scope = SmallScope()
-        padding = " ".join(f"clause{number}" for number in range(words))
-        for content in ("kayak", "first"):
-            scope.add(f"{content} {padding}", session="s")
-        signs = scope.rank("kayak", {0: 0.3, 1: 0.3}).explain(1)["scores"]
-        return signs.get("window", 0.0) / signs["match"]
-
-    assert share(3) > share(60)
-    assert share(300) < share(3) / 10
 
 
 def test_an_explanation_tells_ranks_among_all_that_was_found() -> None:

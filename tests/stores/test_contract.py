@@ -25,7 +25,6 @@ from kagent_memory.testing.contract import (
     FilterContract,
     ForgetContract,
     HistoryContract,
-    InputContract,
     IsolationContract,
     RoundTripContract,
     TakenContract,
@@ -75,7 +74,7 @@ class TestLibsqlServer(RoundTripContract, ApplyContract):
         return await open_store(self.server.uri())
 
 
-class TestMemory(RoundTripContract, ForgetContract, ConcurrencyContract):
+class TestMemory(ConcurrencyContract):
     """A database in memory has one connection for readers and writers."""
 
     async def open_store(self):
@@ -95,15 +94,12 @@ class TestEncryptedFile(
     FilterContract,
     TextSearchContract,
     QueueContract,
-    InputContract,
 ):
     options: ClassVar[dict[str, Any]] = {"encryption_keys": KEYS}
 
 
 @pytest.mark.usefixtures("packs_at_once")
-class TestEncryptedPostgres(
-    OnPostgres, RoundTripContract, HistoryContract, ForgetContract, TakenContract
-):
+class TestEncryptedPostgres(OnPostgres, RoundTripContract, TakenContract):
     options: ClassVar[dict[str, Any]] = {"encryption_keys": KEYS}
 
 

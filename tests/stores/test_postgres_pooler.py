@@ -22,8 +22,6 @@ from kagent_memory.stores.values import Batch
 from kagent_memory.testing.contract import (
     ApplyContract,
     ConcurrencyContract,
-    IsolationContract,
-    RoundTripContract,
 )
 from kagent_memory.testing.fixtures import NOW, a_job, a_memory, adding, vector
 
@@ -41,8 +39,6 @@ class BehindAPooler:
 
 class TestBehindAPooler(
     BehindAPooler,
-    IsolationContract,
-    RoundTripContract,
     ApplyContract,
     ConcurrencyContract,
     QueueContract,
