@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any, TypeVar, cast
 
-from pydantic import BaseModel, RootModel, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from ..checks import valid_text
 from ..errors import ModelError, TruncatedAnswer
@@ -128,15 +128,8 @@ def _value_at(text: str, start: int) -> tuple[Any, int]:
         raise ModelError("The model's answer is not valid JSON.") from None
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        raise ValueError("a key occurs twice")  # which of both was meant nobody can say
-    return members
-
-
 # strict=False: small models write line breaks inside strings
-_DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_object)
+_DECODER = json.JSONDecoder(strict=False)
 
 
 def _fitting(value: Any, schema: type[Answer]) -> Answer | None:
@@ -144,16 +137,11 @@ def _fitting(value: Any, schema: type[Answer]) -> Answer | None:
     try:
         # half of a character, which no schema takes
         value = json.loads(valid_text(json.dumps(value, ensure_ascii=False, default=str)))
-        if issubclass(schema, RootModel):
-            return cast("Answer", schema.model_validate(value))
-        if isinstance(value, list):  # it fills the only field, or the only one that must be there
-            needed = [name for name, field in fields.items() if field.is_required()] or list(fields)
-            if len(needed) != 1:
-                return None
-            value = {fields[needed[0]].alias or needed[0]: cast("Any", value)}
-        known = {*fields, *(field.alias for field in fields.values())}
+        if isinstance(value, list):  # it fills the only field that must be there
+            needed = [name for name, field in fields.items() if field.is_required()]
+            value = dict.fromkeys(needed, cast("Any", value)) if len(needed) == 1 else {}
         names = set(cast("dict[str, Any]", value)) if isinstance(value, dict) else set[str]()
-        return schema.model_validate(value) if known & names or not fields else None
+        return schema.model_validate(value) if fields.keys() & names else None
     except (ValidationError, RecursionError):
         return None
 
