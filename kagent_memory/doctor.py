@@ -6,9 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from .errors import ConfigurationError, KagentMemoryError
 from .memories import Memories, without_secrets
@@ -53,17 +51,6 @@ async def missing(uri: str, settings: MemorySettings) -> Diagnosis | None:
     if await store_exists(uri, schema=settings.postgres_schema):
         return None
     bare = uri.removeprefix("kagent+")
-    parts = urlsplit(bare)
-    is_file = parts.scheme == "libsql" and not parts.netloc and ":memory:" not in parts.path
-    if is_file and (unfit := _unfit_folder(parts.path.removeprefix("/"))):
-        text = f"The directory {unfit} does not exist, or may not be written."
-        return bad("database", text)
     schema = f" (schema {settings.postgres_schema})" if bare.startswith("postgres") else ""
     text = f"{without_secrets(bare)}{schema} holds nothing of ours yet."
     return note("database", text)
-
-
-def _unfit_folder(file: str) -> Path | None:
-    """Return the directory of a file, if none can be made there."""
-    folder = Path(file).absolute().parent
-    return None if os.access(folder, os.W_OK) else folder

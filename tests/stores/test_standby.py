@@ -308,7 +308,7 @@ async def test_a_wrong_read_uri_is_told_when_the_store_is_opened(pair, schema, t
         (there, r"this is another database than the one that is written to; name"),
         (
             pair.standby.replace("/postgres?", "/missing?"),
-            r"read_uri: .*\"missing\" does not exist; create",
+            r"read_uri: .*\"missing\" does not exist; check host",
         ),
         (secret + "&search_limit=3", r"read_uri: Invalid PostgreSQL URI: .*search_limit"),
     ):

@@ -197,19 +197,16 @@ class FileConnection(Connection):
         place = path if path == MEMORY else str(Path(path).absolute())
         with _driver_errors():
             self._driver = sqlite3.connect(place, timeout=0, isolation_level=None)
+        self._driver.row_factory = sqlite3.Row
         if sqlite3.sqlite_version_info < (3, 41):
             self._driver.create_function("unhex", 1, bytes.fromhex, deterministic=True)
 
     @override
     def run(self, *statements: Statement) -> Sequence[Sequence[Row]]:
         with _driver_errors():
-            return [self._run(sql, values) for sql, values in statements]
-
-    def _run(self, sql: str, values: Mapping[str, Value]) -> Sequence[Row]:
-        cursor = self._driver.execute(sql, values)
-        columns = [column[0] for column in cursor.description or ()]
-        # all of them: an open cursor would keep its lock
-        return [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
+            # all rows of each: an open cursor would keep its lock
+            answers = [self._driver.execute(*statement).fetchall() for statement in statements]
+        return [[dict(zip(row.keys(), row, strict=True)) for row in rows] for rows in answers]
 
     @override
     def close(self) -> None:

@@ -118,8 +118,8 @@ class Pool:
             await pool._pool.open()
             return pool
         owned = callable(given)
-        if owned:
-            result = cast("Callable[[], object]", given)()
+        if callable(given):
+            result = given()
             given = await result if inspect.isawaitable(result) else result
         if not isinstance(given, AsyncConnectionPool):
             raise ConfigurationError(
@@ -284,7 +284,11 @@ class PostgresDatabase:
     async def _run(self, script: Script[T], *, writes: bool) -> T:
         async def work(connection: AnyConnection, traits: Traits) -> T:
             session = PostgresSession(connection, traits, self.scope, self.ring, writes)
-            done = await session.complete(script)
+            try:
+                done = await session.complete(script)
+            except OUTDATED:  # nothing came of it
+                await within(connection, CONNECT_SECONDS, _forget_prepared(connection))
+                done = await session.complete(script)
             if self.wrote is not None and session.moved:
                 position = None
                 with suppress(psycopg.Error):  # what was written is kept all the same
@@ -292,15 +296,8 @@ class PostgresDatabase:
                 self.wrote(session.moved, position)
             return done
 
-        async def run(connection: AnyConnection, traits: Traits) -> T:
-            try:
-                return await work(connection, traits)
-            except OUTDATED:  # nothing came of it
-                await within(connection, CONNECT_SECONDS, _forget_prepared(connection))
-                return await work(connection, traits)
-
         try:
-            return await self.pool.use(run)
+            return await self.pool.use(work)
         except psycopg.Error as error:
             raise ours(error) from error
 

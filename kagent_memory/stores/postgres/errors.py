@@ -36,11 +36,6 @@ def ours(error: psycopg.Error) -> KagentMemoryError:
         return ConfigurationError(str(error.diag.message_primary))
     if isinstance(error, errors.InsufficientPrivilege):
         return ConfigurationError(f"The database user lacks a privilege: {words}.")
-    if isinstance(error, errors.ReadOnlySqlTransaction):
-        return StoreError(
-            f"memory unavailable: {words}; the database is read-only: use its primary, or allow "
-            "writes."
-        )
     if isinstance(error, errors.QueryCanceled):
         return StoreError(
             f"memory unavailable: {words}; raise statement_timeout_seconds if it really needs "

@@ -22,51 +22,42 @@ async def look(connection: AnyConnection, schema: str) -> Row:
     return state
 
 
-async def prepare(connection: AnyConnection, traits: Traits, *, row_security: bool = False) -> bool:
+async def prepare(
+    connection: AnyConnection,
+    traits: Traits,
+    *,
+    row_security: bool = False,
+    shards: int = 0,
+    dry_run: bool = False,
+) -> Mapping[str, str] | None:
     """Migrate the schema where it must be; guard its rows where that is asked for or was once, and
-    distribute new tables where the others are.
+    distribute tables where that is asked for or the others are.
 
     Args:
         connection: one of its own.
         traits: what is known of it.
         row_security: switches row level security on.
+        shards: how many parts tables of scopes have; 0: distribute only beside others.
+        dry_run: take all of it back.
 
     Returns:
-        Whether there was something to do.
+        The tables that were not distributed yet and are to be, each with where its rows go; None:
+        there was nothing to do at all.
 
     Raises:
         psycopg.Error: the user's rights, a missing pgvector, roles that are not fit or an old
-            server do not allow it, or the database went away.
+            server do not allow it, or the database went away; or it has no Citus, this node is not
+            the coordinator, or the rows are guarded.
         ConfigurationError: a build from before the first release made the database.
     """
     guarded = row_security or traits.row_security
-    seconds = traits.target.answer_seconds
-    if await within(connection, seconds, _is_ready(connection, traits, guarded=guarded)):
-        return False
-    await within(connection, MIGRATION_SECONDS, _prepare(connection, traits, guarded=guarded))
-    return True
-
-
-async def spread(
-    connection: AnyConnection, traits: Traits, *, shards: int, dry_run: bool
-) -> Mapping[str, str]:
-    """Migrate the schema where it must be and spread its tables. Return those that were not spread
-    yet, each with where its rows go.
-
-    Args:
-        connection: one of its own.
-        traits: what is known of it.
-        shards: how many parts tables of scopes have.
-        dry_run: take all of it back.
-
-    Raises:
-        psycopg.Error: see `prepare`; the database has no Citus, this node is not the coordinator,
-            or the rows are guarded.
-    """
-    guarded = traits.row_security
+    if not shards:
+        looking = _is_ready(connection, traits, guarded=guarded)
+        if await within(connection, traits.target.answer_seconds, looking):
+            return None
     work = _prepare(connection, traits, guarded=guarded, shards=shards, dry_run=dry_run)
     left = await within(connection, MIGRATION_SECONDS, work)
-    if left and not dry_run:
+    if shards and left and not dry_run:
         await connection.execute(_TEXT["drop_local_rows"])
     return left
 
@@ -94,8 +85,8 @@ async def _prepare(
     traits: Traits,
     *,
     guarded: bool,
-    shards: int = 0,
-    dry_run: bool = False,
+    shards: int,
+    dry_run: bool,
 ) -> Mapping[str, str]:
     schema = traits.target.schema
     values = {"schema": schema, "guarded": guarded, "shards": shards, "dry_run": dry_run}

@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 import psycopg
 from typing_extensions import Unpack, override
 
-from ...errors import ConfigurationError, StoreError, needs_extra
+from ...errors import ConfigurationError, needs_extra
 from ..adapter import Adapter
 from ..encryption import KeyRing
 from ..parts import Store, store_in
@@ -24,7 +24,7 @@ from ..values import OpenOptions
 from .connection import Target, connect
 from .database import Pool, PostgresDatabase
 from .errors import refused
-from .schema import MIGRATION_SECONDS, look, prepare, spread
+from .schema import MIGRATION_SECONDS, look, prepare
 from .standby import open_standby
 
 LOOK_SECONDS = 10
@@ -54,7 +54,7 @@ class PostgresStore(Adapter):
                 state = await look(connection, schema)
         except (psycopg.Error, TimeoutError):
             return True
-        if not state["migrated"] and state["trouble"]:
+        if state["trouble"]:
             raise ConfigurationError(state["trouble"])
         return state["migrated"]
 
@@ -66,7 +66,7 @@ class PostgresStore(Adapter):
         target = Target(conninfo=uri, schema=schema, statement_seconds=MIGRATION_SECONDS)
         pool = await Pool.open(target)
         try:
-            return await pool.use(partial(spread, shards=shards, dry_run=dry_run))
+            return await pool.use(partial(prepare, shards=shards, dry_run=dry_run)) or {}
         except psycopg.Error as error:
             raise refused(error) from error
         finally:
@@ -84,7 +84,8 @@ async def _open(conninfo: str, options: OpenOptions) -> Store:
     pool = await Pool.open(target, size=size, given=options.get("pool"))
     database = PostgresDatabase(pool, ring=ring)
     try:
-        if await pool.use(partial(prepare, row_security=options.get("rls", False))):
+        preparing = partial(prepare, row_security=options.get("rls", False))
+        if await pool.use(preparing) is not None:
             await pool.forget()
         if (read_uri := options.get("read_uri")) is not None:
             reads = await open_standby(read_uri, target, size, database)
@@ -114,8 +115,7 @@ def _start(directory: Path) -> str:
     call in a thread.
 
     Raises:
-        ConfigurationError: the extra is missing, or the directory cannot be used.
-        StoreError: the server does not start.
+        ConfigurationError: the extra is missing, or the server does not start there.
     """
     try:
         with warnings.catch_warnings():
@@ -127,12 +127,8 @@ def _start(directory: Path) -> str:
         directory.parent.mkdir(parents=True, exist_ok=True)
         server = get_server(directory, cleanup_mode="stop", start=False)
         server.start()
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError, subprocess.SubprocessError, AssertionError) as error:
         raise ConfigurationError(
-            f"PostgreSQL cannot keep its data in {directory}: {error}."
-        ) from error
-    except (subprocess.SubprocessError, AssertionError) as error:
-        raise StoreError(
-            f"memory unavailable: the private PostgreSQL in {directory} does not start: {error}."
+            f"The private PostgreSQL in {directory} does not start: {error}."
         ) from error
     return server.get_uri()

@@ -43,6 +43,7 @@ SELECT
 SELECT
     to_regclass(quote_ident(%(schema)s::text) || '.schema_migration') IS NOT NULL AS migrated,
     CASE
+        WHEN to_regclass(quote_ident(%(schema)s::text) || '.schema_migration') IS NOT NULL THEN NULL
         WHEN NOT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'vector')
             AND NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'vector')
         THEN 'The pgvector extension is missing: `CREATE EXTENSION vector` needs pgvector installed on the server.'
