@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -96,9 +96,7 @@ async def test_looking_at_the_past_delivers_nothing() -> None:
     async with await opened() as memories:
         [id] = await memories.add(ADA, ["Ada sails the boat near Bergen"])
         await memories.add(GRACE, ["Grace sails the boat near Bergen"])
-        then = passed(memories)
-        assert await asked(memories, then) == ["Ada sails the boat near Bergen"]
-        every = await memories.recall(EVERY, QUERY, as_of=then, explain=True)
+        every = await memories.recall(EVERY, QUERY, as_of=passed(memories))
         assert {hit.scope for hit in every} == {ADA, GRACE}
         await memories.drain()
         usage = (await memories.get(ADA, id)).usage
@@ -106,15 +104,7 @@ async def test_looking_at_the_past_delivers_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [
-        START.replace(tzinfo=None),
-        "2026-05-08T12:00:00Z",
-        0,
-        START + DAY,
-        datetime.max.replace(tzinfo=UTC),
-    ],
-    ids=["naive", "text", "number", "future", "end"],
+    "wrong", [START.replace(tzinfo=None), START + DAY], ids=["naive", "future"]
 )
 async def test_a_time_that_does_not_fit_is_refused(wrong: Any) -> None:
     """`as_of` is an aware time that has passed."""

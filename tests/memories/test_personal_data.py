@@ -49,8 +49,10 @@ async def test_masked_before_anything_else_sees_it(store_uri: str, tmp_path: Pat
             ("[pii: email]",),
             {"to": ["[pii: email]"]},
         )
-        await memories.edit(SCOPE, id, content=f"Write {MAIL} or call 555-123-4567", why=MAIL)
-        assert [one.why for one in await memories.history(SCOPE, id)] == ["[pii: email]"]
+        why = f"{MAIL} with password=hunter2hunter2"
+        await memories.edit(SCOPE, id, content=f"Write {MAIL} or call 555-123-4567", why=why)
+        [edit] = await memories.history(SCOPE, id)
+        assert ("[pii: email]" in edit.why, "hunter2" in edit.why) == (True, False)
         assert (await memories.get(SCOPE, id)).content == "Write [pii: email] or call [pii: phone]"
         await memories.remember(SCOPE, SAID, "s1", ended=True)
         assert await memories.drain(timeout=60)

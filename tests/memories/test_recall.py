@@ -14,8 +14,8 @@ import pytest
 from kagent_memory.errors import ConfigurationError, InvalidInput
 from kagent_memory.memories import Memories
 from kagent_memory.records import Fact, Filter, Recall, Scope
-from kagent_memory.testing import FrozenClock, HashEmbedder
-from memories.opening import ADA, DAY, START, later, opened
+from kagent_memory.testing import HashEmbedder
+from memories.opening import ADA, DAY, START, opened
 
 NOTES = (
     "Ada's favourite tea is oolong from the shop on Mill Lane.",
@@ -274,29 +274,6 @@ async def test_of_a_long_memory_the_passage_that_fits_is_handed_over(memories: M
         excerpt = found.hits[0].excerpt
         assert ("The anchor lies under the pier." in excerpt) is (budget is not None)
         assert len(excerpt) <= 1_600
-
-
-async def test_explaining_tells_what_may_not_be_seen_and_delivers_nothing():
-    """An explanation names what matched and has expired, was superseded or is in quarantine, and
-    counts no delivery.
-    """
-    async with await opened(clock=FrozenClock(START), quarantine=["tool"]) as memories:
-        facts = [
-            Fact("Ada's tea is green", ttl_days=1),
-            "Ada's tea is black",
-            Fact("Ada's tea is poison", origin="tool"),
-        ]
-        expired, old, held = await memories.add(ADA, facts)
-        [new] = await memories.add(ADA, ["Ada's tea is white"], replaces=old)
-        later(memories, days=2)
-        for explain in (True, False):
-            found = await memories.recall(ADA, "Which tea?", explain=explain)
-            assert [hit.memory.id for hit in found] == [new]
-            reasons = {out.memory_id: out.reason for out in found.left_out}
-            hidden = {expired: "expired", old: "superseded", held: "quarantined"}
-            assert reasons == (hidden if explain else {})
-            await memories.drain(60)
-            assert (await memories.stats(ADA)).delivered_total == (not explain)
 
 
 class Backwards:

@@ -145,9 +145,6 @@ def with_vectors(*vectors: Any) -> Callable[[Lines], None]:
     return lambda lines: lines[1].update(vectors=vectors)
 
 
-FINE = [0.5] * 24
-
-
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
@@ -159,7 +156,6 @@ FINE = [0.5] * 24
         (lambda _lines: [""], "Line 1 .* export"),
         (lambda lines: [lines[0], "[]", *lines[2:]], "Line 2"),
         (with_memory(id="not an id"), "Line 5"),
-        (with_memory(content="a\0b"), "Line 5"),
         (with_memory(expires_at="9999-12-31T23:59:59-23:59"), "Line 5 .*out of range"),
         (with_memory(usage={"retrieved": 2**40}), "Line 5"),
         (with_memory(links=[new_id() for _ in range(5)]), "Line 5 .*at most 4"),
@@ -167,10 +163,8 @@ FINE = [0.5] * 24
         (with_revision(event_ids=["\0"]), "NUL"),
         (with_revision(memory_id="01900000-0000-7000-8000-000000000000"), "of another memory"),
         (with_vectors({"space": "hash", "numbers": [0.0] * 24}), "Line 2.*zero"),
-        (with_vectors({"space": "hash", "numbers": []}), "Line 2.*zero"),
-        (with_vectors({"space": "hash", "numbers": [*FINE[1:], float("nan")]}), "Line 2"),
-        (with_vectors({"space": 1, "numbers": FINE}), "Line 2"),
-        (with_vectors(*[{"space": "hash", "numbers": FINE}] * 2), "Line 2.*two vectors"),
+        (with_vectors({"space": "hash", "numbers": [float("nan")] * 24}), "Line 2"),
+        (with_vectors(*[{"space": "hash", "numbers": [0.5] * 24}] * 2), "Line 2.*two vectors"),
         (lambda lines: lines[1].update(surprise=1), "not known.*surprise"),
         (with_memory(surprise=1), "not known.*surprise"),
         (with_revision(surprise=1), "not known.*surprise"),
@@ -367,31 +361,21 @@ async def test_vectors_of_callers_travel_to_the_last_bit(store_uri, keys, tmp_pa
     async with (
         await opened(embedding=HashEmbedder(dimensions=16)) as first,
         await opened(store_uri, embedding=embedder, **more) as second,
-        await opened() as third,
     ):
         await fill(first)
-        own = ["Ada's own 64", "and 64 more"]
-        vectors = [unit(64, 1), vector(256.1, -0.0, 1e-9, 3, 2**-9, *[0] * 59)]
-        await first.add(ADA, own, embedding=vectors)
+        own = vector(256.1, -0.0, 1e-9, 3, 2**-9, *[0] * 59)
+        await first.add(ADA, ["Ada's own 64"], embedding=[own])
         await first.add(GRACE, ["Grace's 768"], embedding=[unit(768, 7)])
-        await first.work(until_idle=True)
         before = await vectors_of(first)
-        assert {name for name, _, _ in before} == {"hash", "external-64", "external-768"}
         before = {key: value for key, value in before.items() if key[0] != "hash"}
         path = await exported(first, tmp_path, vectors=True)
-        would = await second.import_(path, dry_run=True)
-        assert (await second.store.memories.spaces.all(), await second.scopes()) == ([], [])
         done = await second.import_(path)
-        assert would == done == Imported(added=12)
-        assert done.vectors == len(before) == 3
-        assert await vectors_of(second) == before
-        assert embedder.calls == []
+        assert (done, done.vectors, len(before)) == (Imported(added=11), 2, 2)
+        assert (await vectors_of(second), embedder.calls) == (before, [])
         await second.work(until_idle=True)
         assert (await vectors_of(second)).items() > before.items()
-        assert await second.import_(path) == Imported(present=12)
-        assert (await third.import_(path)).vectors == 3
-        [hit] = await third.recall(ADA, "", embedding=vectors[0], limit=1)
-        assert hit.memory.content == own[0]
+        [hit] = await second.recall(ADA, "", embedding=own, limit=1)
+        assert hit.memory.content == "Ada's own 64"
 
 
 async def test_a_vector_never_travels_with_other_words(tmp_path, monkeypatch):

@@ -4,17 +4,14 @@ pruned or not.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pytest
-from server.ground import client_of, served
 
 from kagent_memory import Change, Fact, Filter, Memories, Scope
 from kagent_memory.errors import Conflict, NotFound
-from kagent_memory.remote import RemoteMemories
 from kagent_memory.stores.values import Batch
 from kagent_memory.testing import FrozenClock, HashEmbedder
 from memories.opening import DAY, START, later, listed, opened
@@ -64,28 +61,22 @@ async def fill(memories: Memories) -> dict[str, str]:
     return ids
 
 
-class Filled:
-    """The verbs under test, and the memories of each state behind them."""
-
-    def __init__(self, verbs: Memories, inside: Memories, ids: dict[str, str]) -> None:
-        self.verbs, self.inside, self.ids = verbs, inside, ids
-
-    def states(self, ids: Any) -> set[str]:
-        known = {id: state for state, id in self.ids.items()}
-        return {known[id] for id in ids}
+@pytest.fixture
+async def memories(store_uri: str) -> AsyncIterator[Memories]:
+    clock = FrozenClock(START)
+    async with await opened(store_uri, clock=clock, embedding=HashEmbedder()) as memories:
+        yield memories
 
 
-@pytest.fixture(params=["in process", "over HTTP"])
-async def filled(request: pytest.FixtureRequest, store_uri: str) -> AsyncIterator[Filled]:
-    opening = partial(opened, store_uri, clock=FrozenClock(START), embedding=HashEmbedder())
-    async with await opening() as inside:
-        ids = await fill(inside)
-        if request.param == "in process":
-            yield Filled(inside, inside, ids)
-            return
-        with served(opening) as address:
-            async with await RemoteMemories.open(address) as remote:
-                yield Filled(remote, inside, ids)
+@pytest.fixture
+async def ids(memories: Memories) -> dict[str, str]:
+    """The id of a memory of each state."""
+    return await fill(memories)
+
+
+def states(ids: dict[str, str], found: Iterable[str]) -> set[str]:
+    known = {id: state for state, id in ids.items()}
+    return {known[id] for id in found}
 
 
 async def refused(verb: Any) -> bool:
@@ -96,72 +87,74 @@ async def refused(verb: Any) -> bool:
     return False
 
 
-async def test_verbs_by_id_know_no_memory_out_of_sight(filled: Filled) -> None:
+async def test_verbs_by_id_know_no_memory_out_of_sight(
+    memories: Memories, ids: dict[str, str]
+) -> None:
     """No verb that takes an id finds a memory out of sight; history and undo know the retired."""
-    verbs = filled.verbs
-    for state, id in filled.ids.items():
+    for state, id in ids.items():
         is_hidden = state not in SEEN
         for attempt in (
-            verbs.get(SCOPE, id),
-            verbs.feedback(SCOPE, id, success=True),
-            verbs.edit(SCOPE, id, importance=0.5),
-            verbs.pin(SCOPE, id),
-            verbs.add(SCOPE, [f"Instead of {state}"], replaces=id),
+            memories.get(SCOPE, id),
+            memories.feedback(SCOPE, id, success=True),
+            memories.edit(SCOPE, id, importance=0.5),
+            memories.pin(SCOPE, id),
+            memories.add(SCOPE, [f"Instead of {state}"], replaces=id),
         ):
             assert await refused(attempt) is is_hidden, state
-        for attempt in (verbs.history(SCOPE, id), verbs.undo(SCOPE, id)):
+        for attempt in (memories.history(SCOPE, id), memories.undo(SCOPE, id)):
             assert await refused(attempt) is (state not in HISTORIES), state
-    usage = await filled.inside.store.memories.get(
-        SCOPE, [*filled.ids.values()], now=START, superseded=True
-    )
+    usage = await memories.store.memories.get(SCOPE, [*ids.values()], now=START, superseded=True)
     counted = {id for id, memory in usage.items() if memory.usage.successes}
-    assert filled.states(counted) == SEEN
+    assert states(ids, counted) == SEEN
 
 
-async def test_lists_and_searches_give_what_is_visible(filled: Filled) -> None:
+async def test_lists_and_searches_give_what_is_visible(
+    memories: Memories, ids: dict[str, str]
+) -> None:
     """Lists, counts and searches of every mode give what is visible and nothing else."""
-    verbs = filled.verbs
     for order in ("newest", "oldest"):
-        found = await verbs.list(SCOPE, order=order, limit=99)
-        assert filled.states(one.id for one in found.memories) == SEEN
-    everything = await verbs.list(SCOPE, filter=Filter(superseded=True), limit=99)
-    assert filled.states(one.id for one in everything.memories) == HISTORIES
+        found = await memories.list(SCOPE, order=order, limit=99)
+        assert states(ids, (one.id for one in found.memories)) == SEEN
+    everything = await memories.list(SCOPE, filter=Filter(superseded=True), limit=99)
+    assert states(ids, (one.id for one in everything.memories)) == HISTORIES
     for filter in (Filter(), Filter(session_id="s", tags=("z",)), Filter(superseded=True)):
         for query in ("Which zebra is there?", "zebra expired superseded forgotten quarantined"):
-            hits = await verbs.recall(SCOPE, query, limit=50, filter=filter)
-            assert filled.states(hit.memory.id for hit in hits) == SEEN, (filter, query)
-    vector = (await HashEmbedder().embed(["zebra"], kind="query"))[0]
-    assert not await verbs.recall(SCOPE, "", embedding=vector)  # no vectors of callers here
-    stats = await verbs.stats(SCOPE)
+            hits = await memories.recall(SCOPE, query, limit=50, filter=filter)
+            assert states(ids, (hit.memory.id for hit in hits)) == SEEN, (filter, query)
+    stats = await memories.stats(SCOPE)
     assert (stats.visible, stats.pinned, stats.expired, stats.superseded) == (4, 2, 2, 3)
     assert sum(stats.by_type.values()) == 4
 
 
-async def test_an_explanation_holds_no_words_of_what_was_left_out(filled: Filled) -> None:
-    """What explains a search names what was left out and none of its words."""
-    found = await filled.verbs.recall(SCOPE, "Which zebra is there?", limit=50, explain=True)
-    assert filled.states(hit.memory.id for hit in found) == SEEN
+async def test_an_explanation_holds_no_words_of_what_was_left_out(
+    memories: Memories, ids: dict[str, str]
+) -> None:
+    """What explains a search names what was left out and why, and none of its words."""
+    found = await memories.recall(SCOPE, "Which zebra is there?", limit=50, explain=True)
+    assert states(ids, (hit.memory.id for hit in found)) == SEEN
     reasons = {
-        state: out.reason for out in found.left_out for state in filled.states([out.memory_id])
+        state: out.reason for out in found.left_out for state in states(ids, [out.memory_id])
     }
     assert reasons.keys() == HIDDEN - {"forgotten"}
     assert all(state.startswith(reason) for state, reason in reasons.items())
     assert "expired" not in repr(found.hits)
 
 
-async def test_a_prune_changes_nothing_of_what_verbs_answer(filled: Filled) -> None:
+async def test_a_prune_changes_nothing_of_what_verbs_answer(
+    memories: Memories, ids: dict[str, str]
+) -> None:
     """What expired is as gone before a prune as after it."""
 
     async def answers() -> list[Any]:
-        told: list[Any] = [await filled.verbs.recall(SCOPE, "zebra", limit=50, deliver=False)]
-        told.append(await filled.verbs.list(SCOPE, filter=Filter(superseded=True), limit=99))
-        for id in filled.ids.values():
-            told.append(await refused(filled.verbs.get(SCOPE, id)))
-            told.append(await refused(filled.verbs.history(SCOPE, id)))
+        told: list[Any] = [await memories.recall(SCOPE, "zebra", limit=50, deliver=False)]
+        told.append(await memories.list(SCOPE, filter=Filter(superseded=True), limit=99))
+        for id in ids.values():
+            told.append(await refused(memories.get(SCOPE, id)))
+            told.append(await refused(memories.history(SCOPE, id)))
         return told
 
     before = await answers()
-    assert (await filled.inside.prune()).deleted == 4
+    assert (await memories.prune()).deleted == 4
     assert await answers() == before
 
 
@@ -197,21 +190,3 @@ async def test_what_is_let_go_after_its_time_lives_its_ttl_anew(store_uri: str) 
         assert undone.pinned
         later(memories, days=400)
         assert await listed(memories, SCOPE) == {"Ada 3."}
-
-
-async def test_pages_and_kagents_routes_show_what_is_visible() -> None:
-    """Pages and kagent's routes show nothing that is out of sight."""
-    clock = FrozenClock(START)
-    async with await opened(clock=clock) as memories, client_of(memories, clock) as client:
-        ids = await fill(memories)
-        whose = {"app": SCOPE.app, "user": SCOPE.user}
-        for address in ("/memories", "/dashboard", "/memories?q=zebra"):
-            told = (await client.get(address, params=whose)).text
-            assert not any(fact_of(state).text in told for state in HIDDEN), address
-        for state, id in ids.items():
-            answer = await client.get(f"/memories/{id}", params=whose)
-            assert (answer.status_code == 200) is (state in HISTORIES), state
-        agent = {"agent_name": SCOPE.app, "user_id": SCOPE.user}
-        rows = (await client.get("/api/memories", params=agent)).json()
-        assert {one["id"] for one in rows} == {ids[state] for state in SEEN}
-        assert {one["id"] for one in rows if "expires_at" in one} == {ids["active"]}
