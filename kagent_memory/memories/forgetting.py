@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,7 +19,6 @@ from .verbs import verb
 
 PART = 1000
 """Memories that one transaction erases, of many chosen by what they have in common."""
-TENANT_PART = 10_000
 MAX_JOBS = 1_000_000
 RECEIPTS_READ = 1000
 ONE_OF_THREE = (
@@ -228,25 +226,25 @@ class Forgetting(Opened):
         Raises:
             InvalidInput: the tenant is empty, or can be no part of a scope.
         """
-        parts = self.parts
         if not tenant:  # most likely a variable that holds nothing
             raise InvalidInput(
                 "The tenant must not be empty; memories of no tenant are erased scope by scope "
                 "with forget."
             )
+        if limit is None:
+            erased = ForgottenTenant(done=False)
+            while not erased.done:
+                erased += await self.forget_tenant(tenant, limit=PART, who=who)
+            return erased
+        parts = self.parts
         with parts.operation("delete_memory"):
             await parts.deliveries.flush()
             try:
-                erased, left = ForgottenTenant(done=False), math.inf if limit is None else limit
-                while not erased.done and left > 0:
-                    part = await parts.store.forget_tenant(
-                        tenant, limit=int(min(left, TENANT_PART)), who=who, now=parts.clock()
-                    )
-                    erased += part
-                    left -= max(part.memories, 1)
+                return await parts.store.forget_tenant(
+                    tenant, limit=min(limit or 1, PART), who=who, now=parts.clock()
+                )
             finally:
                 parts.forget_vectors()
-        return erased
 
     @verb("GET /receipts")
     async def receipts(

@@ -4,13 +4,11 @@ no embedder.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import os
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired, Self, cast
@@ -41,8 +39,6 @@ logger = logging.getLogger(__name__)
 SCHEMES = ("http", "https")
 ANSWER_SECONDS = 60.0
 MAX_DRAIN_SECONDS = 30.0
-TENANT_STEP = 1000  # memories of a tenant that one request erases
-DRAIN_PAUSE_SECONDS = 0.5
 PIECE = 2**18  # bytes of a file that are sent at once
 OWN_SETTINGS = frozenset({"tenant", "token"})
 OWN_VARIABLES = {f"{PREFIX}{name}" for name in ("URI", "TENANT", "TOKEN")}
@@ -248,12 +244,8 @@ class RemoteMemories(Memories):
         return await self._send(verb, arguments)
 
     async def _forget_tenant(self, verb: Verb, arguments: dict[str, Any]) -> ForgottenTenant:
-        if arguments.get("limit") is not None:
-            return await self._send(verb, arguments)
-        erased = ForgottenTenant(done=False)
-        while not erased.done:
-            erased += await self._send(verb, {**arguments, "limit": TENANT_STEP})
-        return erased
+        is_part = arguments.get("limit") is not None
+        return await (self._send(verb, arguments) if is_part else verb.function(self, **arguments))
 
     async def _receipts(self, verb: Verb, arguments: dict[str, Any]) -> Any:
         if arguments.get("tenant") is None:
@@ -276,15 +268,12 @@ class RemoteMemories(Memories):
             return [bad("server", error)]
 
     async def _drain(self, verb: Verb, arguments: dict[str, Any]) -> bool:
-        end = time.monotonic() + arguments.get("timeout", verb.defaults["timeout"])
-        while (left := end - time.monotonic()) > 0:
-            try:
+        left = arguments.get("timeout", verb.defaults["timeout"])
+        with suppress(StoreError):
+            while left >= 0:
                 if await self._send(verb, {"timeout": min(left, MAX_DRAIN_SECONDS)}):
                     return True
-            except StoreError:
-                return False
-            # dead letters are answered at once
-            await asyncio.sleep(min(end - time.monotonic(), DRAIN_PAUSE_SECONDS))
+                left -= MAX_DRAIN_SECONDS
         return False
 
     async def _export(self, verb: Verb, arguments: dict[str, Any]) -> AsyncGenerator[str]:

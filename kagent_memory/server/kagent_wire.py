@@ -13,7 +13,6 @@ from typing import Annotated, Any, NoReturn, TypeVar, cast
 import numpy as np
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     FailFast,
     Field,
@@ -49,16 +48,6 @@ def _refuse_constant(name: str) -> NoReturn:
 DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
-def _text(value: str) -> str:
-    """Go reads a lone surrogate as the replacement character."""
-    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _text_or_other(value: object) -> object:
-    return _text(value) if isinstance(value, str) else value
-
-
-Text = Annotated[str, BeforeValidator(_text_or_other)]
 Whole = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 Number = Annotated[float, Field(ge=-MAX_NUMBER, le=MAX_NUMBER, allow_inf_nan=False)]
 
@@ -81,8 +70,8 @@ class Sent(BaseModel):
 class Named(Sent):
     """An agent and a user."""
 
-    agent_name: Text = ""
-    user_id: Text = ""
+    agent_name: str = ""
+    user_id: str = ""
 
     def check(self, missing: str) -> None:
         """Refuse an object that is not complete; `missing`: kagent's text for that.
@@ -122,7 +111,7 @@ class _Embedded(Named):
 class Item(_Embedded):
     """One memory to store; without a TTL the server's holds."""
 
-    content: Text = ""
+    content: str = ""
     metadata: Any = None
     ttl_days: Whole = 0
 
@@ -133,7 +122,8 @@ class Item(_Embedded):
         Raises:
             InvalidInput: the metadata is too deep, or has too many parts.
         """
-        metadata: Any = {} if self.metadata is None else _cleaned(self.metadata)
+        metadata: Any = {} if self.metadata is None else self.metadata
+        _check_metadata(metadata)
         is_object = isinstance(metadata, dict)
         return Fact(
             self.content if self.content.strip() else EMPTY,
@@ -233,7 +223,11 @@ def decoded(body: bytes) -> object:
     text = body.decode(errors="replace").lstrip(JSON_SPACE)
     try:
         # like Go's decoder: the first value counts, whatever follows
-        return DECODER.raw_decode(text)[0]
+        value, _ = DECODER.raw_decode(text)
+        if "\\ud" in text.lower():  # half a surrogate pair is its replacement character
+            written = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass")
+            value = json.loads(written.decode("utf-16", "replace"))
+        return value
     except (ValueError, RecursionError) as error:
         raise InvalidInput(INVALID) from error
 
@@ -258,33 +252,27 @@ def check_width(numbers: int) -> None:
         raise InvalidInput(f"vector must have exactly {DIMENSIONS} dimensions, got {numbers}")
 
 
-def _cleaned(metadata: Any) -> Any:
-    """Return metadata with its texts as Go reads them.
+def _check_metadata(metadata: Any) -> None:
+    """Refuse metadata that is too deep, or has too many parts.
 
     Raises:
-        InvalidInput: it is too deep, or has too many parts.
+        InvalidInput: it does.
     """
     if too_deep(metadata):
         raise InvalidInput(f"metadata must not be nested deeper than {DEEPEST} levels")
-    remaining = MAX_METADATA_PARTS
+    if _parts_in(metadata) > MAX_METADATA_PARTS:
+        raise InvalidInput(
+            f"metadata must not hold more than {MAX_METADATA_PARTS:,} keys and values"
+        )
 
-    def clean(value: Any) -> Any:
-        nonlocal remaining
-        if isinstance(value, str):
-            return _text(value)
-        if not isinstance(value, dict | list):
-            return value
-        members = cast("dict[str, Any] | list[Any]", value)
-        remaining -= len(members) * (2 if isinstance(members, dict) else 1)
-        if remaining < 0:
-            raise InvalidInput(
-                f"metadata must not hold more than {MAX_METADATA_PARTS:,} keys and values"
-            )
-        if isinstance(members, dict):
-            return {_text(key): clean(part) for key, part in members.items()}
-        return [clean(part) for part in members]
 
-    return clean(metadata)
+def _parts_in(value: Any) -> int:
+    """Count the keys and values in a JSON value, however they are nested."""
+    if isinstance(value, dict):
+        values = cast("dict[str, Any]", value).values()
+        return 2 * len(values) + sum(map(_parts_in, values))
+    members = cast("list[Any]", value) if isinstance(value, list) else []
+    return len(members) + sum(map(_parts_in, members))
 
 
 def found(memory: Memory, score: float) -> dict[str, Any]:

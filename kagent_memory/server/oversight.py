@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -41,41 +41,25 @@ JOB_ACTIONS: Mapping[str, Callable[[Memories, str], Awaitable[object]]] = {
 Series: TypeAlias = Sequence[tuple[str, int]]
 
 
-class Plot(NamedTuple):
-    """A plot with one bar a pair; the template draws it."""
-
-    title: str
-    series: Series
-
-    @property
-    def top(self) -> int:
-        """The end of the scale: an even number, at least 4."""
-        most = max((value for _, value in self.series), default=0)
-        return max(4, most + most % 2)
-
-
 @router.get("/dashboard")
 async def dashboard(request: Request, scope: PageScope) -> Response:
     """Show counts and plots."""
     memories = memories_of(request)
     rows = [memory async for memory in each_memory(memories, scope, most=MAX_READ)]
     stats, now = await memories.stats(scope), request.app.state.clock()
-    plots = [
-        Plot("Memories over the last 30 days", growth(rows, now)),
-        Plot("Memories by how often they were delivered", delivered(rows)),
-        Plot("Memories that expire in the next 30 days", expiring(rows, now)),
-        Plot("Memories by type", sorted(stats.by_type.items())),
-        Plot(
-            "Jobs in the queue",
-            [(state, stats.jobs.get(state, 0)) for state in ("queued", "running", "dead")],
-        ),
-    ]
+    plots = {
+        "Memories over the last 30 days": growth(rows, now),
+        "Memories by how often they were delivered": delivered(rows),
+        "Memories that expire in the next 30 days": expiring(rows, now),
+        "Memories by type": sorted(stats.by_type.items()),
+        "Jobs in the queue": [(state, stats.jobs.get(state, 0)) for state in reversed(STATES)],
+    }
     return page(
         request,
         "dashboard.html",
         scope=scope,
         stats=stats,
-        plots=plots,
+        plots=plots.items(),
         whole=stats.visible <= len(rows),
         read=len(rows),
     )
@@ -117,28 +101,15 @@ async def change_job(request: Request, scope: ScopeOrNone, form: OwnForm) -> Res
     """Retry or drop the job that the form names, or retry all dead letters."""
     action = field(form, "do")
     if action == "retry-all":
-        await _retry_all(request, scope)
+        for job in await visible_jobs(request, scope, "dead", RETRIED_AT_ONCE):
+            with suppress(NotFound):  # somebody else retried or dropped it
+                await memories_of(request).retry_job(job.id)
     elif action in JOB_ACTIONS:
         job = await own_job(request, field(form, "id"))
         await JOB_ACTIONS[action](memories_of(request), job.id)
     else:
         action = "none"
     return to("/jobs", scope, done=action)
-
-
-async def _retry_all(request: Request, scope: Scope | None) -> None:
-    """Queue all dead letters again that the page is about."""
-    tried: set[str] = set()
-    # one that is dead again by now is not tried twice
-    while fresh := [
-        job.id
-        for job in await visible_jobs(request, scope, "dead", RETRIED_AT_ONCE)
-        if job.id not in tried
-    ]:
-        for id in fresh:
-            tried.add(id)
-            with suppress(NotFound):  # somebody else retried or dropped it
-                await memories_of(request).retry_job(id)
 
 
 @router.get("/receipts")
@@ -148,19 +119,15 @@ async def receipts(request: Request, scope: PageScope) -> Response:
     """
     memories = memories_of(request)
     tenant = tenant_wide(caller_of(request), scope.tenant)["tenant"]
-    text = request.query_params.get("after", "")
-    after = int(text) if text.isdecimal() and len(text) < 10 else 0
-    listed = await memories.receipts(tenant=tenant, after=after, limit=SHOWN)
-    checked = await memories.check_receipts(tenant=tenant)
-    problems = [problem for faults in checked.problems.values() for problem in faults]
+    after = VERBS["receipts"].read_texts({"after": request.query_params.get("after", "0")})
+    listed = await memories.receipts(tenant=tenant, limit=SHOWN, **after)
     return page(
         request,
         "receipts.html",
         scope=scope,
         receipts=listed,
-        checked=checked,
-        problems=problems,
-        more=len(listed) == SHOWN,
+        checked=await memories.check_receipts(tenant=tenant),
+        most=SHOWN,
     )
 
 

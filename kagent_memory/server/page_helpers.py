@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
 from typing import Annotated, Any
@@ -25,29 +24,7 @@ from .dependencies import caller_of, memories_of, scope_of, who
 
 CSRF_COOKIE = "kagent_memory_csrf"
 MAX_FIELDS = 50
-KINDS = {
-    "semantic": "fact",
-    "episodic": "event",
-    "procedural": "how-to",
-    "reflective": "insight",
-}
 _WORDS = re.compile(r"(\w+)")
-DONE: Mapping[str, str] = {
-    "add": "The memory is stored.",
-    "edit": "The change is stored; the former text is in the history.",
-    "pin": "Pinned.",
-    "unpin": "No longer pinned.",
-    "undo": "The last change is taken back.",
-    "delete": "Deleted for good.",
-    "confirm": "Confirmed; it is found from now on.",
-    "reject": "Rejected and erased.",
-    "forget": "What met the conditions is erased for good.",
-    "retry": "The job is queued again.",
-    "retry-all": "All dead letters here are queued again.",
-    "drop": "The job is deleted.",
-    "none": "Nothing was chosen, and nothing was changed.",
-}
-"""What the page says after an action."""
 
 
 def page(request: Request, template: str, status: int = 200, **values: Any) -> Response:
@@ -62,7 +39,7 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> R
         "here": request.url.path,
         "show": params.get("show", ""),
         "now": request.app.state.clock(),
-        "done": DONE.get(params.get("done", "")),
+        "done": params.get("done", ""),
         "scope": None,
     }
     html = environment().get_template(template).render({**shell, **values})
@@ -181,7 +158,6 @@ def environment() -> Environment:
         "moment": moment,
         "relative": relative,
         "marked": marked,
-        "kind": KINDS.get,
         "sentences": sentences_of,
     }
     jinja.filters.update(filters)
