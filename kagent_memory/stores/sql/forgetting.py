@@ -15,7 +15,7 @@ from .queue import withdraw
 from .receipts import add_receipt
 from .session import Transaction
 from .spaces import erase_vectors
-from .write_queries import event_pairs
+from .write_queries import lists
 
 ERASED_AT_ONCE = 500
 
@@ -43,7 +43,8 @@ async def forget(
         for _, key in tombstones_of(whole)
     }
     if facts:
-        turns = await session.ids("sources_of", ids=[*facts], **event_pairs(said))
+        events_said = lists(said, "session_ids", "event_ids")
+        turns = await session.ids("sources_of", ids=[*facts], **events_said)
         erased |= await session.wholes(turns)
     gone = tuple(erased)
     if dry_run:
@@ -55,8 +56,8 @@ async def forget(
     withdrawn = await withdraw(session, session_id, everything, events)
     tombstones |= {("event", event) for event in withdrawn}
     if tombstones:
-        kinds, keys = zip(*sorted(tombstones), strict=True)
-        await session.send("insert_tombstones", kinds=list(kinds), keys=list(keys), at=now)
+        kept = lists(sorted(tombstones), "kinds", "keys")
+        await session.send("insert_tombstones", **kept, at=now)
     for statement in ("end_decisions", "erase_revisions") if bare else ():
         await session.send(statement, ids=sorted(bare))
     await erase(session, gone)

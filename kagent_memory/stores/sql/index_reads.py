@@ -117,10 +117,10 @@ class SqlIndexReads(Part):
     @reading
     async def passing(
         self, session: Transaction, scope: Scope, filter: Filter, *, now: datetime
-    ) -> Sequence[str] | None:
-        """Return the ids of the visible memories that a filter lets through; None: all."""
+    ) -> Sequence[str]:
+        """Return the ids of the visible memories that a filter lets through."""
         values = await session.filter_values(filter, now, sources=True)
-        return await session.ids("passing", **values) if values["filtered"] else None
+        return await session.ids("passing", **values)
 
     @reading
     async def entries(
@@ -155,17 +155,20 @@ class SqlIndexReads(Part):
         return {id: memories[id] for id in wanted if id in memories}
 
     async def vectors(
-        self, scope: Scope, space_number: int, stand: Stand, ids: Sequence[str]
+        self, scope: Scope, space_number: int, stand: Stand | None, ids: Sequence[str]
     ) -> VectorPage:
         """Return the vectors of these memories of a scope.
 
         Raises:
             Behind: this database does not stand there yet.
+            InvalidInput: there is no such embedding space.
         """
         rows, half = await self._rows(scope, "vectors_of", space_number, stand, ids=ids)
         if not rows:  # it was erased meanwhile
-            return VectorPage(stand.mark, (), np.empty(0, np.float16))
-        return vector_page(rows[0], half)
+            return VectorPage((stand or _UNSEEN).mark, (), np.empty(0, np.float16))
+        [row] = rows
+        numbers = np.frombuffer(row["sent"] or b"", half)
+        return VectorPage(row["mark"], ids_in(row["ids"] or ""), numbers)
 
     async def nearest(
         self,
@@ -208,12 +211,6 @@ class SqlIndexReads(Part):
 
         reading_rows = run(self.reads, read, scope, write=False)
         return await self.spaces.searched(space_number, reading_rows)
-
-
-def vector_page(row: Row, half: np.dtype[np.float16]) -> VectorPage:
-    """Return the vectors in a row of `vectors_of`."""
-    numbers = np.frombuffer(row["sent"] or b"", half)
-    return VectorPage(row["mark"], ids_in(row["ids"] or ""), numbers)
 
 
 def _stand(row: Row) -> Stand:

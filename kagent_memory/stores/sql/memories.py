@@ -5,10 +5,11 @@ dialects.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from typing import Any
 
 import numpy as np
 from typing_extensions import Unpack, override
@@ -39,7 +40,7 @@ from ..values import (
 from ..view import View
 from . import forgetting, maintenance, write_queries
 from .index_cache import IndexCache
-from .index_reads import SqlIndexReads, Stand, vector_page
+from .index_reads import SqlIndexReads, Stand
 from .row_codec import MEMORIES, Row, to_scope
 from .scope_view import ScopeView
 from .session import Database, Part, Transaction, reading, run, writing
@@ -119,21 +120,27 @@ class SqlMemoryStore(Part, MemoryStore):
         **which: Unpack[Selection],
     ) -> tuple[str, ...]:
         script = partial(forgetting.forget, dry_run=dry_run, who=who, now=now, **which)
+        return await self._erase(scope, script, dry_run=dry_run)
+
+    async def _erase(
+        self,
+        scope: Scope,
+        script: Callable[[Transaction], Coroutine[Any, Any, tuple[str, ...]]],
+        *,
+        dry_run: bool,
+    ) -> tuple[str, ...]:
         gone = await run(self.database, script, scope, write=not dry_run)
         if not dry_run:
-            await self._discard(scope, gone)
+            await self.indexes.discard(scope, gone)
+            await self.database.erase()
         return gone
-
-    async def _discard(self, scope: Scope, ids: Sequence[str]) -> None:
-        await self.indexes.discard(scope, ids)
-        await self.database.erase()
 
     @override
     async def restore(
         self, scope: Scope, memories: Sequence[Whole], *, dry_run: bool = False, now: datetime
     ) -> Sequence[Restored]:
-        changes = [Change(kind="add", memory=whole.memory) for whole in memories]
-        _, texts = await _prepared(Batch(changes=changes), None)
+        added = Batch(changes=[Change(kind="add", memory=whole.memory) for whole in memories])
+        _, texts = await _prepared(added, None)
         numbers = {number for whole in memories for number in whole.vectors}
         widths = {number: await self._spaces.dimensions_of(number) for number in numbers}
         fitting = [
@@ -150,10 +157,7 @@ class SqlMemoryStore(Part, MemoryStore):
         self, scope: Scope, ids: Sequence[str], *, keep: int, now: datetime, dry_run: bool = False
     ) -> tuple[str, ...]:
         script = partial(forgetting.evict, ids=ids, keep=keep, now=now, dry_run=dry_run)
-        gone = await run(self.database, script, scope, write=not dry_run)
-        if not dry_run:
-            await self._discard(scope, gone)
-        return gone
+        return await self._erase(scope, script, dry_run=dry_run)
 
     # -- one scope: reading ---------------------------------------------------------------------
 
@@ -192,16 +196,14 @@ class SqlMemoryStore(Part, MemoryStore):
         if steady is not None:
             return ScopeView(self, steady, None, filter=filter, now=now, trusted=True)
         current, matching = await self.indexes.current(scope, self.index_reads), None
-        if filter != EVERYTHING:
+        if filter not in (EVERYTHING, Filter(superseded=True)):
             matching = await self.index_reads.passing(scope, filter, now=now)
         return ScopeView(self, current, matching, filter=filter, now=now, trusted=False)
 
     @override
-    @reading
-    async def kept(self, session: Transaction, scope: Scope, filter: Filter) -> Sequence[str]:
+    async def kept(self, scope: Scope, filter: Filter) -> Sequence[str]:
         every = filter if filter.superseded else replace(filter, superseded=True)
-        values = await session.filter_values(every, EARLIEST)
-        return sorted(await session.ids("passing", **values))
+        return sorted(await self.index_reads.passing(scope, every, now=EARLIEST))
 
     @override
     @reading
@@ -213,15 +215,12 @@ class SqlMemoryStore(Part, MemoryStore):
         return [*(await session.wholes(ids)).values()]
 
     @override
-    @reading
     async def vectors(
-        self, session: Transaction, scope: Scope, space_number: int, ids: Sequence[str]
+        self, scope: Scope, space_number: int, ids: Sequence[str]
     ) -> Mapping[str, Vector]:
-        await require_space(session, space_number)
-        row = await session.row("vectors_of", space=space_number, ids=known(ids))
-        if row is None or not row["ids"]:
+        page = await self.index_reads.vectors(scope, space_number, None, known(ids))
+        if not page.ids:
             return {}
-        page = vector_page(row, session.session.half)
         vectors = page.vectors.astype(np.float32).reshape(len(page.ids), -1)
         return dict(zip(page.ids, vectors, strict=True))
 

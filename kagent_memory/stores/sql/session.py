@@ -123,14 +123,12 @@ class Transaction:
     ) -> dict[str, Any]:
         """Return what every statement with a filter takes: the time, and each condition or None.
 
-        `filtered` says whether any condition is set; to take superseded memories too is none.
         `sources`: kept turns too.
         """
         given = {field.name: getattr(filter, field.name) for field in fields(Filter)}
         state = given.pop("superseded")
         values = {name: None if value in ((), {}) else value for name, value in given.items()}
         values["state"] = _STATES.get(state, state)
-        filtered = any(value is not None for value in values.values())
         compared = {name: values[name] for name in FILTERED}
         digests: Values = {}
         if any(value is not None for value in compared.values()):
@@ -138,7 +136,7 @@ class Transaction:
             await self.read_salt()
             digests = self.codec.digests(compared)
         values |= {f"sealed_{name}": digests.get(name) for name in FILTERED}
-        values |= {"superseded": bool(filter.superseded), "sources": sources, "filtered": filtered}
+        values |= {"superseded": bool(filter.superseded), "sources": sources}
         return {**values, "now": now}
 
     async def touch(self, step: int) -> None:

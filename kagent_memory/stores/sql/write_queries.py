@@ -4,7 +4,7 @@ store.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Final, TypeAlias
@@ -79,8 +79,8 @@ async def _met(
     queries: dict[str, dict[str, Any]] = {
         "met_memories": {"ids": known(named), "hashes": session.codec.hashes([*matched])},
         "next_positions": {"session_ids": [id for id in sessions if id is not None]},
-        "taken_pairs": event_pairs(batch.taken),
-        "tombstoned": _by_kind(stones),
+        "taken_pairs": lists(batch.taken, "session_ids", "event_ids"),
+        "tombstoned": lists(stones, "kinds", "keys"),
         "written_spaces": {"number": batch.space_number if batch.vectors else None},
     }
     needed = [(query, values) for query, values in queries.items() if any(values.values())]
@@ -89,18 +89,10 @@ async def _met(
     return {**dict.fromkeys(queries, ()), **asked}
 
 
-def event_pairs(pairs: Iterable[tuple[str | None, str]]) -> dict[str, Any]:
-    """Return sessions with their events as the lists that statements take side by side."""
+def lists(pairs: Iterable[tuple[str | None, str]], *names: str) -> dict[str, Any]:
+    """Return pairs as the lists that statements take side by side, each by its name."""
     distinct = list(dict.fromkeys(pairs))
-    return {"session_ids": [id for id, _ in distinct], "event_ids": [id for _, id in distinct]}
-
-
-def _by_kind(stones: Set[Stone]) -> dict[str, list[str]]:
-    """Return the keys of tombstones, apart by their kinds."""
-    return {
-        f"{kind}s": [key for of_kind, key in stones if of_kind == kind]
-        for kind in ("event", "text")
-    }
+    return {name: [pair[place] for pair in distinct] for place, name in enumerate(names)}
 
 
 async def _note_work(session: Transaction, batch: Batch, now: datetime) -> None:
@@ -112,7 +104,7 @@ async def _note_work(session: Transaction, batch: Batch, now: datetime) -> None:
         if not is_id(id) or not await session.rows("end_job", id=id, fence=fence):
             raise Conflict(f"The job {id} is no longer held with the fence {fence}.")
     for statement in ("reopen_sessions", "insert_taken") if batch.taken else ():
-        await session.send(statement, **event_pairs(batch.taken), at=now)
+        await session.send(statement, **lists(batch.taken, "session_ids", "event_ids"), at=now)
 
 
 async def _put_vectors(
@@ -215,7 +207,7 @@ async def _outcomes(
     # not those of a session alone
     equal = {texts.identity(memory) for memory in met if memory.state == "active"}
     stones = [tombstones_of(whole, salt) for whole in memories]
-    rows = await session.rows("tombstoned", **_by_kind(set[Stone]().union(*stones)))
+    rows = await session.rows("tombstoned", **lists(set[Stone]().union(*stones), "kinds", "keys"))
     standing = {(row["kind"], row["key"]) for row in rows}
     outcomes: list[Restored] = []
     for id, own in zip(ids, stones, strict=True):

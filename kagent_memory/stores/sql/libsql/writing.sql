@@ -46,11 +46,11 @@ WHERE true
 ON CONFLICT DO NOTHING
 
 -- name: tombstoned
-SELECT kind, key FROM tombstone
-WHERE scope_id = :scope_id AND kind = 'event' AND key IN (SELECT value FROM json_each(:events))
-UNION ALL
-SELECT kind, key FROM tombstone
-WHERE scope_id = :scope_id AND kind = 'text' AND key IN (SELECT value FROM json_each(:texts))
+WITH given_key AS MATERIALIZED (SELECT key AS place, value FROM json_each(:keys))
+SELECT t.kind, t.key
+FROM json_each(:kinds) AS k
+CROSS JOIN given_key AS g ON g.place = k.key
+CROSS JOIN tombstone AS t ON t.scope_id = :scope_id AND t.kind = k.value AND t.key = g.value
 
 -- name: next_positions
 SELECT session_id, max(position) + 1 AS position

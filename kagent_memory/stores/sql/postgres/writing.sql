@@ -48,11 +48,10 @@ WHERE s.scope_id = %(scope_id)s
 ON CONFLICT DO NOTHING
 
 -- name: tombstoned
-SELECT kind, key FROM tombstone
-WHERE scope_id = %(scope_id)s AND kind = 'event' AND key = ANY(%(events)s::text[])
-UNION ALL
-SELECT kind, key FROM tombstone
-WHERE scope_id = %(scope_id)s AND kind = 'text' AND key = ANY(%(texts)s::text[])
+SELECT t.kind, t.key
+FROM tombstone AS t
+JOIN unnest(%(kinds)s::text[], %(keys)s::text[]) AS given (kind, key) ON t.kind = given.kind AND t.key = given.key
+WHERE t.scope_id = %(scope_id)s
 
 -- name: next_positions
 SELECT session_id, max(position) + 1 AS position
