@@ -20,9 +20,10 @@ from datetime import datetime
 from functools import cache, partial
 from itertools import groupby, islice
 from pathlib import Path
-from typing import BinaryIO, Literal, TypeAlias
+from typing import Annotated, BinaryIO, Literal, TypeAlias
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     TypeAdapter,
     ValidationError,
@@ -62,12 +63,17 @@ class End(BaseModel, extra="forbid"):
     memories: int
 
 
+def _checked_numbers(numbers: tuple[float, ...]) -> tuple[float, ...]:
+    checked_vector(numbers, None)
+    return numbers
+
+
 @dataclass(frozen=True, slots=True)
 class Numbers:
     """A vector of a line, with the name of its embedding space."""
 
     space: str
-    numbers: tuple[float, ...]
+    numbers: Annotated[tuple[float, ...], AfterValidator(_checked_numbers)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +89,20 @@ class Line:
     revisions: tuple[Revision, ...] = ()
     vectors: tuple[Numbers, ...] = ()
 
+    @property
+    def own_vectors(self) -> Mapping[int, Vector]:
+        """Return the vectors that a caller brought, by their width; others are left out."""
+        return {
+            width: checked_vector(vector.numbers, width)
+            for vector in self.vectors
+            if is_kept(width := len(vector.numbers)) and vector.space == external_name(width)
+        }
+
 
 @cache
 def line_adapter() -> TypeAdapter[Line]:
     """Return what reads and writes a line."""
-    return TypeAdapter(Line)
+    return TypeAdapter(Annotated[Line, AfterValidator(_checked_line)])
 
 
 @dataclass(slots=True)
@@ -120,20 +135,14 @@ class ExportFile:
                 tenant.
         """
         file = cls(path)
-        for number, line in file._lines():
+        for number, line in enumerate(file._lines(), start=2):
             owner = line.scope.tenant
             if tenant not in (None, owner):
                 raise InvalidInput(
                     f"Line {number} of {path} is of the tenant {owner!r}; this imports into "
                     f"{tenant!r} alone."
                 )
-            try:
-                _check_line(line)
-                file.widths |= _vectors_of(line).keys()
-            except InvalidInput as error:
-                raise InvalidInput(
-                    f"Line {number} of {path} cannot be imported: {error}"
-                ) from error
+            file.widths |= line.own_vectors.keys()
             file._note_derived(line)
         for node, other in file.successors:
             if other in file.withdrawn:
@@ -166,7 +175,7 @@ class ExportFile:
                 out.
             deriving: only memories that take others along when they are forgotten.
         """
-        lines = (line for _, line in self._lines())
+        lines = self._lines()
         if deriving:
             lines = (line for line in lines if (line.scope, line.memory.id) in self.derived)
         for scope, of_scope in groupby(lines, key=lambda line: line.scope):
@@ -181,8 +190,8 @@ class ExportFile:
             fresh = {other for node in fresh for other in self.derived.get(node, ())} - reached
         return reached
 
-    def _lines(self) -> Iterator[tuple[int, Line]]:
-        """Yield the lines between the first and the last, each with its number.
+    def _lines(self) -> Iterator[Line]:
+        """Yield the lines between the first and the last.
 
         Raises:
             InvalidInput: as `checked`.
@@ -208,9 +217,12 @@ class ExportFile:
                         return
                     else:
                         count += 1
-                        yield number, line_adapter().validate_json(text, extra="forbid")
+                        yield line_adapter().validate_json(text, extra="forbid")
             except ValidationError as error:
-                raise InvalidInput(_damage(number, path, error)) from error
+                what = ": ".join(filter(None, faults(error)[0]))
+                raise InvalidInput(
+                    f"Line {number} of {path} cannot be imported: {what}."
+                ) from error
         raise InvalidInput(f"{path} was cut off after line {number}; export it again.")
 
 
@@ -230,41 +242,12 @@ def opened(path: Path) -> Generator[BinaryIO]:
         raise InvalidInput(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
-def _damage(number: int, path: Path, error: ValidationError) -> str:
-    where, what = faults(error)[0]
-    if error.errors()[0]["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-        return (
-            f"Line {number} of {path} has a field that is not known here: {where!r}. Import it "
-            "with the version of kagent-memory that wrote it, or take the field out."
-        )
-    return f"Line {number} of {path} is damaged ({where}: {what}); export it again."
-
-
 def _whole(line: Line, numbers: Mapping[int, int]) -> Whole:
-    vectors = _vectors_of(line).items() if numbers else ()
+    vectors = line.own_vectors.items() if numbers else ()
     return Whole(line.memory, line.revisions, {numbers[width]: own for width, own in vectors})
 
 
-def _vectors_of(line: Line) -> Mapping[int, Vector]:
-    """Return the vectors of a line that a caller brought, by their width.
-
-    Raises:
-        InvalidInput: a vector cannot be searched with, or there are two of one embedding space.
-    """
-    vectors = {
-        (vector.space, len(vector.numbers)): checked_vector(vector.numbers, None)
-        for vector in line.vectors
-    }
-    if len(vectors) < len(line.vectors):
-        raise InvalidInput("It has two vectors of one embedding space.")
-    return {
-        width: vector
-        for (space, width), vector in vectors.items()
-        if space == external_name(width) and is_kept(width)
-    }
-
-
-def _check_line(line: Line) -> None:
+def _checked_line(line: Line) -> Line:
     memory, revisions = line.memory, line.revisions
     changes = [Change(kind="add", memory=memory)]
     for revision in revisions:
@@ -281,6 +264,7 @@ def _check_line(line: Line) -> None:
         raise InvalidInput(
             f"Its revisions have the numbers {numbers}; each has its own, below the memory's."
         )
+    return line
 
 
 async def export(

@@ -149,11 +149,11 @@ def with_vectors(*vectors: Any) -> Callable[[Lines], None]:
     ("damage", "said"),
     [
         (lambda lines: lines[:-1], "cut off"),
-        (lambda lines: [*lines[:3], json.dumps(lines[3])[:200]], "damaged"),
+        (lambda lines: [*lines[:3], json.dumps(lines[3])[:200]], "Line 4 .*Invalid JSON"),
         (lambda lines: [*lines[:2], *lines[3:]], "should hold 9"),
         (lambda lines: lines[0].update(version=2), "version: Input should be 1"),
         (lambda lines: [*lines, lines[1]], "more follows"),
-        (lambda _lines: [""], "Line 1 .* export"),
+        (lambda _lines: [""], "Line 1 .*cannot be imported"),
         (lambda lines: [lines[0], "[]", *lines[2:]], "Line 2"),
         (with_memory(id="not an id"), "Line 5"),
         (with_memory(expires_at="9999-12-31T23:59:59-23:59"), "Line 5 .*out of range"),
@@ -164,10 +164,9 @@ def with_vectors(*vectors: Any) -> Callable[[Lines], None]:
         (with_revision(memory_id="01900000-0000-7000-8000-000000000000"), "of another memory"),
         (with_vectors({"space": "hash", "numbers": [0.0] * 24}), "Line 2.*zero"),
         (with_vectors({"space": "hash", "numbers": [float("nan")] * 24}), "Line 2"),
-        (with_vectors(*[{"space": "hash", "numbers": [0.5] * 24}] * 2), "Line 2.*two vectors"),
-        (lambda lines: lines[1].update(surprise=1), "not known.*surprise"),
-        (with_memory(surprise=1), "not known.*surprise"),
-        (with_revision(surprise=1), "not known.*surprise"),
+        (lambda lines: lines[1].update(surprise=1), "Line .*surprise"),
+        (with_memory(surprise=1), "Line .*surprise"),
+        (with_revision(surprise=1), "Line .*surprise"),
     ],
 )
 async def test_of_a_broken_file_nothing_is_taken(damage, said, tmp_path):

@@ -107,7 +107,7 @@ async def test_all_travels_through_two_servers_and_nothing_twice(whole_file, tar
     ("damage", "said"),
     [
         (lambda lines: lines[:-1], "the upload was cut off after line 254"),
-        (lambda lines: [*lines[:7], lines[7][:50]], "Line 8 of the upload is damaged"),
+        (lambda lines: [*lines[:7], lines[7][:50]], "Line 8 of the upload cannot be imported"),
         (lambda lines: [lines[0], *("x" * 900_000 for _ in range(25))], "Line 2 of the upload"),
     ],
     ids=range(3),
